@@ -1,0 +1,1 @@
+"""computectl: one file for each group of commands."""

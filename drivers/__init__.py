@@ -1,0 +1,1 @@
+"""Drivers: what a host has, said on a provider tree."""

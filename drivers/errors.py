@@ -1,0 +1,34 @@
+"""What a driver may raise; the agent knows what to do about each."""
+
+from __future__ import annotations
+
+
+class DriverError(Exception):
+    """The root of the errors that concern a driver."""
+
+
+class DriverNotReady(DriverError):
+    """The backend can't answer now: the node is skipped until the next period.
+
+    Nothing of what was reported before is taken away.
+    """
+
+
+class ReshapeNeeded(DriverError):
+    """Inventory has to move between providers or classes together with its allocations.
+
+    Raise it from ``update_provider_tree`` when ``allocations`` is ``None``.  The
+    agent then calls again with a fresh tree and with the allocations.
+    """
+
+
+class ReshapeFailed(DriverError):
+    """The allocations can't be moved.  At start the agent exits; later it goes on without."""
+
+
+class DriverNotFound(DriverError):
+    """No driver of this name is installed."""
+
+
+class DriverLoadFailed(DriverError):
+    """The driver is installed but can't be used; the cause is chained."""

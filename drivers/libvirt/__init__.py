@@ -1,0 +1,1 @@
+"""The libvirt driver: documents in, providers out."""

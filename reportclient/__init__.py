@@ -1,0 +1,1 @@
+"""Placement's vocabulary: the tree, the plan to change it, and the only writer."""

@@ -1,0 +1,78 @@
+"""What can go wrong between this host and Placement; each error says who acts next.
+
+Every error carries ``request_id`` where Placement gave one, so that its log and
+ours can be laid side by side.
+"""
+
+from __future__ import annotations
+
+
+class PlacementError(Exception):
+    """The root of all errors of the report client."""
+
+    def __init__(self, message: str, *, request_id: str | None = None) -> None:
+        super().__init__(message)
+        self.request_id = request_id
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text} (request {self.request_id})" if self.request_id else text
+
+
+class Unreachable(PlacementError):
+    """No usable answer: no connection, time-out, 5xx, 429, no page of Placement's.
+
+    Next: the following period tries again.  What a write did is unknown until it
+    has been read.
+    """
+
+    def __init__(
+        self, message: str, *, request_id: str | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, request_id=request_id)
+        self.retry_after = retry_after
+
+
+class AuthenticationFailed(Unreachable):
+    """Keystone or Placement did not accept the credentials.  Next: the operator."""
+
+
+class Forbidden(PlacementError):
+    """403: the credentials are good, but not for this call.  Next: the operator."""
+
+
+class Conflict(PlacementError):
+    """409 ``placement.concurrent_update``: somebody else wrote first.
+
+    Next: the tracker reads again, plans again and tries again, now.
+    """
+
+
+class NotFound(PlacementError):
+    """404: the provider is gone.  Next: the tracker reads again and creates it again."""
+
+
+class InUse(PlacementError):
+    """409: allocations hold what was to be taken away.  Next: the operator."""
+
+
+class NameTaken(PlacementError):
+    """409 ``placement.duplicate_name``: another provider has this name (or this UUID)."""
+
+
+class UnknownNames(PlacementError):
+    """400: Placement does not know these traits or resource classes."""
+
+    def __init__(
+        self, message: str, names: frozenset[str], *, request_id: str | None = None
+    ) -> None:
+        super().__init__(message, request_id=request_id)
+        self.names = names
+
+
+class Rejected(PlacementError):
+    """Any other 4xx: the request was wrong.  Next: the author of the driver, or us."""
+
+
+class TooOld(PlacementError):
+    """This Placement does not speak the microversion that a call needs."""

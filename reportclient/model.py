@@ -1,0 +1,172 @@
+"""What Placement knows about one provider: frozen records that check themselves.
+
+Nothing here does I/O, logs or reads a clock.  The field names are Placement's.
+"""
+
+from __future__ import annotations
+
+import uuid as uuidlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+MAX_INT = 0x7FFFFFFF
+"""The largest amount that Placement stores, and its default for ``max_unit``."""
+
+SHARES_VIA_AGGREGATE = "MISC_SHARES_VIA_AGGREGATE"
+
+_AMOUNTS = ("total", "reserved", "min_unit", "max_unit", "step_size")
+_DEFAULTS = {
+    "reserved": 0,
+    "min_unit": 1,
+    "max_unit": MAX_INT,
+    "step_size": 1,
+    "allocation_ratio": 1.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """How much of one resource class a provider has.
+
+    A field that is ``None`` was not said by whoever wrote the record: what
+    Placement has there stays, or its default holds (see :meth:`over`).  Amounts
+    are in the unit of the resource class (MEMORY_MB: MiB, DISK_GB: GiB).
+    """
+
+    total: int
+    reserved: int | None = None
+    min_unit: int | None = None
+    max_unit: int | None = None
+    step_size: int | None = None
+    allocation_ratio: float | None = None
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Inventory:
+        """Read the dict that drivers write and Placement answers.
+
+        :raises ValueError: a field is unknown, has the wrong type, or ``total``
+            is missing.
+        """
+        unknown = set(record) - set(cls.__dataclass_fields__)
+        if unknown:
+            raise ValueError(f"unknown field {min(unknown)!r} in an inventory record")
+        if record.get("total") is None:
+            raise ValueError("an inventory record needs 'total'")
+        said = {key: value for key, value in record.items() if value is not None}
+        return cls(**{key: _number(key, value) for key, value in said.items()})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Only what was said, as a new dict."""
+        return {name: value for name, value in self._items() if value is not None}
+
+    def over(self, current: Inventory | None) -> Inventory:
+        """This record with what it leaves unsaid taken from ``current``, else Placement's
+        defaults.
+
+        >>> Inventory(8).over(Inventory(4, allocation_ratio=16.0)).allocation_ratio
+        16.0
+        """
+        said = self.as_dict()
+        known = {} if current is None else current.as_dict()
+        return Inventory(**{**_DEFAULTS, **known, **said})
+
+    def problem(self) -> str | None:
+        """Why Placement would refuse this record, or ``None``."""
+        full = self.over(None)
+        assert full.reserved is not None and full.allocation_ratio is not None
+        if not 1 <= full.total <= MAX_INT:
+            return f"total is {full.total}, it has to be from 1 to {MAX_INT}"
+        if not 0 <= full.reserved <= full.total:
+            return f"reserved is {full.reserved}, it has to be from 0 to the total, {full.total}"
+        if full.allocation_ratio <= 0:
+            return f"allocation_ratio is {full.allocation_ratio:g}, it has to be above 0"
+        return _unit_problem(full)
+
+    def _items(self) -> Iterator[tuple[str, Any]]:
+        return ((name, getattr(self, name)) for name in (*_AMOUNTS, "allocation_ratio"))
+
+
+def _unit_problem(full: Inventory) -> str | None:
+    for name in ("min_unit", "max_unit", "step_size"):
+        value = getattr(full, name)
+        if not 1 <= value <= MAX_INT:
+            return f"{name} is {value}, it has to be from 1 to {MAX_INT}"
+    return None
+
+
+def _number(key: str, value: Any) -> Any:
+    kinds = (int, float) if key == "allocation_ratio" else (int,)
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise ValueError(
+            f"{key} has to be a {'' if float in kinds else 'whole '}number, not {value!r}"
+        )
+    return float(value) if float in kinds else value
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One resource provider; ``parent_uuid`` is ``None`` for a root.
+
+    ``inventory`` must not be changed after construction: records are shared
+    between snapshots.
+    """
+
+    uuid: str
+    name: str
+    parent_uuid: str | None = None
+    inventory: Mapping[str, Inventory] = field(default_factory=dict)
+    traits: frozenset[str] = frozenset()
+    aggregates: frozenset[str] = frozenset()
+
+    @property
+    def shares(self) -> bool:
+        """Whether its inventory is shared with all members of its aggregates."""
+        return SHARES_VIA_AGGREGATE in self.traits
+
+
+class ProviderData(NamedTuple):
+    """A copy of one provider that drivers may read and change at will."""
+
+    uuid: str
+    name: str
+    generation: int | None
+    parent_uuid: str | None
+    inventory: dict[str, dict[str, Any]]
+    traits: set[str]
+    aggregates: set[str]
+    resources: dict[str, Any]
+
+
+Allocations = dict[str, dict[str, Any]]
+"""Allocations by consumer UUID, each as ``GET /allocations/{consumer_uuid}`` shows it."""
+
+
+def read_inventory(records: Mapping[str, Mapping[str, Any]], whose: str) -> dict[str, Inventory]:
+    """Read the inventory of the provider ``whose``: ``{class: record}``.
+
+    :raises ValueError: naming the provider, the resource class and the field.
+    """
+    inventory = {}
+    for resource_class, record in records.items():
+        try:
+            inventory[resource_class] = Inventory.from_dict(record)
+        except ValueError as err:
+            raise ValueError(f"provider {whose}: inventory of {resource_class}: {err}") from None
+    return inventory
+
+
+def canonical_uuids(values: Iterable[str], what: str) -> frozenset[str]:
+    """The UUIDs in Placement's spelling (lower case, dashes).
+
+    :raises ValueError: naming the value that is no UUID.
+    """
+    return frozenset(canonical_uuid(value, what) for value in values)
+
+
+def canonical_uuid(value: str, what: str) -> str:
+    """One UUID in Placement's spelling.  :raises ValueError: it is none."""
+    try:
+        return str(uuidlib.UUID(value))
+    except (ValueError, AttributeError, TypeError):
+        raise ValueError(f"{what}: {value!r} is not a UUID") from None

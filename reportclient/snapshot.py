@@ -1,0 +1,126 @@
+"""Snapshot: an immutable, indexed forest of providers.
+
+Invariants: every parent is present; names and UUIDs are unique; providers are
+kept in an order in which parents come before their children.  Records are
+shared between snapshots, so making one from another costs what changed (and a
+copy of pointers), and most of two related snapshots is equal by identity.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+
+from reportclient.model import Provider
+
+Children = dict[str | None, dict[str, None]]
+"""UUIDs of the children by parent (``None``: the roots); dicts for their order."""
+
+
+class Snapshot:
+    """Look up, walk and compare; ``reportclient.provider_tree`` makes edits of it."""
+
+    __slots__ = ("__weakref__", "_base", "_by_name", "_children", "_providers", "_touched")
+
+    def __init__(
+        self, providers: dict[str, Provider], names: dict[str, str], children: Children
+    ) -> None:
+        self._providers = providers
+        self._by_name = names
+        self._children = children
+        self._base: weakref.ref[Snapshot] | None = None
+        self._touched: frozenset[str] = frozenset()
+
+    @classmethod
+    def build(cls, providers: Iterable[Provider]) -> Snapshot:
+        """From providers in any order; linear in their number.
+
+        :raises ValueError: a duplicate name or UUID, a missing parent or a cycle.
+        """
+        by_uuid: dict[str, Provider] = {}
+        names: dict[str, str] = {}
+        children: Children = {None: {}}
+        for provider in providers:
+            if provider.uuid in by_uuid or provider.name in names:
+                raise ValueError(f"provider {provider.name} ({provider.uuid}) is there twice")
+            by_uuid[provider.uuid] = provider
+            names[provider.name] = provider.uuid
+            children.setdefault(provider.parent_uuid, {})[provider.uuid] = None
+        missing = [str(uuid) for uuid in children if uuid is not None and uuid not in by_uuid]
+        if missing:
+            raise ValueError(f"parents that are not there: {', '.join(sorted(missing))}")
+        snapshot = cls(by_uuid, names, children)
+        if sum(1 for _ in snapshot.walk()) != len(by_uuid):
+            raise ValueError("some providers are their own ancestors")
+        return snapshot
+
+    @property
+    def providers(self) -> Mapping[str, Provider]:
+        """All providers by UUID; not to be changed."""
+        return self._providers
+
+    def __len__(self) -> int:
+        return len(self._providers)
+
+    def __contains__(self, uuid: object) -> bool:
+        return uuid in self._providers
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Snapshot):
+            return NotImplemented
+        return self is other or self._providers == other._providers
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value
+
+    def get(self, uuid: str) -> Provider | None:
+        """The provider with this UUID."""
+        return self._providers.get(uuid)
+
+    def named(self, name: str) -> Provider | None:
+        """The provider with this name."""
+        uuid = self._by_name.get(name)
+        return None if uuid is None else self._providers[uuid]
+
+    def children(self, uuid: str | None) -> Iterable[str]:
+        """UUIDs of the children of a provider, or of the roots for ``None``."""
+        return self._children.get(uuid, {})
+
+    def walk(self, uuid: str | None = None) -> Iterator[Provider]:
+        """A provider and all below it (or everything), parents first."""
+        stack = [uuid] if uuid is not None else [*reversed(list(self.children(None)))]
+        while stack:
+            provider = self._providers[stack.pop()]
+            yield provider
+            stack.extend(reversed(list(self.children(provider.uuid))))
+
+    def root_of(self, uuid: str) -> str:
+        """UUID of the root of the tree that this provider is in."""
+        parent = self._providers[uuid].parent_uuid
+        while parent is not None:
+            uuid, parent = parent, self._providers[parent].parent_uuid
+        return uuid
+
+    def changed_since(self, old: Snapshot) -> Iterable[str]:
+        """UUIDs of all providers that may differ between ``old`` and this one.
+
+        Costs what changed where one was made from the other by an edit.
+        """
+        if self is old:
+            return ()
+        if self._base is not None and self._base() is old:
+            return self._touched
+        mine, theirs = self._providers, old._providers
+        changed = [uuid for uuid, provider in mine.items() if theirs.get(uuid) is not provider]
+        return changed + [uuid for uuid in theirs if uuid not in mine]
+
+    def descend_from(self, base: Snapshot, touched: frozenset[str]) -> Snapshot:
+        """Remember, weakly, what this was made from and where it may differ."""
+        self._base, self._touched = weakref.ref(base), touched
+        return self
+
+    def parts(self) -> tuple[dict[str, Provider], dict[str, str], Children]:
+        """Copies of the three indexes, for an edit that is being sealed."""
+        return self._providers.copy(), self._by_name.copy(), self._children.copy()
+
+
+EMPTY = Snapshot({}, {}, {None: {}})
