@@ -182,6 +182,21 @@ class ProviderTree:
         self._names[name] = provider.uuid
         self._changed[provider.uuid] = replace(provider, name=name)
 
+    def move(self, name_or_uuid: str, parent: str | None) -> None:
+        """Put a provider, with all below it, under another one (``None``: make it a root).
+
+        :raises ValueError: the new parent is not there, or is below the provider.
+        """
+        provider = self._find(name_or_uuid)
+        above = None if parent is None else self._find(parent).uuid
+        if above == provider.parent_uuid:
+            return
+        if above is not None and above in self._walk(provider.uuid):
+            raise ValueError(f"provider {provider.name} can't be moved below itself ({above})")
+        del self._own_children(provider.parent_uuid)[provider.uuid]
+        self._own_children(above)[provider.uuid] = None
+        self._changed[provider.uuid] = replace(provider, parent_uuid=above)
+
     # -- changing a provider
 
     def update_inventory(

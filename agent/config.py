@@ -1,0 +1,145 @@
+"""Configuration: oslo.config in, frozen settings out.
+
+Everything that can be wrong with a configuration file is found here, at start, and
+said with the file, the line and the option.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from oslo_config import cfg
+
+from agent import opts
+from agent.tracker import Rules
+from reportclient import http
+
+PROJECT = "compute-agent"
+NAMES_OF_OTHERS = frozenset({"transport_url", "rpc_response_timeout", "control_exchange"})
+
+
+class ConfigError(Exception):
+    """The configuration can't be used; the text says which file, line and option."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The agent's own settings; times in seconds, ``None`` for never."""
+
+    host: str
+    state_path: Path
+    drivers: tuple[str, ...]
+    interval: float | None
+    first_within: float
+    at_once: bool
+    shutdown_within: float
+    rules: Rules
+
+
+def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.ConfigOpts:
+    """Parse the command line and the configuration files.
+
+    :raises ConfigError: with what to mend.
+    """
+    conf = cfg.ConfigOpts()
+    for group, options in opts.list_opts():
+        conf.register_opts(options, None if group == "DEFAULT" else group)
+    http.register_opts(conf)
+    conf.register_cli_opts([*command_line, *_settable_by_argument()])
+    try:
+        conf(list(args), project=PROJECT, prog=PROJECT)
+    except cfg.ConfigFilesNotFoundError as err:
+        raise ConfigError(f"no such configuration file: {', '.join(err.config_files)}") from err
+    except (cfg.Error, OSError) as err:
+        raise ConfigError(" ".join(str(err).split())) from err
+    return conf
+
+
+def settings(conf: cfg.ConfigOpts) -> Settings:
+    """Read every option once.  :raises ConfigError: one has a value that it can't have."""
+    try:
+        return _settings(conf)
+    except (cfg.ConfigFileValueError, ValueError) as err:
+        raise ConfigError(str(err)) from err
+
+
+def _settings(conf: cfg.ConfigOpts) -> Settings:
+    seconds = conf.update_resources_interval
+    interval = None if seconds < 0 else float(seconds or 60)
+    refresh = conf.compute.resource_provider_association_refresh
+    if not conf.compute_driver:
+        raise ConfigError("compute_driver names no driver")
+    return Settings(
+        host=conf.host,
+        state_path=Path(conf.state_path),
+        drivers=tuple(conf.compute_driver),
+        interval=interval,
+        at_once="dev" in conf and conf.dev,
+        first_within=min(conf.periodic_fuzzy_delay, interval or 0.0),
+        shutdown_within=float(conf.graceful_shutdown_timeout),
+        rules=Rules(
+            owner_trait=conf.compute.owner_trait,
+            verify_every=float(refresh) if refresh else None,
+            reshape_when_running=conf.compute.reshape_when_running,
+        ),
+    )
+
+
+def _settable_by_argument() -> list[cfg.Opt]:
+    return [option for option in opts.DEFAULT if option.dest in {"state_path", "compute_driver"}]
+
+
+def refuse_typos(conf: cfg.ConfigOpts) -> None:
+    """Look for options that nobody has registered but that look like one.
+
+    A file may be shared with other services, so a name that resembles nothing of ours
+    is none of our business.
+
+    :raises ConfigError: naming the file, the line, and what was probably meant.
+    """
+    for path in conf.config_file or ():
+        for error in _typos(Path(path), conf):
+            raise ConfigError(error)
+
+
+def _typos(path: Path, conf: cfg.ConfigOpts) -> Iterator[str]:
+    sections: dict[str, dict[str, list[str]]] = {}
+    cfg.ConfigParser(str(path), sections).parse()
+    ours = _registered(conf)
+    for section, found in sections.items():
+        near = difflib.get_close_matches(section, ours, 1, 0.8)
+        if section not in ours:
+            if near:
+                where = _line(path, f"[{section}]")
+                yield f"{path}:{where}: no group [{section}]; is [{near[0]}] meant?"
+            continue
+        for name in found:
+            yield from _option_typo(path, section, name, ours[section])
+
+
+def _option_typo(path: Path, section: str, name: str, known: set[str]) -> Iterator[str]:
+    plain = name.replace("-", "_")
+    if plain in known or plain in NAMES_OF_OTHERS:
+        return
+    near = difflib.get_close_matches(plain, known, 1, 0.8)
+    if near:
+        where = _line(path, name)
+        yield f"{path}:{where}: no option {name} in [{section}]; is {near[0]} meant?"
+
+
+def _registered(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
+    groups = {"DEFAULT": {name.replace("-", "_") for name in conf}}
+    for name in conf:
+        if isinstance(conf[name], cfg.ConfigOpts.GroupAttr):
+            groups["DEFAULT"].discard(name)
+            groups[name] = {option.replace("-", "_") for option in conf[name]}
+    return groups
+
+
+def _line(path: Path, start: str) -> int:
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    found = (n for n, line in enumerate(lines, 1) if line.strip().startswith(start))
+    return next(found, 1)

@@ -1,0 +1,114 @@
+"""``--dev``: everything on this machine, in one command.
+
+A Placement of one's own is started below ``state_path``, a configuration file that
+leads to it is written (``dev.conf``, good for ``computectl`` too), and the tree is
+drawn whenever it has changed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from agent.cli.draw import draw_tree
+from agent.config import ConfigError
+from agent.nodes import Nodes
+from agent.placement_server import TOKEN, PlacementServer, PlacementServerError
+from agent.report import Report
+from reportclient.http import token_adapter
+
+FILE_NAME = "dev.conf"
+ALWAYS = frozenset({"host", "state_path"})
+"""Written even if nobody set them: whoever reads the file may be somewhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dev:
+    """Where the Placement is, and the configuration file that leads there."""
+
+    url: str
+    config_path: Path
+
+    def adapter(self) -> Any:
+        """For requests to it."""
+        return token_adapter(self.url, TOKEN)
+
+
+def start_placement(conf: Any, stack: ExitStack) -> Dev:
+    """Start the Placement; it is stopped with ``stack``.
+
+    :raises ConfigError: it does not start; with its own words.
+    """
+    state_path = Path(conf.state_path)
+    server = PlacementServer(state_path / "placement")
+    sys.stderr.write(f"Starting a Placement in {server.directory} ...\n")
+    try:
+        state_path.mkdir(parents=True, exist_ok=True)
+        server.start()
+    except (PlacementServerError, OSError) as err:
+        raise ConfigError(f"--dev: {err}") from err
+    stack.callback(server.stop)
+    path = state_path / FILE_NAME
+    path.write_text(_configuration(conf, server.url), encoding="utf-8")
+    return Dev(server.url, path)
+
+
+def _configuration(conf: Any, url: str) -> str:
+    """Every option that somebody set, and a ``[placement]`` of our own."""
+    sections: dict[str, list[str]] = {"DEFAULT": []}
+    for name in conf:
+        if name == "placement" or name in {"config_file", "config_dir", "once", "dev", "debug"}:
+            continue
+        if hasattr(conf[name], "keys"):
+            sections[name] = [line for key in conf[name] for line in _set(conf, key, name)]
+        else:
+            sections["DEFAULT"] += _set(conf, name, None)
+    sections["placement"] = ["auth_type = admin_token", f"endpoint = {url}", f"token = {TOKEN}"]
+    return "\n".join(
+        f"[{section}]\n" + "".join(f"{line}\n" for line in lines)
+        for section, lines in sections.items()
+        if lines
+    )
+
+
+def _set(conf: Any, name: str, group: str | None) -> list[str]:
+    place = conf.get_location(name, group)
+    by_default = place is None or place.location.name in {"opt_default", "set_default"}
+    value = conf[name] if group is None else conf[group][name]
+    if value is None or (by_default and name not in ALWAYS):
+        return []
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return [f"{name} = {text}"]
+
+
+@dataclass(slots=True)
+class Show:
+    """Draws the trees when something was written, and says what each period did."""
+
+    nodes: Nodes
+    config_path: Path
+    out: IO[str] = sys.stdout
+    drawn: bool = False
+
+    def __call__(self, reports: Sequence[Report]) -> None:
+        """A listener of the service."""
+        if not self.drawn or any(report.done for report in reports):
+            self._draw()
+        for report in reports:
+            what = report.changes() or "nothing to change"
+            self.out.write(f"{report.node}: {what}, {report.calls} calls to Placement\n")
+            for text in report.complaints().values():
+                self.out.write(f"{report.node}: {text}\n")
+        self.out.flush()
+
+    def _draw(self) -> None:
+        for uuid, tracker in self.nodes.trackers.items():
+            if uuid in tracker.view.snapshot:
+                self.out.write(f"\n{draw_tree(tracker.view.snapshot, uuid)}\n\n")
+                self.drawn = True
+        if self.drawn:
+            self.out.write(f"Ask more: computectl --config-file {self.config_path} tree\n")

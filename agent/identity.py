@@ -1,0 +1,89 @@
+"""Who this host is in Placement: the ``compute_id`` file, and the UUIDs of its roots.
+
+The file is written once and never guessed again.  A host that lost it gets a new
+UUID, whose name Placement then refuses; the error says what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid as uuidlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from reportclient.model import canonical_uuid
+
+FILE_NAME = "compute_id"
+
+
+class IdentityError(Exception):
+    """The ``compute_id`` file can't be used; nothing is reported until it is mended."""
+
+
+def compute_id(state_path: Path) -> str:
+    """The UUID in the file; a new one is written if there is no file.
+
+    :raises IdentityError: naming the file.
+    """
+    path = state_path / FILE_NAME
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        return _write_once(path, str(uuidlib.uuid4()))
+    except OSError as err:
+        raise IdentityError(f"{path}: {err.strerror}") from err
+
+
+def _read(path: Path) -> str:
+    text = path.read_text(encoding="utf-8", errors="replace").strip()
+    try:
+        return canonical_uuid(text, str(path))
+    except ValueError as err:
+        raise IdentityError(
+            f"{err}; write the UUID of this host's resource provider into it, "
+            "or remove it if Placement does not know this host"
+        ) from None
+
+
+def _write_once(path: Path, value: str) -> str:
+    """Link a complete file into place, so that neither a crash nor a twin leaves half of one."""
+    scratch = path.with_name(f".{FILE_NAME}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with scratch.open("w", encoding="utf-8") as file:
+            file.write(value + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(scratch, path)
+        finally:
+            scratch.unlink()
+    except FileExistsError:
+        return _read(path)
+    except OSError as err:
+        raise IdentityError(
+            f"{path} can't be written: {err.strerror}; state_path has to be a directory "
+            "that this user may write to"
+        ) from err
+    return value
+
+
+def root_uuids(nodes: Iterable[str], own: str, told: Mapping[str, str]) -> dict[str, str]:
+    """UUIDs of the root providers by node name.
+
+    ``told`` are those that a driver knows itself, by UUID.  A single node gets the
+    host's ``own`` one; with several, a node named by a UUID keeps it and others get
+    one that is made from the host's and the name.
+    """
+    known = {name: uuid for uuid, name in told.items()}
+    names = list(nodes)
+    if len(names) == 1:
+        return {names[0]: known.get(names[0], own)}
+    return {name: known.get(name) or _made(name, own) for name in names}
+
+
+def _made(name: str, own: str) -> str:
+    try:
+        return canonical_uuid(name, "node")
+    except ValueError:
+        return str(uuidlib.uuid5(uuidlib.UUID(own), name))

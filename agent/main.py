@@ -1,0 +1,116 @@
+"""compute-agent: everything is put together here, and here alone the process exits.
+
+Exit codes: 0 all went well; 1 ``--once`` could not report all; 2 the configuration,
+a driver or the identity can't be used (systemd need not try again).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from agent import config, opts
+from agent.dev import Show, start_placement
+from agent.identity import IdentityError, compute_id
+from agent.loop import Loop
+from agent.nodes import Nodes
+from agent.service import Service
+from agent.systemd import Systemd
+from drivers import loader
+from drivers.api import DriverContext
+from drivers.errors import DriverError
+from reportclient.errors import PlacementError
+from reportclient.http import PlacementAPI, adapter_from_conf
+
+LOG = logging.getLogger(__name__)
+
+FAILED, UNUSABLE = 1, 2
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The console script."""
+    with ExitStack() as stack:
+        try:
+            code = _run(list(sys.argv[1:] if args is None else args), stack)
+        except (config.ConfigError, DriverError, IdentityError, PlacementError) as err:
+            sys.stderr.write(f"compute-agent: {err}\n")
+            code = UNUSABLE
+        except KeyboardInterrupt:
+            code = FAILED
+    sys.exit(code)
+
+
+def _run(args: list[str], stack: ExitStack) -> int:
+    conf = config.load(args, command_line=opts.COMMAND_LINE)
+    _start_logging(conf)
+    settings = config.settings(conf)
+    systemd = Systemd.from_environment()
+    loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
+    context = DriverContext(settings.host, settings.state_path, conf, loop.refresh)
+    drivers = loader.load(settings.drivers, context)
+    config.refuse_typos(conf)
+    dev = start_placement(conf, stack) if conf.dev else None
+    adapter = dev.adapter() if dev else adapter_from_conf(conf)
+    api = PlacementAPI(adapter, on_answer=systemd.feed)
+    nodes = Nodes(compute_id(settings.state_path), drivers, api, settings.rules)
+    service = Service(settings.host, nodes, systemd, stop=lambda: loop.stopping)
+    if dev is not None:
+        service.listeners.append(Show(nodes, dev.config_path))
+    stack.callback(service.close)
+    service.open()
+    if conf.once:
+        return 0 if service.period() else FAILED
+    _until_stopped(service, loop, settings)
+    return 0
+
+
+def _start_logging(conf: Any) -> None:
+    quiet = logging.WARNING if conf.dev else logging.INFO
+    logging.basicConfig(level=logging.DEBUG if conf.debug else quiet, format=LOG_FORMAT)
+    for chatty in ("keystoneauth", "urllib3", "stevedore"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def _until_stopped(service: Service, loop: Loop, settings: config.Settings) -> None:
+    """Run until SIGTERM or SIGINT; SIGHUP asks for a period now."""
+    signal.signal(signal.SIGTERM, lambda *_: _stop(service, loop, settings.shutdown_within))
+    signal.signal(signal.SIGINT, lambda *_: _stop(service, loop, settings.shutdown_within))
+    signal.signal(signal.SIGHUP, lambda *_: loop.refresh())
+    first_in = 0.0 if settings.at_once else random.uniform(0, settings.first_within)
+    if first_in > opts.READY_WITHIN:
+        service.ready_anyway(f"first report in {first_in:.0f} s")
+    else:
+        _ready_at_the_latest(service)
+    LOG.info("Reporting %s, first in %.0f s", settings.host, first_in)
+    loop.run(service.period, settings.interval, first_in)
+    LOG.info("Stopped")
+
+
+def _ready_at_the_latest(service: Service) -> None:
+    """Whoever waits for the unit to start does not wait for Placement to come back."""
+    why = "the first report is not through yet"
+    timer = threading.Timer(opts.READY_WITHIN, lambda: service.ready_anyway(why))
+    timer.daemon = True
+    timer.start()
+
+
+def _stop(service: Service, loop: Loop, within: float) -> None:
+    """End after what is being done now, and within a bounded time in any case."""
+    service.systemd.stopping()
+    loop.stop()
+    timer = threading.Timer(within, _leave_at_once, [within])
+    timer.daemon = True
+    timer.start()
+
+
+def _leave_at_once(within: float) -> None:
+    LOG.warning("Not done after graceful_shutdown_timeout (%g s): leaving at once", within)
+    os._exit(FAILED)

@@ -1,0 +1,92 @@
+"""The agent's options.  Those that mean the same as Nova's have Nova's names."""
+
+from __future__ import annotations
+
+import socket
+
+from oslo_config import cfg
+
+DEFAULT = [
+    cfg.StrOpt(
+        "host",
+        default=socket.gethostname(),
+        sample_default="<the machine's host name>",
+        help="Name of this service: of its record, and the server that RPC calls are sent to.",
+    ),
+    cfg.StrOpt(
+        "state-path",
+        default="/var/lib/compute-agent",
+        help="Directory for what has to survive a restart: the compute_id file above all.",
+    ),
+    cfg.ListOpt(
+        "compute-driver",
+        default=["libvirt"],
+        help="Driver, or several in their order, by the names of their entry points in "
+        "compute_agent.drivers. The first one names the nodes.",
+    ),
+    cfg.IntOpt(
+        "update_resources_interval",
+        default=0,
+        min=-1,
+        help="Seconds between two periods. 0 means 60. -1 means one period at start, and "
+        "then only when something asks for one (SIGHUP, an event of the hypervisor).",
+    ),
+    cfg.IntOpt(
+        "periodic_fuzzy_delay",
+        default=60,
+        min=0,
+        help="The first period begins after a random delay of up to this many seconds, but "
+        "not more than one interval, so that hosts which boot together do not all arrive "
+        "together.",
+    ),
+    cfg.IntOpt(
+        "graceful_shutdown_timeout",
+        default=60,
+        min=1,
+        help="Seconds that a stop may take. After that the agent leaves at once; it can be "
+        "killed at any moment without loss.",
+    ),
+]
+
+COMPUTE = [
+    cfg.IntOpt(
+        "resource_provider_association_refresh",
+        default=300,
+        min=0,
+        help="Seconds between two verifications of the whole tree: one GET, and three more "
+        "for each provider that somebody else changed. 0 switches them off.",
+    ),
+    cfg.StrOpt(
+        "owner_trait",
+        default="CUSTOM_OWNER_COMPUTE_AGENT",
+        regex=r"^(CUSTOM_[A-Z0-9_]+|OWNER_[A-Z0-9_]+)$",
+        help="Trait set on the root providers and on each provider that this agent creates.",
+    ),
+    cfg.BoolOpt(
+        "reshape_when_running",
+        default=False,
+        help="Let a driver move inventory together with its allocations at any time. "
+        "Otherwise that is done at start only, and shown as pending until then.",
+    ),
+]
+
+COMMAND_LINE = [
+    cfg.BoolOpt(
+        "once", default=False, help="One period, then exit: 0 if all was reported, 1 if not."
+    ),
+    cfg.BoolOpt(
+        "dev",
+        default=False,
+        help="Start a Placement of its own (SQLite, in state_path), report to it and draw "
+        "the tree. For trying things out.",
+    ),
+    cfg.BoolOpt("debug", default=False, help="Log at DEBUG level."),
+]
+
+READY_WITHIN = 15.0
+"""systemd is told READY after this many seconds at the latest, first period or not."""
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For the sample configuration: ``[(group, options)]``."""
+    return [("DEFAULT", DEFAULT), ("compute", COMPUTE)]

@@ -1,0 +1,58 @@
+"""What came of one period of one root, as a value; health and log lines are made of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from reportclient.plan import Operation, Plan, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One period of one root.
+
+    ``error`` ended the period; ``driver_errors`` are by driver, ``failed`` by
+    provider; ``calls`` counts the requests to Placement.
+    """
+
+    node: str
+    calls: int = 0
+    done: tuple[Operation, ...] = ()
+    plan: Plan = field(default_factory=Plan)
+    problems: tuple[Problem, ...] = ()
+    driver_errors: Mapping[str, Exception] = field(default_factory=dict)
+    failed: Mapping[str, Exception] = field(default_factory=dict)
+    degraded: Mapping[str, str] = field(default_factory=dict)
+    reshape_pending: tuple[str, ...] = ()
+    error: Exception | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether Placement now has all that the drivers said, and they said all."""
+        return not self.complaints()
+
+    def complaints(self) -> dict[str, str]:
+        """What is wrong, each in a sentence, by a key that stays the same while it lasts."""
+        found = {f"problem {problem}": str(problem) for problem in self.problems}
+        for name, err in self.driver_errors.items():
+            found[f"driver {name}"] = f"driver {name}: {_words(err)}"
+        for uuid, err in self.failed.items():
+            found[f"failed {uuid}"] = f"{self.plan.names.get(uuid, uuid)}: {_words(err)}"
+        for part, reason in self.degraded.items():
+            found[f"degraded {part}"] = f"{part}: {reason}"
+        for name in self.reshape_pending:
+            found[f"reshape {name}"] = f"driver {name} needs a reshape, which is not allowed now"
+        if self.error is not None:
+            found["error"] = _words(self.error)
+        return found
+
+    def changes(self) -> str:
+        """Counts of what was written: ``2 CreateProvider, 1 SetTraits``."""
+        counts = Counter(type(operation).__name__ for operation in self.done)
+        return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+
+
+def _words(err: Exception) -> str:
+    return str(err) or type(err).__name__

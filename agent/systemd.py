@@ -1,0 +1,52 @@
+"""systemd's notify protocol: a datagram to the socket that it named."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Systemd:
+    """Tells systemd how we are; says nothing where there is none."""
+
+    address: str | None = None
+    watchdog: float | None = None
+    """Seconds in which :meth:`feed` has to be called, ``None`` for no watchdog."""
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Systemd:
+        """From NOTIFY_SOCKET and WATCHDOG_USEC, if they are meant for this process."""
+        for_us = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        usec = environ.get("WATCHDOG_USEC", "") if for_us else ""
+        return cls(environ.get("NOTIFY_SOCKET"), int(usec) / 1e6 if usec.isdigit() else None)
+
+    def ready(self, status: str) -> None:
+        """The service is up."""
+        self._send(f"READY=1\nSTATUS={status}")
+
+    def status(self, status: str) -> None:
+        """One line for ``systemctl status``."""
+        self._send(f"STATUS={status}")
+
+    def feed(self) -> None:
+        """Still alive and making progress."""
+        if self.watchdog is not None:
+            self._send("WATCHDOG=1")
+
+    def stopping(self) -> None:
+        """The service is going down."""
+        self._send("STOPPING=1\nSTATUS=stopping")
+
+    def _send(self, message: str) -> None:
+        if not self.address:
+            return
+        # An address that begins with @ is in the abstract namespace.
+        address = "\0" + self.address[1:] if self.address.startswith("@") else self.address
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+            try:
+                sock.sendto(message.encode(), address)
+            except OSError:
+                return  # systemd is not there any more; the service goes on without

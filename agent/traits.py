@@ -1,0 +1,89 @@
+"""The traits that the agent itself keeps on providers.  Pure.
+
+Three kinds: what the host is (COMPUTE_NODE, an owner), what its driver can do
+(COMPUTE_*), and whether it is disabled.  Everything else on a provider is the
+driver's or a stranger's, and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import os_traits
+
+from reportclient.provider_tree import ProviderTree
+from reportclient.snapshot import Snapshot
+
+DISABLED = os_traits.COMPUTE_STATUS_DISABLED
+
+_IMAGE_TYPES = ("aki", "ami", "ari", "iso", "qcow2", "raw", "vdi", "vhd", "vhdx", "vmdk", "ploop")
+
+CAPABILITY_TRAITS: Mapping[str, str] = {
+    "supports_accelerators": "COMPUTE_ACCELERATORS",
+    "supports_address_space_emulated": "COMPUTE_ADDRESS_SPACE_EMULATED",
+    "supports_address_space_passthrough": "COMPUTE_ADDRESS_SPACE_PASSTHROUGH",
+    "supports_device_tagging": "COMPUTE_DEVICE_TAGGING",
+    "supports_ephemeral_encryption": "COMPUTE_EPHEMERAL_ENCRYPTION",
+    "supports_ephemeral_encryption_luks": "COMPUTE_EPHEMERAL_ENCRYPTION_LUKS",
+    "supports_ephemeral_encryption_plain": "COMPUTE_EPHEMERAL_ENCRYPTION_PLAIN",
+    "supports_mem_backing_file": "COMPUTE_MEM_BACKING_FILE",
+    "supports_attach_interface": "COMPUTE_NET_ATTACH_INTERFACE",
+    "supports_tagged_attach_interface": "COMPUTE_NET_ATTACH_INTERFACE_WITH_TAG",
+    "supports_remote_managed_ports": "COMPUTE_REMOTE_MANAGED_PORTS",
+    "supports_bfv_rescue": "COMPUTE_RESCUE_BFV",
+    "supports_migrate_to_same_host": "COMPUTE_SAME_HOST_COLD_MIGRATE",
+    "supports_stateless_firmware": "COMPUTE_SECURITY_STATELESS_FIRMWARE",
+    "supports_secure_boot": "COMPUTE_SECURITY_UEFI_SECURE_BOOT",
+    "supports_socket_pci_numa_affinity": "COMPUTE_SOCKET_PCI_NUMA_AFFINITY",
+    "supports_virtio_fs": "COMPUTE_STORAGE_VIRTIO_FS",
+    "supports_trusted_certs": "COMPUTE_TRUSTED_CERTS",
+    "supports_tagged_attach_volume": "COMPUTE_VOLUME_ATTACH_WITH_TAG",
+    "supports_extend_volume": "COMPUTE_VOLUME_EXTEND",
+    "supports_multiattach": "COMPUTE_VOLUME_MULTI_ATTACH",
+    **{
+        f"supports_image_type_{kind}": f"COMPUTE_IMAGE_TYPE_{kind.upper()}" for kind in _IMAGE_TYPES
+    },
+}
+"""Traits by the names that Nova's drivers give to their capabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTraits:
+    """What is set and taken away on a root; ``owner`` goes on new providers too."""
+
+    present: frozenset[str]
+    removed: frozenset[str]
+    owner: str
+
+
+def agent_traits(
+    capabilities: Iterable[Mapping[str, bool]], disabled: bool | None, owner: str
+) -> AgentTraits:
+    """From the capabilities of the drivers and the status of the service.
+
+    Capabilities that nobody names, and a status that is unknown (``None``), leave the
+    traits that are there alone.
+    """
+    can = {name: able for driver in capabilities for name, able in driver.items()}
+    told = {
+        CAPABILITY_TRAITS[name]: able for name, able in can.items() if name in CAPABILITY_TRAITS
+    }
+    supported = {trait for trait, able in told.items() if able}
+    present = {os_traits.COMPUTE_NODE, owner} | supported
+    removed = told.keys() - supported
+    if disabled is not None:
+        (present if disabled else removed).add(DISABLED)
+    return AgentTraits(frozenset(present), frozenset(removed), owner)
+
+
+def add_agent_traits(tree: ProviderTree, root: str, before: Snapshot, traits: AgentTraits) -> None:
+    """Put them on the root, and the owner on every provider that is new in ``tree``.
+
+    :raises ValueError: the driver took the root away.
+    """
+    tree.add_traits(root, *traits.present)
+    tree.remove_traits(root, *traits.removed)
+    for uuid in tree.get_provider_uuids():
+        if uuid not in before:
+            tree.add_traits(uuid, traits.owner)

@@ -1,0 +1,209 @@
+"""diff: from what Placement has to what the driver wishes, as a plan.  Pure.
+
+Order, and why:
+
+1. names, since traits and inventories refer to them;
+2. deletes that free a name which a new provider takes;
+3. creates and moves, parents first;
+4. a reshape, once all providers that it speaks of are there;
+5. deletes, children first;
+6. traits, aggregates, and inventory last: a new provider can be scheduled to
+   only once its traits say what it is.
+
+What Placement would refuse in any case (a bad name, a total of 0) is left out
+and becomes a :class:`Problem`; everything else is still sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from reportclient.model import Allocations, Inventory, Provider
+from reportclient.names import Names, is_custom, name_problem
+from reportclient.plan import (
+    CreateProvider,
+    DeleteProvider,
+    EnsureClass,
+    EnsureTrait,
+    NameOperation,
+    Operation,
+    Plan,
+    Problem,
+    Reshape,
+    SetAggregates,
+    SetInventory,
+    SetTraits,
+    UpdateProvider,
+)
+from reportclient.snapshot import Snapshot
+
+
+def diff(
+    old: Snapshot,
+    new: Snapshot,
+    allocations: Allocations | None = None,
+    *,
+    known: Names | None = None,
+    strangers: frozenset[str] = frozenset(),
+) -> Plan:
+    """The operations that turn ``old`` into ``new``.
+
+    ``allocations`` (after a reshape: all of them, as they shall be) makes all
+    inventories go into one :class:`Reshape`.  ``strangers`` are providers that are
+    never written; changes to them become problems.
+    """
+    return _Differ(old, new, allocations, known or Names(), strangers).plan()
+
+
+@dataclass(slots=True)
+class _Differ:
+    """The parts of one plan, while it is made."""
+
+    old: Snapshot
+    new: Snapshot
+    allocations: Allocations | None
+    known: Names
+    strangers: frozenset[str]
+    problems: list[Problem] = field(default_factory=list)
+
+    def plan(self) -> Plan:
+        changed = [uuid for uuid in self.new.changed_since(self.old) if self._ours(uuid)]
+        kept = [uuid for uuid in changed if uuid in self.new]
+        gone = set(changed).difference(kept)
+        if not changed and self.allocations is None:
+            return Plan((), tuple(self.problems))
+        placed = list(self._placements(kept))
+        early = self._freeing_names(gone, placed)
+        traits = list(self._traits(kept))
+        inventories = list(self._inventories(kept))
+        operations: tuple[Operation, ...] = (
+            *self._names(traits, inventories),
+            *self._deletes(early),
+            *placed,
+            *self._reshape(inventories),
+            *self._deletes(gone - early),
+            *traits,
+            *self._aggregates(kept),
+            *(() if self.allocations is not None else inventories),
+        )
+        return Plan(operations, tuple(self.problems), self._provider_names(changed))
+
+    def _ours(self, uuid: str) -> bool:
+        if uuid not in self.strangers:
+            return True
+        before, after = self.old.get(uuid), self.new.get(uuid)
+        if before != after and before is not None:
+            self._problem(before, "belongs to somebody else and shares with us: not changed")
+        return False
+
+    def _problem(self, provider: Provider, text: str) -> None:
+        self.problems.append(Problem(provider.uuid, provider.name, text))
+
+    def _provider_names(self, uuids: Iterable[str]) -> Mapping[str, str]:
+        found = ((uuid, self.new.get(uuid) or self.old.get(uuid)) for uuid in uuids)
+        return {uuid: provider.name for uuid, provider in found if provider is not None}
+
+    # -- providers
+
+    def _placements(self, kept: Iterable[str]) -> Iterator[CreateProvider | UpdateProvider]:
+        for provider in parents_first(self.new, kept):
+            before = self.old.get(provider.uuid)
+            place = (provider.uuid, provider.name, provider.parent_uuid)
+            if before is None:
+                yield CreateProvider(*place)
+            elif (before.name, before.parent_uuid) != (provider.name, provider.parent_uuid):
+                yield UpdateProvider(*place, moved=before.parent_uuid != provider.parent_uuid)
+
+    def _freeing_names(
+        self, gone: set[str], placed: Iterable[CreateProvider | UpdateProvider]
+    ) -> set[str]:
+        taken = {operation.name for operation in placed}
+        freeing = [uuid for uuid in gone if self.old.providers[uuid].name in taken]
+        below = (provider.uuid for uuid in freeing for provider in self.old.walk(uuid))
+        return gone.intersection(below)
+
+    def _deletes(self, gone: Iterable[str]) -> Iterator[DeleteProvider]:
+        for provider in reversed(list(parents_first(self.old, gone))):
+            yield DeleteProvider(provider.uuid)
+
+    # -- what providers carry
+
+    def _traits(self, kept: Iterable[str]) -> Iterator[SetTraits]:
+        for provider, before in self._pairs(kept):
+            wished = self._sendable_traits(provider) - self.known.absent
+            if wished != (before.traits if before else frozenset()):
+                yield SetTraits(provider.uuid, wished)
+
+    def _sendable_traits(self, provider: Provider) -> frozenset[str]:
+        problems = {name: name_problem(name, "trait") for name in provider.traits}
+        for problem in sorted(text for text in problems.values() if text):
+            self._problem(provider, f"{problem}; left out")
+        return frozenset(name for name, text in problems.items() if text is None)
+
+    def _aggregates(self, kept: Iterable[str]) -> Iterator[SetAggregates]:
+        for provider, before in self._pairs(kept):
+            if provider.aggregates != (before.aggregates if before else frozenset()):
+                yield SetAggregates(provider.uuid, provider.aggregates)
+
+    def _inventories(self, kept: Iterable[str]) -> Iterator[SetInventory]:
+        for provider, before in self._pairs(kept):
+            current = before.inventory if before else {}
+            wished = resolved(provider.inventory, current, self.known.absent)
+            if wished != current and self._acceptable(provider, wished):
+                yield SetInventory(provider.uuid, wished)
+
+    def _acceptable(self, provider: Provider, wished: Mapping[str, Inventory]) -> bool:
+        found = [(name, _record_problem(name, record)) for name, record in sorted(wished.items())]
+        bad = [f"inventory of {name}: {text}" for name, text in found if text]
+        if bad:
+            self._problem(provider, f"{'; '.join(bad)}; its inventory is left as it was")
+        return not bad
+
+    def _reshape(self, inventories: Iterable[SetInventory]) -> Iterator[Reshape]:
+        if self.allocations is not None:
+            by_uuid = {operation.uuid: operation.inventory for operation in inventories}
+            yield Reshape(by_uuid, self.allocations)
+
+    def _names(
+        self, traits: Iterable[SetTraits], inventories: Iterable[SetInventory]
+    ) -> Iterator[NameOperation]:
+        used_traits = {name for operation in traits for name in operation.traits}
+        for trait in sorted(filter(is_custom, used_traits - self.known.traits)):
+            yield EnsureTrait(trait)
+        used_classes = {name for operation in inventories for name in operation.inventory}
+        for resource_class in sorted(filter(is_custom, used_classes - self.known.classes)):
+            yield EnsureClass(resource_class)
+
+    def _pairs(self, kept: Iterable[str]) -> Iterator[tuple[Provider, Provider | None]]:
+        for uuid in kept:
+            yield self.new.providers[uuid], self.old.get(uuid)
+
+
+def resolved(
+    wished: Mapping[str, Inventory], current: Mapping[str, Inventory], absent: frozenset[str]
+) -> dict[str, Inventory]:
+    """``wished`` with what it leaves unsaid taken from ``current``, or Placement's default."""
+    return {
+        name: record.over(current.get(name))
+        for name, record in wished.items()
+        if name not in absent
+    }
+
+
+def _record_problem(resource_class: str, record: Inventory) -> str | None:
+    return name_problem(resource_class, "resource class") or record.problem()
+
+
+def parents_first(snapshot: Snapshot, uuids: Iterable[str]) -> Iterator[Provider]:
+    """These providers, each after those of its ancestors that are among them."""
+    wanted = dict.fromkeys(uuids)
+    seen: set[str] = set()
+    for start in wanted:
+        chain = []
+        uuid: str | None = start
+        while uuid is not None and uuid not in seen:
+            seen.add(uuid)
+            chain.append(uuid)
+            uuid = snapshot.providers[uuid].parent_uuid
+        yield from (snapshot.providers[uuid] for uuid in reversed(chain) if uuid in wanted)

@@ -1,0 +1,205 @@
+"""The door to Placement: a request in, a value or a typed error out.
+
+The only file that knows keystoneauth1.  Retries of connections are keystoneauth's;
+everything else raises, and the caller decides.
+"""
+
+from __future__ import annotations
+
+import json as jsonlib
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from keystoneauth1 import adapter as ksa_adapter
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1 import loading, session, token_endpoint
+
+from reportclient.errors import (
+    AuthenticationFailed,
+    Conflict,
+    Forbidden,
+    InUse,
+    NameTaken,
+    NotFound,
+    PlacementError,
+    Rejected,
+    TooOld,
+    UnknownNames,
+    Unreachable,
+)
+
+NEWEST = "1.39"
+OLDEST = "1.30"
+GROUP = "placement"
+TIMEOUT = 30.0
+"""Seconds for one answer where ``[placement] timeout`` is not set."""
+
+_CODES: dict[str, type[PlacementError]] = {
+    "placement.concurrent_update": Conflict,
+    "placement.inventory.inuse": InUse,
+    "placement.resource_provider.inuse": InUse,
+    "placement.duplicate_name": NameTaken,
+}
+_NAME = re.compile(r"[A-Z][A-Z0-9_]+")
+_UNKNOWN_TRAITS = re.compile(r"No such trait(?:\(s\)|s)?:? (?P<names>.+?)\.?\s*$")
+_UNKNOWN_CLASS = re.compile(
+    r"(?:Unknown resource class|No such resource class)\D*?(?P<names>[A-Z]\w+)"
+)
+
+
+class API(Protocol):
+    """What the report client needs of Placement; the tests' fake has it too."""
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """One call.  ``needs`` is the microversion below which it makes no sense.
+
+        :raises reportclient.errors.PlacementError: one of its kinds.
+        """
+
+
+class PlacementAPI:
+    """Placement over HTTP."""
+
+    def __init__(
+        self, adapter: ksa_adapter.Adapter, *, on_answer: Callable[[], None] | None = None
+    ) -> None:
+        self._adapter = adapter
+        self._on_answer = on_answer
+        self._version = NEWEST
+        self.calls = 0
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """See :class:`API`.  A server that is older is spoken to in its own version."""
+        self._refuse_too_old(f"{method} {path}", needs)
+        response = self._send(method, path, json)
+        if response.status_code == 406 and self._settle_for_less(response):
+            self._refuse_too_old(f"{method} {path}", needs)
+            response = self._send(method, path, json)
+        return _answer(method, path, response)
+
+    def _send(self, method: str, path: str, json: Any) -> Any:
+        self.calls += 1
+        try:
+            response = self._adapter.request(
+                path, method, json=json, raise_exc=False, microversion=self._version, log=False
+            )
+        except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
+            raise AuthenticationFailed(f"Keystone refused [{GROUP}] credentials: {err}") from err
+        except (ksa.ClientException, ksa.RetriableConnectionFailure) as err:
+            raise Unreachable(f"no answer to {method} {path}: {err}") from err
+        if self._on_answer is not None:
+            self._on_answer()
+        return response
+
+    def _settle_for_less(self, response: Any) -> bool:
+        newest = _first_error(_body(response) or {}).get("max_version")
+        if not newest or _number(newest) >= _number(self._version):
+            return False
+        self._version = newest
+        return True
+
+    def _refuse_too_old(self, what: str, needs: str | None) -> None:
+        least = max(needs or OLDEST, OLDEST, key=_number)
+        if _number(self._version) < _number(least):
+            raise TooOld(f"{what} needs microversion {least}; Placement has {self._version}")
+
+
+def _answer(method: str, path: str, response: Any) -> dict[str, Any]:
+    body = _body(response)
+    request_id = response.headers.get("x-openstack-request-id")
+    if response.status_code < 300 and body is not None:
+        return body
+    what = f"{method} {path}: {response.status_code}"
+    if body is None:
+        raise Unreachable(f"{what}, and not in Placement's words", request_id=request_id)
+    raise _error(what, response, _first_error(body), request_id)
+
+
+def _error(
+    what: str, response: Any, error: dict[str, Any], request_id: str | None
+) -> PlacementError:
+    status = response.status_code
+    text = f"{what} {' '.join(str(error.get('detail') or error.get('title') or '').split())}"
+    if status == 429 or status >= 500:
+        wait = response.headers.get("retry-after", "")
+        seconds = float(wait) if wait.isdigit() else None
+        return Unreachable(text, request_id=request_id, retry_after=seconds)
+    by_status: dict[int, type[PlacementError]] = {
+        401: AuthenticationFailed,
+        403: Forbidden,
+        404: NotFound,
+        406: TooOld,
+    }
+    kind = by_status.get(status) or _CODES.get(error.get("code", ""), Rejected)
+    names = _unknown_names(text) if status == 400 else frozenset()
+    if names:
+        return UnknownNames(text, names, request_id=request_id)
+    return kind(text, request_id=request_id)
+
+
+def _unknown_names(text: str) -> frozenset[str]:
+    found = _UNKNOWN_TRAITS.search(text) or _UNKNOWN_CLASS.search(text)
+    return frozenset(_NAME.findall(found["names"])) if found else frozenset()
+
+
+def _body(response: Any) -> dict[str, Any] | None:
+    """The JSON object of an answer, ``{}`` for an empty one, ``None`` for anything else."""
+    if not response.content:
+        return {} if response.status_code < 400 else None
+    try:
+        body = jsonlib.loads(response.content)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _first_error(body: dict[str, Any]) -> dict[str, Any]:
+    errors = body.get("errors")
+    return errors[0] if isinstance(errors, list) and errors else {}
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def token_adapter(url: str, token: str) -> ksa_adapter.Adapter:
+    """For a Placement without Keystone."""
+    auth = token_endpoint.Token(url, token)
+    return ksa_adapter.Adapter(session.Session(auth, timeout=TIMEOUT), service_type=GROUP)
+
+
+def adapter_from_conf(conf: Any) -> ksa_adapter.Adapter:
+    """From the options of ``[placement]``.  :raises AuthenticationFailed: they don't fit."""
+    try:
+        auth = loading.load_auth_from_conf_options(conf, GROUP)
+        if auth is None:
+            raise AuthenticationFailed(f"[{GROUP}] auth_type is not set: how to log in is unknown")
+        made = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
+        made.timeout = made.timeout or TIMEOUT
+        return loading.load_adapter_from_conf_options(conf, GROUP, session=made)
+    except ksa.ClientException as err:
+        raise AuthenticationFailed(f"[{GROUP}] {err}") from err
+
+
+def register_opts(conf: Any) -> None:
+    """Register ``[placement]`` with keystoneauth's own options."""
+    loading.register_auth_conf_options(conf, GROUP)
+    loading.register_session_conf_options(conf, GROUP)
+    loading.register_adapter_conf_options(conf, GROUP)
+    conf.set_default("service_type", GROUP, group=GROUP)
+    conf.set_default("valid_interfaces", ["internal", "public"], group=GROUP)
+
+
+def conf_options() -> list[Any]:
+    """The same options, for the sample configuration."""
+    return [
+        *loading.get_auth_common_conf_options(),
+        *loading.get_auth_plugin_conf_options("password"),
+        *loading.get_session_conf_options(),
+        *loading.get_adapter_conf_options(include_deprecated=False),
+    ]

@@ -1,0 +1,12 @@
+"""The options of ``[placement]``: keystoneauth's own, by their usual names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reportclient.http import GROUP, conf_options
+
+
+def list_opts() -> list[tuple[str, list[Any]]]:
+    """For the sample configuration: ``[(group, options)]``."""
+    return [(GROUP, conf_options())]

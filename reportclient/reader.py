@@ -1,0 +1,158 @@
+"""Reading Placement: one GET for all generations, then only what moved.
+
+A generation is adopted only together with what was read under it; otherwise the
+next write would wipe out a change of somebody else's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from reportclient.errors import NotFound, Rejected
+from reportclient.http import API
+from reportclient.model import SHARES_VIA_AGGREGATE, Allocations, Inventory, Provider
+from reportclient.snapshot import Snapshot
+from reportclient.view import View
+
+LOG = logging.getLogger(__name__)
+
+URL_BYTES = 4000
+"""How long the list of aggregates in one URL may become; servers take 8 kB and more."""
+
+Listed = Mapping[str, Any]
+"""A provider as Placement lists it: uuid, name, generation, parent_provider_uuid, …"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A provider and the generation under which all of it was read."""
+
+    provider: Provider
+    generation: int
+
+
+def refresh(view: View, root: str, api: API) -> View:
+    """The view of the tree of ``root`` as Placement has it now.
+
+    1 GET when nothing moved (2 where there are aggregates), 3 more for each provider
+    whose generation did.
+
+    :raises reportclient.errors.PlacementError: nothing is adopted then.
+    """
+    listed = api.request("GET", f"/resource_providers?in_tree={root}")["resource_providers"]
+    _refuse_no_root(listed, root)
+    members = list(_read_all(view, listed, api, lone=False))
+    sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
+    return _view_of(view, members, sharing)
+
+
+def allocations(view: View, api: API) -> Allocations:
+    """All allocations of all consumers on our providers, by consumer.
+
+    N GETs for the providers and one for each consumer.
+    """
+    consumers: dict[str, None] = {}
+    for uuid in view.snapshot.providers:
+        if uuid not in view.strangers:
+            found = api.request("GET", f"/resource_providers/{uuid}/allocations")
+            consumers.update(dict.fromkeys(found["allocations"]))
+    return {consumer: api.request("GET", f"/allocations/{consumer}") for consumer in consumers}
+
+
+def provider_named(name: str, api: API) -> Listed | None:
+    """The provider that has this name, in whatever tree, or ``None``."""
+    found = api.request("GET", f"/resource_providers?name={name}")["resource_providers"]
+    return found[0] if found else None
+
+
+def _refuse_no_root(listed: Iterable[Listed], root: str) -> None:
+    for item in listed:
+        if item["uuid"] == root and item["parent_provider_uuid"] is not None:
+            raise Rejected(
+                f"provider {item['name']} ({root}) is this host's root, but in Placement it is "
+                f"below {item['parent_provider_uuid']}"
+            )
+
+
+def _sharing(members: Iterable[_Read], api: API) -> Iterator[Listed]:
+    ours = {read.provider.uuid for read in members}
+    aggregates = sorted({agg for read in members for agg in read.provider.aggregates})
+    seen: set[str] = set()
+    for chunk in _chunks(aggregates):
+        path = f"/resource_providers?member_of=in:{','.join(chunk)}&required={SHARES_VIA_AGGREGATE}"
+        for item in api.request("GET", path)["resource_providers"]:
+            if item["uuid"] not in ours and item["uuid"] not in seen:
+                seen.add(item["uuid"])
+                yield item
+
+
+def _chunks(aggregates: list[str]) -> Iterator[list[str]]:
+    size = URL_BYTES // (36 + 1)
+    return (aggregates[start : start + size] for start in range(0, len(aggregates), size))
+
+
+def _read_all(view: View, listed: Iterable[Listed], api: API, *, lone: bool) -> Iterator[_Read]:
+    for item in listed:
+        parent = None if lone else item["parent_provider_uuid"]
+        read = _known(view, item) or _content(item, api)
+        if read is not None:
+            placed = replace(read.provider, name=item["name"], parent_uuid=parent)
+            yield _Read(placed if placed != read.provider else read.provider, read.generation)
+
+
+def _known(view: View, item: Listed) -> _Read | None:
+    known = view.snapshot.get(item["uuid"])
+    generation: int = item["generation"]
+    if known is None or view.generations.get(item["uuid"]) != generation:
+        return None
+    return _Read(known, generation)
+
+
+def _content(item: Listed, api: API) -> _Read | None:
+    """Three GETs; ``None`` if the provider vanished in between."""
+    path = f"/resource_providers/{item['uuid']}"
+    try:
+        replies = [api.request("GET", f"{path}/{part}") for part in _PARTS]
+    except NotFound:
+        LOG.info("Provider %s (%s) vanished while it was read", item["name"], item["uuid"])
+        return None
+    inventories, traits, aggregates = replies
+    provider = Provider(
+        item["uuid"],
+        item["name"],
+        item["parent_provider_uuid"],
+        {name: Inventory.from_dict(row) for name, row in inventories["inventories"].items()},
+        frozenset(traits["traits"]),
+        frozenset(aggregates["aggregates"]),
+    )
+    # Somebody may have written between the three: the oldest is the one that holds for all.
+    return _Read(provider, min(reply["resource_provider_generation"] for reply in replies))
+
+
+_PARTS = ("inventories", "traits", "aggregates")
+
+
+def _view_of(view: View, members: list[_Read], sharing: list[_Read]) -> View:
+    reads = [*members, *sharing]
+    providers = {read.provider.uuid: read.provider for read in reads}
+    same = providers == view.snapshot.providers
+    return View(
+        snapshot=view.snapshot if same else Snapshot.build(_attached(providers)),
+        generations={read.provider.uuid: read.generation for read in reads},
+        known=view.known if same else view.known.including(providers.values()),
+        strangers=frozenset(read.provider.uuid for read in sharing),
+        certain=True,
+    )
+
+
+def _attached(providers: Mapping[str, Provider]) -> Iterator[Provider]:
+    """Without those whose parent vanished while we read; the next verification sees the rest."""
+    for provider in providers.values():
+        above: Provider | None = provider
+        while above is not None and above.parent_uuid is not None:
+            above = providers.get(above.parent_uuid)
+        if above is not None:
+            yield provider

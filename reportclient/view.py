@@ -1,0 +1,89 @@
+"""View: what Placement has acknowledged, and nothing else.
+
+A view is a value.  It is replaced by what was read and by what was acknowledged;
+generations live here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from reportclient.names import Names
+from reportclient.plan import EnsureClass, EnsureTrait, Operation, replay
+from reportclient.provider_tree import ProviderTree
+from reportclient.snapshot import EMPTY, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Providers, their generations and the names that Placement knows.
+
+    ``strangers`` are sharing providers of somebody else, shown as lone roots.
+    ``certain`` is false when something may be otherwise (nothing was read yet, or a
+    reply was lost): read before the next write.
+    """
+
+    snapshot: Snapshot = field(default_factory=lambda: EMPTY)
+    generations: Mapping[str, int] = field(default_factory=dict)
+    known: Names = field(default_factory=Names)
+    strangers: frozenset[str] = frozenset()
+    certain: bool = False
+
+    def edit(self) -> ProviderTree:
+        """A tree for the driver to change."""
+        return ProviderTree(self.snapshot, self.generations)
+
+    def doubted(self) -> View:
+        """The same, to be verified before it is built upon."""
+        return replace(self, certain=False)
+
+
+class ViewEdit:
+    """A view while replies come in."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._tree = view.edit()
+        self._known = view.known
+        self.generations = dict(view.generations)
+
+    def ack(self, operation: Operation, reply: Mapping[str, Any]) -> None:
+        """Placement has done it.  The only way in which a view learns of a write."""
+        replay(operation, self._tree)
+        match operation:
+            case EnsureTrait(trait):
+                self._known = replace(self._known, traits=self._known.traits | {trait})
+            case EnsureClass(name):
+                self._known = replace(self._known, classes=self._known.classes | {name})
+            case _:
+                self._note_generation(operation, reply)
+
+    def refused(self, names: frozenset[str]) -> None:
+        """Placement said that it does not know these names."""
+        self._known = self._known.refused(names)
+
+    def children(self, uuid: str) -> list[str]:
+        """UUIDs of all providers below this one, as far as acknowledged."""
+        return self._tree.get_provider_uuids(uuid)[1:]
+
+    def freeze(self, *, certain: bool) -> View:
+        """The view after all that was acknowledged."""
+        return replace(
+            self._view,
+            snapshot=self._tree.freeze(),
+            generations=self.generations,
+            known=self._known,
+            certain=certain,
+        )
+
+    def _note_generation(self, operation: Operation, reply: Mapping[str, Any]) -> None:
+        uuid = getattr(operation, "uuid", None)
+        if uuid is None:
+            return
+        generation = reply.get("resource_provider_generation", reply.get("generation"))
+        if not self._tree.exists(uuid):
+            self.generations.pop(uuid, None)
+        elif generation is not None:
+            self.generations[uuid] = generation
