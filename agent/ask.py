@@ -10,9 +10,9 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from drivers.errors import ReshapeNeeded
+from drivers.errors import ReshapeFailed, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.model import Allocations
 from reportclient.provider_tree import ProviderTree
@@ -24,7 +24,8 @@ LOG = logging.getLogger(__name__)
 class Wish:
     """The drivers' answer.
 
-    ``allocations`` are as they shall be after a reshape, ``None`` without one;
+    ``allocations`` are as they shall be after a reshape, ``None`` without one, and
+    ``allocations_before`` as they were;
     ``errors`` are by driver; ``reshape_pending`` are the drivers that need a reshape
     which was not allowed now.
     """
@@ -33,6 +34,7 @@ class Wish:
     allocations: Allocations | None = None
     errors: Mapping[str, Exception] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
+    allocations_before: Allocations | None = None
 
 
 def ask_drivers(
@@ -49,9 +51,10 @@ def ask_drivers(
     first = _ask_each(drivers, fresh(), node, None)
     if not first.reshape_pending or allocations is None:
         return first
-    moved = allocations()
+    before = allocations()
+    moved = copy.deepcopy(before)
     second = _ask_each(drivers, fresh(), node, moved)
-    return Wish(second.tree, moved, second.errors, second.reshape_pending)
+    return replace(second, allocations=moved, allocations_before=before)
 
 
 def _ask_each(
@@ -68,6 +71,8 @@ def _ask_each(
             loaded.driver.update_provider_tree(attempt, node, allocations)
         except ReshapeNeeded:
             pending.append(loaded.name)
+        except ReshapeFailed:
+            raise
         except Exception as err:  # noqa: BLE001  a driver may raise anything; the agent lives on
             errors[loaded.name] = err
         else:

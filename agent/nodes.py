@@ -6,10 +6,12 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from agent.identity import root_uuids
 from agent.report import Report
-from agent.tracker import Rules, Tracker
+from agent.tracker import BulkWrites, Rules, Tracker
+from agent.view_file import ViewFile
 from drivers.loader import LoadedDriver
 from reportclient.http import API
 
@@ -27,6 +29,9 @@ class Nodes:
     drivers: Sequence[LoadedDriver]
     api: API
     rules: Rules
+    bulk: BulkWrites = field(default_factory=BulkWrites)
+    state_path: Path | None = None
+    """Where views are saved; ``None``: nowhere."""
     trackers: dict[str, Tracker] = field(default_factory=dict)
 
     def period(
@@ -61,7 +66,11 @@ class Nodes:
 
     def _tracker(self, uuid: str, name: str) -> Tracker:
         known = self.trackers.get(uuid)
-        if known is None:
-            return Tracker(uuid, name, self.api, self.drivers, self.rules)
-        known.node = name
-        return known
+        if known is not None:
+            known.node = name
+            return known
+        made = Tracker(uuid, name, self.api, self.drivers, self.rules, self.bulk)
+        if self.state_path is not None:
+            made.file = ViewFile.of(self.state_path, uuid)
+            made.view = made.file.load()
+        return made

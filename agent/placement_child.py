@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
-import placement.deploy  # noqa: F401  # versions are cut after the handlers have read them
 import placement.microversion
 import waitress
 from placement.wsgi import init_application
@@ -34,7 +33,7 @@ def main(argv: list[str]) -> None:
     """Serve until the parent is gone."""
     directory, port, max_microversion = Path(argv[1]), int(argv[2]), "".join(argv[3:])
     threading.Thread(target=_exit_with_parent, args=(sys.stdin.fileno(),), daemon=True).start()
-    if max_microversion:
+    if max_microversion:  # after the handlers, in placement.wsgi, have read them
         cut_versions(placement.microversion.VERSIONS, max_microversion)
     with (directory / "requests.jsonl").open("a", buffering=1) as log:
         application = RequestLog(init_application(), log)
@@ -61,11 +60,12 @@ class RequestLog:
         self._log = log
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> list[bytes]:
+        """Answer, and log."""
         started = time.perf_counter()
         reply: dict[str, Any] = {}
 
         def keep_reply(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
-            reply["status"] = int(status.split()[0])
+            reply["status"] = int(status[:3])
             reply["headers"] = {name.lower(): value for name, value in headers}
             return start_response(status, headers, *exc_info)
 

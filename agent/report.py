@@ -27,6 +27,8 @@ class Report:
     degraded: Mapping[str, str] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
     error: Exception | None = None
+    fatal: bool = False
+    """The service must not go on: somebody has to look."""
 
     @property
     def ok(self) -> bool:

@@ -8,11 +8,20 @@ it; everything else goes on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
-from reportclient.errors import Conflict, NotFound, PlacementError, UnknownNames, Unreachable
+from reportclient.errors import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    PlacementError,
+    TooOld,
+    UnknownNames,
+    Unreachable,
+)
 from reportclient.http import API
 from reportclient.plan import (
     CreateProvider,
@@ -23,6 +32,7 @@ from reportclient.plan import (
     Plan,
     Reshape,
     SetAggregates,
+    SetInventories,
     SetInventory,
     SetTraits,
     UpdateProvider,
@@ -34,67 +44,153 @@ from reportclient.view import View, ViewEdit
 LOG = logging.getLogger(__name__)
 
 
+WORTH_IT = 16
+"""Plans with fewer operations are sent one after the other, however many could be at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a plan.
 
-    ``failed`` are the providers (or names) that could not be written, and why;
-    ``stopped_by`` is what ended the plan early: it has to be planned anew.
+    ``failed`` are the providers (or names) that could not be written, and why, and
+    ``refused`` the operations that Placement did not want; ``stopped_by`` is what
+    ended the plan early: it has to be planned anew.  ``bulk_refused`` tells that bulk
+    writes are not to be had, and that single ones were sent instead.
     """
 
     view: View
     done: tuple[Operation, ...] = ()
     failed: Mapping[str, PlacementError] = field(default_factory=dict)
+    refused: Mapping[str, Operation] = field(default_factory=dict)
     stopped_by: PlacementError | None = None
+    bulk_refused: bool = False
 
 
-def apply(plan: Plan, view: View, api: API, *, stop: Callable[[], bool] | None = None) -> Outcome:
+def apply(
+    plan: Plan,
+    view: View,
+    api: API,
+    *,
+    stop: Callable[[], bool] | None = None,
+    at_once: int = 1,
+    failed: Mapping[str, PlacementError] | None = None,
+) -> Outcome:
     """Send the plan's operations in their order.
 
-    ``stop`` is asked before each one: true leaves the rest to the next period.
+    ``stop`` is asked before each one: true leaves the rest to the next period.  Up to
+    ``at_once`` operations that do not depend on each other are sent at the same time.
+    ``failed`` are providers that failed before: what depends on them is left out.
     """
-    run = _Run(ViewEdit(view), api)
-    for operation in plan:
-        if run.stopped_by is not None or (stop is not None and stop()):
-            break
-        run.attempt(operation)
+    if not plan:
+        return Outcome(view)
+    width = at_once if len(plan) >= WORTH_IT else 1
+    with ThreadPoolExecutor(width, thread_name_prefix="placement") as pool:
+        run = _Run(ViewEdit(view), api, pool, failed=dict(failed or {}))
+        for batch in independent(plan, width):
+            if run.stopped_by is not None or (stop is not None and stop()):
+                break
+            run.attempt(batch)
     return run.outcome(certain=view.certain)
+
+
+def independent(plan: Iterable[Operation], width: int) -> Iterator[list[Operation]]:
+    """Runs of up to ``width`` operations of one kind, none of which needs another one's result."""
+    batch: list[Operation] = []
+    for operation in plan:
+        if len(batch) == width or (batch and not _can_join(operation, batch)):
+            yield batch
+            batch = []
+        batch.append(operation)
+    if batch:
+        yield batch
+
+
+def _can_join(operation: Operation, batch: list[Operation]) -> bool:
+    match operation:
+        case CreateProvider(parent_uuid=parent):
+            made = {one.uuid for one in batch if isinstance(one, CreateProvider)}
+            return isinstance(batch[-1], CreateProvider) and parent not in made
+        case EnsureTrait() | EnsureClass() | SetTraits() | SetAggregates() | SetInventory():
+            return type(operation) is type(batch[-1])
+        case _:
+            return False  # moves, deletes and reshapes depend on what came before
+
+
+Result: TypeAlias = dict[str, Any] | PlacementError
 
 
 @dataclass(slots=True)
 class _Run:
     edit: ViewEdit
     api: API
+    pool: ThreadPoolExecutor
     done: list[Operation] = field(default_factory=list)
     failed: dict[str, PlacementError] = field(default_factory=dict)
+    refused: dict[str, Operation] = field(default_factory=dict)
     stopped_by: PlacementError | None = None
+    bulk_refused: bool = False
 
-    def attempt(self, operation: Operation) -> None:
-        if self._is_hopeless(operation):
+    def attempt(self, batch: list[Operation]) -> None:
+        kept = (self._without_failed(operation) for operation in batch)
+        hopeful = [operation for operation in kept if not self._is_hopeless(operation)]
+        if len(hopeful) == 1:
+            self._take(hopeful[0], self._result(hopeful[0]))
             return
+        for operation, result in zip(hopeful, self.pool.map(self._result, hopeful), strict=True):
+            self._take(operation, result)
+
+    def _result(self, operation: Operation) -> Result:
         try:
-            reply = _send(operation, self.edit.generations, self.api)
-        except (Conflict, NotFound, Unreachable) as err:
-            self.stopped_by = err
-        except UnknownNames as err:
-            self.edit.refused(err.names)
-            self.stopped_by = err
+            return _send(operation, self.edit.generations, self.api)
         except PlacementError as err:
-            self.failed[_subject(operation)] = err
-        else:
-            self.edit.ack(operation, reply)  # the only line that moves the view
-            self.done.append(operation)
+            return err
+
+    def _take(self, operation: Operation, result: Result) -> None:
+        match result:
+            case dict():
+                self.edit.ack(operation, result)  # the only line that moves the view
+                self.done.append(operation)
+            case PlacementError() if isinstance(operation, SetInventories) and not isinstance(
+                result, (Conflict, Unreachable)
+            ):
+                self._one_by_one(operation, result)
+            case Conflict() | NotFound() | Unreachable():
+                self.stopped_by = result
+            case UnknownNames(names=names):
+                self.edit.refused(names)
+                self.stopped_by = result
+            case _:
+                self.failed[_subject(operation)] = result
+                self.refused[_subject(operation)] = operation
+
+    def _one_by_one(self, bulk: SetInventories, err: PlacementError) -> None:
+        """A bulk write is all or nothing; one bad inventory must not hold the others."""
+        self.bulk_refused = isinstance(err, (Forbidden, NotFound, TooOld))
+        for uuid, inventory in bulk.inventories.items():
+            if self.stopped_by is None:
+                self.attempt([SetInventory(uuid, inventory)])
 
     def outcome(self, *, certain: bool) -> Outcome:
         sure = certain and not isinstance(self.stopped_by, (Conflict, NotFound, Unreachable))
-        view = self.edit.freeze(certain=sure)
-        return Outcome(view, tuple(self.done), self.failed, self.stopped_by)
+        return Outcome(
+            self.edit.freeze(certain=sure),
+            tuple(self.done),
+            self.failed,
+            self.refused,
+            self.stopped_by,
+            self.bulk_refused,
+        )
+
+    def _without_failed(self, operation: Operation) -> Operation:
+        if not isinstance(operation, SetInventories):
+            return operation
+        hopeful = operation.inventories.keys() - self.failed.keys()
+        return SetInventories({uuid: operation.inventories[uuid] for uuid in hopeful})
 
     def _is_hopeless(self, operation: Operation) -> bool:
         """Whether an operation that failed before takes this one along."""
-        parent = getattr(operation, "parent_uuid", None)
-        if isinstance(operation, CreateProvider) and parent in self.failed:
-            self.failed.setdefault(operation.uuid, self.failed[parent])
+        if isinstance(operation, CreateProvider) and operation.parent_uuid in self.failed:
+            self.failed.setdefault(operation.uuid, self.failed[operation.parent_uuid])
         if isinstance(operation, DeleteProvider):
             self._keep_parent_of_failed(operation.uuid)
         return _subject(operation) in self.failed
@@ -111,13 +207,21 @@ def _subject(operation: Operation) -> str:
             return name
         case Reshape():
             return "reshape"
+        case SetInventories():
+            return "bulk"
         case _:
             return operation.uuid
 
 
 def _send(operation: Operation, generations: Mapping[str, int], api: API) -> dict[str, Any]:
     method, path, body = call_of(operation, generations)
-    return api.request(method, path, json=body, needs=_needs(operation))
+    reply = api.request(method, path, json=body, needs=_needs(operation))
+    if isinstance(operation, Reshape):
+        # It answers nothing; one listing shows the generations of the whole tree.
+        return api.request(
+            "GET", f"/resource_providers?in_tree={next(iter(operation.inventories))}"
+        )
+    return reply
 
 
 def _needs(operation: Operation) -> str | None:
@@ -140,7 +244,7 @@ def call_of(  # noqa: PLR0911  one return a kind
         case UpdateProvider(uuid, name, parent):
             body = {"name": name, "parent_provider_uuid": parent}
             return "PUT", f"/resource_providers/{uuid}", body
-        case Reshape():
+        case Reshape() | SetInventories():
             return "POST", "/reshaper", reshape_payload(operation, generations)
         case DeleteProvider(uuid):
             return "DELETE", f"/resource_providers/{uuid}", None

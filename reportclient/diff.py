@@ -131,15 +131,19 @@ class _Differ:
 
     def _traits(self, kept: Iterable[str]) -> Iterator[SetTraits]:
         for provider, before in self._pairs(kept):
-            wished = self._sendable_traits(provider) - self.known.absent
+            wished = self._sendable_traits(provider)
             if wished != (before.traits if before else frozenset()):
                 yield SetTraits(provider.uuid, wished)
 
     def _sendable_traits(self, provider: Provider) -> frozenset[str]:
         problems = {name: name_problem(name, "trait") for name in provider.traits}
+        problems.update({name: _unknown("trait", name) for name in self._absent(provider.traits)})
         for problem in sorted(text for text in problems.values() if text):
             self._problem(provider, f"{problem}; left out")
         return frozenset(name for name, text in problems.items() if text is None)
+
+    def _absent(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name in self.known.absent]
 
     def _aggregates(self, kept: Iterable[str]) -> Iterator[SetAggregates]:
         for provider, before in self._pairs(kept):
@@ -150,6 +154,8 @@ class _Differ:
         for provider, before in self._pairs(kept):
             current = before.inventory if before else {}
             wished = resolved(provider.inventory, current, self.known.absent)
+            for name in sorted(self._absent(provider.inventory)):
+                self._problem(provider, f"{_unknown('resource class', name)}; left out")
             if wished != current and self._acceptable(provider, wished):
                 yield SetInventory(provider.uuid, wished)
 
@@ -161,8 +167,8 @@ class _Differ:
         return not bad
 
     def _reshape(self, inventories: Iterable[SetInventory]) -> Iterator[Reshape]:
-        if self.allocations is not None:
-            by_uuid = {operation.uuid: operation.inventory for operation in inventories}
+        by_uuid = {operation.uuid: operation.inventory for operation in inventories}
+        if self.allocations is not None and by_uuid:
             yield Reshape(by_uuid, self.allocations)
 
     def _names(
@@ -189,6 +195,10 @@ def resolved(
         for name, record in wished.items()
         if name not in absent
     }
+
+
+def _unknown(what: str, name: str) -> str:
+    return f"{what} {name} is not known to this Placement"
 
 
 def _record_problem(resource_class: str, record: Inventory) -> str | None:

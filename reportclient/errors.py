@@ -33,6 +33,13 @@ class Unreachable(PlacementError):
         self.retry_after = retry_after
 
 
+class ServerFault(Unreachable):
+    """500 in Placement's own words: a race that it lost, often.
+
+    Next: the tracker reads, plans and tries once more, now; then the next period.
+    """
+
+
 class AuthenticationFailed(Unreachable):
     """Keystone or Placement did not accept the credentials.  Next: the operator."""
 

@@ -24,6 +24,7 @@ from reportclient.errors import (
     NotFound,
     PlacementError,
     Rejected,
+    ServerFault,
     TooOld,
     UnknownNames,
     Unreachable,
@@ -128,7 +129,8 @@ def _error(
     if status == 429 or status >= 500:
         wait = response.headers.get("retry-after", "")
         seconds = float(wait) if wait.isdigit() else None
-        return Unreachable(text, request_id=request_id, retry_after=seconds)
+        fault = ServerFault if status == 500 else Unreachable
+        return fault(text, request_id=request_id, retry_after=seconds)
     by_status: dict[int, type[PlacementError]] = {
         401: AuthenticationFailed,
         403: Forbidden,

@@ -58,6 +58,13 @@ class Reshape:
 
 
 @dataclass(frozen=True, slots=True)
+class SetInventories:
+    """Replace the whole inventories of several providers in one call."""
+
+    inventories: Mapping[str, Mapping[str, Inventory]]
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteProvider:
     """Delete a provider that has no children and no allocations."""
 
@@ -92,7 +99,7 @@ NameOperation: TypeAlias = EnsureTrait | EnsureClass
 ProviderOperation: TypeAlias = (
     CreateProvider | UpdateProvider | DeleteProvider | SetTraits | SetAggregates | SetInventory
 )
-Operation: TypeAlias = NameOperation | ProviderOperation | Reshape
+Operation: TypeAlias = NameOperation | ProviderOperation | SetInventories | Reshape
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,17 @@ class Plan:
         return Counter(type(operation).__name__ for operation in self.operations)
 
 
+def bulked(plan: Plan, chunk: int) -> Plan:
+    """The same with inventories written ``chunk`` at a time; 0 leaves them as they are."""
+    single = [operation for operation in plan if isinstance(operation, SetInventory)]
+    if chunk < 2 or len(single) < 2:
+        return plan
+    rest = tuple(operation for operation in plan if not isinstance(operation, SetInventory))
+    groups = (single[start : start + chunk] for start in range(0, len(single), chunk))
+    bulk = (SetInventories({one.uuid: one.inventory for one in group}) for group in groups)
+    return Plan((*rest, *bulk), plan.problems, plan.names)
+
+
 def replay(operation: Operation, tree: ProviderTree) -> None:
     """Do to ``tree`` what the operation does in Placement."""
     match operation:
@@ -148,7 +166,7 @@ def replay(operation: Operation, tree: ProviderTree) -> None:
             tree.update_aggregates(uuid, aggregates)
         case SetInventory(uuid, inventory):
             tree.update_inventory(uuid, as_dicts(inventory))
-        case Reshape(inventories):
+        case Reshape(inventories) | SetInventories(inventories):
             for uuid, inventory in inventories.items():
                 tree.update_inventory(uuid, as_dicts(inventory))
         case _:

@@ -34,16 +34,18 @@ class _Read:
     generation: int
 
 
-def refresh(view: View, root: str, api: API) -> View:
+def refresh(view: View, root: str, api: API, *, everything: bool = False) -> View:
     """The view of the tree of ``root`` as Placement has it now.
 
     1 GET when nothing moved (2 where there are aggregates), 3 more for each provider
-    whose generation did.
+    whose generation did, or for every one if ``everything`` is asked for.
 
     :raises reportclient.errors.PlacementError: nothing is adopted then.
     """
     listed = api.request("GET", f"/resource_providers?in_tree={root}")["resource_providers"]
     _refuse_no_root(listed, root)
+    if everything or _was_set_back(view, listed, root):
+        view = View()
     members = list(_read_all(view, listed, api, lone=False))
     sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
     return _view_of(view, members, sharing)
@@ -52,14 +54,19 @@ def refresh(view: View, root: str, api: API) -> View:
 def allocations(view: View, api: API) -> Allocations:
     """All allocations of all consumers on our providers, by consumer.
 
-    N GETs for the providers and one for each consumer.
+    One GET for each provider with inventory, and one for each consumer.
     """
     consumers: dict[str, None] = {}
-    for uuid in view.snapshot.providers:
-        if uuid not in view.strangers:
-            found = api.request("GET", f"/resource_providers/{uuid}/allocations")
-            consumers.update(dict.fromkeys(found["allocations"]))
+    for uuid, provider in view.snapshot.providers.items():
+        # Where there is no inventory there are no allocations.
+        if provider.inventory and uuid not in view.strangers:
+            consumers.update(dict.fromkeys(consumers_of(uuid, api)))
     return {consumer: api.request("GET", f"/allocations/{consumer}") for consumer in consumers}
+
+
+def consumers_of(uuid: str, api: API) -> list[str]:
+    """UUIDs of the consumers that hold allocations on a provider."""
+    return sorted(api.request("GET", f"/resource_providers/{uuid}/allocations")["allocations"])
 
 
 def provider_named(name: str, api: API) -> Listed | None:
@@ -75,6 +82,24 @@ def _refuse_no_root(listed: Iterable[Listed], root: str) -> None:
                 f"provider {item['name']} ({root}) is this host's root, but in Placement it is "
                 f"below {item['parent_provider_uuid']}"
             )
+
+
+def _was_set_back(view: View, listed: Iterable[Listed], root: str) -> bool:
+    """Whether this is an older state of Placement, or another one: then nothing is trusted.
+
+    Generations only ever grow, and a root that we know does not vanish by itself.  A
+    database restored from a backup betrays itself here, before equal generations of
+    different content can be taken for the same.
+    """
+    found = {item["uuid"]: item["generation"] for item in listed}
+    older = [uuid for uuid, now in found.items() if now < view.generations.get(uuid, now)]
+    lost = root in view.snapshot and root not in found
+    if older or lost:
+        LOG.warning(
+            "Placement has an older state than it had (%s): everything is read again",
+            f"generations of {len(older)} providers went back" if older else "the root is gone",
+        )
+    return bool(older or lost)
 
 
 def _sharing(members: Iterable[_Read], api: API) -> Iterator[Listed]:

@@ -1,15 +1,92 @@
-"""The body of POST /reshaper: the providers and consumers that a reshape touches."""
+"""Reshape: what of the allocations was moved, whether that is right, and the payload.  Pure.
+
+Inventory and the allocations on it move in one transaction; Placement checks
+capacity, but not whether a driver lost somebody's allocation on the way.  We do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reportclient.plan import Reshape, as_dicts
+from reportclient.model import Allocations
+from reportclient.plan import Reshape, SetInventories, as_dicts
 
 
-def reshape_payload(reshape: Reshape, generations: Mapping[str, int]) -> dict[str, Any]:
-    """Inventories with the generations they were read under, and the allocations."""
+class AllocationsBroken(Exception):
+    """A driver lost, invented or misplaced allocations; the text names the consumer."""
+
+
+def moved_allocations(
+    before: Allocations, after: Allocations, affected: frozenset[str]
+) -> Allocations:
+    """Of ``after``, those that differ from ``before``, checked.
+
+    ``affected`` are the providers whose inventory changes: only on them may
+    allocations be edited.
+
+    :raises AllocationsBroken: consumers differ, a consumer's amounts do not add up to
+        what they were, or another provider's allocations were touched.
+    """
+    for consumer in before.keys() ^ after.keys():
+        what = "lost" if consumer in before else "invented"
+        raise AllocationsBroken(f"the allocations of consumer {consumer} were {what}")
+    moved = {}
+    for consumer, held in after.items():
+        if _amounts(held) != _amounts(before[consumer]):
+            _check(consumer, before[consumer], held, affected)
+            moved[consumer] = held
+    return moved
+
+
+def _check(
+    consumer: str,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    affected: frozenset[str],
+) -> None:
+    for provider in _touched(before, after):
+        if provider not in affected:
+            raise AllocationsBroken(
+                f"consumer {consumer}: its allocations on provider {provider} were changed, "
+                "but the inventory there was not"
+            )
+    old, new = _by_class(before), _by_class(after)
+    if sum(old.values()) != sum(new.values()):
+        lost = ", ".join(f"{name} {amount}" for name, amount in sorted((old - new).items()))
+        more = ", ".join(f"{name} {amount}" for name, amount in sorted((new - old).items()))
+        raise AllocationsBroken(
+            f"consumer {consumer}: its amounts do not add up: {lost or 'nothing'} taken away, "
+            f"{more or 'nothing'} added"
+        )
+
+
+def _amounts(consumer: Mapping[str, Any]) -> dict[tuple[str, str], int]:
+    """``{(provider, class): amount}``."""
+    return {
+        (uuid, name): amount
+        for uuid, held in consumer["allocations"].items()
+        for name, amount in held["resources"].items()
+    }
+
+
+def _by_class(consumer: Mapping[str, Any]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for (_, name), amount in _amounts(consumer).items():
+        total[name] += amount
+    return total
+
+
+def _touched(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    old, new = _amounts(before), _amounts(after)
+    return iter(sorted({key[0] for key in old.keys() | new.keys() if old.get(key) != new.get(key)}))
+
+
+def reshape_payload(
+    reshape: Reshape | SetInventories, generations: Mapping[str, int]
+) -> dict[str, Any]:
+    """The body of ``POST /reshaper``: inventories with the generations they were read under."""
     inventories = {
         uuid: {
             "resource_provider_generation": generations[uuid],
@@ -17,4 +94,33 @@ def reshape_payload(reshape: Reshape, generations: Mapping[str, int]) -> dict[st
         }
         for uuid, inventory in reshape.inventories.items()
     }
-    return {"inventories": inventories, "allocations": dict(reshape.allocations)}
+    moved = reshape.allocations if isinstance(reshape, Reshape) else {}
+    allocations = {consumer: _plain(held) for consumer, held in moved.items()}
+    return {"inventories": inventories, "allocations": allocations}
+
+
+def _plain(consumer: Mapping[str, Any]) -> dict[str, Any]:
+    """As Placement takes it: without generations of providers, without empty ones."""
+    parts = consumer["allocations"]
+    held = {uuid: {"resources": dict(parts[uuid]["resources"])} for uuid in _used(consumer)}
+    return {**consumer, "allocations": held}
+
+
+def generations_after(
+    reshape: Reshape | SetInventories, generations: Mapping[str, int]
+) -> dict[str, int]:
+    """The generations of all providers concerned, once Placement has done it.
+
+    Replacing an inventory moves one twice (the old and the new together, then the new
+    alone), emptying it once, and writing allocations on it once more.
+    """
+    steps: Counter[str] = Counter()
+    for uuid, inventory in reshape.inventories.items():
+        steps[uuid] += 2 if inventory else 1
+    if isinstance(reshape, Reshape):
+        steps.update({uuid for held in reshape.allocations.values() for uuid in _used(held)})
+    return {uuid: generations[uuid] + n for uuid, n in steps.items() if uuid in generations}
+
+
+def _used(consumer: Mapping[str, Any]) -> Iterator[str]:
+    return (uuid for uuid, part in consumer["allocations"].items() if part["resources"])

@@ -11,8 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reportclient.names import Names
-from reportclient.plan import EnsureClass, EnsureTrait, Operation, replay
+from reportclient.plan import (
+    EnsureClass,
+    EnsureTrait,
+    Operation,
+    Reshape,
+    SetInventories,
+    replay,
+)
 from reportclient.provider_tree import ProviderTree
+from reportclient.reshape import generations_after
 from reportclient.snapshot import EMPTY, Snapshot
 
 
@@ -57,6 +65,10 @@ class ViewEdit:
                 self._known = replace(self._known, traits=self._known.traits | {trait})
             case EnsureClass(name):
                 self._known = replace(self._known, classes=self._known.classes | {name})
+            case SetInventories():
+                self.generations.update(generations_after(operation, self.generations))
+            case Reshape():
+                self._note_reshaped(operation, reply)
             case _:
                 self._note_generation(operation, reply)
 
@@ -87,3 +99,13 @@ class ViewEdit:
             self.generations.pop(uuid, None)
         elif generation is not None:
             self.generations[uuid] = generation
+
+    def _note_reshaped(self, reshape: Reshape, listed: Mapping[str, Any]) -> None:
+        """Adopt the generations that can only be ours; the others have to be read again."""
+        expected = generations_after(reshape, self.generations)
+        found = {item["uuid"]: item["generation"] for item in listed["resource_providers"]}
+        for uuid, generation in expected.items():
+            if found.get(uuid) == generation:
+                self.generations[uuid] = generation
+            else:
+                del self.generations[uuid]

@@ -1,0 +1,101 @@
+"""A view as bytes, and back: what was acknowledged survives a restart.  Pure.
+
+Two lines: a header with the format's version, the root and a checksum, and the
+view.  Whatever does not fit exactly is refused, never mended: reading Placement
+again costs little, believing a wrong view costs much.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from reportclient.model import Inventory, Provider
+from reportclient.names import Names
+from reportclient.plan import as_dicts
+from reportclient.snapshot import Snapshot
+from reportclient.view import View
+
+VERSION = 1
+
+
+class UnusableView(Exception):
+    """The saved bytes are damaged, of another version or of another root."""
+
+
+def saved(view: View, root: str) -> bytes:
+    """``view`` of the tree of ``root`` as bytes."""
+    body = json.dumps(_as_json(view), separators=(",", ":"), sort_keys=True).encode()
+    header = {"version": VERSION, "root": root, "sha256": hashlib.sha256(body).hexdigest()}
+    return json.dumps(header).encode() + b"\n" + body + b"\n"
+
+
+def restored(data: bytes, root: str) -> View:
+    """The view that was saved.  It still has to be verified: it is not ``certain``.
+
+    :raises UnusableView: saying why.
+    """
+    first, _, body = data.partition(b"\n")
+    body = body.removesuffix(b"\n")
+    header = _header(first)
+    if header.get("version") != VERSION:
+        raise UnusableView(f"it has version {header.get('version')}, not {VERSION}")
+    if header.get("root") != root:
+        raise UnusableView(f"it is of another root, {header.get('root')}")
+    if header.get("sha256") != hashlib.sha256(body).hexdigest():
+        raise UnusableView("its checksum is wrong")
+    try:
+        return _from_json(json.loads(body))
+    except (ValueError, KeyError, TypeError, AttributeError) as err:
+        raise UnusableView(f"it can't be read: {err}") from err
+
+
+def _header(line: bytes) -> Mapping[str, Any]:
+    try:
+        header = json.loads(line)
+    except ValueError:
+        header = None
+    if not isinstance(header, dict):
+        raise UnusableView("it has no header")
+    return header
+
+
+def _as_json(view: View) -> dict[str, Any]:
+    return {
+        "providers": [
+            [
+                provider.uuid,
+                provider.name,
+                provider.parent_uuid,
+                as_dicts(provider.inventory),
+                sorted(provider.traits),
+                sorted(provider.aggregates),
+            ]
+            for provider in view.snapshot.walk()
+        ],
+        "generations": dict(view.generations),
+        "strangers": sorted(view.strangers),
+        "traits": sorted(view.known.traits),
+        "classes": sorted(view.known.classes),
+        "absent": sorted(view.known.absent),
+    }
+
+
+def _from_json(body: Mapping[str, Any]) -> View:
+    providers = (
+        Provider(
+            uuid,
+            name,
+            parent,
+            {key: Inventory.from_dict(record) for key, record in inventory.items()},
+            frozenset(traits),
+            frozenset(aggregates),
+        )
+        for uuid, name, parent, inventory, traits, aggregates in body["providers"]
+    )
+    known = Names(*(frozenset(body[key]) for key in ("traits", "classes", "absent")))
+    return View(
+        Snapshot.build(providers), dict(body["generations"]), known, frozenset(body["strangers"])
+    )
