@@ -35,7 +35,7 @@ class Nodes:
     trackers: dict[str, Tracker] = field(default_factory=dict)
 
     def period(
-        self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] | None = None
+        self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
     ) -> list[Report]:
         """One period of every root.  Never raises: the reports tell."""
         try:

@@ -84,8 +84,10 @@ class PlacementServer:
 
     @property
     def pid(self) -> int | None:
-        """The child's process id, to stop or to freeze it in a test."""
-        return self._process.pid if self._process else None
+        """The child's process id while it runs, to freeze or to kill it in a test."""
+        if self._process is None or self._process.poll() is not None:
+            return None
+        return self._process.pid
 
     @property
     def log_path(self) -> Path:
@@ -100,13 +102,16 @@ class PlacementServer:
         self.stop()
 
     def start(self, timeout: float = START_TIMEOUT) -> None:
-        """Start the server and return when it answers.  Starting twice is no error.
+        """Start the server and return when it answers.
+
+        Starting twice is no error; one that died is started again.
 
         :raises PlacementServerError: it ended, or has not come up after ``timeout``
             seconds.
         """
-        if self._process is not None:
+        if self.pid is not None:
             return
+        self.stop()
         self._write_configuration()
         self._process = self._spawn()
         try:

@@ -17,7 +17,7 @@ from agent.traits import add_agent_traits, agent_traits
 from agent.view_file import ViewFile
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
-from reportclient.apply import Outcome, apply
+from reportclient.apply import Conditions, Outcome, apply
 from reportclient.diff import diff
 from reportclient.errors import (
     Conflict,
@@ -40,6 +40,10 @@ LOG = logging.getLogger(__name__)
 
 ATTEMPTS = 5
 """How often one period plans anew after somebody else wrote in between."""
+
+
+def _never() -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ class Tracker:
     started: bool = False
 
     def period(
-        self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] | None = None
+        self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = _never
     ) -> Report:
         """Make Placement say what the drivers say.  Never raises: the report tells.
 
@@ -119,19 +123,13 @@ class Tracker:
         return self._decide(self.api, disabled)
 
     def _once(
-        self, api: API, now: float, disabled: bool | None, stop: Callable[[], bool] | None
+        self, api: API, now: float, disabled: bool | None, stop: Callable[[], bool]
     ) -> Report:
         self._refresh(api, now)
         decision = self._decide(api, disabled)
         plan = bulked(self.refusals.spare(decision.plan), self.bulk.chunk)
-        outcome = apply(
-            plan,
-            self.view,
-            api,
-            stop=stop,
-            at_once=self.rules.at_once,
-            failed=self.refusals.blocking(),
-        )
+        conditions = Conditions(stop, self.rules.at_once, self.refusals.blocking())
+        outcome = apply(plan, self.view, api, conditions)
         self._learn(outcome, api)
         if isinstance(outcome.stopped_by, _PLAN_ANEW):
             raise outcome.stopped_by

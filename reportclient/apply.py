@@ -66,28 +66,30 @@ class Outcome:
     bulk_refused: bool = False
 
 
-def apply(
-    plan: Plan,
-    view: View,
-    api: API,
-    *,
-    stop: Callable[[], bool] | None = None,
-    at_once: int = 1,
-    failed: Mapping[str, PlacementError] | None = None,
-) -> Outcome:
-    """Send the plan's operations in their order.
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """How a plan is sent.
 
-    ``stop`` is asked before each one: true leaves the rest to the next period.  Up to
-    ``at_once`` operations that do not depend on each other are sent at the same time.
-    ``failed`` are providers that failed before: what depends on them is left out.
+    ``stop`` is asked before each operation: true leaves the rest to the next period.
+    Up to ``at_once`` operations that do not depend on each other are sent at the same
+    time.  ``failed`` are providers that failed before: what depends on them is left out.
     """
+
+    stop: Callable[[], bool] = lambda: False
+    at_once: int = 1
+    failed: Mapping[str, PlacementError] = field(default_factory=dict)
+
+
+def apply(plan: Plan, view: View, api: API, conditions: Conditions | None = None) -> Outcome:
+    """Send the plan's operations in their order."""
     if not plan:
         return Outcome(view)
-    width = at_once if len(plan) >= WORTH_IT else 1
+    how = conditions or Conditions()
+    width = how.at_once if len(plan) >= WORTH_IT else 1
     with ThreadPoolExecutor(width, thread_name_prefix="placement") as pool:
-        run = _Run(ViewEdit(view), api, pool, failed=dict(failed or {}))
+        run = _Run(ViewEdit(view), api, pool, failed=dict(how.failed))
         for batch in independent(plan, width):
-            if run.stopped_by is not None or (stop is not None and stop()):
+            if run.stopped_by is not None or how.stop():
                 break
             run.attempt(batch)
     return run.outcome(certain=view.certain)

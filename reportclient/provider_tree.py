@@ -11,6 +11,7 @@ return the *same* snapshot when in the end nothing is different.
 
 from __future__ import annotations
 
+import copy as copylib
 import uuid as uuidlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -50,7 +51,7 @@ class ProviderTree:
         copy._changed = self._changed.copy()
         copy._names = self._names.copy()
         copy._children = {parent: dict(uuids) for parent, uuids in self._children.items()}
-        copy._resources = {uuid: dict(kept) for uuid, kept in self._resources.items()}
+        copy._resources = copylib.deepcopy(self._resources, memo)
         return copy
 
     # -- looking
@@ -70,7 +71,7 @@ class ProviderTree:
             {name: record.as_dict() for name, record in provider.inventory.items()},
             set(provider.traits),
             set(provider.aggregates),
-            dict(self._resources.get(provider.uuid, {})),
+            copylib.deepcopy(self._resources.get(provider.uuid, {})),
         )
 
     def get_provider_uuids(self, name_or_uuid: str | None = None) -> list[str]:
@@ -159,25 +160,32 @@ class ProviderTree:
         ``parent_provider_uuid``.  A provider that is replaced loses what it had, and
         the providers below it unless they are listed too.
 
-        :raises ValueError: a parent is missing, or the providers form a cycle; the
-            tree is then as before.
+        :raises ValueError: a parent is missing, a name is taken, or the providers form
+            a cycle; the tree is then as before.
         """
         listed = {pdict["uuid"]: pdict for pdict in provider_dicts}
         order = _parents_first(listed, self.exists)
+        trial = copylib.deepcopy(self)
+        trial._replace(listed, order)
+        self.__dict__.update(trial.__dict__)
+
+    def _replace(self, listed: Mapping[str, Mapping[str, Any]], order: Iterable[str]) -> None:
         for uuid in order:
             if self.exists(uuid):
                 self.remove(uuid)
         for uuid in order:
             pdict = listed[uuid]
-            provider = Provider(uuid, pdict["name"], pdict.get("parent_provider_uuid"))
-            self._add(provider, pdict.get("generation"))
+            parent = pdict.get("parent_provider_uuid")
+            above = None if parent is None else self._find(parent).uuid
+            self._add(Provider(uuid, pdict["name"], above), pdict.get("generation"))
 
     def rename(self, name_or_uuid: str, name: str) -> None:
         """Give a provider another name.  :raises ValueError: the name is taken."""
         provider = self._find(name_or_uuid)
         if name == provider.name:
             return
-        self._refuse_taken(name)
+        if name != provider.uuid:  # a provider may be named by its own UUID
+            self._refuse_taken(name)
         self._names[provider.name] = None
         self._names[name] = provider.uuid
         self._changed[provider.uuid] = replace(provider, name=name)
@@ -256,7 +264,7 @@ class ProviderTree:
         """Keep resources that a driver hands out one by one; Placement never sees them."""
         provider = self._find(name_or_uuid)
         changed = self._resources.get(provider.uuid, {}) != resources
-        self._resources[provider.uuid] = dict(resources)
+        self._resources[provider.uuid] = dict(copylib.deepcopy(resources))
         return changed
 
     # -- whole trees
@@ -271,9 +279,12 @@ class ProviderTree:
             raise ValueError(f"provider {root.name} is not a root")
         found = (self._get(uuid) for uuid in self._walk(root.uuid))
         snapshot = Snapshot.build(provider for provider in found if provider is not None)
-        return ProviderTree(
+        part = ProviderTree(
             snapshot, {uuid: g for uuid, g in self._generations.items() if uuid in snapshot}
         )
+        kept = {uuid: r for uuid, r in self._resources.items() if uuid in snapshot}
+        part._resources = copylib.deepcopy(kept)
+        return part
 
     def freeze(self) -> Snapshot:
         """This state as a snapshot: the base itself when nothing is different."""

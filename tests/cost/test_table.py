@@ -1,0 +1,210 @@
+"""What Placement is asked, to the call: the table in README and docs, on a real request log.
+
+N providers, C consumers with allocations on the tree.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from drivers.api import ReshapeNeeded
+from tests.cost.trees import NODE, OWNER, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
+
+SIZES = (1, 3, 11, 131)
+CONSUMERS = (0, 50)
+AGGREGATE = "aaaaaaaa-0000-4000-8000-000000000001"
+each_size = pytest.mark.parametrize("size", SIZES)
+each_load = pytest.mark.parametrize("consumers", CONSUMERS)
+
+
+class Log:
+    """The requests that one step caused."""
+
+    def __init__(self, placement):
+        self.placement, self.start = placement, placement.mark()
+
+    def take(self):
+        requests = self.placement.since(self.start)
+        self.start = self.placement.mark()
+        return requests
+
+
+def allocate(placement, consumers: int) -> None:
+    """Give each consumer a little of the root."""
+    inventory = {"total": 1000, "max_unit": 1000}
+    for _ in range(consumers):
+        body = {
+            "allocations": {ROOT: {"resources": {"VCPU": 1}}},
+            "project_id": "p",
+            "user_id": "u",
+            "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+        }
+        placement.request("PUT", f"/allocations/{uuid.uuid4()}", json=body)
+
+
+def settled(placement, size, consumers=0, *, aggregate=None, state=None, **rules):
+    """An agent whose tree is in Placement and in use, and whose view is up to date."""
+    driver = tree_driver(size, aggregate=aggregate)
+    driver.inventories[NODE] = {"VCPU": {"total": 100, "max_unit": 100}}
+    agent = Agent(placement.url, driver, state, **rules)
+    assert agent.period().ok
+    allocate(placement, consumers)
+    assert agent.period(2 * VERIFY).ok
+    return agent, driver, Log(placement)
+
+
+def kinds(requests):
+    return [request.method for request in requests]
+
+
+@each_size
+def test_cold_start(placement, size):
+    log = Log(placement)
+    agent = Agent(placement.url, tree_driver(size))
+    report = agent.period()
+    assert report.ok
+    requests = log.take()
+    new_names = 1 + (1 if size > 1 else 0)  # the owner trait; the leaves' class
+    assert len(requests) == 1 + size + size + size + new_names
+    assert report.calls == len(requests)
+
+
+@each_size
+def test_cold_start_with_aggregates_looks_for_sharing_providers_at_the_next_verification(
+    placement, size
+):
+    log = Log(placement)
+    agent = Agent(placement.url, tree_driver(size, aggregate=AGGREGATE))
+    assert agent.period().ok
+    new_names = 1 + (1 if size > 1 else 0)
+    assert len(log.take()) == 1 + size + size + size + 1 + new_names
+
+
+@pytest.mark.parametrize(("size", "chunk"), [(3, 50), (11, 4), (131, 50)])
+def test_cold_start_with_bulk_writes(placement, size, chunk):
+    log = Log(placement)
+    agent = Agent(placement.url, tree_driver(size), bulk_chunk=chunk)
+    assert agent.period().ok
+    requests = log.take()
+    bulk = -(-size // chunk)
+    assert sum(request.path == "/reshaper" for request in requests) == bulk
+    assert len(requests) == 1 + size + bulk + size + 2
+    assert agent.period(2 * VERIFY).ok
+    assert kinds(log.take()) == ["GET"], "the generations after a bulk write are known"
+
+
+@each_size
+@each_load
+def test_restart_with_a_saved_view(placement, tmp_path, size, consumers):
+    _, driver, log = settled(placement, size, consumers, state=tmp_path)
+    assert Agent(placement.url, driver, tmp_path).period().ok
+    assert kinds(log.take()) == ["GET"]
+
+
+def test_restart_with_a_saved_view_and_aggregates(placement, tmp_path):
+    _, driver, log = settled(placement, 11, aggregate=AGGREGATE, state=tmp_path)
+    assert Agent(placement.url, driver, tmp_path).period().ok
+    assert kinds(log.take()) == ["GET", "GET"]
+
+
+@each_size
+@each_load
+def test_restart_when_the_saved_view_is_lost(placement, size, consumers):
+    _, driver, log = settled(placement, size, consumers, aggregate=AGGREGATE)
+    assert Agent(placement.url, driver).period().ok
+    assert kinds(log.take()) == ["GET"] * (3 * size + 2)
+
+
+@each_size
+@each_load
+def test_quiet_periods(placement, size, consumers):
+    agent, _, log = settled(placement, size, consumers)
+    for _ in range(3):
+        assert agent.period(1.0).calls == 0
+    assert log.take() == []
+    agent.period(2 * VERIFY)
+    assert kinds(log.take()) == ["GET"]
+
+
+def test_quiet_verification_with_aggregates(placement):
+    agent, _, log = settled(placement, 11, aggregate=AGGREGATE)
+    agent.period(2 * VERIFY)
+    assert kinds(log.take()) == ["GET", "GET"]
+
+
+@each_size
+@each_load
+def test_one_inventory_changed(placement, size, consumers):
+    agent, driver, log = settled(placement, size, consumers)
+    changed = NODE if size == 1 else f"{NODE}_leaf1"
+    driver.inventories[changed] = {"VCPU": {"total": 200}} if size == 1 else {"VGPU": {"total": 2}}
+    assert agent.period(1.0).ok
+    assert kinds(log.take()) == ["PUT"]
+
+
+@each_size
+@each_load
+def test_disabling_a_known_root(placement, size, consumers):
+    agent, _, log = settled(placement, size, consumers)
+    assert agent.period(1.0, disabled=True).ok
+    (request,) = log.take()
+    assert (request.method, request.path) == ("PUT", f"/resource_providers/{ROOT}/traits")
+
+
+@each_size
+def test_a_strangers_trait_on_the_root(placement, size):
+    agent, _, log = settled(placement, size)
+    placement.stranger.add_trait(ROOT, "HW_CPU_X86_AVX")
+    log.take()
+    assert agent.period(1.0).calls == 0
+    assert agent.period(2 * VERIFY).ok
+    assert kinds(log.take()) == ["GET"] * 4
+    assert "HW_CPU_X86_AVX" in agent.tracker.view.snapshot.providers[ROOT].traits
+
+
+@pytest.mark.parametrize("size", [3, 11, 131])
+@each_load
+def test_a_conflict_on_one_leaf(placement, size, consumers):
+    agent, driver, log = settled(placement, size, consumers)
+    placement.stranger.add_trait(leaf_uuid(1), "HW_CPU_X86_AVX")
+    log.take()
+    driver.inventories[f"{NODE}_leaf1"] = {"VGPU": {"total": 2}}
+    assert agent.period(1.0).ok
+    requests = log.take()
+    assert [r.status for r in requests] == [409, 200, 200, 200, 200, 200]
+    assert kinds(requests) == ["PUT", "GET", "GET", "GET", "GET", "PUT"]
+
+
+@pytest.mark.parametrize("size", [1, 3, 11, 131])
+@each_load
+def test_reshape_at_start_from_the_root_to_eight_children(placement, tmp_path, size, consumers):
+    """VGPU was on the root; now each of eight new children has some."""
+    agent, driver, log = settled(placement, size, consumers, state=tmp_path)
+    names = [f"{NODE}_gpu{number}" for number in range(8)]
+
+    def split_gpus(tree, allocations):
+        new = not tree.exists(names[0])
+        if new and allocations is None:
+            raise ReshapeNeeded
+        for name in names if new else ():
+            uuid_ = tree.new_child(name, NODE)
+            tree.update_inventory(name, {"VCPU": {"total": 10}})
+        tree.update_inventory(NODE, {"MEMORY_MB": {"total": 1024}})
+        for number, held in enumerate((allocations or {}).values()):
+            parts = held["allocations"]
+            child = tree.data(names[number % 8]).uuid
+            parts[child] = {"resources": parts.pop(ROOT)["resources"]}
+
+    driver.edit = split_gpus
+    again = Agent(placement.url, driver, tmp_path)
+    report = again.period()
+    assert report.ok, report.complaints()
+    requests = log.take()
+    assert sum(request.path == "/reshaper" for request in requests) == 1
+    assert len(requests) <= size + consumers + 20
+    assert again.period(2 * VERIFY).ok
+    after = log.take()
+    assert kinds(after) == ["GET"], "the generations after a reshape are known"
