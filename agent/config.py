@@ -14,7 +14,7 @@ from pathlib import Path
 from oslo_config import cfg
 
 from agent import opts
-from agent.tracker import Rules
+from agent.rules import Rules
 from reportclient import http
 
 PROJECT = "compute-agent"

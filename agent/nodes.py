@@ -10,7 +10,8 @@ from pathlib import Path
 
 from agent.identity import root_uuids
 from agent.report import Report
-from agent.tracker import BulkWrites, Rules, Tracker
+from agent.rules import BulkWrites, Rules
+from agent.tracker import Tracker
 from agent.view_file import ViewFile
 from drivers.loader import LoadedDriver
 from reportclient.http import API

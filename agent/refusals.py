@@ -7,7 +7,7 @@ is drained meanwhile: all of it reserved, so that no new guest gets any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from reportclient.errors import InUse, PlacementError
@@ -95,11 +95,3 @@ def _drain(
     inventory = {**wanted, **held}
     if inventory != provider.inventory:
         yield SetInventory(uuid, inventory)
-
-
-def naming(err: InUse, consumers: Iterable[str]) -> InUse:
-    """The error with the consumers that block."""
-    found = list(consumers)
-    shown = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
-    text = f"{err.args[0]}; in use by {shown or 'nobody any more'}; draining"
-    return InUse(text, request_id=err.request_id)

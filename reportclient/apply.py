@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, assert_never
 
 from reportclient.errors import (
+    AlreadyThere,
     Conflict,
     Forbidden,
     NotFound,
@@ -54,8 +55,8 @@ class Outcome:
 
     ``failed`` are the providers (or names) that could not be written, and why, and
     ``refused`` the operations that Placement did not want; ``stopped_by`` is what
-    ended the plan early: it has to be planned anew.  ``bulk_refused`` tells that bulk
-    writes are not to be had, and that single ones were sent instead.
+    ended the plan early, at ``stopped_at``: it has to be planned anew.  ``bulk_refused``
+    tells that bulk writes are not to be had, and that single ones were sent instead.
     """
 
     view: View
@@ -63,6 +64,7 @@ class Outcome:
     failed: Mapping[str, PlacementError] = field(default_factory=dict)
     refused: Mapping[str, Operation] = field(default_factory=dict)
     stopped_by: PlacementError | None = None
+    stopped_at: Operation | None = None
     bulk_refused: bool = False
 
 
@@ -130,6 +132,7 @@ class _Run:
     failed: dict[str, PlacementError] = field(default_factory=dict)
     refused: dict[str, Operation] = field(default_factory=dict)
     stopped_by: PlacementError | None = None
+    stopped_at: Operation | None = None
     bulk_refused: bool = False
 
     def attempt(self, batch: list[Operation]) -> None:
@@ -156,8 +159,9 @@ class _Run:
                 result, (Conflict, Unreachable)
             ):
                 self._one_by_one(operation, result)
-            case Conflict() | NotFound() | Unreachable():
+            case AlreadyThere() | Conflict() | NotFound() | Unreachable():
                 self.stopped_by = result
+                self.stopped_at = operation
             case UnknownNames(names=names):
                 self.edit.refused(names)
                 self.stopped_by = result
@@ -180,6 +184,7 @@ class _Run:
             self.failed,
             self.refused,
             self.stopped_by,
+            self.stopped_at,
             self.bulk_refused,
         )
 

@@ -64,7 +64,14 @@ class InUse(PlacementError):
 
 
 class NameTaken(PlacementError):
-    """409 ``placement.duplicate_name``: another provider has this name (or this UUID)."""
+    """409 ``placement.duplicate_name``: another provider has this name."""
+
+
+class AlreadyThere(PlacementError):
+    """409 for a provider that exists with this UUID: a lost reply, or a twin was faster.
+
+    Next: the tracker looks at it and plans anew.
+    """
 
 
 class UnknownNames(PlacementError):

@@ -16,6 +16,7 @@ from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import loading, session, token_endpoint
 
 from reportclient.errors import (
+    AlreadyThere,
     AuthenticationFailed,
     Conflict,
     Forbidden,
@@ -44,6 +45,7 @@ _CODES: dict[str, type[PlacementError]] = {
 }
 _NAME = re.compile(r"[A-Z][A-Z0-9_]+")
 _UNKNOWN_TRAITS = re.compile(r"No such trait(?:\(s\)|s)?:? (?P<names>.+?)\.?\s*$")
+_SAME_UUID = re.compile(r"Conflicting resource provider uuid")
 _UNKNOWN_CLASS = re.compile(
     r"(?:Unknown resource class|No such resource class)\D*?(?P<names>[A-Z]\w+)"
 )
@@ -138,6 +140,8 @@ def _error(
         406: TooOld,
     }
     kind = by_status.get(status) or _CODES.get(error.get("code", ""), Rejected)
+    if kind is NameTaken and _SAME_UUID.search(text):
+        kind = AlreadyThere
     names = _unknown_names(text) if status == 400 else frozenset()
     if names:
         return UnknownNames(text, names, request_id=request_id)

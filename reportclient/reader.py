@@ -51,6 +51,25 @@ def refresh(view: View, root: str, api: API, *, everything: bool = False) -> Vie
     return _view_of(view, members, sharing)
 
 
+def found_with(view: View, uuid: str, api: API) -> View | None:
+    """The view with a lone root that was not in it, as Placement has it; 4 GETs.
+
+    ``None`` if there is none, or if the provider is part of another tree.
+    """
+    listed = api.request("GET", f"/resource_providers?uuid={uuid}")["resource_providers"]
+    if not listed or listed[0]["parent_provider_uuid"] is not None:
+        return None
+    read = _content(listed[0], api)
+    if read is None or view.snapshot.named(read.provider.name) is not None:
+        return None
+    return replace(
+        view,
+        snapshot=Snapshot.build([*view.snapshot.walk(), read.provider]),
+        generations={**view.generations, uuid: read.generation},
+        known=view.known.including([read.provider]),
+    )
+
+
 def allocations(view: View, api: API) -> Allocations:
     """All allocations of all consumers on our providers, by consumer.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.nodes import Nodes
-from agent.tracker import BulkWrites, Rules
+from agent.rules import BulkWrites, Rules
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter

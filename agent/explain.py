@@ -1,0 +1,71 @@
+"""Errors with what it takes to understand them, asked of Placement once per error."""
+
+from __future__ import annotations
+
+from reportclient.apply import Outcome
+from reportclient.errors import InUse, NameTaken, PlacementError
+from reportclient.http import API
+from reportclient.plan import CreateProvider, Operation, UpdateProvider
+from reportclient.reader import Listed, consumers_of, provider_named
+
+SHOWN = 5
+"""How many consumers are named in one error."""
+
+
+def explained(outcome: Outcome, root: str, api: API) -> dict[str, PlacementError]:
+    """The errors of ``outcome.failed``, by the same keys."""
+    return {
+        subject: _explained(subject, err, outcome.refused.get(subject), root, api)
+        for subject, err in outcome.failed.items()
+    }
+
+
+def _explained(
+    subject: str, err: PlacementError, operation: Operation | None, root: str, api: API
+) -> PlacementError:
+    if isinstance(err, InUse) and operation is not None:
+        return in_use(err, consumers_of(subject, api))
+    if isinstance(err, NameTaken) and isinstance(operation, (CreateProvider, UpdateProvider)):
+        other = provider_named(operation.name, api)
+        return err if other is None else name_taken(operation, other, root)
+    return err
+
+
+def in_use(err: InUse, consumers: list[str]) -> InUse:
+    """The error with the consumers that block."""
+    more = f" and {len(consumers) - SHOWN} more" if len(consumers) > SHOWN else ""
+    shown = ", ".join(consumers[:SHOWN]) or "nobody any more"
+    text = f"{err.args[0]}; in use by {shown}{more}; draining"
+    return InUse(text, request_id=err.request_id)
+
+
+def name_taken(
+    operation: CreateProvider | UpdateProvider, other: Listed, root: str
+) -> PlacementError:
+    """The error with both UUIDs and the ways out."""
+    name = operation.name
+    if operation.uuid == root:
+        ways = (
+            f"If that one is this host: computectl adopt {name}. If it is another host: rename "
+            "one of the two. If it is a leftover: delete it in Placement."
+        )
+    else:
+        ways = (
+            "If that one is a leftover: delete it in Placement. If it is in use: rename one of "
+            "the two, or stop the agent that reports it."
+        )
+    return NameTaken(
+        f"Placement has a provider named {name} with UUID {other['uuid']} already (root "
+        f"{other['root_provider_uuid']}), here it has UUID {operation.uuid}. {ways} Until then "
+        "it is not reported, and nothing is deleted."
+    )
+
+
+def elsewhere(operation: CreateProvider) -> PlacementError:
+    """A provider that we would create is there already, in somebody else's tree."""
+    uuid = operation.uuid
+    return NameTaken(
+        f"Placement has provider {operation.name} ({uuid}) already, in another tree. "
+        "If it is a leftover: delete it in Placement. If it is in use: give one of the two "
+        "another name, or stop the agent that reports it."
+    )

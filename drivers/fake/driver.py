@@ -1,0 +1,150 @@
+"""FakeDriver: says on the tree what its script says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from drivers.api import (
+    Allocations,
+    ComputeDriver,
+    DriverContext,
+    DriverNotReady,
+    ProviderTree,
+    ReshapeNeeded,
+)
+from drivers.fake import opts
+from drivers.fake.on_tree import Footprint, settle
+from drivers.fake.reshape import move_allocations, pending_moves
+from drivers.fake.script import Failure, NodeSpec, Now
+from drivers.fake.script_file import ScriptFile
+from drivers.fake.state import NodeState, failures_at, state_at
+
+DEFAULT_SCRIPT = Path(__file__).with_name("default.yaml")
+
+
+class ScriptedError(RuntimeError):
+    """An error that the script asked for."""
+
+
+class FakeDriver(ComputeDriver):
+    """A driver for demonstrations, tests and simulated fleets.
+
+    A node's period is a call of ``update_provider_tree``; the second call of a
+    reshape belongs to the same period.
+    """
+
+    capabilities: ClassVar[Mapping[str, bool]] = {
+        "supports_image_type_qcow2": True,
+        "supports_image_type_raw": True,
+    }
+
+    def __init__(
+        self,
+        context: DriverContext,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__(context)
+        self._clock = clock
+        self._sleep = sleep
+        self._periods: dict[str, int] = {}
+        self._footprints: dict[str, Footprint] = {}
+
+    @classmethod
+    def list_opts(cls) -> list[tuple[str, list[Any]]]:
+        """The group ``[fake]``."""
+        return opts.list_opts()
+
+    def init_host(self, host: str) -> None:  # noqa: ARG002
+        """Read the script, so that a bad one is said at once.
+
+        :raises ScriptError: naming file, line and path.
+        """
+        self._file.current()
+
+    def cleanup_host(self, host: str) -> None:
+        """Nothing is open."""
+
+    def get_available_nodes(self) -> Sequence[str]:
+        """The nodes of the script.  :raises ScriptError: there was no good one yet."""
+        return list(self._file.current().nodes)
+
+    def get_nodenames_by_uuid(self) -> Mapping[str, str]:
+        """Only those nodes that the script gives a UUID."""
+        nodes = self._file.current().nodes.values()
+        return {node.uuid: node.name for node in nodes if node.uuid is not None}
+
+    def degraded(self) -> Mapping[str, str]:
+        """``{"script": reason}`` while the file is bad and the last good one is in use."""
+        problem = self._file.problem
+        return {} if problem is None else {"script": problem}
+
+    def update_provider_tree(
+        self,
+        provider_tree: ProviderTree,
+        nodename: str,
+        allocations: Allocations | None = None,
+    ) -> None:
+        """Make the tree say what the script says of this node now, or fail as it says."""
+        node = self._file.current().nodes.get(nodename)
+        if node is None:
+            raise DriverNotReady(f"the script has no node {nodename!r} any more")
+        now = self._now(nodename, again=allocations is not None)
+        failures = failures_at(node, now)
+        self._fail(failures)
+        state = state_at(node, now)
+        self._settle(provider_tree, node, state, allocations)
+        _spoil(provider_tree, state, failures)
+
+    def _settle(
+        self,
+        tree: ProviderTree,
+        node: NodeSpec,
+        state: NodeState,
+        allocations: Allocations | None,
+    ) -> None:
+        pending = pending_moves(tree, state.moves)
+        if pending and allocations is None:
+            moves = ", ".join(f"{p.move.resource_class} from {p.move.source}" for p in pending)
+            raise ReshapeNeeded(f"the script moves {moves}")
+        settle(tree, node.name, state, self._footprints.setdefault(node.name, Footprint()))
+        if allocations is not None:
+            move_allocations(tree, pending, allocations)
+
+    def _now(self, nodename: str, *, again: bool) -> Now:
+        calls = self._periods.get(nodename, 0) + (0 if again else 1)
+        self._periods[nodename] = calls
+        started = self._started
+        return Now(max(calls - 1, 0), self._clock() - started)
+
+    def _fail(self, failures: Iterable[Failure]) -> None:
+        for failure in failures:
+            if failure.sleep is not None:
+                self._sleep(failure.sleep)
+            if failure.not_ready is not None:
+                raise DriverNotReady(failure.not_ready)
+            if failure.error is not None:
+                raise ScriptedError(failure.error)
+
+    @cached_property
+    def _started(self) -> float:
+        return self._clock()
+
+    @cached_property
+    def _file(self) -> ScriptFile:
+        conf = self.context.conf
+        path = None if conf is None else conf.fake.script
+        return ScriptFile(Path(path) if path else DEFAULT_SCRIPT, self.context.host)
+
+
+def _spoil(tree: ProviderTree, state: NodeState, failures: Iterable[Failure]) -> None:
+    """Report the bad inventories that the script asks for."""
+    names = {spec.ref: spec.name for spec in state.providers}
+    for failure in failures:
+        if failure.inventory is not None and failure.ref in names:
+            tree.update_inventory(names[failure.ref], failure.inventory)

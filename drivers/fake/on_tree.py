@@ -1,0 +1,108 @@
+"""Making a provider tree say what a state says, and nothing about strangers.
+
+What is this driver's own?  A provider whose UUID is the one that the driver makes
+from the node's UUID and the provider's name: that can be seen after a restart too,
+without any state.  A provider with a UUID from the script, and traits and aggregates
+that a script named once, are remembered for the life of the process.
+"""
+
+from __future__ import annotations
+
+import uuid as uuidlib
+from dataclasses import dataclass, field
+
+from drivers.fake.script import ROOT, ProviderSpec
+from drivers.fake.state import NodeState
+from reportclient.provider_tree import ProviderTree
+
+_SHARED = uuidlib.UUID("5d3a3f0a-7d44-4a6b-9f0e-0b6f2c1f7a11")
+"""The namespace of sharing providers that several nodes mean by one name."""
+
+
+@dataclass(slots=True)
+class Footprint:
+    """What this process put on one node and may have to take away again, by UUID."""
+
+    providers: set[str] = field(default_factory=set)
+    traits: dict[str, frozenset[str]] = field(default_factory=dict)
+    aggregates: dict[str, frozenset[str]] = field(default_factory=dict)
+
+
+def settle(tree: ProviderTree, nodename: str, state: NodeState, footprint: Footprint) -> None:
+    """Edit ``tree`` until it says what ``state`` says of this node."""
+    root = tree.data(nodename).uuid
+    placed: dict[str, str] = {}
+    for spec in state.providers:
+        if spec.awaited and not tree.exists(spec.name):
+            continue
+        placed[spec.ref] = uuid = _place(tree, root, spec, placed)
+        if spec.uuid is not None and spec.parent is not None:
+            footprint.providers.add(uuid)
+        tree.update_inventory(uuid, {name: one.as_dict() for name, one in spec.inventory.items()})
+        _mark(tree, uuid, spec.traits, spec.aggregates, footprint)
+    # Afterwards: a parent that goes may have had a child that was moved away.
+    _take_away(tree, root, set(placed.values()), footprint)
+
+
+def own_uuid(root: str, name: str) -> str:
+    """The UUID of the driver's own provider ``name`` on the node with the UUID ``root``."""
+    return str(uuidlib.uuid5(uuidlib.UUID(root), f"scripted {name}"))
+
+
+def _uuid_of(root: str, spec: ProviderSpec) -> str:
+    if spec.uuid is not None:
+        return spec.uuid
+    return own_uuid(root, spec.name) if spec.private else str(uuidlib.uuid5(_SHARED, spec.name))
+
+
+def _place(tree: ProviderTree, root: str, spec: ProviderSpec, placed: dict[str, str]) -> str:
+    """The provider's UUID; it is created, renamed or moved if need be."""
+    if spec.ref == ROOT:
+        return root
+    uuid = _uuid_of(root, spec)
+    parent = None if spec.parent is None else placed[spec.parent]
+    if tree.exists(uuid):
+        tree.rename(uuid, spec.name)
+        tree.move(uuid, parent)
+    elif tree.exists(spec.name):
+        return tree.data(spec.name).uuid
+    elif parent is None:
+        tree.new_root(spec.name, uuid)
+    else:
+        tree.new_child(spec.name, parent, uuid)
+    return uuid
+
+
+def _mark(
+    tree: ProviderTree,
+    uuid: str,
+    traits: frozenset[str],
+    aggregates: frozenset[str],
+    footprint: Footprint,
+) -> None:
+    """Set traits and aggregates; take away those that were once set and are not any more."""
+    there = tree.data(uuid)
+    # What is gone from the tree was acknowledged; if it comes back, somebody else wants it.
+    old_traits = footprint.traits.get(uuid, frozenset()) & there.traits
+    old_aggregates = footprint.aggregates.get(uuid, frozenset()) & there.aggregates
+    tree.update_traits(uuid, there.traits - old_traits | traits)
+    tree.update_aggregates(uuid, there.aggregates - old_aggregates | aggregates)
+    footprint.traits[uuid] = old_traits | traits
+    footprint.aggregates[uuid] = old_aggregates | aggregates
+
+
+def _take_away(tree: ProviderTree, root: str, wanted: set[str], footprint: Footprint) -> None:
+    """Remove this driver's own providers that no one wants, children first."""
+    for uuid in reversed(tree.get_provider_uuids()):
+        if uuid in wanted or not _own(tree, root, uuid, footprint):
+            continue
+        if tree.get_provider_uuids(uuid) == [uuid]:
+            tree.remove(uuid)
+        else:
+            # A stranger's provider is below: ours has to stay, with nothing in it.
+            tree.update_inventory(uuid, {})
+            _mark(tree, uuid, frozenset(), frozenset(), footprint)
+
+
+def _own(tree: ProviderTree, root: str, uuid: str, footprint: Footprint) -> bool:
+    return uuid in footprint.providers or uuid == own_uuid(root, tree.data(uuid).name)

@@ -1,0 +1,150 @@
+"""The block ``nodes`` of a script: providers, their replicas and what they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from drivers.fake.marked import Field
+from drivers.fake.script import ROOT, ProviderSpec
+from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, canonical_uuid
+
+Names = Mapping[str, object]
+"""What ``{…}`` may name in keys and texts: host, node, n."""
+
+_CARRIED = ("uuid", "inventory", "traits", "aggregates")
+NODE_KEYS = frozenset((*_CARRIED, "count", "children", "sharing"))
+CHILD_KEYS = frozenset((*_CARRIED, "count", "children", "name"))
+SHARING_KEYS = frozenset((*_CARRIED, "count", "name"))
+_RECORD_KEYS = frozenset(Inventory.__dataclass_fields__)
+
+
+def expand(template: str, names: Names, field: Field) -> str:
+    """``template`` with its ``{…}`` filled in.  :raises ScriptError: it names what is not there."""
+    try:
+        return template.format_map(names)
+    except (KeyError, IndexError, AttributeError, TypeError, ValueError) as err:
+        known = ", ".join(f"{{{name}}}" for name in sorted(names))
+        raise field.error(f"can't fill in {template!r} ({err}); there are {known}") from None
+
+
+def replicas(key: str, field: Field, names: Names) -> Iterator[Names]:
+    """The names for each replica: ``n`` counts from 0 where there is a ``count``."""
+    count = field.mapping().get("count")
+    if count is None:
+        yield names
+        return
+    if "{n" not in key:
+        raise field.error("has a count, so its name needs {n}")
+    if count.whole() < 0:
+        raise count.error("can't be below 0")
+    for number in range(count.whole()):
+        yield {**names, "n": number}
+
+
+def read_node(field: Field, names: Names, room: int) -> tuple[ProviderSpec, ...]:
+    """All providers of a node, the root first, at most ``room`` of them."""
+    fields = field.mapping(NODE_KEYS)
+    root = ProviderSpec(ROOT, str(names["node"]), **_carried(fields, names))
+    inside = [root, *islice(read_children(fields.get("children"), names, ROOT), room)]
+    members = frozenset[str]().union(*(provider.aggregates for provider in inside))
+    beside = islice(_sharing(fields.get("sharing"), names, members), room)
+    found = (*inside, *beside)
+    if len(found) > room:
+        raise field.error("the script has too many providers")
+    refuse_twice(found, field)
+    return found
+
+
+def refuse_twice(providers: Iterable[ProviderSpec], field: Field) -> None:
+    """:raises ScriptError: two of the providers have one name, or one place."""
+    seen: set[tuple[str, str]] = set()
+    for provider in providers:
+        marks = {("ref", provider.ref), ("name", provider.name)}
+        if seen & marks:
+            raise field.error(f"provider {provider.name!r} is there twice")
+        seen |= marks
+
+
+def read_children(field: Field | None, names: Names, parent: str) -> Iterator[ProviderSpec]:
+    """The providers below ``parent`` (a ref), parents first."""
+    for key, child in field.mapping().items() if field else ():
+        fields = child.mapping(CHILD_KEYS)
+        for inner in replicas(key, child, names):
+            local = expand(key, inner, child)
+            ref = local if parent == ROOT else f"{parent}/{local}"
+            yield ProviderSpec(ref, _name(fields, inner, ref), parent, **_carried(fields, inner))
+            yield from read_children(fields.get("children"), inner, ref)
+
+
+def _sharing(field: Field | None, names: Names, members: frozenset[str]) -> Iterator[ProviderSpec]:
+    for key, sharing in field.mapping().items() if field else ():
+        fields = sharing.mapping(SHARING_KEYS)
+        for inner in replicas(key, sharing, names):
+            ref = expand(key, inner, sharing)
+            carried = _carried(fields, inner)
+            if not members.intersection(carried["aggregates"]):
+                raise sharing.error("needs an aggregate that the node or a child of it has too")
+            carried["traits"] |= {SHARES_VIA_AGGREGATE}
+            private = "name" not in fields
+            yield ProviderSpec(ref, _name(fields, inner, ref), private=private, **carried)
+
+
+def _name(fields: Mapping[str, Field], names: Names, ref: str) -> str:
+    if "name" in fields:
+        return expand(fields["name"].text(), names, fields["name"])
+    return f"{names['node']}_{ref.replace('/', '_')}"
+
+
+def _carried(fields: Mapping[str, Field], names: Names) -> dict[str, Any]:
+    return {
+        "uuid": _uuid(fields["uuid"], names) if "uuid" in fields else None,
+        "inventory": read_inventory(fields.get("inventory")),
+        "traits": read_texts(fields.get("traits"), names),
+        "aggregates": read_uuids(fields.get("aggregates"), names),
+    }
+
+
+def read_texts(field: Field | None, names: Names) -> frozenset[str]:
+    """A list of texts.  Names of traits are not checked: the agent does, for all drivers."""
+    return frozenset(expand(item.text(), names, item) for item in (field.items() if field else ()))
+
+
+def read_uuids(field: Field | None, names: Names) -> frozenset[str]:
+    """A list of UUIDs."""
+    return frozenset(_uuid(item, names) for item in (field.items() if field else ()))
+
+
+def _uuid(field: Field, names: Names) -> str:
+    text = expand(field.text(), names, field)
+    try:
+        return canonical_uuid(text, "")
+    except ValueError:
+        raise field.error(f"{text!r} is not a UUID") from None
+
+
+def read_inventory(field: Field | None) -> dict[str, Inventory]:
+    """``{class: total}`` or ``{class: {total: …, reserved: …, …}}``."""
+    return {
+        name: read_record(record) for name, record in (field.mapping() if field else {}).items()
+    }
+
+
+def read_record(field: Field) -> Inventory:
+    """One inventory.  :raises ScriptError: Placement would refuse it."""
+    if field.scalar:
+        record = Inventory(field.whole())
+    else:
+        said = field.mapping(_RECORD_KEYS)
+        if "total" not in said:
+            raise field.error("'total' is missing")
+        record = Inventory(**{key: _amount(key, value) for key, value in said.items()})
+    problem = record.problem()
+    if problem is not None:
+        raise field.error(problem)
+    return record
+
+
+def _amount(key: str, field: Field) -> Any:
+    return field.number() if key == "allocation_ratio" else field.whole()

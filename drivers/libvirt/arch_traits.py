@@ -1,0 +1,32 @@
+"""Pure: which architecture the host has (HW_ARCH_*) and its guests can have (COMPUTE_ARCH_*)."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element
+
+from drivers.libvirt.cpu import HostCpu
+
+# fmt: off
+HOST_ARCHES = (
+    "aarch64", "alpha", "armv6", "armv7", "armv7b", "cris", "i686", "ia64", "lm32", "m68k",
+    "microblaze", "microblazeel", "mips", "mips64", "mips64el", "mipsel", "openrisc", "parisc",
+    "parisc64", "ppc", "ppc64", "ppc64le", "ppcemb", "ppcle", "s390", "s390x", "sh4", "sh4eb",
+    "sparc", "sparc64", "unicore32", "x86_64", "xtensa", "xtensaeb",
+)
+# fmt: on
+GUEST_ARCHES = ("aarch64", "mipsel", "ppc64le", "riscv64", "s390x", "x86_64")
+
+OWNED = frozenset(f"HW_ARCH_{arch.upper()}" for arch in HOST_ARCHES) | frozenset(
+    f"COMPUTE_ARCH_{arch.upper()}" for arch in GUEST_ARCHES
+)
+
+
+def arch_traits(cpu: HostCpu, capabilities: Element) -> dict[str, bool]:
+    """Whether the host has each trait; empty where the document does not say."""
+    found: dict[str, bool] = {}
+    if cpu.arch is not None:
+        found |= {f"HW_ARCH_{arch.upper()}": arch == cpu.arch for arch in HOST_ARCHES}
+    guests = {arch.get("name") for arch in capabilities.findall("guest/arch")}
+    if guests:
+        found |= {f"COMPUTE_ARCH_{arch.upper()}": arch in guests for arch in GUEST_ARCHES}
+    return found

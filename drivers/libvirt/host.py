@@ -1,0 +1,216 @@
+"""Host: what can be asked of this machine and its libvirt, in bounded time.
+
+The only module that imports libvirt.  Answers are plain documents and values; the
+pure modules beside this one make sense of them.  Every question ends by its
+deadline: with an answer, or with ``DriverNotReady`` that says what was asked of
+which URI and what libvirt said.  A connection that was lost is opened again by the
+next question; while libvirtd is down, attempts are spaced out and cost nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from drivers.errors import DriverLoadFailed, DriverNotReady
+from drivers.libvirt.lane import Blocked, Lane, Overdue
+from drivers.libvirt.session import Deadlines, Refused, Session, Unconnected
+
+LOG = logging.getLogger(__name__)
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 30.0
+"""Seconds between attempts to connect: doubled each time, shorter than any period."""
+
+ALL_CELLS = -1
+"""VIR_NODE_MEMORY_STATS_ALL_CELLS, which older bindings do not name."""
+
+T = TypeVar("T")
+
+
+def load_binding() -> Any:
+    """The libvirt module, with its event loop running.
+
+    :raises DriverLoadFailed: libvirt-python is not installed.
+    """
+    try:
+        import libvirt  # noqa: PLC0415  # optional: only this driver's hosts need it
+    except ImportError as err:
+        raise DriverLoadFailed(
+            f"the libvirt driver needs libvirt-python: install compute-agent[libvirt] ({err})"
+        ) from err
+    _run_event_loop(libvirt)
+    return libvirt
+
+
+@functools.cache  # libvirt has one loop for the whole process, and it never ends
+def _run_event_loop(binding: Any) -> None:
+    """Keepalive is sent and checked by libvirt's event loop; it has to be registered
+    before the first connection is opened.
+    """
+
+    def run() -> None:
+        while True:
+            try:
+                binding.virEventRunDefaultImpl()
+            except binding.libvirtError:
+                LOG.exception("libvirt's event loop")
+                time.sleep(1)
+
+    # We log errors ourselves; libvirt would print them to stderr as well.
+    binding.registerErrorHandler(lambda _context, _error: None, None)
+    binding.virEventRegisterDefaultImpl()
+    threading.Thread(target=run, name="libvirt-events", daemon=True).start()
+
+
+class Host:
+    """One libvirt, supervised, and the file systems below ``root``."""
+
+    def __init__(
+        self,
+        uri: str,
+        binding: Any,
+        deadlines: Deadlines,
+        root: Path = Path("/"),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.uri = uri
+        self._root = root
+        self._clock = clock
+        self._deadlines = deadlines
+        self._lane = Lane("libvirt", lambda: Session(binding, uri, deadlines), clock)
+        self._binding = binding
+        self._pause = 0.0
+        self._not_before = 0.0
+        self._last_problem = ""
+        self._unanswered: dict[str, str] = {}
+
+    def close(self) -> None:
+        """Close the connection, in bounded time."""
+        self._lane.close(self._deadlines.connect)
+
+    def unanswered(self) -> dict[str, str]:
+        """Optional questions that libvirt could not answer, with its words."""
+        return dict(self._unanswered)
+
+    # -- what a report can't do without
+
+    def hostname(self) -> str:
+        """The host's name as its libvirt gives it."""
+        return self._ask("its host name", lambda c: str(c.getHostname()))
+
+    def capabilities(self) -> str:
+        """The capabilities document; asked for once per connection."""
+        return self._ask("capabilities", lambda c: str(c.getCapabilities()), once=True)
+
+    def cpu_count(self) -> int:
+        """Online CPUs, by number only."""
+        return int(self._ask("node info", lambda c: c.getInfo())[2])
+
+    def memory_kib(self) -> int:
+        """Memory of the host in KiB.
+
+        Node info and the NUMA cells are no use here: on machines that initialise
+        memory lazily they grow for hours.  Only drivers without memory statistics
+        are asked for them.
+        """
+        try:
+            return int(self._ask("memory", lambda c: c.getMemoryStats(ALL_CELLS, 0))["total"])
+        except Refused as err:
+            if not err.unsupported:
+                raise
+        return int(self._ask("node info", lambda c: c.getInfo())[1]) * 1024
+
+    def file_system_bytes(self, path: Path) -> int:
+        """Size of the file system that holds ``path``, or would if it were made."""
+        place = self._root / path.relative_to(path.anchor)
+        return self._bounded(f"the size of the file system of {path}", lambda _: _size(place))
+
+    # -- what it can do without
+
+    def online_cpus(self) -> frozenset[int] | None:
+        """Numbers of the online CPUs."""
+        cpus = self._ask_optional("the CPU map", lambda c: c.getCPUMap())
+        return None if cpus is None else frozenset(n for n, on in enumerate(cpus[1]) if on)
+
+    def expanded_cpu(self, cpu: str, name: str) -> str | None:
+        """A <cpu> document with all features of its model, ``name``, written out."""
+        flag = self._binding.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
+        return self._ask_optional(
+            f"the features of {name}", lambda c: str(c.baselineCPU([cpu], flag)), once=True
+        )
+
+    def cpu_models(self, arch: str) -> tuple[str, ...]:
+        """Names of the CPU models that libvirt knows of an architecture."""
+        names = self._ask_optional(
+            f"CPU models of {arch}", lambda c: tuple(map(str, c.getCPUModelNames(arch))), once=True
+        )
+        return names or ()
+
+    def domain_capabilities(self, arch: str, virt_type: str) -> str | None:
+        """What guests of an architecture can have; needs a read-write connection."""
+        return self._ask_optional(
+            f"domain capabilities of {arch} on {virt_type}",
+            lambda c: str(c.getDomainCapabilities(None, arch, None, virt_type, 0)),
+            once=True,
+        )
+
+    # -- how questions are asked
+
+    def _ask(self, what: str, question: Callable[[Any], T], *, once: bool = False) -> T:
+        """Ask now, or once per connection.  :raises DriverNotReady: no answer, and why."""
+        self._ensure_connected()
+        if once:
+            return self._bounded(what, lambda session: session.ask_once(what, question))
+        return self._bounded(what, lambda session: session.ask(what, question))
+
+    def _ask_optional(
+        self, what: str, question: Callable[[Any], T], *, once: bool = False
+    ) -> T | None:
+        """``None`` where libvirt answers with an error; logged once, asked again next time."""
+        try:
+            answer = self._ask(what, question, once=once)
+        except Refused as err:
+            if what not in self._unanswered:
+                LOG.log(logging.INFO if err.unsupported else logging.WARNING, "%s", err)
+            self._unanswered[what] = str(err)
+            return None
+        self._unanswered.pop(what, None)
+        return answer
+
+    def _ensure_connected(self) -> None:
+        if self._clock() < self._not_before:
+            raise DriverNotReady(self._last_problem)
+        try:
+            new = self._bounded("a connection", Session.ensure_open, self._deadlines.connect)
+        except Unconnected as err:
+            self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
+            self._not_before, self._last_problem = self._clock() + self._pause, str(err)
+            raise
+        self._pause = 0.0
+        if new:
+            self._unanswered.clear()
+
+    def _bounded(self, what: str, job: Callable[[Session], T], deadline: float | None = None) -> T:
+        try:
+            return self._lane.call(what, job, deadline or self._deadlines.call)
+        except Overdue as err:
+            raise DriverNotReady(f"libvirt at {self.uri}, asked for {what}: {err}") from None
+        except Blocked as err:
+            raise DriverNotReady(f"libvirt at {self.uri}: {err}") from None
+
+
+def _size(path: Path) -> int:
+    """:raises DriverNotReady: the file system can't be read."""
+    nearest = next(place for place in (path, *path.parents) if place.exists())
+    try:
+        found = os.statvfs(nearest)
+    except OSError as err:
+        raise DriverNotReady(f"no size of the file system of {path}: {err}") from err
+    return found.f_blocks * found.f_frsize

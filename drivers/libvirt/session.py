@@ -1,0 +1,161 @@
+"""Session: one libvirt connection, and what was learnt over it.
+
+It belongs to the worker thread of a lane, and nothing outside that thread may hold
+the connection: the last one to let go of a virConnect closes it, and that can hang.
+For the same reason libvirt's exceptions end here (their tracebacks hold it).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from drivers.errors import DriverNotReady
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Unconnected(DriverNotReady):
+    """libvirt was asked for a connection and said no: nothing listens, or not to us."""
+
+
+class Refused(DriverNotReady):
+    """libvirt answered, with an error; ``unsupported``: this hypervisor never will."""
+
+    def __init__(self, message: str, *, unsupported: bool = False) -> None:
+        super().__init__(message)
+        self.unsupported = unsupported
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """In seconds; ``keepalive_interval`` 0 asks a connection for no sign of life."""
+
+    connect: float = 10.0
+    call: float = 30.0
+    keepalive_interval: int = 5
+    keepalive_count: int = 3
+
+
+class Session:
+    """Opens when asked, answers questions, remembers answers until it is closed."""
+
+    def __init__(self, binding: Any, uri: str, deadlines: Deadlines) -> None:
+        self._binding = binding
+        self._uri = uri
+        self._deadlines = deadlines
+        self._connection: Any = None
+        self._remembered: dict[str, Any] = {}
+
+    def ensure_open(self) -> bool:
+        """Connect unless connected; returns whether the connection is a new one.
+
+        :raises Unconnected: with libvirt's words.
+        """
+        if self._is_alive():
+            return False
+        if self._connection is not None:
+            LOG.warning("the connection to libvirt at %s was lost, connecting again", self._uri)
+            self.close()
+        problem = self._try_open()
+        if problem is not None:
+            raise Unconnected(f"no connection to libvirt at {self._uri}: {problem}")
+        LOG.info("connected to libvirt at %s", self._uri)
+        return True
+
+    def ask(self, what: str, question: Callable[[Any], T]) -> T:
+        """``question(connection)``.
+
+        :raises Refused: libvirt answered with an error.
+        :raises DriverNotReady: the connection was lost meanwhile.
+        """
+        try:
+            return question(self._connection)
+        except self._binding.libvirtError as err:
+            words = _words(err)
+            unsupported = err.get_error_code() == self._binding.VIR_ERR_NO_SUPPORT
+        if not self._is_alive():
+            self.close()
+            raise DriverNotReady(f"libvirt at {self._uri} went away when asked for {what}: {words}")
+        raise Refused(f"libvirt at {self._uri}, asked for {what}: {words}", unsupported=unsupported)
+
+    def ask_once(self, what: str, question: Callable[[Any], T]) -> T:
+        """Like ``ask``, but what is known from this connection is not asked again."""
+        if what not in self._remembered:
+            self._remembered[what] = self.ask(what, question)
+        answer: T = self._remembered[what]
+        return answer
+
+    def close(self) -> None:
+        """Drop the connection and what is remembered; it can be opened again."""
+        connection, self._connection = self._connection, None
+        self._remembered.clear()
+        if connection is None:
+            return
+        try:
+            connection.close()
+        except self._binding.libvirtError as err:
+            LOG.debug("closing the connection to %s: %s", self._uri, _words(err))
+
+    def _is_alive(self) -> bool:
+        if self._connection is None:
+            return False
+        try:
+            return bool(self._connection.isAlive())
+        except self._binding.libvirtError:
+            return False
+
+    def _try_open(self) -> str | None:
+        """Read-write, as domain capabilities need it; else read-only, where those are
+        refused and all else is answered.  Returns what went wrong.
+        """
+        try:
+            self._connection = self._binding.open(self._uri)
+        except self._binding.libvirtError as err:
+            if not self._is_about_permission(err):
+                return _words(err)
+        if self._connection is None:
+            return self._try_open_read_only()
+        self._keep_alive()
+        return None
+
+    def _try_open_read_only(self) -> str | None:
+        try:
+            self._connection = self._binding.openReadOnly(self._uri)
+        except self._binding.libvirtError as err:
+            return _words(err)
+        LOG.warning(
+            "libvirt at %s allows us to read only: domain capabilities can't be asked for",
+            self._uri,
+        )
+        self._keep_alive()
+        return None
+
+    def _is_about_permission(self, err: Any) -> bool:
+        if err.get_error_code() == self._binding.VIR_ERR_SYSTEM_ERROR:
+            return bool(err.get_int1() == errno.EACCES)
+        return err.get_error_code() in {
+            self._binding.VIR_ERR_AUTH_FAILED,
+            self._binding.VIR_ERR_AUTH_CANCELLED,
+            self._binding.VIR_ERR_AUTH_UNAVAILABLE,
+        }
+
+    def _keep_alive(self) -> None:
+        """Have libvirt itself end calls to a daemon that is silent for too long."""
+        if not self._deadlines.keepalive_interval:
+            return
+        try:
+            self._connection.setKeepAlive(
+                self._deadlines.keepalive_interval, self._deadlines.keepalive_count
+            )
+        except self._binding.libvirtError as err:  # drivers without a daemon have none
+            LOG.debug("no keepalive for %s: %s", self._uri, _words(err))
+
+
+def _words(err: Any) -> str:
+    return str(err.get_error_message() or err)

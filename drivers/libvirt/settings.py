@@ -1,0 +1,61 @@
+"""Settings: the driver's options as one frozen record, read once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from drivers.api import DriverContext
+from drivers.inventory import InventoryPolicy
+from drivers.libvirt.cpu_model import CpuChoice
+from drivers.libvirt.session import Deadlines
+from drivers.opts import inventory_policy
+
+_USUAL_URIS = {
+    "lxc": "lxc:///system",
+    "parallels": "parallels:///system",
+    "test": "test:///default",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LibvirtSettings:
+    """What the operator decided about this driver."""
+
+    uri: str
+    cpu: CpuChoice
+    images_type: str
+    instances_path: Path
+    policy: InventoryPolicy
+    deadlines: Deadlines
+
+
+def settings_from(context: DriverContext) -> LibvirtSettings:
+    """:raises ValueError: naming the option that is wrong."""
+    conf = context.conf
+    group = conf.libvirt
+    if group.cpu_models and group.cpu_mode != "custom":
+        raise ValueError("[libvirt] cpu_models is only for [libvirt] cpu_mode = custom")
+    if group.cpu_mode == "custom" and not group.cpu_models:
+        raise ValueError("[libvirt] cpu_mode = custom needs [libvirt] cpu_models")
+    path = Path(conf.instances_path or context.state_path / "instances")
+    if not path.is_absolute():
+        raise ValueError(f"[DEFAULT] instances_path has to be absolute, not {str(path)!r}")
+    return LibvirtSettings(
+        uri=group.connection_uri or _USUAL_URIS.get(group.virt_type, "qemu:///system"),
+        cpu=CpuChoice(
+            virt_type=group.virt_type,
+            mode=group.cpu_mode,
+            models=tuple(group.cpu_models),
+            extra_flags=tuple(group.cpu_model_extra_flags),
+        ),
+        images_type=group.images_type,
+        instances_path=path,
+        policy=inventory_policy(conf),
+        deadlines=Deadlines(
+            connect=group.connection_timeout,
+            call=group.call_timeout,
+            keepalive_interval=group.keepalive_interval,
+            keepalive_count=group.keepalive_count,
+        ),
+    )

@@ -1,0 +1,115 @@
+"""Options of every driver whose root has CPUs, memory and disk, by Nova's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oslo_config import cfg
+
+from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, InventoryPolicy, Ratio, cpu_set
+
+_RATIO_HELP = (
+    "How much of {what} may be given out for each {unit} that the host has. If it is not set"
+    " (or 0), the ratio that Placement knows is kept, and initial_{name}_allocation_ratio"
+    " holds for a new host. Once set, taking it away again keeps the last value: set the one"
+    " that you want."
+)
+_INITIAL_HELP = (
+    "The allocation ratio of {what} where {name}_allocation_ratio is not set and Placement"
+    " knows none yet."
+)
+_RATIOS = (
+    ("cpu", VCPU, "CPU", 4.0),
+    ("ram", MEMORY_MB, "MiB", 1.0),
+    ("disk", DISK_GB, "GiB", 1.0),
+)
+_CPU_SET_HELP = (
+    ' A list of CPU numbers and ranges; a caret takes CPUs out of a range: "4-12,^8,15".'
+)
+
+
+def _ratio_opts() -> list[cfg.Opt]:
+    opts: list[cfg.Opt] = []
+    for name, what, unit, initial in _RATIOS:
+        opts += [
+            cfg.FloatOpt(
+                f"{name}_allocation_ratio",
+                min=0.0,
+                help=_RATIO_HELP.format(name=name, what=what, unit=unit),
+            ),
+            cfg.FloatOpt(
+                f"initial_{name}_allocation_ratio",
+                default=initial,
+                min=0.0,
+                help=_INITIAL_HELP.format(name=name, what=what),
+            ),
+        ]
+    return opts
+
+
+DEFAULT_OPTS = [
+    cfg.IntOpt(
+        "reserved_host_cpus",
+        default=0,
+        min=0,
+        help="CPUs that the host keeps for itself. Not beside [compute] cpu_shared_set or"
+        " cpu_dedicated_set: there, CPUs in neither set are the host's.",
+    ),
+    cfg.IntOpt(
+        "reserved_host_memory_mb",
+        default=512,
+        min=0,
+        help="Memory that the host keeps for itself, in MiB.",
+    ),
+    cfg.IntOpt(
+        "reserved_host_disk_mb",
+        default=0,
+        min=0,
+        help="Disk space that the host keeps for itself, in MiB; rounded up to whole GiB.",
+    ),
+    *_ratio_opts(),
+]
+
+COMPUTE_OPTS = [
+    cfg.StrOpt(
+        "cpu_shared_set",
+        help="Host CPUs that are shared between guests: the VCPU inventory." + _CPU_SET_HELP,
+    ),
+    cfg.StrOpt(
+        "cpu_dedicated_set",
+        help="Host CPUs that a guest gets for itself: the PCPU inventory. Without"
+        " cpu_shared_set there is then no VCPU inventory." + _CPU_SET_HELP,
+    ),
+]
+
+
+def list_opts() -> list[tuple[str, list[Any]]]:
+    """``[(group, [options])]``."""
+    return [("DEFAULT", DEFAULT_OPTS), ("compute", COMPUTE_OPTS)]
+
+
+def inventory_policy(conf: Any) -> InventoryPolicy:
+    """What these options say.
+
+    :raises ValueError: naming the option that is wrong, or those that contradict.
+    """
+    return InventoryPolicy(
+        reserved_cpus=conf.reserved_host_cpus,
+        reserved_memory_mb=conf.reserved_host_memory_mb,
+        reserved_disk_mb=conf.reserved_host_disk_mb,
+        ratios={resource_class: _ratio(conf, name) for name, resource_class, _, _ in _RATIOS},
+        shared_cpus=_cpus(conf, "cpu_shared_set"),
+        dedicated_cpus=_cpus(conf, "cpu_dedicated_set"),
+    )
+
+
+def _ratio(conf: Any, name: str) -> Ratio:
+    initial = conf[f"initial_{name}_allocation_ratio"]
+    if not initial:
+        raise ValueError(f"[DEFAULT] initial_{name}_allocation_ratio has to be above 0")
+    return Ratio(conf[f"{name}_allocation_ratio"], initial)
+
+
+def _cpus(conf: Any, name: str) -> frozenset[int] | None:
+    text = conf.compute[name]
+    return cpu_set(text, f"[compute] {name}") if text else None

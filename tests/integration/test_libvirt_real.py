@@ -1,0 +1,174 @@
+"""The libvirt driver against a real libvirtd; the numbers are held against the kernel's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drivers.api import ProviderTree
+from drivers.libvirt import documents
+from drivers.libvirt.driver import LibvirtDriver
+from drivers.libvirt.host import Host, load_binding
+from drivers.libvirt.session import Deadlines
+from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd, missing
+from tests.unit.libvirt.test_settings import context
+
+pytestmark = [
+    pytest.mark.real_libvirt,
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+]
+
+
+@pytest.fixture(scope="module")
+def libvirtd() -> Iterator[PrivateLibvirtd]:
+    """In a folder with a short name: a socket's path has 107 bytes."""
+    directory = tempfile.mkdtemp(prefix="libvirtd-")
+    with PrivateLibvirtd(directory) as daemon:
+        yield daemon
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def driver(libvirtd: PrivateLibvirtd, tmp_path: Path) -> Iterator[LibvirtDriver]:
+    driver = LibvirtDriver(context(tmp_path, f"[libvirt]\nconnection_uri = {libvirtd.uri}\n"))
+    driver.init_host("host")
+    yield driver
+    driver.cleanup_host("host")
+
+
+def report(driver: LibvirtDriver, tree: ProviderTree | None = None) -> ProviderTree:
+    (node,) = driver.get_available_nodes()
+    if tree is None:
+        tree = ProviderTree()
+        tree.new_root(node, str(uuid.uuid4()))
+    driver.update_provider_tree(tree, node)
+    return tree
+
+
+def meminfo_mb() -> int:
+    line = next(x for x in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in x)
+    return int(line.split()[1]) // 1024
+
+
+def online_cpus() -> int:
+    return os.sysconf("SC_NPROCESSORS_ONLN")
+
+
+def test_the_node_has_the_hosts_name(driver):
+    assert driver.get_available_nodes() == [socket.getfqdn()] or driver.get_available_nodes() == [
+        socket.gethostname()
+    ]
+
+
+def test_inventory_is_what_the_kernel_says(driver):
+    tree = report(driver)
+    inventory = tree.data(*driver.get_available_nodes()).inventory
+    assert inventory["VCPU"]["total"] == online_cpus()
+    assert inventory["MEMORY_MB"]["total"] == pytest.approx(meminfo_mb(), rel=0.02)
+    disk = os.statvfs("/var/lib")
+    expected = disk.f_blocks * disk.f_frsize / 1024**3
+    assert inventory["DISK_GB"]["total"] == pytest.approx(expected, abs=1)
+    assert set(inventory) == {"VCPU", "MEMORY_MB", "DISK_GB"}
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="flags by their x86 names")
+def test_cpu_traits_are_the_kernels_flags(driver):
+    cpuinfo = Path("/proc/cpuinfo").read_text()
+    flags = set(next(x for x in cpuinfo.splitlines() if x.startswith("flags")).split())
+    traits = report(driver).data(*driver.get_available_nodes()).traits
+    by_flag = {
+        "aes": "AESNI",
+        "avx": "AVX",
+        "avx2": "AVX2",
+        "avx512f": "AVX512F",
+        "pclmulqdq": "CLMUL",
+        "pni": "SSE3",
+        "sse2": "SSE2",
+        "sse4_2": "SSE42",
+    }
+    for flag, name in by_flag.items():
+        assert (f"HW_CPU_X86_{name}" in traits) == (flag in flags), flag
+    assert {"HW_ARCH_X86_64", "COMPUTE_ARCH_X86_64"} <= traits
+    threads = Path("/sys/devices/system/cpu/smt/active")
+    if threads.exists():
+        assert ("HW_CPU_HYPERTHREADING" in traits) == (threads.read_text().strip() == "1")
+
+
+def test_nothing_is_missing_and_the_second_period_changes_nothing(driver):
+    snapshot = report(driver).freeze()
+    assert report(driver, ProviderTree(snapshot)).freeze() is snapshot
+    assert driver.degraded() == {}
+
+
+def test_a_custom_model_has_its_own_features(libvirtd, tmp_path):
+    text = f"""
+[libvirt]
+connection_uri = {libvirtd.uri}
+cpu_mode = custom
+cpu_models = haswell-NOTSX
+cpu_model_extra_flags = -aes
+"""
+    driver = LibvirtDriver(context(tmp_path, text))
+    traits = report(driver).data(*driver.get_available_nodes()).traits
+    driver.cleanup_host("host")
+    assert {"HW_CPU_X86_AVX2", "HW_CPU_X86_FMA3"} <= traits
+    assert not {"HW_CPU_X86_AVX512F", "HW_CPU_X86_AESNI"} & traits
+
+
+def test_an_unknown_model_is_named_and_the_rest_is_reported(libvirtd, tmp_path):
+    text = f"""
+[libvirt]
+connection_uri = {libvirtd.uri}
+cpu_mode = custom
+cpu_models = Nonsense-9000
+"""
+    driver = LibvirtDriver(context(tmp_path, text))
+    assert report(driver).has_inventory(*driver.get_available_nodes())
+    driver.cleanup_host("host")
+    assert "Nonsense-9000" in str(driver.degraded())
+
+
+def test_domain_capabilities_can_be_asked_for(libvirtd):
+    host = Host(libvirtd.uri, load_binding(), Deadlines())
+    text = host.domain_capabilities(os.uname().machine, "qemu")
+    host.close()
+    assert documents.read(text).tag == "domainCapabilities"
+
+
+def test_libvirts_own_test_driver_is_reported_too(tmp_path):
+    """A hypervisor without memory statistics, CPU model and keepalive."""
+    driver = LibvirtDriver(context(tmp_path, "[libvirt]\nvirt_type = test\n"))
+    inventory = report(driver).data(*driver.get_available_nodes()).inventory
+    driver.cleanup_host("host")
+    assert inventory["MEMORY_MB"]["total"] == 3072
+    assert inventory["VCPU"]["total"] > 0
+
+
+def test_the_daemon_and_what_it_started_are_gone_after_stop():
+    directory = tempfile.mkdtemp(prefix="libvirtd-")
+    daemon = PrivateLibvirtd(directory)
+    daemon.start()
+    host = Host(daemon.uri, load_binding(), Deadlines())
+    host.capabilities()  # QEMU is probed for it
+    pid = daemon.pid
+    host.close()
+    daemon.stop()
+    shutil.rmtree(directory)
+    assert not Path(f"/proc/{pid}").exists()
+    commands = (p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists())
+    assert not [line for line in commands if directory.encode() in line]
+
+
+def test_a_folder_whose_socket_path_would_be_too_long_is_refused_with_the_reason(tmp_path):
+    deep = tmp_path / ("x" * 100)
+    found = subprocess.run([str(SCRIPT), str(deep)], capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert "the kernel allows 107" in found.stderr

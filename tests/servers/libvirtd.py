@@ -1,0 +1,108 @@
+"""A real libvirtd for tests: private, killable, stoppable, gone when the test is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "private-libvirtd.sh"
+
+
+def missing() -> str | None:
+    """Why a private libvirtd can't run here, or ``None``: for ``pytest.mark.skipif``."""
+    if os.geteuid() != 0:
+        return "a private libvirtd needs root"
+    if shutil.which("libvirtd", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+        return "libvirtd is not installed"
+    allowed = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
+    return None if allowed.returncode == 0 else "mount namespaces are not allowed here"
+
+
+class PrivateLibvirtd:
+    """``tools/private-libvirtd.sh`` below ``directory``; keep that path short (sockets)."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self.directory = Path(directory)
+        self._watcher: subprocess.Popen[bytes] | None = None
+
+    @property
+    def socket(self) -> Path:
+        return self.directory / "run" / "libvirt" / "libvirt-sock"
+
+    @property
+    def uri(self) -> str:
+        return f"qemu+unix:///system?socket={quote(str(self.socket))}"
+
+    @property
+    def pid(self) -> int:
+        """The pid of libvirtd itself."""
+        return int((self.directory / "run" / "libvirtd.pid").read_text())
+
+    def start(self, timeout: float = 60.0) -> None:
+        """Start it and wait until its socket takes connections."""
+        assert self._watcher is None or self._watcher.poll() is not None, "it runs already"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.socket.unlink(missing_ok=True)
+        with (self.directory / "out").open("wb") as out:
+            self._watcher = subprocess.Popen(
+                [str(SCRIPT), str(self.directory)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        give_up = time.monotonic() + timeout
+        while not self.socket.exists():
+            if self._watcher.poll() is not None or time.monotonic() > give_up:
+                self.stop()
+                raise RuntimeError(f"libvirtd did not start: {self._output()}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End it and all that it started; nothing happens if it is not running."""
+        watcher, self._watcher = self._watcher, None
+        if watcher is None:
+            return
+        watcher.terminate()
+        try:
+            watcher.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            os.killpg(watcher.pid, signal.SIGKILL)
+            watcher.wait(timeout=15)
+
+    def kill9(self) -> None:
+        """SIGKILL to libvirtd; returns when it is gone."""
+        os.kill(self.pid, signal.SIGKILL)
+        assert self._watcher is not None
+        self._watcher.wait(timeout=15)
+        self._watcher = None
+
+    def sigstop(self) -> None:
+        """Hang it: it keeps its connections and answers nothing."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def sigcont(self) -> None:
+        """Let it run again."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def __enter__(self) -> PrivateLibvirtd:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _output(self) -> str:
+        files = (self.directory / "out", self.directory / "log" / "libvirtd.log")
+        return "\n".join(f.read_text(errors="replace")[-2000:] for f in files if f.exists())

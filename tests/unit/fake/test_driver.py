@@ -1,0 +1,418 @@
+"""What the scripted driver makes of a tree, period after period."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from textwrap import dedent
+from types import SimpleNamespace
+
+import pytest
+
+from drivers import api
+from drivers.fake import FakeDriver
+from drivers.fake.driver import ScriptedError
+from drivers.fake.marked import ScriptError
+from reportclient.provider_tree import ProviderTree
+from reportclient.snapshot import EMPTY, Snapshot
+
+ROOT = "11111111-1111-4111-8111-111111111111"
+AGG = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"
+OTHER_AGG = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a02"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+class Bench:
+    """A driver, and a Placement that believes all that it says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "demo.yaml"
+        self.folder = folder
+        self.clock = Clock()
+        self.snapshots: dict[str, Snapshot] = {}
+        self.driver: FakeDriver
+
+    def script(self, text: str) -> Bench:
+        self.path.write_text(dedent(text))
+        # Two edits within one tick of the file system's clock still differ.
+        later = self.path.stat().st_mtime_ns + len(self.snapshots) + 1
+        os.utime(self.path, ns=(later, later))
+        return self
+
+    def start(self, text: str | None = None) -> Bench:
+        if text is not None:
+            self.script(text)
+        conf = SimpleNamespace(fake=SimpleNamespace(script=str(self.path)))
+        context = api.DriverContext("h1", self.folder, conf)
+        self.driver = FakeDriver(context, clock=self.clock, sleep=self.clock.sleep)
+        self.driver.init_host("h1")
+        return self
+
+    def before(self, node: str) -> Snapshot:
+        if node not in self.snapshots:
+            tree = ProviderTree(EMPTY)
+            tree.new_root(node, ROOT if node == "h1" else str(uuid.uuid5(uuid.UUID(ROOT), node)))
+            self.snapshots[node] = tree.freeze()
+        return self.snapshots[node]
+
+    def period(self, node: str = "h1") -> ProviderTree:
+        tree = ProviderTree(self.before(node))
+        self.driver.update_provider_tree(tree, node)
+        self.snapshots[node] = tree.freeze()
+        return tree
+
+    def periods(self, count: int) -> ProviderTree:
+        for _ in range(count):
+            tree = self.period()
+        return tree
+
+    def stranger(self, edit) -> None:
+        tree = ProviderTree(self.before("h1"))
+        edit(tree)
+        self.snapshots["h1"] = tree.freeze()
+
+    def names(self) -> list[str]:
+        return sorted(provider.name for provider in self.before("h1").walk())
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+NESTED = f"""
+nodes:
+  h1:
+    inventory: {{VCPU: 8}}
+    traits: [CUSTOM_HOST]
+    aggregates: [{AGG}]
+    children:
+      numa0:
+        children:
+          pf0: {{inventory: {{SRIOV_NET_VF: 4}}, traits: [CUSTOM_NET]}}
+    sharing:
+      nfs: {{inventory: {{DISK_GB: 100}}, aggregates: [{AGG}]}}
+"""
+
+
+def test_the_tree_says_what_the_script_says(bench):
+    tree = bench.start(NESTED).period()
+    assert tree.data("h1").inventory == {"VCPU": {"total": 8}}
+    assert tree.data("h1").traits == {"CUSTOM_HOST"}
+    assert tree.data("h1_numa0_pf0").parent_uuid == tree.data("h1_numa0").uuid
+    assert tree.data("h1_numa0_pf0").inventory == {"SRIOV_NET_VF": {"total": 4}}
+    assert tree.data("h1_nfs").parent_uuid is None
+    assert tree.data("h1_nfs").aggregates == {AGG}
+    assert tree.has_sharing_provider("DISK_GB")
+
+
+def test_a_second_period_changes_nothing(bench):
+    bench.start(NESTED).period()
+    first = bench.snapshots["h1"]
+    bench.period()
+    assert bench.snapshots["h1"] is first
+
+
+def test_a_new_instance_agrees_after_a_restart(bench):
+    bench.start(NESTED).period()
+    first = bench.snapshots["h1"]
+    bench.start().period()
+    assert bench.snapshots["h1"] is first
+
+
+def test_two_new_instances_make_the_same_of_an_empty_placement(bench, tmp_path):
+    bench.start(NESTED).period()
+    other = Bench(tmp_path).start()
+    other.period()
+    assert other.snapshots["h1"] == bench.snapshots["h1"]
+
+
+def test_what_the_script_has_no_longer_goes_even_after_a_restart(bench):
+    bench.start(NESTED).period()
+    bench.start("nodes: {h1: }").period()
+    assert bench.names() == ["h1"]
+    assert not bench.before("h1").named("h1").inventory
+
+
+def test_strangers_stay(bench):
+    def visit(tree):
+        tree.add_traits("h1", "CUSTOM_STRANGE")
+        tree.add_aggregates("h1", OTHER_AGG)
+        tree.new_child("h1_agent", "h1")
+        tree.new_root("ceph", str(uuid.uuid4()))
+        tree.add_traits("h1_numa0_pf0", "CUSTOM_STRANGE")
+
+    bench.start(NESTED).period()
+    bench.stranger(visit)
+    strange = bench.before("h1")
+    bench.period()
+    assert bench.before("h1") is strange
+    bench.script("nodes: {h1: }").period()
+    assert bench.names() == ["ceph", "h1", "h1_agent"]
+    assert bench.before("h1").named("h1").traits == {"CUSTOM_STRANGE"}
+    assert bench.before("h1").named("h1").aggregates == {OTHER_AGG}
+
+
+def test_a_provider_with_a_strangers_child_stays_emptied(bench):
+    bench.start(NESTED).period()
+    bench.stranger(lambda tree: tree.new_child("theirs", "h1_numa0_pf0"))
+    bench.script("nodes: {h1: }").period()
+    kept = bench.before("h1").named("h1_numa0_pf0")
+    assert (kept.inventory, kept.traits) == ({}, frozenset())
+    assert bench.names() == ["h1", "h1_numa0", "h1_numa0_pf0", "theirs"]
+
+
+def test_traits_and_aggregates_that_a_script_dropped_are_taken_away(bench):
+    bench.start(f"nodes: {{h1: {{traits: [CUSTOM_A, CUSTOM_B], aggregates: [{AGG}]}}}}").period()
+    tree = bench.script("nodes: {h1: {traits: [CUSTOM_B]}}").period()
+    assert tree.data("h1").traits == {"CUSTOM_B"}
+    assert tree.data("h1").aggregates == set()
+
+
+def test_a_removal_that_placement_never_saw_is_asked_for_again(bench):
+    bench.start("nodes: {h1: {traits: [CUSTOM_A]}}").period()
+    acknowledged = bench.before("h1")
+    bench.script("nodes: {h1: }").period()
+    bench.snapshots["h1"] = acknowledged
+    assert bench.period().data("h1").traits == set()
+
+
+def test_a_trait_that_a_stranger_sets_after_its_removal_stays(bench):
+    bench.start("nodes: {h1: {traits: [CUSTOM_A]}}").period()
+    bench.script("nodes: {h1: }").periods(2)
+    bench.stranger(lambda tree: tree.add_traits("h1", "CUSTOM_A"))
+    assert bench.period().data("h1").traits == {"CUSTOM_A"}
+
+
+def test_a_provider_of_this_name_is_taken_over_and_never_removed(bench):
+    theirs = str(uuid.uuid4())
+    bench.stranger(lambda tree: tree.new_child("h1_pf0", "h1", theirs))
+    bench.start("nodes: {h1: {children: {pf0: {inventory: {SRIOV_NET_VF: 4}}}}}")
+    assert bench.period().data("h1_pf0").uuid == theirs
+    bench.script("nodes: {h1: }").period()
+    assert "h1_pf0" in bench.names()
+
+
+NUMBERED = "22222222-2222-4222-8222-222222222222"
+
+
+def test_a_numbered_provider_is_renamed_moved_and_removed(bench):
+    bench.start(f"nodes: {{h1: {{children: {{a: {{children: {{x: {{uuid: {NUMBERED}}}}}}}}}}}}}")
+    bench.period()
+    assert bench.before("h1").named("h1_a_x").uuid == NUMBERED
+    tree = bench.script(f"nodes: {{h1: {{children: {{b: {{uuid: {NUMBERED}}}}}}}}}").period()
+    assert bench.names() == ["h1", "h1_b"]
+    assert tree.data(NUMBERED).parent_uuid == ROOT
+    bench.script("nodes: {h1: }").period()
+    assert bench.names() == ["h1"]
+
+
+FLEET = f"""
+nodes:
+  c{{n}}:
+    count: 2
+    aggregates: [{AGG}]
+    children: {{dev: }}
+    sharing:
+      ceph: {{name: ceph, inventory: {{DISK_GB: 9}}, aggregates: [{AGG}]}}
+      local: {{aggregates: [{AGG}]}}
+"""
+
+
+def test_a_sharing_provider_with_a_name_of_its_own_is_made_by_the_first_node_alone(bench):
+    bench.start(FLEET)
+    assert bench.period("c0").exists("ceph")
+    assert not bench.period("c1").exists("ceph")
+
+
+def test_a_shared_provider_that_is_found_is_kept_up_to_date_and_never_removed(bench):
+    made = bench.start(FLEET).period("c0").data("ceph")
+    found = ProviderTree(bench.before("c1"))
+    found.new_root(made.name, made.uuid)
+    bench.snapshots["c1"] = found.freeze()
+    assert bench.period("c1").data("ceph").inventory == {"DISK_GB": {"total": 9}}
+    bench.script("nodes: {c0: , c1: }")
+    for node in ("c0", "c1"):
+        tree = bench.period(node)
+        assert tree.exists("ceph") and not tree.exists(f"{node}_local")
+
+
+def test_a_node_does_not_touch_what_another_one_shares(bench):
+    bench.start(FLEET).period("c0")
+    seen = ProviderTree(bench.before("c1"))
+    theirs = bench.before("c0").named("c0_local")
+    seen.new_root(theirs.name, theirs.uuid)
+    bench.snapshots["c1"] = seen.freeze()
+    assert bench.period("c1").exists("c0_local")
+
+
+def test_nodes_and_their_uuids(bench):
+    bench.start(f"nodes: {{a: {{uuid: {NUMBERED}}}, b: }}")
+    assert bench.driver.get_available_nodes() == ["a", "b"]
+    assert bench.driver.get_nodenames_by_uuid() == {NUMBERED: "a"}
+
+
+def test_a_node_that_left_the_script_is_not_ready(bench):
+    bench.start("nodes: {h1: }").period()
+    bench.script("nodes: {h2: }")
+    with pytest.raises(api.DriverNotReady, match="no node 'h1' any more"):
+        bench.period()
+
+
+# -- time
+
+
+def test_a_change_comes_after_its_periods_and_goes_again(bench):
+    bench.start(
+        """
+        nodes: {h1: {inventory: {VCPU: 8, DISK_GB: 5}, traits: [CUSTOM_A]}}
+        changes:
+          - after: 2
+            for: 1
+            inventory: {VCPU: 16, DISK_GB: null}
+            add_traits: [CUSTOM_B]
+            remove_traits: [CUSTOM_A]
+        """
+    )
+    before = bench.periods(2).data("h1")
+    during = bench.period().data("h1")
+    afterwards = bench.period().data("h1")
+    assert during.inventory == {"VCPU": {"total": 16}}
+    assert during.traits == {"CUSTOM_B"}
+    assert (before.inventory, before.traits) == (afterwards.inventory, afterwards.traits)
+
+
+def test_each_node_counts_its_own_periods(bench):
+    bench.start("nodes: {h1: , h2: }\nchanges: [{after: 1, add_traits: [CUSTOM_A]}]")
+    bench.periods(3)
+    assert bench.period("h2").data("h2").traits == set()
+    assert bench.period("h2").data("h2").traits == {"CUSTOM_A"}
+
+
+def test_a_change_comes_after_its_seconds(bench):
+    bench.start("nodes: {h1: }\nchanges: [{after: 10s, add_aggregates: [" + AGG + "]}]").period()
+    bench.clock.now += 9.9
+    assert bench.period().data("h1").aggregates == set()
+    bench.clock.now += 0.1
+    assert bench.period().data("h1").aggregates == {AGG}
+
+
+def test_children_come_and_go(bench):
+    bench.start(
+        """
+        nodes: {h1: {children: {a: {children: {b: }}}}}
+        changes:
+          - {after: 1, children: {c: {inventory: {VGPU: 1}}}}
+          - {after: 2, provider: a, remove: true}
+          - {after: 2, provider: a/b, inventory: {VGPU: 1}}
+        """
+    ).period()
+    assert bench.names() == ["h1", "h1_a", "h1_a_b"]
+    bench.period()
+    assert bench.names() == ["h1", "h1_a", "h1_a_b", "h1_c"]
+    bench.period()
+    assert bench.names() == ["h1", "h1_c"]
+
+
+def test_failures_come_for_a_while_and_leave_the_tree_alone(bench):
+    bench.start(
+        """
+        nodes: {h1: {inventory: {VCPU: 8}}}
+        failures:
+          - {after: 1, for: 1, every: 3, not_ready: rebooting}
+          - {after: 2, for: 1, every: 3, error: a bug}
+        """
+    )
+    for _ in range(2):
+        bench.period()
+        with pytest.raises(api.DriverNotReady, match="^rebooting$"):
+            bench.period()
+        with pytest.raises(ScriptedError, match="^a bug$"):
+            bench.period()
+    assert bench.before("h1").named("h1").inventory
+
+
+def test_a_sleep_delays_and_the_node_is_reported_all_the_same(bench):
+    bench.start("nodes: {h1: {inventory: {VCPU: 8}}}\nfailures: [{sleep: 30}]")
+    assert bench.period().has_inventory("h1")
+    assert bench.clock.slept == [30]
+
+
+def test_a_bad_inventory_is_reported_as_it_is(bench):
+    bench.start(
+        """
+        nodes: {h1: {inventory: {VCPU: 8}, children: {a: }}}
+        failures: [{provider: a, inventory: {VGPU: {total: 0}}, after: 0, for: 1}]
+        """
+    )
+    assert bench.period().data("h1_a").inventory == {"VGPU": {"total": 0}}
+    assert bench.period().data("h1_a").inventory == {}
+
+
+# -- the file
+
+
+def test_a_bad_script_at_start_is_an_error_with_its_place(bench):
+    with pytest.raises(ScriptError, match=r"demo\.yaml:2: nodes\.h1\.x: unknown key"):
+        bench.start("nodes:\n  h1: {x: }")
+
+
+def test_a_missing_script_at_start_is_an_error(bench):
+    with pytest.raises(ScriptError, match=r"demo\.yaml: can't be read: .*No such file"):
+        bench.start()
+
+
+def test_a_script_that_is_no_text_is_an_error(bench):
+    bench.path.write_bytes(b"nodes: {h\xff1: }")
+    with pytest.raises(ScriptError, match=r"demo\.yaml: can't be read: .*utf-8"):
+        bench.start()
+
+
+def test_a_script_mended_after_a_bad_start_is_taken(bench):
+    with pytest.raises(ScriptError):
+        bench.start("nodes: [")
+    with pytest.raises(ScriptError):
+        bench.driver.get_available_nodes()
+    bench.script("nodes: {h1: }")
+    assert bench.driver.get_available_nodes() == ["h1"]
+    assert bench.driver.degraded() == {}
+
+
+def test_a_bad_edit_keeps_the_last_good_script_and_is_told_once(bench, caplog):
+    bench.start("nodes: {h1: {inventory: {VCPU: 8}}}").period()
+    bench.script("nodes: {h1: {inventory: {VCPU: eight}}}").periods(3)
+    assert bench.before("h1").named("h1").inventory["VCPU"].total == 8
+    assert "demo.yaml:1: nodes.h1.inventory.VCPU" in bench.driver.degraded()["script"]
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+    bench.script("nodes: {h1: {inventory: {VCPU: 9}}}").period()
+    assert bench.driver.degraded() == {}
+    assert bench.before("h1").named("h1").inventory["VCPU"].total == 9
+
+
+def test_a_script_that_vanishes_is_told_once_and_taken_when_it_returns(bench, caplog):
+    bench.start("nodes: {h1: }").period()
+    text = bench.path.read_text()
+    bench.path.unlink()
+    bench.periods(3)
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+    assert "can't be read" in bench.driver.degraded()["script"]
+    bench.script(text).period()
+    assert bench.driver.degraded() == {}
+
+
+def test_the_abilities_are_those_of_the_protocols(bench):
+    bench.start("nodes: {h1: }")
+    for ability in (api.Lifecycle, api.Configurable, api.Identified, api.Unwell):
+        assert isinstance(bench.driver, ability)

@@ -1,0 +1,123 @@
+"""A libvirt module that records what it is asked, and can refuse, hang and lose connections."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).with_name("data")
+
+
+class FakeLibvirtError(Exception):
+    def __init__(self, message: str, code: int = 1, errno: int = 0) -> None:
+        super().__init__(message)
+        self._code, self._errno = code, errno
+
+    def get_error_message(self) -> str:
+        return str(self)
+
+    def get_error_code(self) -> int:
+        return self._code
+
+    def get_int1(self) -> int:
+        return self._errno
+
+
+class FakeLibvirt:
+    """Stands where ``import libvirt`` would; ``calls`` lists (thread name, call)."""
+
+    libvirtError = FakeLibvirtError
+    VIR_ERR_NO_SUPPORT = 3
+    VIR_ERR_SYSTEM_ERROR = 38
+    VIR_ERR_AUTH_FAILED = 45
+    VIR_ERR_AUTH_CANCELLED = 79
+    VIR_ERR_AUTH_UNAVAILABLE = 80
+    VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES = 1
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.threads: set[threading.Thread] = set()
+        self.down: FakeLibvirtError | None = None
+        self.read_only_down: FakeLibvirtError | None = None
+        self.hung = threading.Event()
+        self.released = threading.Event()
+        self.released.set()
+        self.refused: dict[str, FakeLibvirtError] = {}
+        self.connections: list[FakeConnection] = []
+        self.answers: dict[str, Any] = {
+            "getHostname": "node-1",
+            "getCapabilities": (DATA / "capabilities-x86_64.xml").read_text(),
+            "getCPUMap": (2, [True, True], 2),
+            "getInfo": ["x86_64", 1, 2, 2100, 1, 1, 2, 1],
+            "getMemoryStats": {"total": 8 * 1024 * 1024, "free": 1},
+            "baselineCPU": (DATA / "expanded-x86_64.xml").read_text(),
+            "getCPUModelNames": ["Haswell-noTSX", "EPYC"],
+            "getDomainCapabilities": "<domainCapabilities/>",
+        }
+
+    def open(self, uri: str) -> FakeConnection:
+        return self._connect("open", self.down)
+
+    def openReadOnly(self, uri: str) -> FakeConnection:
+        return self._connect("openReadOnly", self.read_only_down or self.down)
+
+    def hang(self) -> None:
+        """From now on nothing is answered."""
+        self.hung.clear()
+        self.released.clear()
+
+    def release(self) -> None:
+        """Everything that hangs is answered after all."""
+        self.released.set()
+
+    def lose_connections(self) -> None:
+        for connection in self.connections:
+            connection.alive = False
+
+    def record(self, call: str) -> None:
+        self.calls.append(call)
+        self.threads.add(threading.current_thread())
+        if not self.released.is_set():
+            self.hung.set()
+            self.released.wait(20)
+
+    def _connect(self, call: str, problem: FakeLibvirtError | None) -> FakeConnection:
+        self.record(call)
+        if problem is not None:
+            raise problem
+        self.connections.append(FakeConnection(self))
+        return self.connections[-1]
+
+
+class FakeConnection:
+    def __init__(self, binding: FakeLibvirt) -> None:
+        self._binding = binding
+        self.alive = True
+        self.closed_by: threading.Thread | None = None
+
+    def isAlive(self) -> int:
+        return int(self.alive)
+
+    def close(self) -> None:
+        self.closed_by = threading.current_thread()
+        self.alive = False
+
+    def setKeepAlive(self, interval: int, count: int) -> int:
+        self._binding.record(f"setKeepAlive({interval}, {count})")
+        return 0
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in self._binding.answers:
+            raise AttributeError(name)
+
+        def call(*_args: Any) -> Any:
+            self._binding.record(name)
+            if name in self._binding.refused:
+                raise self._binding.refused[name]
+            if not self.alive:
+                raise FakeLibvirtError("client socket is closed")
+            return self._binding.answers[name]
+
+        return call

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drivers.libvirt import cpu, disk, memory
+from drivers.libvirt.documents import numbers, read
+from tests.unit.libvirt.fake_binding import DATA
+
+REAL = read((DATA / "capabilities-x86_64.xml").read_text())
+
+
+def cells(*cpus: str) -> str:
+    return (
+        "<capabilities><host><topology><cells><cell><cpus>"
+        + "".join(cpus)
+        + "</cpus></cell></cells></topology></host></capabilities>"
+    )
+
+
+def test_a_real_document_tells_model_maker_and_features():
+    found = cpu.host_cpu(REAL)
+    assert (found.arch, found.vendor) == ("x86_64", "Intel")
+    assert found.model is not None and found.model in found.document
+    assert "avx512f" in found.features
+
+
+@pytest.mark.parametrize("text", ["", None, "<", "<capabilities/>", "<a><host/></a>", "\0"])
+def test_a_document_without_a_cpu_tells_nothing(text):
+    assert cpu.host_cpu(read(text)) == cpu.HostCpu()
+    assert cpu.topology_cpus(read(text)) == frozenset()
+    assert cpu.hyperthreading(read(text)) is None
+
+
+def test_features_that_are_switched_off_do_not_count():
+    document = "<cpu><feature name='a' policy='disable'/><feature name='b'/><feature/></cpu>"
+    assert cpu.features(read(document)) == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("siblings", "expected"),
+    [(("0-1", "0-1"), True), (("0", "1"), False), (("0,4",), True), (("", "x"), None)],
+)
+def test_hyperthreading_is_read_from_siblings(siblings, expected):
+    document = cells(*(f"<cpu id='{n}' siblings='{s}'/>" for n, s in enumerate(siblings)))
+    assert cpu.hyperthreading(read(document)) is expected
+
+
+def test_cpus_of_cells_that_make_sense_are_counted():
+    document = read(cells("<cpu id='0'/>", "<cpu id='x'/>", "<cpu/>", "<cpu id='5'/>"))
+    assert cpu.topology_cpus(document) == {0, 5}
+
+
+def test_online_cpus_come_from_the_best_source_there_is():
+    document = read(cells("<cpu id='0'/>", "<cpu id='5'/>"))
+    assert cpu.online(frozenset({1, 2}), document, 9) == {1, 2}
+    assert cpu.online(None, document, 9) == {0, 5}
+    assert cpu.online(None, read(None), 3) == {0, 1, 2}
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_numbers_or_none(text):
+    assert all(isinstance(number, int) for number in numbers(text))
+
+
+def test_memory_and_disk_are_whole_units():
+    assert memory.memory_mb(2047) == 1
+    assert disk.disk_gb(3 * 1024**3 - 1) == 2

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from drivers.libvirt.cpu import HostCpu
+from drivers.libvirt.cpu_model import CpuChoice, Features, guest_features, mode_of, questions
+
+X86 = HostCpu("x86_64", "Haswell", "Intel", frozenset({"vmx"}), "<cpu>the host's</cpu>")
+ARM = HostCpu("aarch64", None, "ARM", frozenset({"asimd", "sve"}), "<cpu/>")
+
+
+def listing(*names: str) -> str:
+    return "<cpu>" + "".join(f"<feature policy='require' name='{n}'/>" for n in names) + "</cpu>"
+
+
+@pytest.mark.parametrize(
+    ("virt_type", "mode", "arch", "expected"),
+    [
+        ("kvm", None, "x86_64", "host-model"),
+        ("qemu", None, "ppc64le", "host-model"),
+        ("kvm", None, "aarch64", "host-passthrough"),
+        ("kvm", "none", "x86_64", "none"),
+        ("kvm", "custom", "x86_64", "custom"),
+        ("lxc", None, "x86_64", None),
+        ("lxc", "none", "x86_64", None),
+        ("parallels", "host-passthrough", "x86_64", "host-passthrough"),
+    ],
+)
+def test_the_mode_that_is_not_configured_depends_on_the_virt_type(virt_type, mode, arch, expected):
+    assert mode_of(CpuChoice(virt_type, mode), arch) == expected
+
+
+@pytest.mark.parametrize("mode", ["host-model", "host-passthrough"])
+def test_host_modes_have_the_hosts_features_model_and_beyond(mode):
+    choice = CpuChoice("kvm", mode)
+    asked = questions(X86, choice)
+    assert [q.document for q in asked] == ["<cpu>the host's</cpu>"]
+    found = guest_features(X86, choice, asked, [listing("avx", "avx2")])
+    assert found == Features(frozenset({"avx", "avx2", "vmx"}), complete=True)
+
+
+def test_without_an_answer_only_the_listed_features_are_certain():
+    choice = CpuChoice("kvm")
+    assert guest_features(X86, choice, questions(X86, choice), [None]) == Features(
+        frozenset({"vmx"}), complete=False
+    )
+
+
+def test_a_host_whose_features_are_all_listed_needs_no_question():
+    choice = CpuChoice("kvm")
+    assert questions(ARM, choice) == ()
+    assert guest_features(ARM, choice, (), ()) == Features(ARM.features, complete=True)
+
+
+def test_custom_models_count_together_in_libvirts_spelling():
+    choice = CpuChoice("kvm", "custom", ("haswell-NOTSX", "Unlisted"))
+    asked = questions(X86, choice, ("486", "Haswell-noTSX"))
+    assert [q.document for q in asked] == [
+        "<cpu><arch>x86_64</arch><model>Haswell-noTSX</model></cpu>",
+        "<cpu><arch>x86_64</arch><model>Unlisted</model></cpu>",
+    ]
+    found = guest_features(X86, choice, asked, [listing("avx"), listing("aes")])
+    assert found == Features(frozenset({"avx", "aes"}), complete=True)
+    partly = guest_features(X86, choice, asked, [listing("avx"), None])
+    assert partly == Features(frozenset({"avx"}), complete=False)
+
+
+@pytest.mark.parametrize(
+    ("arch", "model"),
+    [("x86_64", "qemu64"), ("i686", "qemu32"), ("ppc64le", "POWER8"), ("aarch64", "max")],
+)
+def test_without_a_mode_guests_get_the_default_model(arch, model):
+    (question,) = questions(HostCpu(arch), CpuChoice("qemu", "none"))
+    assert f"<model>{model}</model>" in question.document
+
+
+def test_a_models_name_can_not_break_the_document():
+    (question,) = questions(X86, CpuChoice("kvm", "custom", ("<a & b>",)))
+    assert "&lt;a &amp; b&gt;" in question.document
+
+
+def test_extra_flags_add_and_take_away():
+    choice = CpuChoice("kvm", None, (), ("+PDPE1GB", "-VMX", " pcid "))
+    found = guest_features(X86, choice, questions(X86, choice), [listing("avx")])
+    assert found == Features(frozenset({"avx", "pdpe1gb", "pcid"}), complete=True)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "choice"), [(X86, CpuChoice("lxc")), (HostCpu(), CpuChoice("kvm", "custom", ("x",)))]
+)
+def test_nothing_is_said_of_hosts_and_virt_types_without_models(cpu, choice):
+    assert questions(cpu, choice) == ()
+    assert guest_features(cpu, choice, (), ()) is None

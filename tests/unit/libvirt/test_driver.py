@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import uuid
+from importlib.metadata import EntryPoint
+
+import pytest
+from oslo_config import cfg
+from stevedore.extension import Extension
+
+from drivers.api import Configurable, DriverContext, DriverNotReady, Lifecycle, ProviderTree, Unwell
+from drivers.libvirt.driver import LibvirtDriver
+from drivers.libvirt.host import Host
+from drivers.libvirt.session import Deadlines
+from drivers.loader import GROUP, driver_from
+from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
+from tests.unit.libvirt.test_settings import context
+
+NODE = "node-1"
+
+
+@pytest.fixture
+def binding():
+    return FakeLibvirt()
+
+
+@pytest.fixture
+def make(binding, tmp_path):
+    hosts = []
+
+    def make(text: str = "") -> LibvirtDriver:
+        hosts.append(Host("fake:///one", binding, Deadlines(connect=5, call=5), tmp_path))
+        return LibvirtDriver(context(tmp_path, text), host=hosts[-1])
+
+    yield make
+    for host in hosts:
+        host.close()
+
+
+@pytest.fixture
+def tree():
+    tree = ProviderTree()
+    tree.new_root(NODE, str(uuid.uuid4()))
+    return tree
+
+
+def reported(driver: LibvirtDriver, tree: ProviderTree) -> ProviderTree:
+    driver.update_provider_tree(tree, *driver.get_available_nodes())
+    return tree
+
+
+def test_it_has_the_optional_abilities(make):
+    driver = make()
+    assert isinstance(driver, Lifecycle)
+    assert isinstance(driver, Configurable)
+    assert isinstance(driver, Unwell)
+
+
+def test_the_loader_gives_it_all_the_options_that_it_reads(monkeypatch, tmp_path):
+    monkeypatch.setattr("drivers.libvirt.driver.load_binding", FakeLibvirt)
+    conf = cfg.ConfigOpts()
+    conf([], default_config_files=[], default_config_dirs=[])
+    point = EntryPoint("libvirt", "drivers.libvirt.driver:LibvirtDriver", GROUP)
+    extension = Extension("libvirt", point, LibvirtDriver, None)
+    loaded = driver_from(extension, DriverContext("host", tmp_path, conf))
+    assert loaded.lifecycle is loaded.unwell is loaded.driver
+
+
+def test_the_root_says_what_the_host_has(make, tree):
+    data = reported(make(), tree).data(NODE)
+    assert {name: record["total"] for name, record in data.inventory.items()} == {
+        "VCPU": 2,
+        "MEMORY_MB": 8192,
+        "DISK_GB": data.inventory["DISK_GB"]["total"],
+    }
+    assert {"HW_CPU_X86_AVX2", "HW_ARCH_X86_64", "COMPUTE_ARCH_X86_64"} <= data.traits
+    assert "HW_CPU_HYPERTHREADING" not in data.traits
+
+
+def test_a_second_period_changes_nothing_and_asks_three_questions(make, binding, tree):
+    driver = make()
+    snapshot = reported(driver, tree).freeze()
+    before = len(binding.calls)
+    again = reported(driver, ProviderTree(snapshot))
+    assert again.freeze() is snapshot
+    assert binding.calls[before:] == ["getHostname", "getCPUMap", "getMemoryStats"]
+
+
+def test_strangers_keep_traits_aggregates_and_providers(make, tree):
+    aggregate = str(uuid.uuid4())
+    tree.add_traits(NODE, "CUSTOM_GOLD", "HW_GPU_API_VULKAN", "HW_CPU_X86_AMD_SEV")
+    tree.add_aggregates(NODE, aggregate)
+    tree.new_child("foreign", NODE)
+    tree.update_inventory("foreign", {"CUSTOM_X": {"total": 1}})
+    reported(make(), tree)
+    data = tree.data(NODE)
+    assert {"CUSTOM_GOLD", "HW_GPU_API_VULKAN", "HW_CPU_X86_AMD_SEV"} <= data.traits
+    assert data.aggregates == {aggregate}
+    assert tree.has_inventory("foreign")
+
+
+def test_traits_that_the_host_lost_go_and_those_unknown_stay(make, binding, tree):
+    tree.add_traits(NODE, "HW_CPU_X86_XOP", "HW_CPU_HYPERTHREADING")
+    binding.refused["baselineCPU"] = FakeLibvirtError("no such model")
+    driver = make()
+    reported(driver, tree)
+    assert tree.has_traits(NODE, ["HW_CPU_X86_XOP"])
+    assert not tree.has_traits(NODE, ["HW_CPU_HYPERTHREADING"])
+    assert "no such model" in str(driver.degraded())
+    del binding.refused["baselineCPU"]
+    reported(driver, tree)
+    assert not tree.has_traits(NODE, ["HW_CPU_X86_XOP"])
+    assert driver.degraded() == {}
+
+
+def test_a_ratio_in_placement_is_kept(make, tree):
+    tree.update_inventory(NODE, {"VCPU": {"total": 1, "allocation_ratio": 9.5}})
+    assert reported(make(), tree).data(NODE).inventory["VCPU"]["allocation_ratio"] == 9.5
+
+
+def test_classes_that_the_host_has_no_longer_go(make, tree):
+    tree.update_inventory(NODE, {"PCPU": {"total": 1}, "CUSTOM_OLD": {"total": 1}})
+    assert set(reported(make(), tree).data(NODE).inventory) == {"VCPU", "MEMORY_MB", "DISK_GB"}
+
+
+def test_dedicated_cpus(make, tree):
+    found = reported(make("[compute]\ncpu_dedicated_set = 1\n"), tree).data(NODE).inventory
+    assert "VCPU" not in found and found["PCPU"]["total"] == 1
+
+
+def test_a_cpu_set_beyond_the_host_is_not_reported_and_named(make, tree):
+    before = tree.freeze()
+    with pytest.raises(DriverNotReady, match=r"\[compute\] cpu_shared_set names CPU 2-7"):
+        reported(make("[compute]\ncpu_shared_set = 0-7\n"), tree)
+    assert tree.freeze() == before
+
+
+def test_disks_that_are_not_files_leave_what_placement_has(make, tree):
+    driver = make("[libvirt]\nimages_type = rbd\n")
+    assert "DISK_GB" not in reported(driver, tree).data(NODE).inventory
+    assert "rbd" in driver.degraded()["DISK_GB"]
+    tree.update_inventory(NODE, {"DISK_GB": {"total": 77, "reserved": 7}})
+    assert reported(driver, tree).data(NODE).inventory["DISK_GB"]["total"] == 77
+
+
+def test_more_reserved_than_there_is_reserves_all_and_says_so(make, tree):
+    driver = make("[DEFAULT]\nreserved_host_memory_mb = 10000\n")
+    record = reported(driver, tree).data(NODE).inventory["MEMORY_MB"]
+    assert record["reserved"] == record["total"] == 8192
+    assert "10000" in driver.degraded()["MEMORY_MB"]
+
+
+def test_a_failure_half_way_leaves_the_tree_as_it_was(make, binding, tree):
+    before = tree.freeze()
+    binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck")
+    with pytest.raises(DriverNotReady, match="out of luck"):
+        reported(make(), tree)
+    assert tree.freeze() == before
+
+
+@pytest.mark.parametrize("document", ["", "<capabilities/>", "rubbish <"])
+def test_a_capabilities_document_that_says_nothing_stops_nothing(make, binding, tree, document):
+    binding.answers["getCapabilities"] = document
+    data = reported(make(), tree).data(NODE)
+    assert set(data.inventory) == {"VCPU", "MEMORY_MB", "DISK_GB"}
+    assert data.traits == set()
+
+
+def test_the_name_is_remembered_and_a_new_one_is_an_error_in_the_log(make, binding, tree, caplog):
+    driver = make()
+    reported(driver, tree)
+    binding.answers["getHostname"] = "node-2"
+    assert driver.get_available_nodes() == [NODE]
+    reported(driver, tree)
+    assert "node-2" in caplog.text and NODE in caplog.text

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import errno
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from drivers.errors import DriverLoadFailed, DriverNotReady
+from drivers.libvirt.host import LONGEST_PAUSE, Host, load_binding
+from drivers.libvirt.session import Deadlines
+from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
+
+DEADLINES = Deadlines(connect=0.3, call=0.3, keepalive_interval=5, keepalive_count=3)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def binding():
+    binding = FakeLibvirt()
+    yield binding
+    binding.release()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def host(binding, clock, tmp_path):
+    host = Host("fake:///one", binding, DEADLINES, tmp_path, clock)
+    yield host
+    binding.release()
+    host.close()
+
+
+def test_all_calls_are_made_by_one_thread_over_one_connection(host, binding):
+    host.hostname()
+    host.memory_kib()
+    host.online_cpus()
+    assert binding.calls == [
+        "open",
+        "setKeepAlive(5, 3)",
+        "getHostname",
+        "getMemoryStats",
+        "getCPUMap",
+    ]
+    assert len(binding.threads) == 1
+    assert threading.current_thread() not in binding.threads
+
+
+def test_answers_are_plain_values(host):
+    assert host.hostname() == "node-1"
+    assert host.memory_kib() == 8 * 1024 * 1024
+    assert host.online_cpus() == {0, 1}
+    assert host.cpu_count() == 2
+    assert host.cpu_models("x86_64") == ("Haswell-noTSX", "EPYC")
+    assert host.domain_capabilities("x86_64", "kvm") == "<domainCapabilities/>"
+    assert host.unanswered() == {}
+
+
+def test_documents_are_asked_for_once_per_connection(host, binding):
+    for _ in range(3):
+        host.capabilities()
+        host.expanded_cpu("<cpu/>", "x")
+    assert binding.calls.count("getCapabilities") == binding.calls.count("baselineCPU") == 1
+    binding.lose_connections()
+    host.capabilities()
+    assert binding.calls.count("getCapabilities") == 2
+
+
+def test_a_lost_connection_is_opened_again_by_the_next_question(host, binding):
+    host.hostname()
+    binding.lose_connections()
+    assert host.hostname() == "node-1"
+    assert binding.calls.count("open") == 2
+    assert binding.connections[0].closed_by in binding.threads
+
+
+def test_a_connection_lost_during_a_call_says_what_was_asked(host, binding):
+    host.hostname()
+    connection = binding.connections[0]
+
+    class Dying(FakeLibvirtError):
+        def get_error_message(self) -> str:
+            connection.alive = False
+            return "end of file"
+
+    binding.refused["getMemoryStats"] = Dying("end of file")
+    with pytest.raises(DriverNotReady, match="fake:///one.*memory.*end of file"):
+        host.memory_kib()
+    del binding.refused["getMemoryStats"]
+    assert host.memory_kib() == 8 * 1024 * 1024
+
+
+def test_a_daemon_that_is_down_is_tried_ever_more_rarely_and_found_when_back(host, binding, clock):
+    binding.down = FakeLibvirtError("no such socket", 38, errno.ENOENT)
+    for _ in range(300):
+        with pytest.raises(DriverNotReady, match="fake:///one: no such socket"):
+            host.hostname()
+        clock.now += 1
+    assert 8 <= binding.calls.count("open") <= 16
+    binding.down = None
+    clock.now += LONGEST_PAUSE
+    assert host.hostname() == "node-1"
+    assert "openReadOnly" not in binding.calls
+
+
+def test_a_hung_call_ends_at_its_deadline_and_the_next_are_refused_at_once(host, binding):
+    host.hostname()
+    binding.hang()
+    with pytest.raises(DriverNotReady, match=r"fake:///one.*memory.*0\.3 s"):
+        host.memory_kib()
+    for _ in range(20):
+        with pytest.raises(DriverNotReady, match="still waiting for an earlier call"):
+            host.hostname()
+    assert sum(t.name == "libvirt" for t in threading.enumerate()) == 1
+    stuck = next(t for t in threading.enumerate() if t.name == "libvirt")
+    binding.release()
+    stuck.join(5)
+    assert host.hostname() == "node-1"
+    assert binding.connections[0].closed_by is stuck
+
+
+def test_opening_has_a_deadline_as_well(host, binding):
+    binding.hang()
+    with pytest.raises(DriverNotReady, match=r"a connection.*0\.3 s"):
+        host.hostname()
+    assert binding.calls == ["open"]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        FakeLibvirtError("Permission denied", 38, errno.EACCES),
+        FakeLibvirtError("authentication failed", FakeLibvirt.VIR_ERR_AUTH_FAILED),
+    ],
+)
+def test_where_writing_is_not_allowed_a_read_only_connection_does(host, binding, refusal):
+    binding.down, binding.read_only_down = refusal, None
+    binding.openReadOnly = lambda uri: FakeLibvirt._connect(binding, "openReadOnly", None)
+    assert host.hostname() == "node-1"
+    assert binding.calls[:2] == ["open", "openReadOnly"]
+
+
+def test_an_optional_answer_may_be_missing_and_its_reason_is_kept(host, binding):
+    binding.refused["getDomainCapabilities"] = FakeLibvirtError("operation forbidden", 29)
+    assert host.domain_capabilities("x86_64", "kvm") is None
+    assert "operation forbidden" in host.unanswered()["domain capabilities of x86_64 on kvm"]
+    del binding.refused["getDomainCapabilities"]
+    assert host.domain_capabilities("x86_64", "kvm") is not None
+    assert host.unanswered() == {}
+
+
+def test_what_an_earlier_connection_could_not_answer_is_forgotten(host, binding):
+    binding.refused["baselineCPU"] = FakeLibvirtError("no such model")
+    host.expanded_cpu("<cpu/>", "x")
+    assert host.unanswered()
+    binding.lose_connections()
+    host.hostname()
+    assert host.unanswered() == {}
+
+
+def test_a_driver_without_memory_statistics_has_node_info(host, binding):
+    binding.refused["getMemoryStats"] = FakeLibvirtError("not supported", 3)
+    assert host.memory_kib() == 1024
+
+
+def test_other_errors_about_memory_are_not_answered_from_elsewhere(host, binding):
+    binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck", 1)
+    with pytest.raises(DriverNotReady, match="out of luck"):
+        host.memory_kib()
+
+
+def test_no_error_holds_a_connection(host, binding):
+    """The last reference closes a virConnect, and closing can hang."""
+    binding.refused["getHostname"] = FakeLibvirtError("no")
+    with pytest.raises(DriverNotReady) as caught:
+        host.hostname()
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert not isinstance(error, FakeLibvirtError)
+        trace = error.__traceback__
+        while trace is not None:
+            assert not any(v is binding.connections[0] for v in trace.tb_frame.f_locals.values())
+            trace = trace.tb_next
+        error = error.__cause__ or error.__context__
+
+
+def test_closing_is_bounded_and_done_by_the_thread_that_owns_the_connection(host, binding):
+    host.hostname()
+    host.close()
+    assert binding.connections[0].closed_by in binding.threads
+
+
+def test_the_file_system_of_a_path_that_is_not_there_is_its_nearest_parents(host, tmp_path):
+    (tmp_path / "var").mkdir()
+    size = host.file_system_bytes(Path("/var/lib/not/there"))
+    assert size == host.file_system_bytes(Path("/var")) > 0
+
+
+def test_file_systems_are_read_without_libvirt(host, binding):
+    host.file_system_bytes(Path("/"))
+    assert binding.calls == []
+
+
+def test_without_the_library_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "libvirt", None)
+    with pytest.raises(DriverLoadFailed, match=r"install compute-agent\[libvirt\]"):
+        load_binding()

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg
+
+from drivers.api import DriverContext
+from drivers.errors import DriverLoadFailed
+from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, Ratio
+from drivers.libvirt.driver import LibvirtDriver
+from drivers.libvirt.settings import settings_from
+
+
+def context(tmp_path: Path, text: str = "") -> DriverContext:
+    """As the agent makes it: options registered, then read from a file."""
+    file = tmp_path / "agent.conf"
+    file.write_text(text)
+    conf = cfg.ConfigOpts()
+    for group, options in LibvirtDriver.list_opts():
+        conf.register_opts(options, None if group == "DEFAULT" else group)
+    conf([], project="test", default_config_files=[str(file)], default_config_dirs=[])
+    return DriverContext("host", Path("/var/lib/agent"), conf)
+
+
+def test_defaults_are_novas(tmp_path):
+    found = settings_from(context(tmp_path))
+    assert found.uri == "qemu:///system"
+    assert found.instances_path == Path("/var/lib/agent/instances")
+    assert (found.cpu.virt_type, found.cpu.mode) == ("kvm", None)
+    policy = found.policy
+    assert (policy.reserved_cpus, policy.reserved_memory_mb, policy.reserved_disk_mb) == (0, 512, 0)
+    assert policy.ratios == {
+        VCPU: Ratio(None, 4.0),
+        MEMORY_MB: Ratio(None, 1.0),
+        DISK_GB: Ratio(None, 1.0),
+    }
+    assert policy.shared_cpus is None and policy.dedicated_cpus is None
+
+
+@pytest.mark.parametrize(
+    ("virt_type", "uri"),
+    [("qemu", "qemu:///system"), ("lxc", "lxc:///system"), ("test", "test:///default")],
+)
+def test_the_usual_uri_goes_by_virt_type_unless_one_is_given(tmp_path, virt_type, uri):
+    lines = f"[libvirt]\nvirt_type = {virt_type}\n"
+    assert settings_from(context(tmp_path, lines)).uri == uri
+    given = settings_from(context(tmp_path, lines + "connection_uri = qemu+tcp://x/system\n"))
+    assert given.uri == "qemu+tcp://x/system"
+
+
+def test_every_option_arrives(tmp_path):
+    found = settings_from(
+        context(
+            tmp_path,
+            """
+[DEFAULT]
+reserved_host_memory_mb = 1
+reserved_host_disk_mb = 3
+cpu_allocation_ratio = 16
+initial_ram_allocation_ratio = 1.5
+instances_path = /srv/guests
+[compute]
+cpu_shared_set = 0-3,^1
+cpu_dedicated_set = 4-5
+[libvirt]
+cpu_mode = custom
+cpu_models = Haswell, EPYC
+cpu_model_extra_flags = +pcid, -vmx
+images_type = rbd
+connection_timeout = 1.5
+call_timeout = 2.5
+keepalive_interval = 7
+keepalive_count = 8
+""",
+        )
+    )
+    assert found.policy.reserved_memory_mb == 1
+    assert found.policy.reserved(DISK_GB) == 1
+    assert found.policy.ratios[VCPU] == Ratio(16.0, 4.0)
+    assert found.policy.ratios[MEMORY_MB] == Ratio(None, 1.5)
+    assert found.policy.shared_cpus == {0, 2, 3}
+    assert found.policy.dedicated_cpus == {4, 5}
+    assert found.instances_path == Path("/srv/guests")
+    assert found.images_type == "rbd"
+    assert found.cpu.models == ("Haswell", "EPYC")
+    assert found.cpu.extra_flags == ("+pcid", "-vmx")
+    deadlines = found.deadlines
+    assert (deadlines.connect, deadlines.call) == (1.5, 2.5)
+    assert (deadlines.keepalive_interval, deadlines.keepalive_count) == (7, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "culprit"),
+    [
+        ("[compute]\ncpu_shared_set = 1-x", r"\[compute\] cpu_shared_set"),
+        ("[compute]\ncpu_dedicated_set = ^1", r"\[compute\] cpu_dedicated_set"),
+        ("[compute]\ncpu_shared_set = 1\ncpu_dedicated_set = 1", "both name CPU 1"),
+        ("reserved_host_cpus = 1\n[compute]\ncpu_shared_set = 1", "reserved_host_cpus"),
+        ("initial_cpu_allocation_ratio = 0", "initial_cpu_allocation_ratio"),
+        ("instances_path = here", "instances_path"),
+        ("[libvirt]\ncpu_mode = custom", "cpu_models"),
+        ("[libvirt]\ncpu_models = EPYC", "cpu_mode"),
+    ],
+)
+def test_a_driver_with_a_wrong_option_is_not_made_and_the_option_is_named(tmp_path, text, culprit):
+    if not text.startswith("["):
+        text = "[DEFAULT]\n" + text
+    with pytest.raises(DriverLoadFailed, match=culprit):
+        LibvirtDriver(context(tmp_path, text))

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import os_traits
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drivers.libvirt import arch_traits, cpu_traits
+from drivers.libvirt.capabilities import CAPABILITIES
+from drivers.libvirt.cpu import HostCpu
+from drivers.libvirt.cpu_model import Features
+from drivers.libvirt.documents import read
+
+INTEL = HostCpu("x86_64", "Haswell", "Intel")
+AMD = HostCpu("x86_64", "EPYC", "AMD")
+CPU_MAP = Path("/usr/share/libvirt/cpu_map/x86_features.xml")
+
+
+def traits(cpu: HostCpu, *names: str, complete: bool = True) -> dict[str, bool]:
+    return cpu_traits.cpu_traits(cpu, Features(frozenset(names), complete), None)
+
+
+def test_every_name_is_a_standard_trait():
+    known = set(os_traits.get_traits())
+    assert cpu_traits.OWNED | arch_traits.OWNED <= known
+
+
+def test_every_x86_and_arm_feature_trait_has_a_bit():
+    """A trait that os-traits gains is noticed here.  Left out: what is no CPU feature
+    bit (memory encryption, ASF) and belongs to others."""
+    known = set(os_traits.get_traits("HW_CPU_X86_")) | set(os_traits.get_traits("HW_CPU_AARCH64_"))
+    others = {"HW_CPU_X86_ASF", "HW_CPU_X86_INTEL_TDX"}
+    others |= {name for name in known if name.startswith("HW_CPU_X86_AMD_SEV")}
+    assert known - cpu_traits.OWNED == others
+
+
+def test_all_architectures_of_the_standard_are_known():
+    assert arch_traits.OWNED == set(
+        os_traits.get_traits("HW_ARCH_") + os_traits.get_traits("COMPUTE_ARCH_")
+    )
+
+
+@pytest.mark.skipif(not CPU_MAP.exists(), reason="libvirt's CPU map is not installed")
+def test_every_x86_trait_has_a_bit_that_libvirt_calls_so():
+    bits = set(re.findall(r"feature name='([^']+)'", CPU_MAP.read_text()))
+    strange = {name for name, alike in cpu_traits._X86_FEATURES.items() if bits.isdisjoint(alike)}
+    assert strange == set()
+
+
+def test_features_decide_and_both_names_of_virtualisation_are_set():
+    found = traits(INTEL, "vmx", "avx2", "pni", "unheard-of")
+    there = {name for name, has in found.items() if has}
+    assert there == {
+        "HW_CPU_X86_VMX",
+        "HW_CPU_X86_INTEL_VMX",
+        "HW_CPU_X86_AVX2",
+        "HW_CPU_X86_SSE3",
+    }
+    assert found["HW_CPU_X86_SVM"] is False
+
+
+def test_traits_named_for_the_other_maker_are_not_claimed():
+    assert traits(AMD, "pcid", "svm")["HW_CPU_X86_INTEL_PCID"] is False
+    assert traits(AMD, "svm")["HW_CPU_X86_AMD_SVM"] is True
+    assert traits(INTEL, "ibpb")["HW_CPU_X86_AMD_IBPB"] is False
+    assert traits(INTEL, "pcid")["HW_CPU_X86_INTEL_PCID"] is True
+
+
+def test_what_may_only_be_missing_from_the_answer_makes_no_trait_go():
+    assert traits(INTEL, "avx", complete=False) == {"HW_CPU_X86_AVX": True}
+
+
+def test_arm_and_power():
+    assert traits(HostCpu("aarch64"), "sve")["HW_CPU_AARCH64_SVE"] is True
+    power = cpu_traits.cpu_traits(HostCpu("ppc64le", "POWER9"), None, None)
+    assert power == {"HW_CPU_PPC64LE_POWER8": False, "HW_CPU_PPC64LE_POWER9": True}
+
+
+@pytest.mark.parametrize("threads", [True, False])
+def test_hyperthreading_is_said_when_it_is_known(threads):
+    found = cpu_traits.cpu_traits(HostCpu(), None, threads)
+    assert found == {"HW_CPU_HYPERTHREADING": threads}
+
+
+def test_nothing_known_nothing_said():
+    assert cpu_traits.cpu_traits(HostCpu(), None, None) == {}
+    assert arch_traits.arch_traits(HostCpu(), read(None)) == {}
+
+
+def test_host_and_guest_architectures():
+    document = "<c><guest><arch name='i686'/></guest><guest><arch name='aarch64'/></guest></c>"
+    found = arch_traits.arch_traits(HostCpu("x86_64"), read(document))
+    assert {name for name, has in found.items() if has} == {
+        "HW_ARCH_X86_64",
+        "COMPUTE_ARCH_AARCH64",
+    }
+    assert found["COMPUTE_ARCH_X86_64"] is False
+
+
+some = st.none() | st.sampled_from(["x86_64", "i686", "aarch64", "ppc64le", "Intel", "AMD", "x"])
+
+
+@given(
+    st.builds(HostCpu, some, some, some),
+    st.none() | st.builds(Features, st.frozensets(st.text(max_size=9)), st.booleans()),
+    st.none() | st.booleans(),
+)
+def test_no_host_makes_a_trait_that_is_not_owned(cpu, features, threads):
+    assert set(cpu_traits.cpu_traits(cpu, features, threads)) <= cpu_traits.OWNED
+
+
+def test_capabilities_have_the_names_of_nova_drivers():
+    assert all(name.startswith(("supports_", "has_")) for name in CAPABILITIES)
+    assert all(isinstance(value, bool) for value in CAPABILITIES.values())
