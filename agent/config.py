@@ -37,6 +37,7 @@ class Settings:
     at_once: bool
     shutdown_within: float
     rules: Rules
+    bulk_chunk: int
 
 
 def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.ConfigOpts:
@@ -83,8 +84,11 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         rules=Rules(
             owner_trait=conf.compute.owner_trait,
             verify_every=float(refresh) if refresh else None,
+            audit_every=float(conf.compute.audit_interval) or None,
             reshape_when_running=conf.compute.reshape_when_running,
+            at_once=conf.placement.max_concurrency,
         ),
+        bulk_chunk=conf.compute.bulk_inventory_writes,
     )
 
 

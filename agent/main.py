@@ -21,6 +21,7 @@ from agent.dev import Show, start_placement
 from agent.identity import IdentityError, compute_id
 from agent.loop import Loop
 from agent.nodes import Nodes
+from agent.rules import BulkWrites
 from agent.service import Service
 from agent.systemd import Systemd
 from drivers import loader
@@ -60,7 +61,14 @@ def _run(args: list[str], stack: ExitStack) -> int:
     dev = start_placement(conf, stack) if conf.dev else None
     adapter = dev.adapter() if dev else adapter_from_conf(conf)
     api = PlacementAPI(adapter, on_answer=systemd.feed)
-    nodes = Nodes(compute_id(settings.state_path), drivers, api, settings.rules)
+    nodes = Nodes(
+        compute_id(settings.state_path),
+        drivers,
+        api,
+        settings.rules,
+        BulkWrites(settings.bulk_chunk),
+        settings.state_path,
+    )
     service = Service(settings.host, nodes, systemd, stop=lambda: loop.stopping)
     if dev is not None:
         service.listeners.append(Show(nodes, dev.config_path))

@@ -56,6 +56,22 @@ COMPUTE = [
         help="Seconds between two verifications of the whole tree: one GET, and three more "
         "for each provider that somebody else changed. 0 switches them off.",
     ),
+    cfg.IntOpt(
+        "audit_interval",
+        default=86400,
+        min=0,
+        help="Seconds between two audits, in which everything about every provider is read "
+        "again. Verifications do not see aggregates that somebody wrote with a microversion "
+        "below 1.19; audits do. Spread at random. 0 switches them off.",
+    ),
+    cfg.IntOpt(
+        "bulk_inventory_writes",
+        default=0,
+        min=0,
+        help="Write up to this many inventories in one call, through Placement's reshaper. "
+        "It takes the role that Placement's policy wants there, 'service' by default; where "
+        "it is refused, inventories are written one by one. 0 always writes them so.",
+    ),
     cfg.StrOpt(
         "owner_trait",
         default="CUSTOM_OWNER_COMPUTE_AGENT",
@@ -67,6 +83,17 @@ COMPUTE = [
         default=False,
         help="Let a driver move inventory together with its allocations at any time. "
         "Otherwise that is done at start only, and shown as pending until then.",
+    ),
+]
+
+PLACEMENT = [
+    cfg.IntOpt(
+        "max_concurrency",
+        default=4,
+        min=1,
+        max=32,
+        help="How many requests may be sent at the same time when much has to be written. "
+        "Small changes are always sent one after the other.",
     ),
 ]
 
@@ -89,4 +116,4 @@ READY_WITHIN = 15.0
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For the sample configuration: ``[(group, options)]``."""
-    return [("DEFAULT", DEFAULT), ("compute", COMPUTE)]
+    return [("DEFAULT", DEFAULT), ("compute", COMPUTE), ("placement", PLACEMENT)]

@@ -48,13 +48,19 @@ class Service:
                     LOG.exception("Driver %s could not clean up", loaded.name)
 
     def period(self) -> bool:
-        """One period of every root; whether everything was reported."""
+        """One period of every root; whether everything was reported.
+
+        :raises Exception: what must not go on until somebody has looked.
+        """
         self.systemd.feed()
         reports = self.nodes.period(self.clock(), stop=self.stop)
         self.narrator.tell(reports)
         for listener in self.listeners:
             listener(reports)
         self._tell_systemd(_status(reports))
+        for report in reports:
+            if report.fatal and report.error is not None:
+                raise report.error
         return all(report.ok for report in reports)
 
     def ready_anyway(self, why: str) -> None:

@@ -1,0 +1,41 @@
+"""Fixtures that all tests share.  Servers start when a test first asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.fake_placement import FakePlacement
+from tests.servers.placement import RealPlacement
+
+
+@pytest.fixture(scope="session")
+def placement_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPlacement]:
+    """The session's Placement; tests want ``placement``."""
+    with RealPlacement(tmp_path_factory.mktemp("placement")) as server:
+        yield server
+
+
+@pytest.fixture
+def placement(placement_server: RealPlacement) -> RealPlacement:
+    """A real, empty Placement that answers: ``url``, ``request``, ``stranger``, ``mark``
+    and ``since`` for the requests it got."""
+    placement_server.start()  # a test may have stopped it
+    placement_server.empty()
+    return placement_server
+
+
+@pytest.fixture
+def fake_placement() -> FakePlacement:
+    """Placement in memory, by the same rules."""
+    return FakePlacement()
+
+
+@pytest.fixture
+def own_placement(tmp_path: Path) -> Iterator[RealPlacement]:
+    """A Placement of this test only, not started: to configure, stop, freeze or kill."""
+    server = RealPlacement(tmp_path / "placement")
+    yield server
+    server.stop()

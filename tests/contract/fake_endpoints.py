@@ -1,0 +1,290 @@
+"""The endpoints of the fake Placement: one method each, over the store."""
+
+from __future__ import annotations
+
+import re
+import uuid as uuidlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from reportclient.errors import NotFound, Rejected
+from tests.contract.fake_bodies import (
+    canonical,
+    check_allocations,
+    checked_inventories,
+    custom,
+    keys,
+    optional_uuid,
+)
+from tests.contract.fake_store import Row, Store
+
+AGGREGATE_GENERATIONS = (1, 19)
+
+
+@dataclass(frozen=True)
+class Call:
+    query: list[tuple[str, str]]
+    body: Any
+    version: tuple[int, ...]
+
+    def all(self, key: str) -> list[str]:
+        return [value for name, value in self.query if name == key]
+
+
+class Endpoints:
+    def __init__(self) -> None:
+        self.store = Store()
+
+    # -- providers
+
+    def list_providers(self, call: Call) -> dict[str, Any]:
+        rows = list(self.store.providers.values())
+        for key, value in call.query:
+            rows = [row for row in rows if self._filter(call, key, value)(row)]
+        return {"resource_providers": [self._shown(row) for row in rows]}
+
+    def create_provider(self, call: Call) -> dict[str, Any]:
+        keys(call.body, required={"name"}, optional={"uuid", "parent_provider_uuid"})
+        uuid = call.body.get("uuid") or str(uuidlib.uuid4())
+        parent = optional_uuid(call.body.get("parent_provider_uuid"))
+        row = self.store.create(canonical(uuid), call.body["name"], parent)
+        return self._shown(row)
+
+    def show_provider(self, call: Call, uuid: str) -> dict[str, Any]:
+        return self._shown(self.store.provider(uuid))
+
+    def update_provider(self, call: Call, uuid: str) -> dict[str, Any]:
+        row = self.store.provider(uuid)
+        keys(call.body, required={"name"}, optional={"parent_provider_uuid"})
+        parent = optional_uuid(call.body.get("parent_provider_uuid", row.parent))
+        may_move = call.version >= (1, 37)
+        return self._shown(self.store.update(uuid, call.body["name"], parent, may_move=may_move))
+
+    def delete_provider(self, call: Call, uuid: str) -> dict[str, Any]:
+        self.store.delete(uuid)
+        return {}
+
+    def _shown(self, row: Row) -> dict[str, Any]:
+        return {
+            "uuid": row.uuid,
+            "name": row.name,
+            "generation": row.generation,
+            "parent_provider_uuid": row.parent,
+            "root_provider_uuid": self.store.root(row),
+        }
+
+    def _filter(self, call: Call, key: str, value: str) -> Callable[[Row], bool]:
+        if key == "name":
+            return lambda row: row.name == value
+        if key == "uuid":
+            return lambda row: row.uuid == value
+        if key == "in_tree":
+            anchor = self.store.providers.get(canonical(value))
+            root = self.store.root(anchor) if anchor else None
+            return lambda row: self.store.root(row) == root
+        if key == "member_of":
+            wanted = {canonical(item) for item in value.removeprefix("in:").split(",")}
+            return lambda row: bool(row.aggregates & wanted)
+        if key == "required":
+            return self._trait_filter(call, value)
+        raise AssertionError(f"the fake Placement does not model the filter {key}={value}")
+
+    def _trait_filter(self, call: Call, value: str) -> Callable[[Row], bool]:
+        if value.startswith("in:"):
+            if call.version < (1, 39):
+                raise Rejected("'in:' in required is only supported since microversion 1.39")
+            any_of = set(value.removeprefix("in:").split(","))
+            self.store.require_traits(any_of)
+            return lambda row: bool(row.traits & any_of)
+        names = value.split(",")
+        forbidden = {name.lstrip("!") for name in names if name.startswith("!")}
+        wanted = {name for name in names if not name.startswith("!")}
+        self.store.require_traits(forbidden | wanted)
+        return lambda row: wanted <= row.traits and not forbidden & row.traits
+
+    # -- what a provider has
+
+    def show_inventories(self, call: Call, uuid: str) -> dict[str, Any]:
+        row = self.store.provider(uuid)
+        return {"inventories": row.inventory, "resource_provider_generation": row.generation}
+
+    def set_inventories(self, call: Call, uuid: str) -> dict[str, Any]:
+        row = self.store.provider(uuid)
+        inventories = checked_inventories(call.body)
+        row.expect(call.body["resource_provider_generation"])
+        for name, record in inventories.items():
+            if int((record["total"] - record["reserved"]) * record["allocation_ratio"]) < 0:
+                raise Rejected(f"Invalid inventory for '{name}' on resource provider '{uuid}'.")
+        self.store.set_inventory(row, inventories)
+        return self.show_inventories(call, uuid)
+
+    def show_traits(self, call: Call, uuid: str) -> dict[str, Any]:
+        row = self.store.provider(uuid)
+        return {"traits": sorted(row.traits), "resource_provider_generation": row.generation}
+
+    def set_traits(self, call: Call, uuid: str) -> dict[str, Any]:
+        keys(call.body, required={"traits", "resource_provider_generation"})
+        row = self.store.provider(uuid)
+        row.expect(call.body["resource_provider_generation"])
+        self.store.set_traits(row, call.body["traits"])
+        return self.show_traits(call, uuid)
+
+    def show_aggregates(self, call: Call, uuid: str) -> dict[str, Any]:
+        row = self.store.provider(uuid)
+        shown: dict[str, Any] = {"aggregates": sorted(row.aggregates)}
+        if call.version >= AGGREGATE_GENERATIONS:
+            shown["resource_provider_generation"] = row.generation
+        return shown
+
+    def set_aggregates(self, call: Call, uuid: str) -> dict[str, Any]:
+        row = self.store.provider(uuid)
+        members = call.body
+        if call.version >= AGGREGATE_GENERATIONS:
+            keys(call.body, required={"aggregates", "resource_provider_generation"})
+            members = call.body["aggregates"]
+        if len(set(members)) != len(members):
+            raise Rejected("JSON does not validate: aggregates has non-unique elements")
+        wanted = {canonical(member) for member in members}
+        if call.version >= AGGREGATE_GENERATIONS:
+            row.expect(call.body["resource_provider_generation"])
+            row.generation += 1
+        row.aggregates = wanted
+        return self.show_aggregates(call, uuid)
+
+    def show_usages(self, call: Call, uuid: str) -> dict[str, Any]:
+        row = self.store.provider(uuid)
+        usages = {name: self.store.used(uuid, name) for name in row.inventory}
+        return {"usages": usages, "resource_provider_generation": row.generation}
+
+    def show_provider_allocations(self, call: Call, uuid: str) -> dict[str, Any]:
+        row = self.store.provider(uuid)
+        users = {
+            key: {"resources": consumer.uses[uuid], "consumer_generation": consumer.generation}
+            for key, consumer in self.store.users(uuid).items()
+        }
+        return {"allocations": users, "resource_provider_generation": row.generation}
+
+    # -- names
+
+    def list_traits(self, call: Call) -> dict[str, Any]:
+        names = self.store.traits
+        for key, value in call.query:
+            if key != "name":
+                raise AssertionError(f"the fake Placement does not model GET /traits?{key}=")
+            kind, _, operand = value.partition(":")
+            names = named(names, kind, operand)
+        return {"traits": sorted(names)}
+
+    def show_trait(self, call: Call, name: str) -> dict[str, Any]:
+        if name not in self.store.traits:
+            raise NotFound(f"No such trait(s): {name}.")
+        return {}
+
+    def ensure_trait(self, call: Call, name: str) -> dict[str, Any]:
+        custom(name)
+        self.store.traits.add(name)
+        return {}
+
+    def list_classes(self, call: Call) -> dict[str, Any]:
+        return {"resource_classes": [{"name": name} for name in sorted(self.store.classes)]}
+
+    def ensure_class(self, call: Call, name: str) -> dict[str, Any]:
+        custom(name)
+        self.store.classes.add(name)
+        return {}
+
+    # -- allocations
+
+    def show_allocations(self, call: Call, consumer_uuid: str) -> dict[str, Any]:
+        consumer = self.store.consumers.get(consumer_uuid)
+        if consumer is None:
+            return {"allocations": {}}
+        uses = {
+            uuid: {"resources": used, "generation": self.store.providers[uuid].generation}
+            for uuid, used in consumer.uses.items()
+        }
+        shown = {
+            "allocations": uses,
+            "project_id": consumer.project_id,
+            "user_id": consumer.user_id,
+            "consumer_generation": consumer.generation,
+        }
+        if call.version >= (1, 38):
+            shown["consumer_type"] = consumer.consumer_type or "unknown"
+        return shown
+
+    def set_allocations(self, call: Call, consumer_uuid: str) -> dict[str, Any]:
+        check_allocations(call.body, call.version)
+        with self.store.transaction():
+            self.store.replace_allocations({canonical(consumer_uuid): call.body})
+        return {}
+
+    def set_many_allocations(self, call: Call) -> dict[str, Any]:
+        for body in call.body.values():
+            check_allocations(body, call.version)
+        with self.store.transaction():
+            self.store.replace_allocations(call.body)
+        return {}
+
+    def delete_allocations(self, call: Call, consumer_uuid: str) -> dict[str, Any]:
+        if consumer_uuid not in self.store.consumers:
+            raise NotFound(f"No allocations for consumer '{consumer_uuid}'")
+        del self.store.consumers[consumer_uuid]
+        return {}
+
+    def reshape(self, call: Call) -> dict[str, Any]:
+        keys(call.body, required={"inventories", "allocations"})
+        if not call.body["inventories"]:
+            raise Rejected("JSON does not validate: {} does not have enough properties")
+        for body in call.body["allocations"].values():
+            check_allocations(body, call.version)
+        inventories = {
+            uuid: checked_inventories(body) for uuid, body in call.body["inventories"].items()
+        }
+        for uuid, body in call.body["inventories"].items():
+            if uuid not in self.store.providers:
+                raise Rejected(f"Resource provider {uuid} in inventories not found")
+            self.store.providers[uuid].expect(body["resource_provider_generation"])
+        with self.store.transaction():
+            self.store.reshape(inventories, call.body["allocations"])
+        return {}
+
+
+def named(names: set[str], kind: str, operand: str) -> set[str]:
+    if kind == "in":
+        return names & set(operand.split(","))
+    assert kind == "startswith", f"the fake Placement does not model name={kind}:"
+    return {name for name in names if name.startswith(operand)}
+
+
+_UUID = "([^/]+)"
+_OF = f"/resource_providers/{_UUID}"
+ROUTES: list[tuple[str, re.Pattern[str], Callable[..., dict[str, Any]]]] = [
+    (method, re.compile(path), handler)
+    for method, path, handler in (
+        ("GET", "/resource_providers", Endpoints.list_providers),
+        ("POST", "/resource_providers", Endpoints.create_provider),
+        ("GET", _OF, Endpoints.show_provider),
+        ("PUT", _OF, Endpoints.update_provider),
+        ("DELETE", _OF, Endpoints.delete_provider),
+        ("GET", f"{_OF}/inventories", Endpoints.show_inventories),
+        ("PUT", f"{_OF}/inventories", Endpoints.set_inventories),
+        ("GET", f"{_OF}/traits", Endpoints.show_traits),
+        ("PUT", f"{_OF}/traits", Endpoints.set_traits),
+        ("GET", f"{_OF}/aggregates", Endpoints.show_aggregates),
+        ("PUT", f"{_OF}/aggregates", Endpoints.set_aggregates),
+        ("GET", f"{_OF}/usages", Endpoints.show_usages),
+        ("GET", f"{_OF}/allocations", Endpoints.show_provider_allocations),
+        ("GET", "/traits", Endpoints.list_traits),
+        ("GET", f"/traits/{_UUID}", Endpoints.show_trait),
+        ("PUT", f"/traits/{_UUID}", Endpoints.ensure_trait),
+        ("GET", "/resource_classes", Endpoints.list_classes),
+        ("PUT", f"/resource_classes/{_UUID}", Endpoints.ensure_class),
+        ("GET", f"/allocations/{_UUID}", Endpoints.show_allocations),
+        ("PUT", f"/allocations/{_UUID}", Endpoints.set_allocations),
+        ("DELETE", f"/allocations/{_UUID}", Endpoints.delete_allocations),
+        ("POST", "/allocations", Endpoints.set_many_allocations),
+        ("POST", "/reshaper", Endpoints.reshape),
+    )
+]

@@ -1,0 +1,277 @@
+"""What the fake Placement keeps, and the rules by which it changes.
+
+Only rules that were seen in a real Placement are here; ``test_fake_equals_real``
+sends both the same requests.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import os_resource_classes
+import os_traits
+
+from reportclient.errors import Conflict, InUse, NameTaken, NotFound, Rejected, UnknownNames
+
+MAX_INT = 0x7FFFFFFF
+DEFAULTS = {
+    "reserved": 0,
+    "min_unit": 1,
+    "max_unit": MAX_INT,
+    "step_size": 1,
+    "allocation_ratio": 1.0,
+}
+NAME = re.compile(r"[A-Z][A-Z0-9_]+")
+LEAST = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1}
+
+
+@dataclass
+class Row:
+    uuid: str
+    name: str
+    parent: str | None
+    generation: int = 0
+    inventory: dict[str, dict[str, Any]] = field(default_factory=dict)
+    traits: set[str] = field(default_factory=set)
+    aggregates: set[str] = field(default_factory=set)
+
+    def expect(self, generation: int) -> None:
+        if generation != self.generation:
+            raise Conflict(
+                f"provider {self.uuid} is at generation {self.generation}, not {generation}"
+            )
+
+
+@dataclass
+class Consumer:
+    project_id: str
+    user_id: str
+    consumer_type: str | None
+    generation: int = 0
+    uses: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Amounts by provider and resource class."""
+
+
+def checked_record(record: Any) -> dict[str, Any]:
+    """An inventory record with its defaults.  :raises Rejected: as by the JSON schema."""
+    if not isinstance(record, dict) or "total" not in record:
+        raise Rejected("JSON does not validate: 'total' is a required property")
+    for key, value in record.items():
+        if key == "allocation_ratio":
+            good = isinstance(value, int | float) and not isinstance(value, bool)
+        elif key in LEAST:
+            good = type(value) is int and LEAST[key] <= value <= MAX_INT
+        else:
+            good = False
+        if not good:
+            raise Rejected(f"JSON does not validate: {key} is {value!r}")
+    return {**DEFAULTS, **record}
+
+
+def unknown(message: str, names: set[str]) -> UnknownNames | Rejected:
+    """Names that could not be a trait's or a class's are no news of what is missing."""
+    proper = frozenset(name for name in names if NAME.fullmatch(name))
+    return UnknownNames(message, proper) if proper else Rejected(message)
+
+
+class Store:
+    def __init__(self) -> None:
+        self.providers: dict[str, Row] = {}
+        self.consumers: dict[str, Consumer] = {}
+        self.traits = set(os_traits.get_traits())
+        self.classes = set(os_resource_classes.STANDARDS)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        before = copy.deepcopy((self.providers, self.consumers))
+        try:
+            yield
+        except Exception:
+            self.providers, self.consumers = before
+            raise
+
+    # -- looking up
+
+    def provider(self, uuid: str) -> Row:
+        try:
+            return self.providers[uuid]
+        except KeyError:
+            raise NotFound(f"No resource provider with uuid {uuid} found") from None
+
+    def root(self, row: Row) -> str:
+        while row.parent is not None:
+            row = self.providers[row.parent]
+        return row.uuid
+
+    def children(self, uuid: str) -> list[str]:
+        return [row.uuid for row in self.providers.values() if row.parent == uuid]
+
+    def subtree(self, uuid: str) -> set[str]:
+        found, waiting = set(), [uuid]
+        while waiting:
+            found.add(member := waiting.pop())
+            waiting.extend(self.children(member))
+        return found
+
+    def used(self, uuid: str, resource_class: str) -> int:
+        return sum(c.uses.get(uuid, {}).get(resource_class, 0) for c in self.consumers.values())
+
+    def users(self, uuid: str) -> dict[str, Consumer]:
+        return {key: c for key, c in self.consumers.items() if uuid in c.uses}
+
+    def require_traits(self, names: Iterable[str]) -> None:
+        missing = set(names) - self.traits
+        if missing:
+            raise unknown(f"No such trait(s): {', '.join(sorted(missing))}", missing)
+
+    def require_classes(self, names: Iterable[str]) -> None:
+        for name in names:  # Placement stops at the first
+            if name not in self.classes:
+                raise unknown(f"No such resource class {name}.", {name})
+
+    # -- providers
+
+    def create(self, uuid: str, name: str, parent: str | None) -> Row:
+        if not name or len(name) > 200:
+            raise Rejected("a name has 1 to 200 characters")
+        if parent is not None and (parent == uuid or parent not in self.providers):
+            raise Rejected("parent provider UUID does not exist, or is the provider's own")
+        if uuid in self.providers:
+            raise NameTaken(f"Conflicting resource provider uuid: {uuid} already exists.")
+        self._refuse_taken(name)
+        self.providers[uuid] = Row(uuid, name, parent)
+        return self.providers[uuid]
+
+    def update(self, uuid: str, name: str, parent: str | None, *, may_move: bool) -> Row:
+        row = self.provider(uuid)
+        if not name or len(name) > 200:
+            raise Rejected("a name has 1 to 200 characters")
+        if parent != row.parent:
+            self._check_move(row, parent, may_move=may_move)
+        elif parent is not None and parent not in self.providers:
+            raise Rejected("parent provider UUID does not exist")
+        if name != row.name:
+            self._refuse_taken(name)
+        row.name, row.parent = name, parent
+        return row
+
+    def delete(self, uuid: str) -> None:
+        self.provider(uuid)
+        if self.children(uuid):
+            raise Rejected(f"Unable to delete parent resource provider {uuid}")
+        if self.users(uuid):
+            raise InUse(f"Unable to delete resource provider {uuid}: it has allocations")
+        del self.providers[uuid]
+
+    def _check_move(self, row: Row, parent: str | None, *, may_move: bool) -> None:
+        if row.parent is not None and not may_move:
+            raise Rejected("re-parenting a provider is not currently allowed")
+        if parent is None:
+            return
+        if parent not in self.providers:
+            raise Rejected("parent provider UUID does not exist")
+        if parent in self.subtree(row.uuid):
+            raise Rejected("creating loop in the provider tree is not allowed")
+
+    def _refuse_taken(self, name: str) -> None:
+        if any(row.name == name for row in self.providers.values()):
+            raise NameTaken(f"Conflicting resource provider name: {name} already exists.")
+
+    # -- what a provider has
+
+    def set_inventory(self, row: Row, inventory: Mapping[str, dict[str, Any]]) -> None:
+        self.require_classes(inventory)
+        for name in row.inventory.keys() - inventory.keys():
+            if self.used(row.uuid, name):
+                raise InUse(f"Inventory for {name!r} on {row.uuid} in use.")
+        row.inventory = {name: dict(record) for name, record in inventory.items()}
+        row.generation += 1
+
+    def set_traits(self, row: Row, traits: Iterable[str]) -> None:
+        wanted = set(traits)
+        self.require_traits(wanted)
+        if wanted != row.traits:
+            row.traits = wanted
+            row.generation += 1
+
+    # -- allocations
+
+    def consumer(self, uuid: str, said: Mapping[str, Any]) -> Consumer:
+        """The consumer, made if it is new.  :raises Conflict: the generation is another."""
+        known = self.consumers.get(uuid)
+        if said.get("consumer_generation") != (known.generation if known else None):
+            raise Conflict(f"consumer generation conflict - {uuid}")
+        if known is None:
+            known = self.consumers[uuid] = Consumer("", "", None)
+        known.project_id, known.user_id = said["project_id"], said["user_id"]
+        known.consumer_type = said.get("consumer_type", known.consumer_type)
+        return known
+
+    def replace_allocations(self, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+        """Allocations of some consumers as ``POST /allocations`` has them; all or nothing
+        is the caller's."""
+        consumers = {uuid: self.consumer(uuid, body) for uuid, body in wanted.items()}
+        for body in wanted.values():
+            for uuid in body["allocations"]:
+                if uuid not in self.providers:
+                    raise Rejected(f"Allocation for resource provider '{uuid}' does not exist.")
+        touched = self._replace_uses(consumers, wanted)
+        for uuid in touched:
+            self.providers[uuid].generation += 1
+        for uuid, consumer in consumers.items():
+            consumer.generation += 1
+            if not consumer.uses:
+                del self.consumers[uuid]
+
+    def _replace_uses(
+        self, consumers: Mapping[str, Consumer], wanted: Mapping[str, Mapping[str, Any]]
+    ) -> set[str]:
+        touched: set[str] = set()
+        before = {
+            (uuid, name): self.used(uuid, name)
+            for uuid, row in self.providers.items()
+            for name in row.inventory
+        }
+        for key, consumer in consumers.items():
+            new = wanted[key]["allocations"]
+            touched.update(new or consumer.uses)
+            consumer.uses = {uuid: dict(entry["resources"]) for uuid, entry in new.items()}
+        for consumer in consumers.values():
+            for uuid, resources in consumer.uses.items():
+                self.require_classes(resources)
+                for name, amount in resources.items():
+                    self._check_fits(self.providers[uuid], name, amount, before)
+        return touched
+
+    def _check_fits(
+        self, row: Row, name: str, amount: int, before: Mapping[tuple[str, str], int]
+    ) -> None:
+        record = row.inventory.get(name)
+        if record is None:
+            raise Rejected(f"Inventory for '{name}' on resource provider '{row.uuid}' invalid.")
+        if not record["min_unit"] <= amount <= record["max_unit"] or amount % record["step_size"]:
+            raise Rejected(f"{amount} of {name} violates min_unit, max_unit or step_size")
+        capacity = (record["total"] - record["reserved"]) * record["allocation_ratio"]
+        used = self.used(row.uuid, name)
+        if used > capacity and not 0 < before[row.uuid, name] >= used:
+            raise Rejected(f"{name} on {row.uuid}: the requested amount would exceed the capacity")
+
+    def reshape(
+        self,
+        inventories: Mapping[str, Mapping[str, dict[str, Any]]],
+        allocations: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        rows = {self.providers[uuid].uuid: new for uuid, new in inventories.items()}
+        for uuid, new in rows.items():
+            row = self.providers[uuid]
+            if new:  # first a union, so that allocations can move
+                self.set_inventory(row, {**row.inventory, **new})
+        self.replace_allocations(allocations)
+        for uuid, new in rows.items():
+            self.set_inventory(self.providers[uuid], new)

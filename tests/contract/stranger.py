@@ -1,0 +1,106 @@
+"""Somebody else who writes to the same Placement: Nova, an operator, another agent.
+
+It works over anything that sends a request, so the same test can play it against
+the fake and against a real Placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+from uuid import uuid4
+
+OWNER = {"project_id": "stranger", "user_id": "stranger", "consumer_type": "INSTANCE"}
+
+
+class Send(Protocol):
+    def __call__(
+        self, method: str, path: str, *, json: Any = None, microversion: str | None = None
+    ) -> dict[str, Any]: ...
+
+
+class Stranger:
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    def provider(self, uuid: str) -> dict[str, Any]:
+        return self._send("GET", f"/resource_providers/{uuid}")
+
+    def create_provider(self, name: str, uuid: str | None = None) -> str:
+        return self._create(name, uuid, None)
+
+    def create_child(self, parent: str, name: str, uuid: str | None = None) -> str:
+        return self._create(name, uuid, parent)
+
+    def delete_provider(self, uuid: str) -> None:
+        self._send("DELETE", f"/resource_providers/{uuid}")
+
+    def rename(self, uuid: str, name: str) -> None:
+        self._send("PUT", f"/resource_providers/{uuid}", json={"name": name})
+
+    def add_trait(self, uuid: str, trait: str) -> None:
+        if trait.startswith("CUSTOM_"):
+            self._send("PUT", f"/traits/{trait}")
+        self.set_traits(uuid, {trait, *self.traits(uuid)})
+
+    def remove_trait(self, uuid: str, trait: str) -> None:
+        self.set_traits(uuid, self.traits(uuid) - {trait})
+
+    def traits(self, uuid: str) -> set[str]:
+        return set(self._send("GET", f"/resource_providers/{uuid}/traits")["traits"])
+
+    def set_traits(self, uuid: str, traits: Iterable[str]) -> None:
+        body = {"traits": sorted(traits), **self._generation(uuid)}
+        self._send("PUT", f"/resource_providers/{uuid}/traits", json=body)
+
+    def set_aggregates(
+        self, uuid: str, aggregates: Iterable[str], *, old_microversion: bool = False
+    ) -> None:
+        """With the old microversion the provider's generation does not move."""
+        path = f"/resource_providers/{uuid}/aggregates"
+        if old_microversion:
+            self._send("PUT", path, json=sorted(aggregates), microversion="1.18")
+            return
+        body = {"aggregates": sorted(aggregates), **self._generation(uuid)}
+        self._send("PUT", path, json=body)
+
+    def aggregates(self, uuid: str) -> set[str]:
+        return set(self._send("GET", f"/resource_providers/{uuid}/aggregates")["aggregates"])
+
+    def set_inventory(self, uuid: str, inventory: Mapping[str, Mapping[str, Any]]) -> None:
+        for name in inventory:
+            if name.startswith("CUSTOM_"):
+                self._send("PUT", f"/resource_classes/{name}")
+        body = {"inventories": inventory, **self._generation(uuid)}
+        self._send("PUT", f"/resource_providers/{uuid}/inventories", json=body)
+
+    def inventory(self, uuid: str) -> dict[str, dict[str, Any]]:
+        found = self._send("GET", f"/resource_providers/{uuid}/inventories")["inventories"]
+        return dict(found)
+
+    def put_allocation(
+        self, uses: Mapping[str, Mapping[str, int]], consumer: str | None = None
+    ) -> str:
+        """Allocate ``{provider: {class: amount}}``; returns the consumer's UUID."""
+        consumer = consumer or str(uuid4())
+        known = self.allocation(consumer)
+        body = {
+            **OWNER,
+            "allocations": {uuid: {"resources": dict(used)} for uuid, used in uses.items()},
+            "consumer_generation": known.get("consumer_generation"),
+        }
+        self._send("PUT", f"/allocations/{consumer}", json=body, microversion="1.38")
+        return consumer
+
+    def allocation(self, consumer: str) -> dict[str, Any]:
+        return self._send("GET", f"/allocations/{consumer}", microversion="1.38")
+
+    def delete_allocation(self, consumer: str) -> None:
+        self._send("DELETE", f"/allocations/{consumer}")
+
+    def _create(self, name: str, uuid: str | None, parent: str | None) -> str:
+        body = {"name": name, "uuid": uuid or str(uuid4()), "parent_provider_uuid": parent}
+        return str(self._send("POST", "/resource_providers", json=body)["uuid"])
+
+    def _generation(self, uuid: str) -> dict[str, int]:
+        return {"resource_provider_generation": self.provider(uuid)["generation"]}

@@ -1,0 +1,112 @@
+"""A real Placement for tests: emptied between tests, and a plain client to it.
+
+The client is not the one that is tested: it uses nothing but the standard library,
+and turns answers into the typed errors by its own reading of them.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json as jsonlib
+import re
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+from agent.placement_server import TOKEN, PlacementServer
+from reportclient import errors
+from tests.contract.stranger import Stranger
+
+# Children before parents, by the foreign keys.
+TABLES = (
+    "allocations",
+    "consumers",
+    "inventories",
+    "resource_provider_traits",
+    "resource_provider_aggregates",
+    "placement_aggregates",
+    "projects",
+    "users",
+)
+CONFLICTS = {
+    "placement.concurrent_update": errors.Conflict,
+    "placement.inventory.inuse": errors.InUse,
+    "placement.resource_provider.inuse": errors.InUse,
+    "placement.duplicate_name": errors.NameTaken,
+}
+STATUSES = {
+    401: errors.AuthenticationFailed,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    406: errors.TooOld,
+    429: errors.Unreachable,
+}
+UNKNOWN = re.compile(r"No such (?:trait\(s\):|trait|resource class) ([\w, ]+?)\.?$")
+NAME = re.compile(r"\b[A-Z][A-Z0-9_]+\b")
+
+
+class RealPlacement(PlacementServer):
+    """``PlacementServer`` with what only tests do to it."""
+
+    def empty(self) -> None:
+        """Forget all that clients have written, custom names too; milliseconds."""
+        path = self.directory / "placement.sqlite"
+        with closing(sqlite3.connect(path, timeout=10)) as database, database:
+            for table in TABLES:
+                database.execute(f"DELETE FROM {table}")
+            database.execute(
+                "UPDATE resource_providers SET parent_provider_id = NULL, root_provider_id = NULL"
+            )
+            database.execute("DELETE FROM resource_providers")
+            for table in ("traits", "resource_classes"):
+                database.execute(f"DELETE FROM {table} WHERE name LIKE 'CUSTOM!_%' ESCAPE '!'")
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        microversion: str | None = None,
+        roles: str | None = "admin,service",
+    ) -> dict[str, Any]:
+        """One request: its body, or a typed error.  ``roles`` as Keystone would give."""
+        headers = {"X-Auth-Token": TOKEN, "Accept": "application/json"}
+        headers["OpenStack-API-Version"] = f"placement {microversion or '1.39'}"
+        if roles is not None:
+            headers["X-Roles"] = roles
+        body = None if json is None else jsonlib.dumps(json)
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as link:
+            link.request(method, path, body, headers)
+            response = link.getresponse()
+            text = response.read()
+        if response.status >= 400:
+            raise typed_error(response.status, text)
+        return jsonlib.loads(text) if text else {}
+
+    @property
+    def stranger(self) -> Stranger:
+        """Somebody else who writes here; his requests are in the log as well."""
+        return Stranger(self.request)
+
+
+def typed_error(status: int, text: bytes) -> errors.PlacementError:
+    """The error of ``reportclient.errors`` that an answer stands for."""
+    try:
+        error = jsonlib.loads(text)["errors"][0]
+    except (ValueError, LookupError, TypeError):
+        error = {"detail": text.decode(errors="replace")}
+    detail = " ".join(str(error.get("detail", "")).split())
+    if status in STATUSES:
+        return STATUSES[status](detail)
+    if status >= 500:
+        return errors.Unreachable(detail)
+    if status == 409:
+        return CONFLICTS.get(error.get("code", ""), errors.Rejected)(detail)
+    unknown = UNKNOWN.search(detail) if status == 400 else None
+    names = frozenset(NAME.findall(unknown[1])) if unknown else frozenset()
+    if names:
+        return errors.UnknownNames(detail, names)
+    return errors.Rejected(detail)

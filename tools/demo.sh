@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# Shows the agent at work on this machine, from nothing but a Debian 12: sets up what is
+# missing, starts a libvirtd and a Placement of its own, and reports this host to it.
+set -euo pipefail
+# shellcheck source=tools/setup.sh
+. "$(dirname "$0")/setup.sh"
+
+usage() {
+    cat <<USAGE
+$(sed -n '2,3s/^# //p' "$0")
+
+usage: tools/demo.sh [--once] [--driver libvirt|fake]
+
+  --once            one period, then the tree; otherwise until Ctrl-C
+  --driver libvirt  this machine, through libvirt; an error where there is none
+  --driver fake     a host with two NUMA nodes, SR-IOV and shared storage, from a script
+                    (without --driver: libvirt where it can be had, else fake)
+
+COMPUTE_AGENT_DEMO_DIR  where the demo's Placement and state are kept between runs
+                        (now $STATE)
+COMPUTE_AGENT_VENV      where the virtual environment is
+USAGE
+}
+
+STATE=${COMPUTE_AGENT_DEMO_DIR:-${XDG_STATE_HOME:-${HOME:-/root}/.local/state}/compute-agent-demo}
+DRIVER=libvirt
+DRIVER_CHOSEN=
+LIBVIRT_URI=
+LIBVIRTD_PID=
+AGENT_PID=
+ONCE=()
+
+read_arguments() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --once) ONCE=(--once) ;;
+            --driver=*) choose_driver "${1#*=}" ;;
+            --driver)
+                [ $# -gt 1 ] || fail '--driver needs a name: libvirt or fake'
+                choose_driver "$2"
+                shift
+                ;;
+            -h | --help)
+                usage
+                exit
+                ;;
+            *) fail "unknown argument: $1" 'See tools/demo.sh --help' ;;
+        esac
+        shift
+    done
+}
+
+choose_driver() {
+    case $1 in
+        libvirt | fake) DRIVER=$1 DRIVER_CHOSEN=yes ;;
+        *) fail "no driver $1 in this demo" 'There are: libvirt, fake' ;;
+    esac
+}
+
+# -- libvirt
+
+# Sets LIBVIRT_URI, or returns 1.
+find_libvirt() {
+    if [ "$(id -u)" -eq 0 ] && start_private_libvirtd; then return; fi
+    if libvirt_answers qemu:///system; then
+        say "using this machine's libvirtd, qemu:///system"
+        LIBVIRT_URI=qemu:///system
+        return
+    fi
+    return 1
+}
+
+start_private_libvirtd() {
+    local directory=$STATE/libvirtd log=$STATE/libvirtd.log
+    # The path of a socket has at most 107 characters.
+    if [ ${#directory} -gt 70 ]; then directory=$(mktemp -d /tmp/compute-agent.XXXXXX); fi
+    local uri="qemu+unix:///system?socket=$directory/run/libvirt/libvirt-sock"
+    say "starting a private libvirtd in $directory"
+    mkdir -p "$directory"
+    # A session of its own: Ctrl-C is for the agent; libvirtd ends after it.
+    setsid "$ROOT/tools/private-libvirtd.sh" "$directory" >"$log" 2>&1 </dev/null &
+    LIBVIRTD_PID=$!
+    local second
+    for second in $(seq 30); do
+        if ! kill -0 "$LIBVIRTD_PID" 2>/dev/null; then break; fi
+        if libvirt_answers "$uri"; then
+            LIBVIRT_URI=$uri
+            return
+        fi
+        sleep 1
+    done
+    say "it did not come up after $second s; the end of $log:"
+    tail -n 5 "$log"
+    stop LIBVIRTD_PID
+    return 1
+}
+
+libvirt_answers() {
+    timeout -k 2 5 virsh -q -c "$1" version >/dev/null 2>&1
+}
+
+fall_back_to_the_script() {
+    if [ -n "$DRIVER_CHOSEN" ]; then
+        fail 'no libvirtd answers on this machine, and a private one does not start' \
+            'Run this as root, or start libvirtd, or see the script: tools/demo.sh --driver fake'
+    fi
+    say 'no libvirtd can be had here: showing the scripted host instead (--driver fake)'
+    DRIVER=fake
+}
+
+# -- starting and stopping
+
+# stop VARIABLE: end the process whose id it holds, and wait for that.
+stop() {
+    local pid=${!1} tenth
+    printf -v "$1" ''
+    if [ -z "$pid" ] || ! kill -TERM "$pid" 2>/dev/null; then return 0; fi
+    for tenth in $(seq 100); do
+        if ! kill -0 "$pid" 2>/dev/null; then return 0; fi
+        sleep 0.1
+    done
+    say "process $pid did not end in $((tenth / 10)) s and is killed"
+    kill -KILL "$pid" 2>/dev/null || true
+}
+
+stop_everything() {
+    stop AGENT_PID
+    stop LIBVIRTD_PID
+}
+
+pass_on_the_signal() {
+    if [ -n "$AGENT_PID" ]; then
+        kill -TERM "$AGENT_PID" 2>/dev/null || true
+    else
+        exit 130
+    fi
+}
+
+# A Placement and an identity for each driver: their hosts are not the same host.
+write_configuration() {
+    local directory=$STATE/$DRIVER
+    CONFIGURATION=$STATE/$DRIVER.conf
+    mkdir -p "$directory"
+    cat >"$CONFIGURATION" <<CONF
+[DEFAULT]
+state_path = $directory
+compute_driver = $DRIVER
+CONF
+    if [ -n "$LIBVIRT_URI" ]; then
+        printf '[libvirt]\nconnection_uri = %s\n' "$LIBVIRT_URI" >>"$CONFIGURATION"
+    fi
+}
+
+# Runs in the background so that a signal reaches us while it runs.
+run_agent() {
+    local arguments=(--dev --config-file "$CONFIGURATION" "${ONCE[@]}") status=0
+    say "compute-agent ${arguments[*]}"
+    "$VENV/bin/compute-agent" "${arguments[@]}" &
+    AGENT_PID=$!
+    while :; do
+        status=0
+        wait "$AGENT_PID" || status=$?
+        # A signal ends the wait, not the agent.
+        if ! kill -0 "$AGENT_PID" 2>/dev/null; then break; fi
+    done
+    # Its own status, where the last wait was ended by a signal.
+    status=0
+    wait "$AGENT_PID" || status=$?
+    AGENT_PID=
+    return "$status"
+}
+
+read_arguments "$@"
+trap stop_everything EXIT
+trap pass_on_the_signal INT TERM HUP
+if [ "$DRIVER" = libvirt ]; then
+    set_up libvirt,dev "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}"
+else
+    set_up dev
+fi
+mkdir -p "$STATE" || fail "can't make $STATE" 'Choose another: COMPUTE_AGENT_DEMO_DIR=/some/where'
+chmod 700 "$STATE"
+if [ "$DRIVER" = libvirt ]; then find_libvirt || fall_back_to_the_script; fi
+write_configuration
+run_agent

@@ -1,0 +1,158 @@
+# shellcheck shell=bash
+# What tools/demo.sh and tools/test.sh share: everything that a fresh Debian 12 lacks.
+# Sourced, not run.  It asks no questions, does only what is missing, and says what it
+# does on lines that start with "==>"; all the rest goes to a log that is shown when
+# something fails.
+#
+#   set_up EXTRAS PACKAGE...    afterwards $VENV/bin has the commands
+#
+# COMPUTE_AGENT_VENV names another place for the virtual environment;
+# COMPUTE_AGENT_SKIP_PACKAGES says that no system package is to be looked for.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+VENV=${COMPUTE_AGENT_VENV:-$ROOT/.venv}
+
+# shellcheck disable=SC2034  # for the scripts that source this
+BUILD_PACKAGES=(gcc libc6-dev pkg-config libvirt-dev)
+case $(uname -m) in
+    aarch64) QEMU_PACKAGE=qemu-system-arm ;;
+    *) QEMU_PACKAGE=qemu-system-x86 ;;
+esac
+# Named one by one, because recommended packages are not installed.
+# shellcheck disable=SC2034
+LIBVIRT_PACKAGES=(libvirt-daemon-system libvirt-daemon libvirt-daemon-driver-qemu
+    libvirt-clients "$QEMU_PACKAGE" qemu-utils udev)
+
+say() { printf '==> %s\n' "$*"; }
+
+fail() {
+    printf 'error: %s\n' "$1" >&2
+    shift
+    if [ $# -gt 0 ]; then printf '       %s\n' "$@" >&2; fi
+    exit 1
+}
+
+set_up() {
+    local extras=$1
+    shift
+    LOG=$(mktemp "${TMPDIR:-/tmp}/compute-agent-setup.XXXXXX") ||
+        fail "no file can be made in ${TMPDIR:-/tmp}" "Is the disk full?  See: df -h"
+    choose_python "$@"
+    make_environment "$extras"
+    rm -f "$LOG"
+}
+
+# quietly NEXT-STEP COMMAND...: run it with its output in the log; on failure show the
+# end of it and say what to do.
+quietly() {
+    local next=$1
+    shift
+    printf '\n$ %s\n' "$*" >>"$LOG"
+    "$@" >>"$LOG" 2>&1 </dev/null && return
+    tail -n 25 "$LOG" >&2
+    if grep -q 'No space left on device' "$LOG"; then next='The disk is full: see df -h'; fi
+    fail "this failed: $*" "$next" "All that was said: $LOG"
+}
+
+# -- system packages
+
+# A python3 that is new enough, can make virtual environments, and against whose
+# headers a library can be compiled.
+usable_python() {
+    command -v "$1" >/dev/null && "$1" - >/dev/null 2>&1 <<'PYTHON'
+import ensurepip, os, sys, sysconfig, venv
+header = os.path.join(sysconfig.get_path("include"), "Python.h")
+sys.exit(not (sys.version_info >= (3, 11) and os.path.exists(header)))
+PYTHON
+}
+
+choose_python() {
+    local candidate
+    for candidate in python3 /usr/bin/python3; do
+        if usable_python "$candidate"; then
+            PYTHON=$candidate
+            install_packages "$@"
+            return
+        fi
+    done
+    install_packages python3 python3-venv python3-dev "$@"
+    PYTHON=/usr/bin/python3
+    usable_python "$PYTHON" ||
+        fail "$PYTHON is $("$PYTHON" --version 2>&1), and Python 3.11 or newer is needed" \
+            "Put a newer python3 (with venv and its headers) first on PATH, or use Debian 12."
+}
+
+install_packages() {
+    local package missing=()
+    if [ -n "${COMPUTE_AGENT_SKIP_PACKAGES:-}" ]; then return; fi
+    for package in "$@"; do
+        if ! installed "$package"; then missing+=("$package"); fi
+    done
+    if [ ${#missing[@]} -eq 0 ]; then return; fi
+    expect_apt "${missing[@]}"
+    expect_space / 1500
+    say "installing system packages: ${missing[*]}"
+    quietly 'Is there a network?  Are the sources in /etc/apt right?' \
+        as_root apt-get -q update
+    quietly "Is there a network?  By hand, as root: apt-get install ${missing[*]}" \
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
+        -o DPkg::Lock::Timeout=120 install "${missing[@]}"
+}
+
+installed() {
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+expect_apt() {
+    command -v apt-get >/dev/null ||
+        fail "this is no Debian: what these of its packages hold may be missing: $*" \
+            'Install that, then set COMPUTE_AGENT_SKIP_PACKAGES=yes and run this again.'
+    [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null ||
+        fail "these packages are missing, and this is not root, nor has it sudo without a password" \
+            "As root: apt-get install $*"
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+# expect_space DIRECTORY MEBIBYTES
+expect_space() {
+    local free
+    free=$(df -Pm "$1" | awk 'NR == 2 { print $4 }')
+    [ "${free:-0}" -ge "$2" ] ||
+        fail "$1 has ${free:-no} MiB free, and $2 are needed" "Make room, then run this again."
+}
+
+# -- virtual environment
+
+make_environment() {
+    local extras=$1 stamp wanted
+    mkdir -p "$VENV" 2>/dev/null || fail "can't make $VENV" \
+        "Choose another place: COMPUTE_AGENT_VENV=/some/where $0"
+    exec 9>"$VENV/.lock"
+    flock 9 # two of these at once would spoil each other's work
+    stamp=$VENV/.installed-${extras//,/-}
+    wanted=$(fingerprint)
+    if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || ! "$VENV/bin/python" -c '' 2>/dev/null; then
+        install_project "$extras"
+        fingerprint >"$stamp"
+    fi
+    exec 9>&- # what is started later must not hold the lock
+}
+
+fingerprint() {
+    { cat "$ROOT/setup.cfg" "$ROOT/pyproject.toml"; "$PYTHON" --version; echo "$ROOT"; } |
+        sha256sum | cut -d' ' -f1
+}
+
+install_project() {
+    expect_space "$VENV" 700
+    if ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
+        say "making a virtual environment in $VENV"
+        quietly 'Is python3-venv installed?' "$PYTHON" -m venv "$VENV"
+    fi
+    say "installing compute-agent[$1] and what it needs (a minute or two)"
+    quietly 'Is there a network?  Does pip reach its index (see pip config list)?' \
+        "$VENV/bin/python" -m pip install --disable-pip-version-check -e "${ROOT}[$1]"
+}

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# All checks and all tests, from nothing but a Debian 12: sets up what is missing, then
+# runs ruff, mypy and pytest.  Arguments go to pytest.  The last line is pytest's.
+set -euo pipefail
+# shellcheck source=tools/setup.sh
+. "$(dirname "$0")/setup.sh"
+
+case ${1:-} in
+    -h | --help)
+        sed -n '2,3s/^# //p' "$0"
+        echo 'COMPUTE_AGENT_VENV names another place for the virtual environment.'
+        exit
+        ;;
+esac
+
+set_up libvirt,dev,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}" git systemd-container
+cd "$ROOT"
+PATH=$VENV/bin:$PATH
+export PATH
+
+failed=()
+check() {
+    say "$*"
+    "$@" || failed+=("$*")
+}
+
+check ruff check
+check ruff format --check
+check mypy
+say "pytest $*"
+if [ ${#failed[@]} -gt 0 ]; then
+    printf '==> FAILED already: %s\n' "${failed[@]}"
+fi
+status=0
+pytest "$@" || status=$?
+# pytest's status, unless it is the only one that was content.
+if [ "$status" -eq 0 ] && [ ${#failed[@]} -gt 0 ]; then status=1; fi
+exit "$status"
