@@ -100,7 +100,7 @@ class Show:
             self._draw()
         for report in reports:
             what = report.changes() or "nothing to change"
-            self.out.write(f"{report.node}: {what}, {report.calls} calls to Placement\n")
+            self.out.write(f"{report.node}: {what}, {_calls(report.calls)} to Placement\n")
             for text in report.complaints().values():
                 self.out.write(f"{report.node}: {text}\n")
         self.out.flush()
@@ -112,3 +112,7 @@ class Show:
                 self.drawn = True
         if self.drawn:
             self.out.write(f"Ask more: computectl --config-file {self.config_path} tree\n")
+
+
+def _calls(count: int) -> str:
+    return "1 call" if count == 1 else f"{count} calls"

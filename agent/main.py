@@ -12,6 +12,7 @@ import random
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -23,6 +24,7 @@ from agent.loop import Loop
 from agent.nodes import Nodes
 from agent.rules import BulkWrites
 from agent.service import Service
+from agent.status_file import StatusFile
 from agent.systemd import Systemd
 from drivers import loader
 from drivers.api import DriverContext
@@ -70,6 +72,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
         settings.state_path,
     )
     service = Service(settings.host, nodes, systemd, stop=lambda: loop.stopping)
+    status = StatusFile(settings.state_path, settings.host, settings.interval, time.time)
+    service.listeners.append(status)
     if dev is not None:
         service.listeners.append(Show(nodes, dev.config_path))
     stack.callback(service.close)

@@ -6,7 +6,7 @@ import socket
 
 from oslo_config import cfg
 
-DEFAULT = [
+DEFAULT: list[cfg.Opt] = [
     cfg.StrOpt(
         "host",
         default=socket.gethostname(),
@@ -48,7 +48,7 @@ DEFAULT = [
     ),
 ]
 
-COMPUTE = [
+COMPUTE: list[cfg.Opt] = [
     cfg.IntOpt(
         "resource_provider_association_refresh",
         default=300,
@@ -86,7 +86,7 @@ COMPUTE = [
     ),
 ]
 
-PLACEMENT = [
+PLACEMENT: list[cfg.Opt] = [
     cfg.IntOpt(
         "max_concurrency",
         default=4,
@@ -97,7 +97,7 @@ PLACEMENT = [
     ),
 ]
 
-COMMAND_LINE = [
+COMMAND_LINE: list[cfg.Opt] = [
     cfg.BoolOpt(
         "once", default=False, help="One period, then exit: 0 if all was reported, 1 if not."
     ),

@@ -26,6 +26,7 @@ from reportclient.errors import (
     PlacementError,
     ServerFault,
     UnknownNames,
+    Unreachable,
 )
 from reportclient.http import API
 from reportclient.plan import CreateProvider, bulked
@@ -58,6 +59,8 @@ class Tracker:
     verify_at: float = 0.0
     audit_at: float | None = None
     started: bool = False
+    hold: tuple[float, PlacementError] | None = None
+    """Until when Placement asked to be left alone, and in which answer."""
 
     def period(
         self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = _never
@@ -67,6 +70,8 @@ class Tracker:
         ``now`` in seconds of a monotonic clock; ``disabled`` is the status of the
         service, ``None`` if it is not known.
         """
+        if self.hold is not None and now < self.hold[0]:
+            return Report(self.node, error=self.hold[1])
         counted = _Counting(self.api)
         retrying = Retrying(
             retry=_plan_anew,
@@ -84,6 +89,7 @@ class Tracker:
             self.view = self.view.doubted()
             report = Report(self.node, error=err)
         self.started = self.started or report.error is None
+        self.hold = _held(report.error, now)
         if self.file is not None and self.view.generations:
             self.file.keep(self.view)
         return replace(report, calls=counted.calls)
@@ -191,6 +197,13 @@ def _tried_enough(state: RetryCallState) -> bool:
     """A 500 may be a race that Placement lost: worth one more try, not five."""
     fault = state.outcome is not None and isinstance(state.outcome.exception(), ServerFault)
     return state.attempt_number >= (2 if fault else ATTEMPTS)
+
+
+def _held(err: Exception | None, now: float) -> tuple[float, PlacementError] | None:
+    """What Retry-After asks for; spread, so that not all who were told come back at once."""
+    if not isinstance(err, Unreachable) or not err.retry_after:
+        return None
+    return now + err.retry_after * random.uniform(1, 1.5), err
 
 
 def _spread(every: float | None, part: float) -> float:

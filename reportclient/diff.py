@@ -3,8 +3,8 @@
 Order, and why:
 
 1. names, since traits and inventories refer to them;
-2. deletes that free a name which a new provider takes;
-3. creates and moves, parents first;
+2. deletes that free a name which another provider takes;
+3. creates, renames and moves, parents first (see ``placing``);
 4. a reshape, once all providers that it speaks of are there;
 5. deletes, children first;
 6. traits, aggregates, and inventory last: a new provider can be scheduled to
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from reportclient.model import Allocations, Inventory, Provider
 from reportclient.names import Names, is_custom, name_problem
+from reportclient.placing import Placing
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
@@ -73,8 +74,8 @@ class _Differ:
         gone = set(changed).difference(kept)
         if not changed and self.allocations is None:
             return Plan((), tuple(self.problems))
-        placed = list(self._placements(kept))
-        early = self._freeing_names(gone, placed)
+        early = self._freeing_names(gone, kept)
+        placed = self._placements(kept, gone, early)
         traits = list(self._traits(kept))
         inventories = list(self._inventories(kept))
         operations: tuple[Operation, ...] = (
@@ -106,22 +107,21 @@ class _Differ:
 
     # -- providers
 
-    def _placements(self, kept: Iterable[str]) -> Iterator[CreateProvider | UpdateProvider]:
-        for provider in parents_first(self.new, kept):
-            before = self.old.get(provider.uuid)
-            place = (provider.uuid, provider.name, provider.parent_uuid)
-            if before is None:
-                yield CreateProvider(*place)
-            elif (before.name, before.parent_uuid) != (provider.name, provider.parent_uuid):
-                yield UpdateProvider(*place, moved=before.parent_uuid != provider.parent_uuid)
+    def _placements(
+        self, kept: Iterable[str], gone: set[str], early: set[str]
+    ) -> list[CreateProvider | UpdateProvider]:
+        wanted = {provider.uuid: provider for provider in parents_first(self.new, kept)}
+        placing = Placing(self.old, wanted, frozenset(gone), frozenset(early))
+        return list(placing.operations())
 
-    def _freeing_names(
-        self, gone: set[str], placed: Iterable[CreateProvider | UpdateProvider]
-    ) -> set[str]:
-        taken = {operation.name for operation in placed}
-        freeing = [uuid for uuid in gone if self.old.providers[uuid].name in taken]
-        below = (provider.uuid for uuid in freeing for provider in self.old.walk(uuid))
-        return gone.intersection(below)
+    def _freeing_names(self, gone: set[str], kept: Iterable[str]) -> set[str]:
+        """Those that go with all below them and whose name somebody else takes."""
+        if self.allocations is not None:
+            return set()  # what they hold is moved by the reshape, which comes later
+        holders = (self.old.named(self.new.providers[uuid].name) for uuid in kept)
+        freeing = [holder.uuid for holder in holders if holder and holder.uuid in gone]
+        trees = ({provider.uuid for provider in self.old.walk(uuid)} for uuid in freeing)
+        return set[str]().union(*(tree for tree in trees if tree <= gone))
 
     def _deletes(self, gone: Iterable[str]) -> Iterator[DeleteProvider]:
         for provider in reversed(list(parents_first(self.old, gone))):

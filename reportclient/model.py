@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 MAX_INT = 0x7FFFFFFF
 """The largest amount that Placement stores, and its default for ``max_unit``."""
 
+MAX_RATIO = 3.40282e38
+"""The largest allocation ratio that Placement takes."""
+
 SHARES_VIA_AGGREGATE = "MISC_SHARES_VIA_AGGREGATE"
 
 _AMOUNTS = ("total", "reserved", "min_unit", "max_unit", "step_size")
@@ -79,8 +82,11 @@ class Inventory:
             return f"total is {full.total}, it has to be from 1 to {MAX_INT}"
         if not 0 <= full.reserved <= full.total:
             return f"reserved is {full.reserved}, it has to be from 0 to the total, {full.total}"
-        if full.allocation_ratio <= 0:
-            return f"allocation_ratio is {full.allocation_ratio:g}, it has to be above 0"
+        if not 0 < full.allocation_ratio <= MAX_RATIO:
+            return (
+                f"allocation_ratio is {full.allocation_ratio:g}, it has to be above 0 "
+                f"and at most {MAX_RATIO:g}"
+            )
         return _unit_problem(full)
 
     def _items(self) -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from reportclient.model import Provider
 
-_NAME = re.compile(r"[A-Z0-9_]{1,255}")
+_NAME = re.compile(r"(?!CUSTOM_$)[A-Z0-9_]{1,255}")
 
 
 def is_custom(name: str) -> bool:
@@ -21,7 +21,7 @@ def name_problem(name: str, what: str) -> str | None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return (
             f"{what} {name!r} is no name that Placement takes: "
-            "only A-Z, 0-9 and _, at most 255 characters"
+            "only A-Z, 0-9 and _, at most 255 characters, and some after CUSTOM_"
         )
     return None
 

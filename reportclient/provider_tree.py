@@ -303,7 +303,7 @@ class ProviderTree:
                 children[parent] = dict(uuids)
             else:
                 children.pop(parent, None)
-        return Snapshot(providers, names, children).descend_from(self._base, frozenset(changed))
+        return Snapshot(providers, names, children).descend_from(self._base, tuple(changed))
 
     # -- the overlay
 

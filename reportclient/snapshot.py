@@ -29,7 +29,7 @@ class Snapshot:
         self._by_name = names
         self._children = children
         self._base: weakref.ref[Snapshot] | None = None
-        self._touched: frozenset[str] = frozenset()
+        self._touched: tuple[str, ...] = ()
 
     @classmethod
     def build(cls, providers: Iterable[Provider]) -> Snapshot:
@@ -113,7 +113,7 @@ class Snapshot:
         changed = [uuid for uuid, provider in mine.items() if theirs.get(uuid) is not provider]
         return changed + [uuid for uuid in theirs if uuid not in mine]
 
-    def descend_from(self, base: Snapshot, touched: frozenset[str]) -> Snapshot:
+    def descend_from(self, base: Snapshot, touched: tuple[str, ...]) -> Snapshot:
         """Remember, weakly, what this was made from and where it may differ."""
         self._base, self._touched = weakref.ref(base), touched
         return self

@@ -1,0 +1,70 @@
+"""``status.json`` in the state directory: how the agent is, for ``computectl status``.
+
+Replaced as a whole after each period.  Times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.report import Report
+
+LOG = logging.getLogger(__name__)
+
+FILE_NAME = "status.json"
+VERSION = 1
+
+
+@dataclass(slots=True)
+class StatusFile:
+    """A listener of the service; remembers when each node was last well."""
+
+    directory: Path
+    host: str
+    interval: float | None
+    clock: Callable[[], float]
+    well: dict[str, float] = field(default_factory=dict)
+    unwritable: bool = False
+
+    def __call__(self, reports: Sequence[Report]) -> None:
+        """Write how this period went; a full disk is logged once and stops nothing."""
+        now = self.clock()
+        self.well.update({report.node: now for report in reports if report.ok})
+        status = {
+            "version": VERSION,
+            "host": self.host,
+            "pid": os.getpid(),
+            "updated": now,
+            "interval": self.interval,
+            "nodes": [self._node(report) for report in reports],
+        }
+        try:
+            self._replace(json.dumps(status, indent=1))
+        except OSError as err:
+            if not self.unwritable:
+                LOG.warning("The status can't be written to %s: %s", self.directory, err)
+            self.unwritable = True
+        else:
+            self.unwritable = False
+
+    def _node(self, report: Report) -> dict[str, Any]:
+        return {
+            "node": report.node,
+            "ok": report.ok,
+            "last_ok": self.well.get(report.node),
+            "calls": report.calls,
+            "changes": report.changes(),
+            "complaints": list(report.complaints().values()),
+            "reshape_pending": list(report.reshape_pending),
+        }
+
+    def _replace(self, text: str) -> None:
+        scratch = self.directory / f".{FILE_NAME}"
+        scratch.write_text(text + "\n", encoding="utf-8")
+        scratch.replace(self.directory / FILE_NAME)

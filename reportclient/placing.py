@@ -1,0 +1,72 @@
+"""Creates, renames and moves in an order that Placement takes at every step.  Pure.
+
+Parents come before children, and a name is free before somebody takes it.  Who
+holds a name that is needed gives it up first; where names go round in a circle, or
+the holder can't move yet, it is called by its own UUID in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from reportclient.model import Provider
+from reportclient.plan import CreateProvider, UpdateProvider
+from reportclient.snapshot import Snapshot
+
+
+@dataclass(slots=True)
+class Placing:
+    """From ``old``; ``wanted`` are the changed providers as they shall be, parents first.
+
+    ``gone`` will be deleted afterwards; those of them in ``early`` already are.
+    """
+
+    old: Snapshot
+    wanted: dict[str, Provider]
+    gone: frozenset[str]
+    early: frozenset[str]
+    placed: set[str] = field(default_factory=set)
+    freed: set[str] = field(default_factory=set)
+    """Names that nobody holds any more who held them in ``old``."""
+
+    def operations(self) -> Iterator[CreateProvider | UpdateProvider]:
+        """All of them, in order."""
+        for uuid in self.wanted:
+            if uuid not in self.placed:
+                yield from self._with_names_freed(uuid)
+
+    def _with_names_freed(self, uuid: str) -> Iterator[CreateProvider | UpdateProvider]:
+        chain = {uuid: None}
+        last = uuid
+        while (holder := self._holder(last)) is not None:
+            if holder.uuid in chain or not self._is_renamed_only(holder.uuid):
+                self.freed.add(holder.name)
+                yield UpdateProvider(holder.uuid, holder.uuid, holder.parent_uuid)
+                break
+            chain[last := holder.uuid] = None
+        for member in reversed(chain):
+            yield from self._place(member)
+
+    def _place(self, uuid: str) -> Iterator[CreateProvider | UpdateProvider]:
+        self.placed.add(uuid)
+        provider, before = self.wanted[uuid], self.old.get(uuid)
+        place = (uuid, provider.name, provider.parent_uuid)
+        if before is None:
+            yield CreateProvider(*place)
+        elif (before.name, before.parent_uuid) != (provider.name, provider.parent_uuid):
+            self.freed.add(before.name)
+            yield UpdateProvider(*place, moved=before.parent_uuid != provider.parent_uuid)
+
+    def _holder(self, uuid: str) -> Provider | None:
+        """Who has the name that this provider takes, and can be made to give it up."""
+        name = self.wanted[uuid].name
+        holder = self.old.named(name)
+        if holder is None or holder.uuid == uuid or name in self.freed:
+            return None
+        movable = holder.uuid in self.wanted or holder.uuid in self.gone
+        return holder if movable and holder.uuid not in self.early else None
+
+    def _is_renamed_only(self, uuid: str) -> bool:
+        before, after = self.old.get(uuid), self.wanted.get(uuid)
+        return before is not None and after is not None and before.parent_uuid == after.parent_uuid
