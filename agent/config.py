@@ -7,6 +7,7 @@ said with the file, the line and the option.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,7 +118,7 @@ def _typos(path: Path, conf: cfg.ConfigOpts) -> Iterator[str]:
         near = difflib.get_close_matches(section, ours, 1, 0.8)
         if section not in ours:
             if near:
-                where = _line(path, f"[{section}]")
+                where = _line(path, section)
                 yield f"{path}:{where}: no group [{section}]; is [{near[0]}] meant?"
             continue
         for name in found:
@@ -130,7 +131,7 @@ def _option_typo(path: Path, section: str, name: str, known: set[str]) -> Iterat
         return
     near = difflib.get_close_matches(plain, known, 1, 0.8)
     if near:
-        where = _line(path, name)
+        where = _line(path, section, name)
         yield f"{path}:{where}: no option {name} in [{section}]; is {near[0]} meant?"
 
 
@@ -143,7 +144,15 @@ def _registered(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     return groups
 
 
-def _line(path: Path, start: str) -> int:
+def _line(path: Path, section: str, option: str | None = None) -> int:
+    """Where the option, or else the section, begins; 1 if it is nowhere."""
+    here = "DEFAULT"
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    found = (n for n, line in enumerate(lines, 1) if line.strip().startswith(start))
-    return next(found, 1)
+    for number, line in enumerate(lines, 1):
+        if line.startswith("["):
+            here = line.strip()[1:-1]
+            if option is None and here == section:
+                return number
+        elif here == section and re.split("[=:]", line)[0].strip() == option:
+            return number
+    return 1

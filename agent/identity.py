@@ -58,6 +58,7 @@ def _write_once(path: Path, value: str) -> str:
             os.link(scratch, path)
         finally:
             scratch.unlink()
+        _sync(path.parent)
     except FileExistsError:
         return _read(path)
     except OSError as err:
@@ -66,6 +67,34 @@ def _write_once(path: Path, value: str) -> str:
             "that this user may write to"
         ) from err
     return value
+
+
+def replace_compute_id(state_path: Path, value: str) -> None:
+    """Write another UUID into the file; only for an operator who says so.
+
+    :raises IdentityError: naming the file.
+    """
+    path = state_path / FILE_NAME
+    scratch = path.with_name(f".{FILE_NAME}.new")
+    try:
+        state_path.mkdir(parents=True, exist_ok=True)
+        with scratch.open("w", encoding="utf-8") as file:
+            file.write(value + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+        _sync(state_path)
+    except OSError as err:
+        raise IdentityError(f"{path} can't be written: {err.strerror}") from err
+
+
+def _sync(directory: Path) -> None:
+    """Placement may remember the UUID from now on; a power cut must not take the file's name."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def root_uuids(nodes: Iterable[str], own: str, told: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """compute-agent: everything is put together here, and here alone the process exits.
 
-Exit codes: 0 all went well; 1 ``--once`` could not report all; 2 the configuration,
-a driver or the identity can't be used (systemd need not try again).
+Exit codes: 0 all went well; 1 ``--once`` could not report all, a driver could not start
+now, or a stop took too long; 2 the configuration, a driver or the identity can't be used
+(systemd need not try again).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -28,7 +30,7 @@ from agent.status_file import StatusFile
 from agent.systemd import Systemd
 from drivers import loader
 from drivers.api import DriverContext
-from drivers.errors import DriverError
+from drivers.errors import DriverError, DriverNotReady
 from reportclient.errors import PlacementError
 from reportclient.http import PlacementAPI, adapter_from_conf
 
@@ -45,7 +47,7 @@ def main(args: Sequence[str] | None = None) -> None:
             code = _run(list(sys.argv[1:] if args is None else args), stack)
         except (config.ConfigError, DriverError, IdentityError, PlacementError) as err:
             sys.stderr.write(f"compute-agent: {err}\n")
-            code = UNUSABLE
+            code = FAILED if isinstance(err, DriverNotReady) else UNUSABLE
         except KeyboardInterrupt:
             code = FAILED
     sys.exit(code)
@@ -61,7 +63,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     drivers = loader.load(settings.drivers, context)
     config.refuse_typos(conf)
     dev = start_placement(conf, stack) if conf.dev else None
-    adapter = dev.adapter() if dev else adapter_from_conf(conf)
+    adapter = dev.adapter() if dev else _adapter(conf)
     api = PlacementAPI(adapter, on_answer=systemd.feed)
     nodes = Nodes(
         compute_id(settings.state_path),
@@ -84,6 +86,14 @@ def _run(args: list[str], stack: ExitStack) -> int:
     return 0
 
 
+def _adapter(conf: Any) -> Any:
+    """Options of the way to log in are known afterwards only; a typo says more than its result."""
+    try:
+        return adapter_from_conf(conf)
+    finally:
+        config.refuse_typos(conf)
+
+
 def _start_logging(conf: Any) -> None:
     quiet = logging.WARNING if conf.dev else logging.INFO
     logging.basicConfig(level=logging.DEBUG if conf.debug else quiet, format=LOG_FORMAT)
@@ -102,7 +112,9 @@ def _until_stopped(service: Service, loop: Loop, settings: config.Settings) -> N
     else:
         _ready_at_the_latest(service)
     LOG.info("Reporting %s, first in %.0f s", settings.host, first_in)
-    loop.run(service.period, settings.interval, first_in)
+    # Python handles signals in the main thread: that one must not hang in some driver's C.
+    with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:
+        pool.submit(loop.run, service.period, settings.interval, first_in).result()
     LOG.info("Stopped")
 
 

@@ -15,6 +15,8 @@ from reportclient.model import Inventory
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
+    EnsureClass,
+    EnsureTrait,
     Operation,
     Plan,
     SetInventory,
@@ -49,8 +51,8 @@ class Refusals:
         return replace(plan, operations=operations) if refused else plan
 
     def blocking(self) -> dict[str, PlacementError]:
-        """Those without which nothing else of the same provider makes sense."""
-        kinds = (CreateProvider, DeleteProvider, SetTraits)
+        """Those without which nothing else of the same provider, or with that name, makes sense."""
+        kinds = (EnsureTrait, EnsureClass, CreateProvider, DeleteProvider, SetTraits)
         return {
             subject: err
             for subject, (operation, err) in self.by_subject.items()

@@ -11,7 +11,7 @@ from agent.narrator import Narrator
 from agent.nodes import Nodes
 from agent.report import Report
 from agent.systemd import Systemd
-from drivers.errors import DriverError
+from drivers.errors import DriverError, DriverNotReady
 from drivers.loader import LoadedDriver
 
 LOG = logging.getLogger(__name__)
@@ -33,7 +33,10 @@ class Service:
     _ready: bool = False
 
     def open(self) -> None:
-        """Let the drivers open what they need.  :raises DriverError: one of them can't."""
+        """Let the drivers open what they need.
+
+        :raises DriverError: one of them can't; DriverNotReady if it may later.
+        """
         for loaded in self.nodes.drivers:
             if loaded.lifecycle is not None:
                 _open(loaded, self.host)
@@ -84,7 +87,7 @@ def _open(loaded: LoadedDriver, host: str) -> None:
         raise
     except Exception as err:
         LOG.debug("Driver %s", loaded.name, exc_info=True)
-        raise DriverError(f"driver {loaded.name} could not start: {err}") from err
+        raise DriverNotReady(f"driver {loaded.name} could not start: {err}") from err
 
 
 def _status(reports: Sequence[Report]) -> str:

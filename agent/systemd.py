@@ -7,6 +7,9 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+STATUS_LENGTH = 500
+"""Characters; what is longer is read in the log."""
+
 
 @dataclass(frozen=True, slots=True)
 class Systemd:
@@ -25,11 +28,11 @@ class Systemd:
 
     def ready(self, status: str) -> None:
         """The service is up."""
-        self._send(f"READY=1\nSTATUS={status}")
+        self._send(f"READY=1\nSTATUS={_one_line(status)}")
 
     def status(self, status: str) -> None:
         """One line for ``systemctl status``."""
-        self._send(f"STATUS={status}")
+        self._send(f"STATUS={_one_line(status)}")
 
     def feed(self) -> None:
         """Still alive and making progress."""
@@ -47,6 +50,11 @@ class Systemd:
         address = "\0" + self.address[1:] if self.address.startswith("@") else self.address
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
             try:
-                sock.sendto(message.encode(), address)
+                sock.sendto(message.encode(errors="replace"), address)
             except OSError:
                 return  # systemd is not there any more; the service goes on without
+
+
+def _one_line(status: str) -> str:
+    """A second line, of some driver's error, would be an order of its own."""
+    return " ".join(status.split())[:STATUS_LENGTH]

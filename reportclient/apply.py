@@ -134,6 +134,7 @@ class _Run:
     stopped_by: PlacementError | None = None
     stopped_at: Operation | None = None
     bulk_refused: bool = False
+    unsure: bool = False
 
     def attempt(self, batch: list[Operation]) -> None:
         kept = (self._without_failed(operation) for operation in batch)
@@ -160,6 +161,7 @@ class _Run:
             ):
                 self._one_by_one(operation, result)
             case AlreadyThere() | Conflict() | NotFound() | Unreachable():
+                self.unsure = True
                 self.stopped_by = result
                 self.stopped_at = operation
             case UnknownNames(names=names):
@@ -177,9 +179,8 @@ class _Run:
                 self.attempt([SetInventory(uuid, inventory)])
 
     def outcome(self, *, certain: bool) -> Outcome:
-        sure = certain and not isinstance(self.stopped_by, (Conflict, NotFound, Unreachable))
         return Outcome(
-            self.edit.freeze(certain=sure),
+            self.edit.freeze(certain=certain and not self.unsure),
             tuple(self.done),
             self.failed,
             self.refused,
@@ -191,16 +192,19 @@ class _Run:
     def _without_failed(self, operation: Operation) -> Operation:
         if not isinstance(operation, SetInventories):
             return operation
-        hopeful = operation.inventories.keys() - self.failed.keys()
-        return SetInventories({uuid: operation.inventories[uuid] for uuid in hopeful})
+        single = (SetInventory(*item) for item in operation.inventories.items())
+        return SetInventories({o.uuid: o.inventory for o in single if not self._is_hopeless(o)})
 
     def _is_hopeless(self, operation: Operation) -> bool:
         """Whether an operation that failed before takes this one along."""
-        if isinstance(operation, CreateProvider) and operation.parent_uuid in self.failed:
-            self.failed.setdefault(operation.uuid, self.failed[operation.parent_uuid])
+        subject = _subject(operation)
         if isinstance(operation, DeleteProvider):
             self._keep_parent_of_failed(operation.uuid)
-        return _subject(operation) in self.failed
+        for needed in _needed(operation):
+            if needed in self.failed:
+                self.failed.setdefault(subject, self.failed[needed])
+        nothing_left = isinstance(operation, SetInventories) and not operation.inventories
+        return nothing_left or subject in self.failed
 
     def _keep_parent_of_failed(self, uuid: str) -> None:
         for child in self.edit.children(uuid):
@@ -220,15 +224,51 @@ def _subject(operation: Operation) -> str:
             return operation.uuid
 
 
+def _needed(operation: Operation) -> Iterable[str]:
+    """What has to be there first: the parent of a provider, the names that it carries."""
+    match operation:
+        case CreateProvider(parent_uuid=str(parent)):
+            return (parent,)
+        case SetTraits(traits=traits):
+            return traits
+        case SetInventory(inventory=inventory):
+            return inventory
+        case Reshape(inventories):
+            return {name for inventory in inventories.values() for name in inventory}
+        case _:
+            return ()
+
+
 def _send(operation: Operation, generations: Mapping[str, int], api: API) -> dict[str, Any]:
+    _refuse_unread(operation, generations)
     method, path, body = call_of(operation, generations)
     reply = api.request(method, path, json=body, needs=_needs(operation))
+    if isinstance(operation, _ANSWERED) and not reply.keys() & _GENERATION:
+        raise Unreachable(f"{method} {path}: the answer is not in Placement's words")
     if isinstance(operation, Reshape):
         # It answers nothing; one listing shows the generations of the whole tree.
         return api.request(
             "GET", f"/resource_providers?in_tree={next(iter(operation.inventories))}"
         )
     return reply
+
+
+_ANSWERED = (CreateProvider, UpdateProvider, SetTraits, SetAggregates, SetInventory)
+_GENERATION = {"generation", "resource_provider_generation"}
+
+
+def _refuse_unread(operation: Operation, generations: Mapping[str, int]) -> None:
+    """Nothing is written over what was not read.  :raises Conflict: it has to be, first."""
+    match operation:
+        case SetTraits(uuid) | SetAggregates(uuid) | SetInventory(uuid):
+            written: Iterable[str] = (uuid,)
+        case Reshape(inventories) | SetInventories(inventories):
+            written = inventories
+        case _:
+            return
+    unread = sorted(uuid for uuid in written if uuid not in generations)
+    if unread:
+        raise Conflict(f"providers {', '.join(unread)} have changed and must be read first")
 
 
 def _needs(operation: Operation) -> str | None:

@@ -45,6 +45,7 @@ _CODES: dict[str, type[PlacementError]] = {
 }
 _NAME = re.compile(r"[A-Z][A-Z0-9_]+")
 _UNKNOWN_TRAITS = re.compile(r"No such trait(?:\(s\)|s)?:? (?P<names>.+?)\.?\s*$")
+_ERRNO = re.compile(r"\[Errno -?\d+\] ([^'\")\]]+)")
 _SAME_UUID = re.compile(r"Conflicting resource provider uuid")
 _UNKNOWN_CLASS = re.compile(
     r"(?:Unknown resource class|No such resource class)\D*?(?P<names>[A-Z]\w+)"
@@ -94,7 +95,7 @@ class PlacementAPI:
         except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
             raise AuthenticationFailed(f"Keystone refused [{GROUP}] credentials: {err}") from err
         except (ksa.ClientException, ksa.RetriableConnectionFailure) as err:
-            raise Unreachable(f"no answer to {method} {path}: {err}") from err
+            raise Unreachable(f"no answer to {method} {path}: {_reason(err)}") from err
         if self._on_answer is not None:
             self._on_answer()
         return response
@@ -112,29 +113,33 @@ class PlacementAPI:
             raise TooOld(f"{what} needs microversion {least}; Placement has {self._version}")
 
 
+def _reason(err: Exception) -> str:
+    """The cause without the libraries' names around it: the address, and what the system said."""
+    said, _, inner = str(err).partition(": HTTP")
+    cause = _ERRNO.search(inner)
+    return f"{said}: {cause[1]}" if cause else said
+
+
 def _answer(method: str, path: str, response: Any) -> dict[str, Any]:
     body = _body(response)
-    request_id = response.headers.get("x-openstack-request-id")
     if response.status_code < 300 and body is not None:
         return body
-    what = f"{method} {path}: {response.status_code}"
-    if body is None:
-        raise Unreachable(f"{what}, and not in Placement's words", request_id=request_id)
-    raise _error(what, response, _first_error(body), request_id)
+    raise _error(f"{method} {path}: {response.status_code}", response, body)
 
 
-def _error(
-    what: str, response: Any, error: dict[str, Any], request_id: str | None
-) -> PlacementError:
+def _error(what: str, response: Any, body: dict[str, Any] | None) -> PlacementError:
     status = response.status_code
+    request_id = response.headers.get("x-openstack-request-id")
+    error = _first_error(body or {})
     text = f"{what} {' '.join(str(error.get('detail') or error.get('title') or '').split())}"
-    if status == 429 or status >= 500:
-        wait = response.headers.get("retry-after", "")
-        seconds = float(wait) if wait.isdigit() else None
-        fault = ServerFault if status == 500 else Unreachable
-        return fault(text, request_id=request_id, retry_after=seconds)
+    if status == 401:  # whoever says it, and however
+        return AuthenticationFailed(text, request_id=request_id)
+    if not error:
+        text = f"{what}, and not in Placement's words"
+    if status == 429 or status >= 500 or not error:
+        fault = ServerFault if status == 500 and error else Unreachable
+        return fault(text, request_id=request_id, retry_after=_retry_after(response))
     by_status: dict[int, type[PlacementError]] = {
-        401: AuthenticationFailed,
         403: Forbidden,
         404: NotFound,
         406: TooOld,
@@ -148,25 +153,35 @@ def _error(
     return kind(text, request_id=request_id)
 
 
+def _retry_after(response: Any) -> float | None:
+    """Seconds; a date is not understood, and an absurd number is none."""
+    wait = response.headers.get("retry-after", "")
+    return float(wait) if wait.isdecimal() and len(wait) < 6 else None
+
+
 def _unknown_names(text: str) -> frozenset[str]:
     found = _UNKNOWN_TRAITS.search(text) or _UNKNOWN_CLASS.search(text)
     return frozenset(_NAME.findall(found["names"])) if found else frozenset()
 
 
 def _body(response: Any) -> dict[str, Any] | None:
-    """The JSON object of an answer, ``{}`` for an empty one, ``None`` for anything else."""
+    """The JSON object of an answer, ``{}`` for one without, ``None`` for what is not Placement's.
+
+    It never says 200 and nothing, but what stands between may.
+    """
     if not response.content:
-        return {} if response.status_code < 400 else None
+        return {} if response.status_code in (201, 204) else None
     try:
         body = jsonlib.loads(response.content)
     except ValueError:
         return None
-    return body if isinstance(body, dict) else None
+    return body if isinstance(body, dict) and body else None
 
 
 def _first_error(body: dict[str, Any]) -> dict[str, Any]:
     errors = body.get("errors")
-    return errors[0] if isinstance(errors, list) and errors else {}
+    first = errors[0] if isinstance(errors, list) and errors else {}
+    return first if isinstance(first, dict) else {}
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -10,8 +10,9 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
-from reportclient.errors import NotFound, Rejected
+from reportclient.errors import NotFound, Rejected, Unreachable
 from reportclient.http import API
 from reportclient.model import SHARES_VIA_AGGREGATE, Allocations, Inventory, Provider
 from reportclient.snapshot import Snapshot
@@ -42,7 +43,7 @@ def refresh(view: View, root: str, api: API, *, everything: bool = False) -> Vie
 
     :raises reportclient.errors.PlacementError: nothing is adopted then.
     """
-    listed = api.request("GET", f"/resource_providers?in_tree={root}")["resource_providers"]
+    listed = _get(f"/resource_providers?in_tree={root}", "resource_providers", api)
     _refuse_no_root(listed, root)
     if everything or _was_set_back(view, listed, root):
         view = View()
@@ -56,10 +57,10 @@ def found_with(view: View, uuid: str, api: API) -> View | None:
 
     ``None`` if there is none, or if the provider is part of another tree.
     """
-    listed = api.request("GET", f"/resource_providers?uuid={uuid}")["resource_providers"]
-    if not listed or listed[0]["parent_provider_uuid"] is not None:
+    listed = provider_with(uuid, api)
+    if listed is None or listed["parent_provider_uuid"] is not None:
         return None
-    read = _content(listed[0], api)
+    read = _content(listed, api)
     if read is None or view.snapshot.named(read.provider.name) is not None:
         return None
     return replace(
@@ -80,18 +81,41 @@ def allocations(view: View, api: API) -> Allocations:
         # Where there is no inventory there are no allocations.
         if provider.inventory and uuid not in view.strangers:
             consumers.update(dict.fromkeys(consumers_of(uuid, api)))
-    return {consumer: api.request("GET", f"/allocations/{consumer}") for consumer in consumers}
+    return {
+        consumer: _reply(f"/allocations/{consumer}", "allocations", api) for consumer in consumers
+    }
 
 
 def consumers_of(uuid: str, api: API) -> list[str]:
     """UUIDs of the consumers that hold allocations on a provider."""
-    return sorted(api.request("GET", f"/resource_providers/{uuid}/allocations")["allocations"])
+    return sorted(_get(f"/resource_providers/{uuid}/allocations", "allocations", api))
 
 
 def provider_named(name: str, api: API) -> Listed | None:
     """The provider that has this name, in whatever tree, or ``None``."""
-    found = api.request("GET", f"/resource_providers?name={name}")["resource_providers"]
+    return _first(f"name={quote(name)}", api)
+
+
+def provider_with(uuid: str, api: API) -> Listed | None:
+    """The provider that has this UUID, in whatever tree, or ``None``."""
+    return _first(f"uuid={uuid}", api)
+
+
+def _first(query: str, api: API) -> Listed | None:
+    found = _get(f"/resource_providers?{query}", "resource_providers", api)
     return found[0] if found else None
+
+
+def _get(path: str, part: str, api: API) -> Any:
+    return _reply(path, part, api)[part]
+
+
+def _reply(path: str, part: str, api: API) -> dict[str, Any]:
+    """The answer to a GET that has to have this part; a proxy's JSON has not."""
+    reply = api.request("GET", path)
+    if part not in reply:
+        raise Unreachable(f"GET {path}: the answer is not in Placement's words")
+    return reply
 
 
 def _refuse_no_root(listed: Iterable[Listed], root: str) -> None:
@@ -127,7 +151,7 @@ def _sharing(members: Iterable[_Read], api: API) -> Iterator[Listed]:
     seen: set[str] = set()
     for chunk in _chunks(aggregates):
         path = f"/resource_providers?member_of=in:{','.join(chunk)}&required={SHARES_VIA_AGGREGATE}"
-        for item in api.request("GET", path)["resource_providers"]:
+        for item in _get(path, "resource_providers", api):
             if item["uuid"] not in ours and item["uuid"] not in seen:
                 seen.add(item["uuid"])
                 yield item
@@ -159,7 +183,7 @@ def _content(item: Listed, api: API) -> _Read | None:
     """Three GETs; ``None`` if the provider vanished in between."""
     path = f"/resource_providers/{item['uuid']}"
     try:
-        replies = [api.request("GET", f"{path}/{part}") for part in _PARTS]
+        replies = [_reply(f"{path}/{part}", part, api) for part in _PARTS]
     except NotFound:
         LOG.info("Provider %s (%s) vanished while it was read", item["name"], item["uuid"])
         return None

@@ -1,13 +1,200 @@
-"""Draw provider trees as text."""
+"""Draw provider trees as text.  Pure, but that without a ``Look`` stdout is looked at.
+
+One line for each provider's name, one for each resource class, its amounts in columns
+that are the same all over the tree; traits and aggregates below.  Sharing providers
+come after the tree that they are associated with.
+"""
 
 from __future__ import annotations
-from collections.abc import Mapping
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from agent.cli.columns import Line, in_columns
+from agent.cli.look import Look
+from agent.cli.trait_groups import folded, in_lines
+from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
+
+DISABLED = "COMPUTE_STATUS_DISABLED"
+NEARLY_FULL = 0.9
+"""Above this part of the capacity, use is shown as a warning."""
+
+Usages = Mapping[str, Mapping[str, int]]
+Words = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a snapshot does not say of its providers; all by UUID.
+
+    ``usages``: amounts by resource class, ``None`` if nobody asked; ``consumers``: how
+    many there are; ``marked``: the one that was asked for.
+    """
+
+    usages: Usages | None = None
+    consumers: Mapping[str, int] = field(default_factory=dict)
+    generations: Mapping[str, int] = field(default_factory=dict)
+    marked: str | None = None
 
 
 def draw_tree(
-    snapshot: Snapshot, root: str, usages: Mapping[str, Mapping[str, int]] | None = None
+    snapshot: Snapshot,
+    root: str,
+    usages: Usages | None = None,
+    *,
+    beside: Beside | None = None,
+    look: Look | None = None,
 ) -> str:
-    return "\n".join(
-        f"{p.name} {p.uuid} {dict(p.inventory)} {sorted(p.traits)}" for p in snapshot.walk(root)
-    )
+    """The tree of ``root`` and the sharing providers associated with it.
+
+    ``beside`` has more than ``usages`` and stands in its place.  A terse drawing shows
+    no trait but COMPUTE_STATUS_DISABLED.
+    """
+    look = look or Look.of(sys.stdout)
+    drawing = _Drawing(snapshot, beside or Beside(usages), look)
+    titles: tuple[str, ...] = ("total", "reserved", "ratio", "capacity")
+    if drawing.beside.usages is not None:
+        titles += ("used", "free")
+    return "\n".join(in_columns(drawing.lines(root), titles, look))
+
+
+def capacity(record: Inventory) -> int:
+    """How much of it can be allocated in all."""
+    full = record.over(None)
+    assert full.reserved is not None and full.allocation_ratio is not None
+    return int((full.total - full.reserved) * full.allocation_ratio)
+
+
+def children_by_name(snapshot: Snapshot, uuid: str | None) -> list[Provider]:
+    """The children of a provider, or the roots, in the order in which people look for them."""
+    children = (snapshot.providers[child] for child in snapshot.children(uuid))
+    return sorted(children, key=lambda provider: provider.name)
+
+
+def sharing_with(snapshot: Snapshot, root: str) -> dict[tuple[str, ...], list[Provider]]:
+    """Lone roots that share with the tree of ``root``, by the aggregates they do it through."""
+    ours = frozenset().union(*(provider.aggregates for provider in snapshot.walk(root)))
+    found: dict[tuple[str, ...], list[Provider]] = {}
+    for provider in children_by_name(snapshot, None):
+        common = tuple(sorted(provider.aggregates & ours))
+        if provider.uuid != root and provider.shares and common:
+            found.setdefault(common, []).append(provider)
+    return found
+
+
+class _Place(NamedTuple):
+    """Where a provider stands: what is before its name, and before the lines below it.
+
+    ``tight`` ones have no empty line above them.
+    """
+
+    provider: Provider
+    here: str
+    inside: str
+    tight: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    snapshot: Snapshot
+    beside: Beside
+    look: Look
+
+    def lines(self, root: str) -> list[Line]:
+        places = [*self._places(root)]
+        shared = sharing_with(self.snapshot, root)
+        lone = (
+            _Place(provider, "", "", tight=True) for found in shared.values() for provider in found
+        )
+        one_line = all(self._fits(place) for place in (*places, *lone))
+        lines = [line for place in places for line in self._provider(place, one_line=one_line)]
+        for aggregates, providers in shared.items():
+            lines += self._sharing(aggregates, providers, one_line=one_line)
+        return lines
+
+    def _places(self, root: str) -> Iterator[_Place]:
+        """With a stack of our own: a tree may be deeper than Python's."""
+        yield _Place(self.snapshot.providers[root], "", "", tight=True)
+        stack = [*reversed(list(self._children(root, "")))]
+        while stack:
+            place = stack.pop()
+            yield place
+            stack += reversed(list(self._children(place.provider.uuid, place.inside)))
+
+    def _children(self, uuid: str, before: str) -> Iterator[_Place]:
+        branches = self.look.branches
+        children = children_by_name(self.snapshot, uuid)
+        leaves = not any(self._has_children(child.uuid) for child in children)
+        for child in children:
+            last, tight = child is children[-1], leaves and child is not children[0]
+            here, inside = (
+                (branches.last, branches.none) if last else (branches.child, branches.line)
+            )
+            yield _Place(child, before + here, before + inside, tight)
+
+    def _has_children(self, uuid: str) -> bool:
+        return any(True for _ in self.snapshot.children(uuid))
+
+    def _sharing(
+        self, aggregates: tuple[str, ...], providers: list[Provider], *, one_line: bool
+    ) -> Iterator[Line]:
+        yield Line("")
+        for aggregate in aggregates:
+            start = "shared through aggregate" if aggregate == aggregates[0] else " " * 20 + "and"
+            yield Line("", ((f"{start} {aggregate}", None),))
+        for provider in providers:
+            yield from self._provider(_Place(provider, "", "", tight=False), one_line=one_line)
+
+    def _provider(self, place: _Place, *, one_line: bool) -> Iterator[Line]:
+        provider, branches = place.provider, self.look.branches
+        below = self._has_children(provider.uuid)
+        inside = place.inside + (branches.line if below else branches.none)
+        if not place.tight:
+            yield Line(place.here[: -len(branches.child)] + branches.line if place.here else "")
+        yield Line(place.here, self._heading(provider, one_line=one_line))
+        if not one_line:
+            yield Line(inside, self._facts(provider))
+        for resource_class in sorted(provider.inventory):
+            yield self._row(provider, resource_class, inside)
+        yield from self._traits(provider, inside)
+
+    def _fits(self, place: _Place) -> bool:
+        words = self._heading(place.provider, one_line=True)
+        return len(Line(place.here, words).left) <= self.look.width
+
+    def _heading(self, provider: Provider, *, one_line: bool) -> Words:
+        name: Words = ((provider.name, "bold"),)
+        facts = self._facts(provider) if one_line else ()
+        marked = provider.uuid == self.beside.marked
+        return (*name, *facts, *([(self.look.branches.mark, "yellow")] if marked else []))
+
+    def _facts(self, provider: Provider) -> Words:
+        facts = [provider.uuid]
+        generation = self.beside.generations.get(provider.uuid)
+        if generation is not None:
+            facts.append(f"generation {generation}")
+        consumers = self.beside.consumers.get(provider.uuid)
+        if consumers:
+            facts.append(f"{consumers} consumer{'s' if consumers > 1 else ''}")
+        return tuple((fact, None) for fact in facts)
+
+    def _row(self, provider: Provider, resource_class: str, inside: str) -> Line:
+        record = provider.inventory[resource_class]
+        full, whole, style = record.over(None), capacity(record), None
+        cells = [str(full.total), str(full.reserved), f"{full.allocation_ratio:g}", str(whole)]
+        if self.beside.usages is not None:
+            used = self.beside.usages.get(provider.uuid, {}).get(resource_class, 0)
+            cells += [str(used), str(whole - used)]
+            style = "yellow" if used > whole * NEARLY_FULL else None
+        return Line(inside, ((resource_class, None),), tuple(cells), style)
+
+    def _traits(self, provider: Provider, inside: str) -> Iterator[Line]:
+        shown = provider.traits & {DISABLED} if self.look.terse else provider.traits
+        for words in in_lines(folded(shown), max(self.look.width - len(inside), 1)):
+            red = ((word, "red" if word == DISABLED else None) for word in words)
+            yield Line(inside, tuple(red))
+        for aggregate in () if self.look.terse else sorted(provider.aggregates):
+            yield Line(inside, ((f"aggregate {aggregate}", None),))

@@ -1,0 +1,114 @@
+"""computectl: the operator's command.
+
+Exit codes: 0 all is well; 1 Placement can't be reached, or something is not well; 2 the
+configuration, the credentials or an argument can't be used; 3 ``plan --exit-code`` found
+changes.  What goes wrong is one line on stderr, with the next step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+from cliff.app import App
+from cliff.commandmanager import CommandManager
+
+from agent.cli.session import Session
+from agent.cli.trouble import UNUSABLE
+
+NAME = "computectl"
+DISTRIBUTION = "compute-agent"
+DESCRIPTION = "Look at, and help, a compute-agent and what it reports to Placement."
+
+
+class ComputeCtl(App):
+    """The global options, and what all commands share."""
+
+    NAME = NAME
+    LOG = logging.getLogger(NAME)
+
+    def __init__(self) -> None:
+        version = metadata.version(DISTRIBUTION)
+        super().__init__(DESCRIPTION, version, CommandManager(NAME), deferred_help=True)
+
+    def build_option_parser(
+        self,
+        description: str | None,
+        version: str | None,
+        argparse_kwargs: dict[str, Any] | None = None,
+    ) -> argparse.ArgumentParser:
+        """Only options that do something here."""
+        parser = argparse.ArgumentParser(
+            prog=NAME, description=description, add_help=False, **(argparse_kwargs or {})
+        )
+        # Deferred, so that "tree --help" is the help of tree.
+        parser.add_argument(
+            "-h", "--help", dest="deferred_help", action="store_true", help="show this and exit"
+        )
+        parser.add_argument("--version", action="version", version=f"{NAME} {version}")
+        parser.add_argument(
+            "--config-file",
+            action="append",
+            default=[],
+            metavar="FILE",
+            help="the agent's configuration; may be repeated. Left out: where compute-agent "
+            "looks itself, such as /etc/compute-agent/compute-agent.conf",
+        )
+        parser.add_argument(
+            "--config-dir",
+            action="append",
+            default=[],
+            metavar="DIR",
+            help="a directory of *.conf files; may be repeated",
+        )
+        parser.add_argument(
+            "--debug", action="store_true", help="log everything; tracebacks of errors"
+        )
+        return parser
+
+    def configure_logging(self) -> None:
+        """Errors are told by the commands; logs are for those who look for them."""
+        if self.options.debug:
+            logging.basicConfig(level=logging.DEBUG, stream=self.stderr)
+            return
+        logging.getLogger().addHandler(logging.NullHandler())
+        told = logging.StreamHandler(self.stderr)
+        told.setFormatter(logging.Formatter(f"{NAME}: %(message)s"))
+        self.LOG.addHandler(told)
+
+    def interact(self) -> None:
+        """Without a command: say what there is."""
+        self.run_subcommand(["help"])
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        """A command that there is not is an error like others: one line on stderr."""
+        try:
+            self.command_manager.find_command(argv)
+        except ValueError:
+            what = "option" if argv[0].startswith("-") else "command"
+            near = difflib.get_close_matches(argv[0], list(self.command_manager.commands), 1)
+            hint = f"is {near[0]} meant?" if near else f"`{NAME} --help` lists all"
+            self.stderr.write(f"{NAME}: there is no {what} {argv[0]}; {hint}\n")
+            return UNUSABLE
+        return int(super().run_subcommand(argv))
+
+    def session(self) -> Session:
+        """The configuration of the global options.  :raises agent.config.ConfigError: it is bad."""
+        return Session.of(self.options.config_file, self.options.config_dir)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The console script."""
+    code = ComputeCtl().run(list(sys.argv[1:] if args is None else args))
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough; Python would complain when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

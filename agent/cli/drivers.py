@@ -1,0 +1,49 @@
+"""The configured drivers, opened as the agent opens them, for as long as a command asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agent import config
+from agent.cli.session import Session
+from agent.nodes import Nodes
+from agent.rules import BulkWrites
+from agent.service import Service
+from agent.systemd import Systemd
+from drivers import loader
+from drivers.api import DriverContext
+from drivers.errors import DriverError
+from reportclient.http import API
+
+
+@contextmanager
+def asked(session: Session, own_uuid: str, api: API) -> Iterator[Nodes]:
+    """The nodes of this host by its drivers; ``nodes.trackers`` is filled.
+
+    No view is loaded and none is saved: what is to be known is read from Placement.
+
+    :raises drivers.errors.DriverError: a driver can't be loaded, opened or can't say
+        which nodes there are.
+    :raises agent.config.ConfigError: an option looks mistyped.
+    """
+    settings = session.settings
+    context = DriverContext(settings.host, settings.state_path, session.conf)
+    drivers = loader.load(settings.drivers, context)
+    config.refuse_typos(session.conf)
+    nodes = Nodes(own_uuid, drivers, api, settings.rules, BulkWrites(settings.bulk_chunk))
+    service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
+    try:
+        service.open()
+        _name_nodes(nodes)
+        yield nodes
+    finally:
+        service.close()
+
+
+def _name_nodes(nodes: Nodes) -> None:
+    try:
+        nodes.current()
+    except Exception as err:
+        said = str(err) or type(err).__name__
+        raise DriverError(f"driver {nodes.drivers[0].name} can't name its nodes: {said}") from err

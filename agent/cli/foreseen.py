@@ -1,0 +1,103 @@
+"""What the next period of each node would do, without doing it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from agent.cli.calls import Call, calls_of
+from agent.cli.drivers import asked
+from agent.cli.read_ahead import AT_ONCE, ReadAhead
+from agent.cli.session import Session
+from agent.nodes import Nodes
+from agent.report import Report
+from agent.tracker import Tracker
+from drivers.errors import ReshapeFailed
+from reportclient.http import API
+from reportclient.plan import CreateProvider, Plan, bulked
+from reportclient.reader import provider_named
+from reportclient.snapshot import Snapshot
+
+MADE_UP = "00000000-0000-4000-8000-000000000000"
+"""Stands for the compute_id that the agent makes at its first start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """One node: its ``calls`` in their order, and the ``complaints`` of such a period."""
+
+    node: str
+    uuid: str
+    before: Snapshot
+    plan: Plan
+    calls: tuple[Call, ...]
+    complaints: tuple[str, ...]
+    reshape_pending: bool = False
+
+
+def foresee(session: Session, *, at_start: bool) -> list[Foreseen]:
+    """Ask the drivers as the agent does.
+
+    ``at_start``: the first period after a start, when a reshape is allowed; otherwise
+    any other.
+    """
+    api = session.placement()
+    own = session.compute_id() or MADE_UP
+    with (
+        ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
+        asked(session, own, ReadAhead(api, pool)) as nodes,
+    ):
+        return [_of(tracker, nodes, api, at_start) for tracker in nodes.trackers.values()]
+
+
+def _of(tracker: Tracker, nodes: Nodes, api: API, at_start: bool) -> Foreseen:
+    tracker.started = not at_start
+    try:
+        decision = tracker.look(time.monotonic())
+    except (ReshapeFailed, ValueError) as err:
+        failed = Report(tracker.node, error=err)
+        return _foreseen(tracker, Plan(), failed.complaints().values())
+    plan = bulked(decision.plan, nodes.bulk.chunk)
+    report = Report(
+        tracker.node,
+        plan=plan,
+        problems=decision.plan.problems,
+        driver_errors=decision.wish.errors,
+        degraded=dict(_degraded(nodes)),
+        reshape_pending=decision.wish.reshape_pending,
+    )
+    complaints = (*report.complaints().values(), *_taken_names(tracker, plan, api))
+    foreseen = _foreseen(tracker, plan, complaints)
+    return replace(foreseen, reshape_pending=bool(decision.wish.reshape_pending))
+
+
+def _foreseen(tracker: Tracker, plan: Plan, complaints: Iterable[str]) -> Foreseen:
+    return Foreseen(
+        tracker.node,
+        tracker.uuid,
+        tracker.view.snapshot,
+        plan,
+        tuple(calls_of(plan, tracker.view.generations)),
+        tuple(complaints),
+    )
+
+
+def _degraded(nodes: Nodes) -> Iterator[tuple[str, str]]:
+    for loaded in nodes.drivers:
+        if loaded.unwell is not None:
+            yield from loaded.unwell.degraded().items()
+
+
+def _taken_names(tracker: Tracker, plan: Plan, api: API) -> Iterator[str]:
+    """A root that can't be made, since another has its name; the agent would find out too."""
+    for operation in plan:
+        if isinstance(operation, CreateProvider) and operation.uuid == tracker.uuid:
+            other = provider_named(operation.name, api)
+            if other is not None:
+                yield (
+                    f"Placement has a provider named {operation.name} already, with the UUID "
+                    f"{other['uuid']}: if that is this host, write that UUID into its "
+                    "compute_id file; if not, rename one of the two"
+                )

@@ -1,0 +1,142 @@
+"""A command that draws for people, and lists for programs where ``-f`` asks for it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import traceback
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from cliff.lister import Lister
+
+from agent.cli.app import ComputeCtl
+from agent.cli.look import Look
+from agent.cli.session import Session
+from agent.cli.trouble import Trouble, explained
+
+DEFAULT_FILES = "/etc/compute-agent/compute-agent.conf"
+
+Answer = TypeVar("Answer")
+Table = tuple[Sequence[str], list[Sequence[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Formatters:
+    """cliff's own, and one more name: that of the drawing."""
+
+    plugins: Any
+    drawn: str
+
+    def names(self) -> list[str]:
+        return [self.drawn, *self.plugins.names()]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.plugins)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.plugins[name]
+
+
+class DrawnOrListed(Lister, Generic[Answer]):
+    """Subclasses ask, draw and list; this chooses, and says what went wrong."""
+
+    drawn: ClassVar[str]
+    """The name of the drawing among the formats; it is the default."""
+
+    examples: ClassVar[str]
+
+    app: ComputeCtl
+
+    @abstractmethod
+    def ask(self, session: Session, options: argparse.Namespace) -> Answer:
+        """Everything that has to be read."""
+
+    @abstractmethod
+    def draw(self, answer: Answer, look: Look, options: argparse.Namespace) -> str:
+        """The answer for people."""
+
+    @abstractmethod
+    def table(self, answer: Answer) -> Table:
+        """The answer for programs: columns and rows; lists and dicts may be in cells."""
+
+    def verdict(self, answer: Answer, options: argparse.Namespace) -> int:  # noqa: ARG002
+        """The exit code; what is not well is told on stderr here."""
+        return 0
+
+    # -- cliff's side
+
+    @property
+    def formatter_default(self) -> str:
+        """As cliff calls it."""
+        return self.drawn
+
+    def _load_formatter_plugins(self) -> Any:
+        return _Formatters(super()._load_formatter_plugins(), self.drawn)
+
+    def get_epilog(self) -> str:
+        """Short: cliff would look through all distributions to say where a command is from."""
+        return f"examples:\n{self.examples}"
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """With the examples as they are written."""
+        parser = super().get_parser(prog_name)
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Never raises but for --debug."""
+        files = DEFAULT_FILES
+        try:
+            session = self.app.session()
+            files = ", ".join(session.conf.config_file or [files])
+            return self._answer(session, parsed_args)
+        except BrokenPipeError:
+            raise
+        except Exception as err:  # noqa: BLE001  a person reads it: one line
+            if self.app.options.debug:
+                traceback.print_exc(file=self.app.stderr)
+            trouble = explained(err, files)
+            self.complain(str(trouble))
+            return trouble.code
+
+    def complain(self, text: str) -> None:
+        """One line on stderr."""
+        self.app.stderr.write(f"{self.app.NAME}: {text}\n")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """What is listed, without the drawing."""
+        return self.table(self.ask(self.app.session(), parsed_args))
+
+    def _answer(self, session: Session, options: argparse.Namespace) -> int:
+        answer = self.ask(session, options)
+        if options.formatter == self.drawn:
+            text = self.draw(answer, Look.of(self.app.stdout), options)
+            self.app.stdout.write(f"{text}\n")
+        else:
+            self._list(answer, options)
+        self.app.stdout.flush()  # what is wrong is told after it
+        return self.verdict(answer, options)
+
+    def _list(self, answer: Answer, options: argparse.Namespace) -> None:
+        plugin = self._formatter_plugins[options.formatter].obj
+        assert plugin is not None
+        self.formatter = plugin
+        columns, rows = self.table(answer)
+        if options.formatter not in ("json", "yaml"):
+            rows = [[_as_text(cell) for cell in row] for row in rows]
+        try:
+            self.produce_output(options, columns, rows)
+        except ValueError as err:
+            raise Trouble(str(err), "name columns of the list with -c") from err
+
+
+def _as_text(cell: Any) -> Any:
+    """What one cell of a table or of a CSV file can hold."""
+    if isinstance(cell, dict):
+        return json.dumps(cell)
+    if isinstance(cell, list):
+        return " ".join(map(str, cell))
+    return "" if cell is None else cell

@@ -1,0 +1,149 @@
+"""``computectl plan``: what the agent's next period would change, without doing it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agent.cli.calls import Call
+from agent.cli.foreseen import MADE_UP, Foreseen, foresee
+from agent.cli.listing import DrawnOrListed, Table
+from agent.cli.look import Look
+from agent.cli.session import Session
+from agent.cli.trouble import CHANGES, NOT_WELL
+from agent.cli.words import Words
+from agent.identity import FILE_NAME
+
+COLUMNS = ("node", "kind", "provider", "method", "path", "body")
+WORDS_INDENT, CALL_INDENT = "  ", "      "
+
+
+class ShowPlan(DrawnOrListed[list[Foreseen]]):
+    """Show what the next period of compute-agent would change in Placement.
+
+    The configured drivers are loaded and asked as the agent does it; Placement is only
+    read. Exits with 1 if that period would not go well.
+    """
+
+    drawn = "words"
+    examples = """\
+  computectl plan               in words, and as the calls to Placement
+  computectl plan --no-calls    in words only
+  computectl plan --at-start    with what the agent does at its start only: a reshape
+  computectl plan --exit-code   exits with 3 if there is something to change
+  computectl plan -f json       a row for each call, for programs
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """How much to show."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--calls",
+            action=argparse.BooleanOptionalAction,
+            default=True,
+            help="whether to show the calls below the words",
+        )
+        parser.add_argument(
+            "--at-start",
+            action="store_true",
+            help="the period after a start of the agent, in which a reshape is allowed",
+        )
+        parser.add_argument(
+            "--exit-code",
+            action="store_true",
+            help=f"exit with {CHANGES} if all is well but something would change",
+        )
+        return parser
+
+    def ask(self, session: Session, options: argparse.Namespace) -> list[Foreseen]:
+        """What each node is going to do."""
+        answer = foresee(session, at_start=options.at_start)
+        if session.compute_id() is None:
+            self.complain(
+                f"no {FILE_NAME} in {session.settings.state_path} yet: compute-agent makes one "
+                f"at its first start; until then {MADE_UP} stands in its place"
+            )
+        return answer
+
+    def draw(self, answer: list[Foreseen], look: Look, options: argparse.Namespace) -> str:
+        """Node by node."""
+        return drawn(answer, look, calls=options.calls)
+
+    def table(self, answer: list[Foreseen]) -> Table:
+        """A row for each call."""
+        return listed(answer)
+
+    def verdict(self, answer: list[Foreseen], options: argparse.Namespace) -> int:
+        """Not well beats changes."""
+        for foreseen in answer:
+            for complaint in foreseen.complaints:
+                self.complain(f"{foreseen.node}: {complaint}")
+            if foreseen.reshape_pending:
+                self.complain(f"{foreseen.node}: {PENDING}")
+        if any(foreseen.complaints for foreseen in answer):
+            return NOT_WELL
+        changes = any(foreseen.calls for foreseen in answer)
+        return CHANGES if changes and options.exit_code else 0
+
+
+PENDING = (
+    "a reshape is done at the start of compute-agent, or at any time with [compute] "
+    "reshape_when_running; `computectl plan --at-start` shows it"
+)
+
+
+def drawn(answer: list[Foreseen], look: Look, *, calls: bool) -> str:
+    """In words, node by node, each change with its call if ``calls``."""
+    return "\n\n".join("\n".join(_lines(foreseen, look, calls=calls)) for foreseen in answer)
+
+
+def listed(answer: list[Foreseen]) -> Table:
+    """A row for each call."""
+    return COLUMNS, [_row(foreseen, call) for foreseen in answer for call in foreseen.calls]
+
+
+def _lines(foreseen: Foreseen, look: Look, *, calls: bool) -> Iterator[str]:
+    name = f"{look.paint(foreseen.node, 'bold')} ({foreseen.uuid})"
+    if not foreseen.calls:
+        but = ", but not all is well" if foreseen.complaints else ""
+        yield f"{name}: nothing would change{but}"
+        return
+    count = len(foreseen.calls)
+    yield f"{name}: {count} change{'s' if count > 1 else ''}"
+    words = Words(foreseen.plan, foreseen.before, look.branches.arrow)
+    for call in foreseen.calls:
+        if calls:
+            yield ""
+        yield _wrapped(words.of(call.operation), WORDS_INDENT, look)
+        if calls:
+            yield from _call(call, look)
+
+
+def _call(call: Call, look: Look) -> Iterator[str]:
+    yield f"{CALL_INDENT}{call.method} {call.path}"
+    if call.body is not None:
+        yield _wrapped(json.dumps(call.body, separators=(", ", ":")), CALL_INDENT, look)
+
+
+def _wrapped(text: str, indent: str, look: Look) -> str:
+    """Broken at spaces only, so that a body stays JSON and names stay whole."""
+    return textwrap.fill(
+        text,
+        max(look.width, len(indent) + 20),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _row(foreseen: Foreseen, call: Call) -> Sequence[Any]:
+    operation = call.operation
+    uuid = getattr(operation, "uuid", None)
+    words = Words(foreseen.plan, foreseen.before)
+    provider = words.name(uuid) if uuid else None
+    kind = type(operation).__name__
+    return foreseen.node, kind, provider, call.method, call.path, call.body

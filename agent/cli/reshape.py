@@ -1,0 +1,79 @@
+"""``computectl reshape``: do the reshape that a driver waits for."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass, field
+
+from agent.cli.drivers import asked
+from agent.cli.foreseen import Foreseen, foresee
+from agent.cli.listing import DrawnOrListed, Table
+from agent.cli.look import Look
+from agent.cli.plan import drawn, listed
+from agent.cli.session import Session
+from agent.cli.trouble import NOT_WELL
+from agent.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Reshaped:
+    """What was foreseen, and what came of it; no reports if it was not to be done."""
+
+    foreseen: list[Foreseen]
+    reports: list[Report] = field(default_factory=list)
+
+    @property
+    def complaints(self) -> list[str]:
+        """What is in the way, or went wrong."""
+        seen = [f"{one.node}: {text}" for one in self.foreseen for text in one.complaints]
+        told = (f"{one.node}: {text}" for one in self.reports for text in one.complaints().values())
+        return [*seen, *(text for text in told if text not in seen)]
+
+
+class Reshape(DrawnOrListed[Reshaped]):
+    """Move inventory together with its allocations, where a driver waits for that.
+
+    One period is done here, in which a reshape is allowed; nothing is done if it would
+    not go well. The agent may be running: it sees what was changed at its next
+    verification, or when it writes next.
+    """
+
+    drawn = "words"
+    examples = """\
+  computectl reshape --plan     what would be moved, in words and as the exact calls
+  computectl reshape            do it
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Whether to do it."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--plan", action="store_true", help="only show what would be done")
+        return parser
+
+    def ask(self, session: Session, options: argparse.Namespace) -> Reshaped:
+        """Look first; do it if nothing is in the way."""
+        own = session.compute_id()
+        if own is None:
+            raise session.no_compute_id()
+        seen = Reshaped(foresee(session, at_start=True))
+        if options.plan or seen.complaints or not any(one.calls for one in seen.foreseen):
+            return seen
+        with asked(session, own, session.placement(writing=True)) as nodes:
+            return Reshaped(seen.foreseen, nodes.period(time.monotonic()))
+
+    def draw(self, answer: Reshaped, look: Look, options: argparse.Namespace) -> str:
+        """The plan, and what was done."""
+        plan = drawn(answer.foreseen, look, calls=options.plan)
+        done = [f"{one.node}: done: {one.changes() or 'nothing'}" for one in answer.reports]
+        return "\n\n".join([plan, *done])
+
+    def table(self, answer: Reshaped) -> Table:
+        """A row for each call."""
+        return listed(answer.foreseen)
+
+    def verdict(self, answer: Reshaped, options: argparse.Namespace) -> int:  # noqa: ARG002
+        """Whether all went well."""
+        for complaint in answer.complaints:
+            self.complain(complaint)
+        return NOT_WELL if answer.complaints else 0

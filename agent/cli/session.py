@@ -1,0 +1,91 @@
+"""What every command works with: the agent's own configuration, and Placement to read from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent import config
+from agent.cli.trouble import Trouble
+from agent.identity import FILE_NAME, IdentityError, compute_id
+from agent.view_file import ViewFile
+from reportclient.http import API, PlacementAPI, adapter_from_conf
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The configuration as the agent reads it."""
+
+    conf: Any
+    settings: config.Settings
+
+    @classmethod
+    def of(cls, files: Sequence[str], directories: Sequence[str]) -> Session:
+        """From the files that were named, or else those that the agent would find.
+
+        :raises agent.config.ConfigError: they can't be used.
+        """
+        args = [word for name in files for word in ("--config-file", name)]
+        args += [word for name in directories for word in ("--config-dir", name)]
+        conf = config.load(args)
+        return cls(conf, config.settings(conf))
+
+    def placement(self, *, writing: bool = False) -> API:
+        """Placement, to read from only, or for the one command that writes.
+
+        :raises reportclient.errors.AuthenticationFailed: how to log in is not said.
+        """
+        api = PlacementAPI(adapter_from_conf(self.conf))
+        return api if writing else ReadOnly(api)
+
+    def compute_id(self) -> str | None:
+        """This host's, or ``None`` if it has none; a command never makes one.
+
+        :raises agent.identity.IdentityError: the file can't be read or has no UUID in it.
+        """
+        state_path = self.settings.state_path
+        try:
+            (state_path / FILE_NAME).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as err:
+            raise IdentityError(f"{state_path / FILE_NAME}: {err.strerror}") from err
+        return compute_id(state_path)
+
+    def roots(self) -> list[str]:
+        """UUIDs that the roots of this host may have; empty if it has no compute_id.
+
+        A driver with several nodes knows which there are; without asking it, the agent's
+        saved views tell.
+        """
+        own = self.compute_id()
+        if own is None:
+            return []
+        saved = self.settings.state_path.glob(ViewFile.of(Path(), "*").path.name)
+        uuids = (path.stem.partition("-")[2] for path in sorted(saved))
+        return list(dict.fromkeys([own, *uuids]))
+
+    def no_compute_id(self) -> Trouble:
+        """To raise where a command can't do without."""
+        return Trouble(
+            f"this host has no {FILE_NAME} in {self.settings.state_path} yet: "
+            "has the agent run here? (other hosts' trees: by the name of a provider)",
+            "start compute-agent, or name its configuration with --config-file",
+        )
+
+
+class ReadOnly:
+    """Placement for one who only looks: whatever goes wrong here, nothing is written."""
+
+    def __init__(self, api: API) -> None:
+        self._api = api
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """See :class:`reportclient.http.API`."""
+        if method != "GET":
+            raise PermissionError(f"{method} {path}: computectl only reads")
+        return self._api.request(method, path, json=json, needs=needs)

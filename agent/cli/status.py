@@ -1,0 +1,133 @@
+"""``computectl status``: how the agent on this host is, by its own words."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.cli.listing import DrawnOrListed, Table
+from agent.cli.look import Look
+from agent.cli.session import Session
+from agent.cli.trouble import NOT_WELL, Trouble
+from agent.status_file import FILE_NAME, VERSION
+
+COLUMNS = ("node", "ok", "last_ok", "calls", "changes", "complaints", "reshape_pending")
+LATE_AFTER = 3
+"""Periods without a word after which an agent counts as stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the agent wrote last; ``now`` and ``alive`` are seen from here."""
+
+    written: dict[str, Any]
+    now: float
+    alive: bool
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the words can't be trusted to be of now."""
+        if not self.alive:
+            return f"it is not running (it was, as pid {self.written['pid']})"
+        interval = self.written["interval"]
+        if interval and self.age > LATE_AFTER * interval:
+            return f"it is stuck: no period was done for {_ago(self.age)}"
+        return None
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last period."""
+        return max(0.0, self.now - float(self.written["updated"]))
+
+    @property
+    def well(self) -> bool:
+        """Whether all is well, and was so just now."""
+        return self.trouble is None and all(node["ok"] for node in self.written["nodes"])
+
+
+class ShowStatus(DrawnOrListed[Status]):
+    """Show how compute-agent on this host is: each node, what is wrong, what is pending.
+
+    Reads a file that the agent writes after each period; asks neither Placement nor the
+    drivers. Exits with 1 if the agent is not running, is stuck, or is not well.
+    """
+
+    drawn = "words"
+    examples = """\
+  computectl status             for people
+  computectl status -f json     for a health check
+"""
+
+    def ask(self, session: Session, options: argparse.Namespace) -> Status:  # noqa: ARG002
+        """The file, and whether its writer lives."""
+        written = _read(session.settings.state_path / FILE_NAME)
+        return Status(written, time.time(), _lives(written["pid"]))
+
+    def draw(self, answer: Status, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+        """A line for the agent, one for each node, and what is wrong below it."""
+        return "\n".join(_lines(answer, look))
+
+    def table(self, answer: Status) -> Table:
+        """A row for each node."""
+        return COLUMNS, [[node[name] for name in COLUMNS] for node in answer.written["nodes"]]
+
+    def verdict(self, answer: Status, options: argparse.Namespace) -> int:  # noqa: ARG002
+        """For health checks."""
+        if answer.trouble is not None:
+            self.complain(f"compute-agent on {answer.written['host']}: {answer.trouble}")
+        return 0 if answer.well else NOT_WELL
+
+
+def _lines(status: Status, look: Look) -> Iterator[str]:
+    written = status.written
+    health = "well" if status.well else look.paint("not well", "red")
+    yield (
+        f"compute-agent on {look.paint(written['host'], 'bold')} (pid {written['pid']}): "
+        f"{health}; last period {_ago(status.age)} ago"
+    )
+    for node in written["nodes"]:
+        last = node["last_ok"]
+        seen = "never well" if last is None else f"well {_ago(status.now - last)} ago"
+        state = "well" if node["ok"] else look.paint(seen, "yellow")
+        yield f"  {node['node']}: {state}; {node['changes'] or 'nothing to change'}"
+        for complaint in node["complaints"]:
+            yield f"    {complaint}"
+        if node["reshape_pending"]:
+            yield "    see it: computectl reshape --plan; do it: computectl reshape"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        written = json.loads(path.read_text(encoding="utf-8"))
+        version = written["version"]
+    except FileNotFoundError:
+        raise Trouble(f"no {path}", "has compute-agent run here?", NOT_WELL) from None
+    except OSError as err:
+        raise Trouble(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
+    except (ValueError, TypeError, KeyError):
+        raise Trouble(f"{path} can't be read", "restart compute-agent", NOT_WELL) from None
+    if version != VERSION:
+        raise Trouble(f"{path} has version {version}, not {VERSION}", "restart compute-agent")
+    return dict(written)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _ago(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

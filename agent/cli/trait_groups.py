@@ -1,0 +1,82 @@
+"""Traits for people: sorted by whose they are, families folded, broken into lines.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+FAMILIES = (
+    "HW_CPU_X86_",
+    "HW_CPU_AARCH64_",
+    "HW_CPU_PPC64LE_",
+    "HW_NIC_OFFLOAD_",
+    "COMPUTE_GRAPHICS_MODEL_",
+    "COMPUTE_IMAGE_TYPE_",
+    "COMPUTE_NET_VIF_MODEL_",
+    "COMPUTE_SOUND_MODEL_",
+    "COMPUTE_STORAGE_BUS_",
+)
+"""Prefixes of the traits that are told together."""
+
+_STATUS = "COMPUTE_STATUS_"
+
+
+def folded(traits: Iterable[str]) -> list[str]:
+    """Words to show: what is wrong first, then CUSTOM_*, then all others by name.
+
+    >>> folded(["HW_CPU_X86_AVX2", "HW_CPU_X86_AVX", "CUSTOM_FAST"])
+    ['CUSTOM_FAST', 'HW_CPU_X86_{AVX,AVX2}']
+    """
+    families: dict[str, list[str]] = {}
+    for trait in sorted(traits):
+        families.setdefault(_family(trait), []).append(trait)
+    return [_word(family, families[family]) for family in sorted(families, key=_rank)]
+
+
+def in_lines(words: Iterable[str], width: int) -> Iterator[list[str]]:
+    """Words by line, none wider than ``width`` with two spaces between.
+
+    A folded family that is too long for a line is broken after a comma.
+    """
+    line: list[str] = []
+    room = width
+    for word in words:
+        if line and len(word) > room:
+            yield line
+            line, room = [], width
+        if len(word) > width:
+            yield from ([piece] for piece in _broken(word, width))
+            continue
+        line.append(word)
+        room -= len(word) + 2
+    if line:
+        yield line
+
+
+def _family(trait: str) -> str:
+    found = (prefix for prefix in FAMILIES if trait.startswith(prefix) and trait != prefix)
+    return next(found, trait)
+
+
+def _word(family: str, members: list[str]) -> str:
+    if len(members) == 1:
+        return members[0]
+    return f"{family}{{{','.join(member.removeprefix(family) for member in members)}}}"
+
+
+def _rank(word: str) -> tuple[int, str]:
+    if word.startswith(_STATUS):
+        return 0, word
+    return (1 if word.startswith("CUSTOM_") else 2), word
+
+
+def _broken(word: str, width: int) -> Iterator[str]:
+    """Pieces of ``PREFIX_{A,B,C}``; those after the first stand two columns in."""
+    line = ""
+    for part in word.split(","):
+        longer = f"{line},{part}" if line.strip() else line + part
+        if line.strip() and len(longer) + 1 > width:
+            yield f"{line},"
+            line = f"  {part}"
+        else:
+            line = longer
+    yield line
