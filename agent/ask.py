@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from drivers.errors import ReshapeFailed, ReshapeNeeded
+from drivers.errors import DriverError, ReshapeFailed, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.model import Allocations
 from reportclient.provider_tree import ProviderTree
@@ -32,7 +32,7 @@ class Wish:
 
     tree: ProviderTree
     allocations: Allocations | None = None
-    errors: Mapping[str, Exception] = field(default_factory=dict)
+    errors: Mapping[str, BaseException] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
     allocations_before: Allocations | None = None
 
@@ -54,6 +54,9 @@ def ask_drivers(
     before = allocations()
     moved = copy.deepcopy(before)
     second = _ask_each(drivers, fresh(), node, moved)
+    if second.errors.keys() & set(first.reshape_pending):
+        # It may have edited half of the allocations: nothing is moved now.
+        return replace(first, errors={**first.errors, **second.errors})
     return replace(second, allocations=moved, allocations_before=before)
 
 
@@ -63,7 +66,7 @@ def _ask_each(
     node: str,
     allocations: Allocations | None,
 ) -> Wish:
-    errors: dict[str, Exception] = {}
+    errors: dict[str, BaseException] = {}
     pending = []
     for loaded in drivers:
         attempt = copy.deepcopy(tree)
@@ -73,8 +76,11 @@ def _ask_each(
             pending.append(loaded.name)
         except ReshapeFailed:
             raise
-        except Exception as err:  # noqa: BLE001  a driver may raise anything; the agent lives on
+        except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on, whatever it is
             errors[loaded.name] = err
         else:
-            tree = attempt
+            if attempt.exists(node):
+                tree = attempt
+            else:
+                errors[loaded.name] = DriverError(f"it took the root provider {node} away")
     return Wish(tree, None, errors, tuple(pending))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from reportclient.apply import Outcome
-from reportclient.errors import InUse, NameTaken, PlacementError
+from reportclient.errors import Forbidden, InUse, NameTaken, PlacementError
 from reportclient.http import API
-from reportclient.plan import CreateProvider, Operation, UpdateProvider
+from reportclient.plan import CreateProvider, Operation, Reshape, UpdateProvider
 from reportclient.reader import Listed, consumers_of, provider_named
 
+RESHAPER = (
+    "The user of [placement] needs the role that Placement's policy wants for its reshaper, "
+    "'service' by default. Nothing was moved."
+)
 SHOWN = 5
 """How many consumers are named in one error."""
 
@@ -25,6 +29,8 @@ def _explained(
 ) -> PlacementError:
     if isinstance(err, InUse) and operation is not None:
         return in_use(err, consumers_of(subject, api))
+    if isinstance(err, Forbidden) and isinstance(operation, Reshape):
+        return Forbidden(f"{err.args[0]} {RESHAPER}", request_id=err.request_id)
     if isinstance(err, NameTaken) and isinstance(operation, (CreateProvider, UpdateProvider)):
         other = provider_named(operation.name, api)
         return err if other is None else name_taken(operation, other, root)

@@ -47,7 +47,7 @@ def _read(path: Path) -> str:
 
 def _write_once(path: Path, value: str) -> str:
     """Link a complete file into place, so that neither a crash nor a twin leaves half of one."""
-    scratch = path.with_name(f".{FILE_NAME}.{os.getpid()}")
+    scratch = path.with_name(f".{FILE_NAME}.{value}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with scratch.open("w", encoding="utf-8") as file:

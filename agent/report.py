@@ -22,7 +22,7 @@ class Report:
     done: tuple[Operation, ...] = ()
     plan: Plan = field(default_factory=Plan)
     problems: tuple[Problem, ...] = ()
-    driver_errors: Mapping[str, Exception] = field(default_factory=dict)
+    driver_errors: Mapping[str, BaseException] = field(default_factory=dict)
     failed: Mapping[str, Exception] = field(default_factory=dict)
     degraded: Mapping[str, str] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
@@ -56,5 +56,5 @@ class Report:
         return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 
-def _words(err: Exception) -> str:
+def _words(err: BaseException) -> str:
     return str(err) or type(err).__name__

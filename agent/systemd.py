@@ -24,7 +24,7 @@ class Systemd:
         """From NOTIFY_SOCKET and WATCHDOG_USEC, if they are meant for this process."""
         for_us = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         usec = environ.get("WATCHDOG_USEC", "") if for_us else ""
-        return cls(environ.get("NOTIFY_SOCKET"), int(usec) / 1e6 if usec.isdigit() else None)
+        return cls(environ.get("NOTIFY_SOCKET"), _seconds(usec))
 
     def ready(self, status: str) -> None:
         """The service is up."""
@@ -53,6 +53,10 @@ class Systemd:
                 sock.sendto(message.encode(errors="replace"), address)
             except OSError:
                 return  # systemd is not there any more; the service goes on without
+
+
+def _seconds(usec: str) -> float | None:
+    return int(usec) / 1e6 or None if usec.isdigit() else None
 
 
 def _one_line(status: str) -> str:

@@ -29,7 +29,7 @@ from reportclient.errors import (
     Unreachable,
 )
 from reportclient.http import API
-from reportclient.plan import CreateProvider, bulked
+from reportclient.plan import CreateProvider, Operation, bulked
 from reportclient.reader import allocations, found_with, refresh
 from reportclient.view import View
 
@@ -92,7 +92,7 @@ class Tracker:
         self.hold = _held(report.error, now)
         if self.file is not None and self.view.generations:
             self.file.keep(self.view)
-        return replace(report, calls=counted.calls)
+        return replace(report, calls=counted.calls, done=tuple(counted.done))
 
     def look(self, now: float, *, disabled: bool | None = None) -> Decision:
         """What the next period would do, without doing it."""
@@ -100,18 +100,20 @@ class Tracker:
         return self._decide(self.api, disabled)
 
     def _once(
-        self, api: API, now: float, disabled: bool | None, stop: Callable[[], bool]
+        self, api: _Counting, now: float, disabled: bool | None, stop: Callable[[], bool]
     ) -> Report:
         self._refresh(api, now)
         decision = self._decide(api, disabled)
         plan = bulked(self.refusals.spare(decision.plan), self.bulk.chunk)
         conditions = Conditions(stop, self.rules.at_once, self.refusals.blocking())
         outcome = apply(plan, self.view, api, conditions)
+        api.done += outcome.done
         self._learn(outcome, api)
         if isinstance(outcome.stopped_by, _PLAN_ANEW):
             raise outcome.stopped_by
         drains = self.refusals.drains(self.view.snapshot)
         drained = apply(drains, self.view, api)
+        api.done += drained.done
         self._learn(drained, api)
         return self._report(decision, outcome, drained)
 
@@ -161,7 +163,6 @@ class Tracker:
     def _report(self, decision: Decision, outcome: Outcome, drained: Outcome) -> Report:
         return Report(
             self.node,
-            done=(*outcome.done, *drained.done),
             plan=decision.plan,
             problems=decision.plan.problems,
             driver_errors=decision.wish.errors,
@@ -173,11 +174,12 @@ class Tracker:
 
 
 class _Counting:
-    """An API that counts its calls, for one period."""
+    """An API that counts its calls, and what was done with it, for one period."""
 
     def __init__(self, api: API) -> None:
         self._api = api
         self.calls = 0
+        self.done: list[Operation] = []
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import os_traits
 
+from reportclient.model import Provider, ProviderData
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
 
@@ -78,12 +79,22 @@ def agent_traits(
 
 
 def add_agent_traits(tree: ProviderTree, root: str, before: Snapshot, traits: AgentTraits) -> None:
-    """Put them on the root, and the owner on every provider that is new in ``tree``.
-
-    :raises ValueError: the driver took the root away.
-    """
+    """Put them on the root, and the owner on every provider that the agent made or makes."""
     tree.add_traits(root, *traits.present)
     tree.remove_traits(root, *traits.removed)
-    for uuid in tree.get_provider_uuids():
-        if uuid not in before:
+    for uuid in tree.touched():
+        if _is_ours(before.get(uuid), tree.data(uuid), traits.owner):
             tree.add_traits(uuid, traits.owner)
+
+
+def _is_ours(before: Provider | None, wished: ProviderData, owner: str) -> bool:
+    """Whether the agent makes it now, made it, or was ended while it did.
+
+    A provider that has nothing at all, and that a driver gives something, was created by
+    an agent which did not live to give it its first traits.
+    """
+    if before is None or owner in before.traits:
+        return True
+    if before.inventory or before.traits or before.aggregates:
+        return False
+    return bool(wished.inventory or wished.traits or wished.aggregates)

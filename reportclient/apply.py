@@ -137,6 +137,8 @@ class _Run:
     unsure: bool = False
 
     def attempt(self, batch: list[Operation]) -> None:
+        if self.bulk_refused:
+            batch = [one for operation in batch for one in _singly(operation)]
         kept = (self._without_failed(operation) for operation in batch)
         hopeful = [operation for operation in kept if not self._is_hopeless(operation)]
         if len(hopeful) == 1:
@@ -173,10 +175,10 @@ class _Run:
 
     def _one_by_one(self, bulk: SetInventories, err: PlacementError) -> None:
         """A bulk write is all or nothing; one bad inventory must not hold the others."""
-        self.bulk_refused = isinstance(err, (Forbidden, NotFound, TooOld))
-        for uuid, inventory in bulk.inventories.items():
+        self.bulk_refused |= isinstance(err, (Forbidden, NotFound, TooOld))
+        for single in _singly(bulk):
             if self.stopped_by is None:
-                self.attempt([SetInventory(uuid, inventory)])
+                self.attempt([single])
 
     def outcome(self, *, certain: bool) -> Outcome:
         return Outcome(
@@ -212,6 +214,12 @@ class _Run:
                 self.failed.setdefault(uuid, self.failed[child])
 
 
+def _singly(operation: Operation) -> list[Operation]:
+    if not isinstance(operation, SetInventories):
+        return [operation]
+    return [SetInventory(uuid, inventory) for uuid, inventory in operation.inventories.items()]
+
+
 def _subject(operation: Operation) -> str:
     match operation:
         case EnsureTrait(name) | EnsureClass(name):
@@ -243,7 +251,7 @@ def _send(operation: Operation, generations: Mapping[str, int], api: API) -> dic
     _refuse_unread(operation, generations)
     method, path, body = call_of(operation, generations)
     reply = api.request(method, path, json=body, needs=_needs(operation))
-    if isinstance(operation, _ANSWERED) and not reply.keys() & _GENERATION:
+    if isinstance(operation, _ANSWERED) is not bool(reply.keys() & _GENERATION):
         raise Unreachable(f"{method} {path}: the answer is not in Placement's words")
     if isinstance(operation, Reshape):
         # It answers nothing; one listing shows the generations of the whole tree.

@@ -118,6 +118,10 @@ class ProviderTree:
         provider = self._find(name_or_uuid)
         return provider.aggregates != _aggregates(provider, aggregates)
 
+    def touched(self) -> list[str]:
+        """UUIDs of the providers here that are new, or that somebody has edited."""
+        return [uuid for uuid, provider in self._changed.items() if provider is not None]
+
     # -- adding and removing providers
 
     def new_root(self, name: str, uuid: str, generation: int | None = None) -> str:

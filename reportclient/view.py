@@ -17,6 +17,7 @@ from reportclient.plan import (
     Operation,
     Reshape,
     SetInventories,
+    UpdateProvider,
     replay,
 )
 from reportclient.provider_tree import ProviderTree
@@ -92,8 +93,8 @@ class ViewEdit:
 
     def _note_generation(self, operation: Operation, reply: Mapping[str, Any]) -> None:
         uuid = getattr(operation, "uuid", None)
-        if uuid is None:
-            return
+        if uuid is None or isinstance(operation, UpdateProvider):
+            return  # a rename moves none: another one in the reply is a stranger's, not read yet
         generation = reply.get("resource_provider_generation", reply.get("generation"))
         if not self._tree.exists(uuid):
             self.generations.pop(uuid, None)

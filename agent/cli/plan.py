@@ -125,11 +125,24 @@ def _lines(foreseen: Foreseen, look: Look, *, calls: bool) -> Iterator[str]:
 def _call(call: Call, look: Look) -> Iterator[str]:
     yield f"{CALL_INDENT}{call.method} {call.path}"
     if call.body is not None:
-        yield _wrapped(json.dumps(call.body, separators=(", ", ":")), CALL_INDENT, look)
+        yield from json_lines(call.body, CALL_INDENT, look.width)
+
+
+def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:
+    """JSON in few lines, broken only between its pieces, so that it stays JSON."""
+    line = indent
+    for piece in map(str.strip, json.dumps(value, indent=1).splitlines()):
+        longer = f"{line} {piece}" if line.endswith(",") else line + piece
+        if len(longer) > width and line.strip():
+            yield line
+            line = f"{indent}  {piece}"
+        else:
+            line = longer
+    yield line
 
 
 def _wrapped(text: str, indent: str, look: Look) -> str:
-    """Broken at spaces only, so that a body stays JSON and names stay whole."""
+    """Broken at spaces only, so that names and UUIDs stay whole."""
     return textwrap.fill(
         text,
         max(look.width, len(indent) + 20),

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote
 
 from agent.cli.draw import Beside
 from agent.cli.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.trouble import Trouble
-from reportclient.errors import NotFound
 from reportclient.http import API
 from reportclient.model import Provider, canonical_uuid
-from reportclient.reader import refresh
+from reportclient.reader import Listed, provider_named, provider_with, refresh
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
-
-Listed = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +30,7 @@ def find(name_or_uuid: str, api: API) -> Listed:
 
     :raises Trouble: there is none.
     """
-    found = _by_uuid(name_or_uuid, api) or _by_name(name_or_uuid, api)
+    found = _with_uuid(name_or_uuid, api) or provider_named(name_or_uuid, api)
     if found is None:
         raise Trouble(
             f"Placement has no provider with the name or UUID {name_or_uuid}",
@@ -59,18 +54,11 @@ def look_at(root: str, api: API, *, marked: str | None = None) -> Seen | None:
     return Seen(view.snapshot, root, Beside(usages, consumers, view.generations, marked))
 
 
-def _by_uuid(value: str, api: API) -> Listed | None:
+def _with_uuid(text: str, api: API) -> Listed | None:
     try:
-        uuid = canonical_uuid(value, "provider")
-        return api.request("GET", f"/resource_providers/{uuid}")
-    except (ValueError, NotFound):
+        return provider_with(canonical_uuid(text, "provider"), api)
+    except ValueError:
         return None
-
-
-def _by_name(name: str, api: API) -> Listed | None:
-    path = f"/resource_providers?name={quote(name, safe='')}"
-    found: list[Listed] = api.request("GET", path)["resource_providers"]
-    return found[0] if found else None
 
 
 def _with_inventory(view: View) -> Iterator[Provider]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from agent.config import ConfigError
 from agent.identity import IdentityError
 from drivers.errors import DriverError
@@ -17,9 +15,6 @@ from reportclient.errors import (
 
 NOT_WELL, UNUSABLE, CHANGES = 1, 2, 3
 """Exit codes; 3 only where it was asked for."""
-
-_NOISE = re.compile(r"HTTPS?ConnectionPool\(.*(?P<why>\[Errno -?\d+\] [\w ]+).*\)")
-"""What requests says around the reason."""
 
 
 class Trouble(Exception):
@@ -61,6 +56,5 @@ def _placement(err: PlacementError, files: str) -> Trouble:
     if isinstance(err, TooOld):
         return Trouble(str(err), "upgrade Placement")
     if isinstance(err, Unreachable):
-        text = _NOISE.sub(r"\g<why>", str(err))
-        return Trouble(text, f"is Placement up, and [placement] in {files} right?", NOT_WELL)
+        return Trouble(str(err), f"is Placement up, and [placement] in {files} right?", NOT_WELL)
     return Trouble(str(err), "nothing was changed", NOT_WELL)

@@ -1,0 +1,1 @@
+"""What this client costs, beside what the reference's costs; see README.rst here."""

@@ -1,0 +1,131 @@
+"""Both clients through the same scenarios, each case on fresh Placements, in one run.
+
+    python -m benchmarks.compare [--reference PYTHON] [--quick] [--repeats N] --out DIRECTORY
+    python -m benchmarks.compare --redraw --out DIRECTORY
+
+``--reference`` is the interpreter of a virtual environment that has nova; without it
+only this client is measured.  Writes ``measured.json``, tables and charts; ``--redraw``
+makes the tables and charts again from the ``measured.json`` that is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from agent.placement_server import PlacementServer
+from benchmarks.chart import write_charts
+from benchmarks.results import Case, Results, medians
+from benchmarks.table import write_tables
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SIZES = [(1, 0), (1, 50), (11, 0), (11, 50), (33, 0), (33, 50), (131, 0), (131, 50), (131, 200)]
+QUICK_SIZES = [(3, 5)]
+CHUNK = 50
+TIMEOUT = 900.0
+"""Seconds that one case of one client may take."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, and write."""
+    options = _parser().parse_args(argv)
+    options.out.mkdir(parents=True, exist_ok=True)
+    kept = options.out / "measured.json"
+    if not options.redraw:
+        text = json.dumps(_measured(options).as_dict(), indent=1)
+        kept.write_text(text + "\n", encoding="utf-8")
+    results = Results.from_dict(json.loads(kept.read_text(encoding="utf-8")))
+    write_tables(results, options.out)
+    write_charts(results, options.out)
+
+
+def _measured(options: argparse.Namespace) -> Results:
+    started = time.monotonic()
+    sizes = QUICK_SIZES if options.quick else SIZES
+    repeats = options.repeats or (1 if options.quick else 3)
+    cases = [_case(size, repeats, options.reference) for size in sizes]
+    conditions = {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "processors": str(os.cpu_count()),
+        "repeats": str(repeats),
+        "minutes": f"{(time.monotonic() - started) / 60:.1f}",
+    }
+    return Results(_versions(options.reference), conditions, cases)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks.compare")
+    parser.add_argument("--reference", metavar="PYTHON", help="of an environment with nova")
+    parser.add_argument("--quick", action="store_true", help="one small case, once")
+    parser.add_argument("--redraw", action="store_true", help="measure nothing")
+    parser.add_argument("--repeats", type=int, help="runs of each case (default 3)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIRECTORY")
+    return parser
+
+
+def _case(size: tuple[int, int], repeats: int, reference: str | None) -> Case:
+    """Runs alternate, so that whatever else the machine does meets both alike."""
+    ours, theirs = [], []
+    for repeat in range(repeats):
+        sys.stderr.write(f"{size[0]} providers, {size[1]} consumers, run {repeat + 1}\n")
+        ours.append(_run(sys.executable, "ours", size))
+        ours.append(_run(sys.executable, "ours", size, str(CHUNK)))
+        if reference:
+            theirs.append(_run(reference, "reference", size))
+    return Case(*size, ours=medians(ours), reference=medians(theirs))
+
+
+def _run(python: str, side: str, size: tuple[int, int], *more: str) -> dict[str, Any]:
+    with (
+        tempfile.TemporaryDirectory(prefix="benchmark-") as directory,
+        PlacementServer(Path(directory)) as server,
+    ):
+        log = Path(directory) / "requests.jsonl"
+        command = [python, "-W", "ignore", "-m", f"benchmarks.{side}", server.url, str(log)]
+        done = subprocess.run(  # noqa: S603  # our own modules
+            [*command, *map(str, size), *more],
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+    if done.returncode:
+        raise SystemExit(f"{side} with {size} failed:\n{done.stderr}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _versions(reference: str | None) -> dict[str, str]:
+    versions = {
+        "Python": platform.python_version(),
+        **_installed(sys.executable, ["compute-agent", "openstack-placement", "keystoneauth1"]),
+    }
+    if reference:
+        theirs = _installed(reference, ["nova", "keystoneauth1", "openstacksdk"])
+        versions.update({f"{name} (reference)": value for name, value in theirs.items()})
+    return versions
+
+
+def _installed(python: str, names: Sequence[str]) -> dict[str, str]:
+    if python == sys.executable:
+        return {name: metadata.version(name) for name in names}
+    ask = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
+    said = subprocess.run(  # noqa: S603  # the interpreter that was given
+        [python, "-c", ask, *names], capture_output=True, text=True, check=True
+    )
+    return dict(zip(names, said.stdout.split(), strict=True))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Both clients' provider trees in memory, at sizes up to 10,001 providers, in one run.
+
+    python -m benchmarks.memory [--reference PYTHON] [--quick] --out DIRECTORY
+
+Writes ``trees.json``, ``trees.rst`` and a chart for each shape.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.chart import Bar, Chart, figure
+from benchmarks.compare import REPOSITORY
+from benchmarks.shapes import COPY, OPERATIONS, QUIET, SHAPES
+from benchmarks.table import list_table
+
+SIZES = (11, 131, 1001, 10001)
+QUICK_SIZES = (11, 131)
+NOTE = ".. Written by benchmarks/memory.py; do not edit.\n\n"
+TIMEOUT = 1800.0
+AT_MOST_MS = 20.0
+AT_LEAST = {"flat": 30.0, "nested": 1000.0}
+"""What the project is held to at the largest size, for a copy and a quiet comparison."""
+
+Times = dict[tuple[str, int], dict[str, float]]
+"""Milliseconds by operation, by shape and number of providers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """What was measured; ``reference`` is empty if it was not run."""
+
+    ours: Times
+    reference: Times
+
+    def pair(self, shape: str, size: int, operation: str) -> tuple[float | None, float | None]:
+        """Reference and ours, in milliseconds."""
+        return self.reference.get((shape, size), {}).get(operation), self.ours[shape, size][
+            operation
+        ]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, and write."""
+    parser = argparse.ArgumentParser(prog="benchmarks.memory")
+    parser.add_argument("--reference", metavar="PYTHON", help="of an environment with nova")
+    parser.add_argument("--quick", action="store_true", help="small trees only")
+    parser.add_argument("--redraw", action="store_true", help="measure nothing")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIRECTORY")
+    options = parser.parse_args(argv)
+    options.out.mkdir(parents=True, exist_ok=True)
+    kept = options.out / "trees.json"
+    if not options.redraw:
+        text = json.dumps(_measured(options), indent=1)
+        kept.write_text(text + "\n", encoding="utf-8")
+    sides = json.loads(kept.read_text(encoding="utf-8"))
+    write(Trees(_by_size(sides["ours"]), _by_size(sides["reference"])), options.out)
+
+
+def _measured(options: argparse.Namespace) -> dict[str, list[dict[str, object]]]:
+    sizes = QUICK_SIZES if options.quick else SIZES
+    sys.stderr.write(f"trees of up to {sizes[-1]} providers\n")
+    ours = _run(sys.executable, "ours", sizes)
+    reference = _run(options.reference, "reference", sizes) if options.reference else []
+    return {"ours": ours, "reference": reference}
+
+
+def _run(python: str, side: str, sizes: Sequence[int]) -> list[dict[str, object]]:
+    done = subprocess.run(  # noqa: S603  # our own modules
+        [python, "-W", "ignore", "-m", f"benchmarks.trees_{side}", *map(str, sizes)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"trees of {side} failed:\n{done.stderr}")
+    found: list[dict[str, object]] = json.loads(done.stdout)
+    return found
+
+
+def _by_size(rows: Sequence[dict[str, object]]) -> Times:
+    return {(row["shape"], row["providers"]): row["milliseconds"] for row in rows}  # type: ignore[misc]
+
+
+def write(trees: Trees, out: Path) -> None:
+    """The tables, and the charts of the largest size."""
+    lines = [line for shape in SHAPES for line in _table(trees, shape)]
+    text = NOTE + "\n".join([*_held_to(trees), *lines]) + "\n"
+    (out / "trees.rst").write_text(text, encoding="utf-8")
+    size = max(size for _, size in trees.ours)
+    for shape in SHAPES:
+        bars: list[Bar] = [(name, trees.pair(shape, size, name)) for name in OPERATIONS]
+        title = f"In memory: {size:,} providers, {shape}"
+        chart = Chart(title, "ms", ("reference (nova 34)", "compute-agent"), bars)
+        (out / f"trees-{shape}.svg").write_text(chart.svg(), encoding="utf-8")
+
+
+def _held_to(trees: Trees) -> Iterator[str]:
+    if not trees.reference:
+        return
+    head = ("tree", "reference ms", "here ms", "times less", "expected", "holds")
+    size = max(size for _, size in trees.ours)
+    yield f"A copy and a quiet comparison together, at {size:,} providers:"
+    yield ""
+    yield from list_table(head, (_held(trees, s, size) for s in SHAPES), "15 15 15 15 30 10")
+    dearer = [
+        f"{name}, {shape} ({figure(ours)} ms here, {figure(theirs)} ms there)"
+        for shape in SHAPES
+        for name in OPERATIONS
+        for theirs, ours in [trees.pair(shape, size, name)]
+        if theirs is not None and ours is not None and ours > theirs
+    ]
+    yield f"Dearer here than there, at that size: {'; '.join(dearer) or 'nothing'}."
+    yield ""
+
+
+def _held(trees: Trees, shape: str, size: int) -> tuple[str, ...]:
+    theirs = sum(trees.reference[shape, size][name] for name in (COPY, QUIET))
+    ours = sum(trees.ours[shape, size][name] for name in (COPY, QUIET))
+    least = AT_LEAST[shape]
+    holds = ours < AT_MOST_MS and theirs / ours >= least
+    return (
+        shape,
+        figure(theirs),
+        figure(ours),
+        f"{theirs / ours:,.0f}",
+        f"under {AT_MOST_MS:g} ms, {least:g} times less or more",
+        "yes" if holds else "no",
+    )
+
+
+def _table(trees: Trees, shape: str) -> Iterator[str]:
+    title = {"flat": "Flat", "nested": "Three levels"}[shape]
+    yield from (title, "~" * len(title), "")
+    sizes = [size for kind, size in trees.ours if kind == shape]
+    head = ["milliseconds"]
+    for size in sizes:
+        head += [f"{size:,} ref.", "here"]
+    rows = (
+        [name, *(_cell(v) for size in sizes for v in trees.pair(shape, size, name))]
+        for name in OPERATIONS
+    )
+    yield from list_table(head, rows, "30" + " 9" * (2 * len(sizes)))
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else figure(value)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""One case with the reference's client, in its own virtual environment and process.
+
+    python -m benchmarks.reference URL REQUEST_LOG PROVIDERS CONSUMERS
+
+Prints what each step cost, as JSON.
+
+A start and a period call, on nova's own ResourceTracker and SchedulerReportClient, the
+two methods that speak to Placement in ``ResourceTracker.update_available_resource``, in
+their order there: ``_remove_deleted_instances_allocations`` (not for a compute node that
+is new) and ``_update_to_placement``.  What it does for its database in between is left
+out: the one look-up that these two make there, the service record, is answered from
+memory, and all guests are tracked, so that no instance is looked up.  Threads are
+Python's own; nothing is monkey-patched.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+from keystoneauth1 import loading
+from nova import conf, context, exception, objects  # type: ignore[import-not-found]
+from nova.compute import manager, resource_tracker  # type: ignore[import-not-found]
+from nova.scheduler.client import report  # type: ignore[import-not-found]
+from nova.virt import driver  # type: ignore[import-not-found]
+
+from benchmarks.host import NODE, ROOT, Host
+from benchmarks.meter import Meter
+from benchmarks.scenarios import Scenarios
+from benchmarks.somebody import Somebody
+
+PERIOD = 60.0
+REFRESH = 301.0
+
+
+class HostDriver(driver.ComputeDriver):  # type: ignore[misc]
+    """Reports the benchmark's host."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(virtapi=None)
+        self.host = host
+
+    def update_provider_tree(
+        self, provider_tree: Any, nodename: str, allocations: Any = None
+    ) -> None:
+        """See :meth:`benchmarks.host.Host.describe`."""
+        assert nodename == NODE
+        self.host.describe(provider_tree, allocations, exception.ReshapeNeeded)
+
+
+class Clock:
+    """Stands for the ``time`` module in the report client: the same, put forward."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def time(self) -> float:
+        """Seconds since the epoch, and some more."""
+        return time.time() + self.ahead
+
+    def sleep(self, seconds: float) -> None:
+        """As it is."""
+        time.sleep(seconds)
+
+
+class Reference:
+    """The reference's resource tracker and report client."""
+
+    def __init__(self, host: Host, clock: Clock, service: Any) -> None:
+        self._host = host
+        self._clock = clock
+        self._service = service
+        self._context = context.get_admin_context()
+        self._guests: list[str] = []
+        self._is_new = True
+        self._client: report.SchedulerReportClient
+        self._tracker: resource_tracker.ResourceTracker
+
+    def start(self) -> None:
+        """New objects and a new connection; the compute node's record is there from the second."""
+        self._client = report.SchedulerReportClient()
+        self._tracker = resource_tracker.ResourceTracker(
+            NODE, HostDriver(self._host), reportclient=self._client
+        )
+        self.has_guests(self._guests)
+        self._report(startup=True)
+        self._is_new = False
+
+    def forget(self) -> None:
+        """Nothing is kept."""
+
+    def period(self, after: float) -> None:
+        """``after`` seconds later."""
+        self._clock.ahead += after
+        self._report(startup=False)
+
+    def quiet(self) -> None:
+        """Before associations are refreshed again."""
+        self.period(PERIOD)
+
+    def refresh(self) -> None:
+        """Once they are stale."""
+        self.period(REFRESH)
+
+    def set_enabled(self, *, enabled: bool) -> None:
+        """What the compute manager's ``set_host_enabled`` does at Placement."""
+        self._service.disabled = not enabled
+        virtapi = manager.ComputeVirtAPI(types.SimpleNamespace(reportclient=self._client))
+        virtapi.update_compute_provider_status(self._context, ROOT, enabled)
+
+    def has_guests(self, guests: list[str]) -> None:
+        """All are tracked."""
+        self._guests = guests
+        self._tracker.tracked_instances = set(guests)
+
+    def sees(self, trait: str) -> bool:
+        """In the client's cache."""
+        return bool(self._client._provider_tree.has_traits(ROOT, [trait]))  # noqa: SLF001
+
+    def _report(self, *, startup: bool) -> None:
+        node = objects.ComputeNode(uuid=ROOT, hypervisor_hostname=NODE, host=NODE)
+        if not self._is_new:
+            self._tracker._remove_deleted_instances_allocations(  # noqa: SLF001
+                self._context, node, [], {}
+            )
+        self._tracker._update_to_placement(self._context, node, startup)  # noqa: SLF001
+
+
+def configure(url: str) -> None:
+    """As nova.conf would: a token, and an endpoint that needs no catalogue."""
+    conf.CONF([], project="nova", default_config_files=[])
+    conf.CONF.set_override("auth_type", "admin_token", group="placement")
+    options = loading.get_auth_plugin_conf_options("admin_token")
+    conf.CONF.register_opts(options, group="placement")
+    conf.CONF.set_override("endpoint", url, group="placement")
+    conf.CONF.set_override("token", "admin", group="placement")
+
+
+def main(argv: list[str]) -> None:
+    """Run the case."""
+    url, log, providers, consumers = argv[1:]
+    configure(url)
+    objects.register_all()
+    service = types.SimpleNamespace(disabled=False)
+    objects.Service.get_by_compute_host = staticmethod(lambda *_: service)
+    clock = Clock()
+    report.time = clock
+    host, meter = Host(int(providers)), Meter(Path(log))
+    side = Reference(host, clock, service)
+    Scenarios(side, host, int(consumers), Somebody(url), meter).run()
+    sys.stdout.write(json.dumps(meter.as_dict()))
+
+
+if __name__ == "__main__":
+    main(sys.argv)

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Measures this client and the reference's (nova's) in one run, from nothing but a Debian
+# 12, and writes tables and charts into docs/costs/.
+set -euo pipefail
+# shellcheck source=tools/setup.sh
+. "$(dirname "$0")/../tools/setup.sh"
+
+usage() {
+    cat <<USAGE
+$(sed -n '2,3s/^# //p' "$0")
+
+usage: benchmarks/run.sh [--quick] [--repeats N] [--out DIRECTORY]
+
+  --quick      one small case, this client only, less than a minute; not into docs/costs/
+  --repeats N  runs of each case (3)
+  --out        where to write
+
+COMPUTE_AGENT_VENV            where this project's virtual environment is
+COMPUTE_AGENT_REFERENCE_VENV  where the one with nova is (now $REFERENCE_VENV)
+USAGE
+}
+
+NOVA=nova==34.0.0
+REFERENCE_VENV=${COMPUTE_AGENT_REFERENCE_VENV:-$ROOT/.venv-nova}
+OUT=
+QUICK=()
+REPEATS=()
+
+read_arguments() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --quick) QUICK=(--quick) ;;
+            --repeats | --out)
+                [ $# -gt 1 ] || fail "$1 needs a value"
+                if [ "$1" = --out ]; then OUT=$(realpath -m "$2"); else REPEATS=(--repeats "$2"); fi
+                shift
+                ;;
+            -h | --help)
+                usage
+                exit
+                ;;
+            *) fail "unknown argument: $1" 'See: benchmarks/run.sh --help' ;;
+        esac
+        shift
+    done
+}
+
+install_reference() {
+    if [ "$(cat "$REFERENCE_VENV/.installed" 2>/dev/null)" = "$NOVA" ]; then return; fi
+    LOG=$(mktemp "${TMPDIR:-/tmp}/compute-agent-setup.XXXXXX")
+    expect_space "$(dirname "$REFERENCE_VENV")" 700
+    say "installing $NOVA in $REFERENCE_VENV (a minute or two)"
+    quietly 'Is python3-venv installed?' "$PYTHON" -m venv "$REFERENCE_VENV"
+    quietly 'Is there a network?  Does pip reach its index (see pip config list)?' \
+        "$REFERENCE_VENV/bin/python" -m pip install --disable-pip-version-check "$NOVA"
+    echo "$NOVA" >"$REFERENCE_VENV/.installed"
+    rm -f "$LOG"
+}
+
+read_arguments "$@"
+set_up dev
+REFERENCE=()
+if [ ${#QUICK[@]} -eq 0 ]; then
+    install_reference
+    REFERENCE=(--reference "$REFERENCE_VENV/bin/python")
+    : "${OUT:=$ROOT/docs/costs}"
+fi
+: "${OUT:=${TMPDIR:-/tmp}/compute-agent-benchmarks}"
+cd "$ROOT"
+say 'calls, bytes and times against real Placements'
+"$VENV/bin/python" -m benchmarks.compare --out "$OUT" "${QUICK[@]}" "${REPEATS[@]}" "${REFERENCE[@]}"
+say 'trees in memory'
+"$VENV/bin/python" -m benchmarks.memory --out "$OUT" "${QUICK[@]}" "${REFERENCE[@]}"
+say "done: see $OUT"

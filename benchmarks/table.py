@@ -1,0 +1,112 @@
+"""Tables and the paragraph of figures, as reStructuredText that docs/costs.rst includes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.chart import BEST_KNOWN, figure
+from benchmarks.results import METRICS, Case, Results
+from benchmarks.scenarios import COLD, COLD_BULK, QUIET, SCENARIOS
+
+NOTE = ".. Written by benchmarks/compare.py; do not edit.\n\n"
+
+EXPECTED: Sequence[tuple[str, str, float]] = (
+    (QUIET, "calls", 100),
+    (COLD, "client_cpu_ms", 2),
+    (COLD, "wall_ms", 2),
+    (COLD_BULK, "client_cpu_ms", 2),
+    (COLD_BULK, "wall_ms", 2),
+)
+"""What the project is held to: reference over ours, at 131 providers."""
+
+
+def write_tables(results: Results, out: Path) -> None:
+    """``summary.rst`` and ``table.rst``."""
+    summary = [*_versions(results), *_held_to(results)]
+    (out / "summary.rst").write_text(NOTE + "\n".join(summary) + "\n", encoding="utf-8")
+    tables = (line for case in reversed(results.cases) for line in _case_table(case))
+    (out / "table.rst").write_text(NOTE + "\n".join(tables) + "\n", encoding="utf-8")
+
+
+def _versions(results: Results) -> Iterator[str]:
+    versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
+    how = results.conditions
+    yield (
+        f"Measured on {how['date']} on a machine with {how['processors']} processors, in one run "
+        f"of {how['minutes']} minutes, with {versions}."
+    )
+    yield f"Each figure is the median of {how['repeats']} runs or more."
+    yield ""
+
+
+def _held_to(results: Results) -> Iterator[str]:
+    cases = [c for c in results.cases if c.providers == BEST_KNOWN[0] and c.reference]
+    if not cases:
+        return
+    consumers = ", ".join(str(case.consumers) for case in cases)
+    yield f"With {BEST_KNOWN[0]} providers, over the cases with {consumers} consumers:"
+    yield ""
+    rows = (_held(cases, *expected) for expected in EXPECTED)
+    yield from list_table(("what", "times less here", "expected", "holds"), rows, "40 20 20 20")
+    dearer = [text for case in cases for text in _dearer(case)]
+    yield f"Dearer here than there: {'; '.join(dearer) or 'nothing'}."
+    yield ""
+
+
+def _held(cases: Sequence[Case], scenario: str, metric: str, least: float) -> tuple[str, ...]:
+    """The lowest ratio counts: one lucky case proves nothing."""
+    ratios = sorted(case.ratio(scenario, metric) or 0.0 for case in cases)
+    return (
+        f"{scenario}: {METRICS[metric][0].lower()}",
+        f"{ratios[0]:.3g} to {ratios[-1]:.3g}",
+        f"{least:g} or more",
+        "yes" if ratios[0] >= least else "no",
+    )
+
+
+def _dearer(case: Case) -> Iterator[str]:
+    for scenario in SCENARIOS:
+        for metric, (title, unit) in METRICS.items():
+            ratio = case.ratio(scenario, metric)
+            if ratio is not None and ratio < 1:
+                scale = 1024 if metric == "bytes" else 1
+                theirs, ours = (_cell((v or 0) / scale, unit) for v in case.pair(scenario, metric))
+                yield (
+                    f"{scenario} with {case.consumers} consumers, {title.lower()} "
+                    f"({ours} here, {theirs} there)"
+                )
+
+
+def _case_table(case: Case) -> Iterator[str]:
+    title = f"{case.providers} providers, {case.consumers} consumers"
+    yield from (title, "-" * len(title), "")
+    head = ["situation"]
+    for label, unit in (("calls", ""), ("body", "KiB"), ("CPU", "ms"), ("wall", "ms")):
+        head += [f"{label} {unit}".strip() + " ref.", "here"]
+    rows = (_row(case, name) for name in SCENARIOS if name in case.ours)
+    yield from list_table([*head, "server ms ref.", "here"], rows, "30" + " 7" * 10)
+
+
+def _row(case: Case, scenario: str) -> list[str]:
+    row = [scenario]
+    for metric in METRICS:
+        scale = 1024 if metric == "bytes" else 1
+        row += [_cell(None if v is None else v / scale) for v in case.pair(scenario, metric)]
+    return row
+
+
+def _cell(value: float | None, unit: str = "") -> str:
+    return "-" if value is None else figure(value, unit)
+
+
+def list_table(head: Sequence[str], rows: Iterable[Sequence[str]], widths: str) -> Iterator[str]:
+    """A ``list-table`` with a header row, and an empty line after it."""
+    yield ".. list-table::"
+    yield "   :header-rows: 1"
+    yield f"   :widths: {widths}"
+    yield ""
+    for row in (head, *rows):
+        for number, cell in enumerate(row):
+            yield f"   {'* -' if number == 0 else '  -'} {cell}"
+    yield ""

@@ -1,0 +1,97 @@
+"""What the reference's trees cost in memory operations, in its own virtual environment.
+
+    python -m benchmarks.trees_reference SIZE...
+
+Prints milliseconds by shape, size and operation, as JSON.  Copies are what
+``get_provider_subtree_and_ensure_root`` hands to a driver (``subtree``); comparing is
+``update_from_provider_tree`` itself, on a client whose one answer is ready at once.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+import types
+from typing import Any
+
+from nova import context  # type: ignore[import-not-found]
+from nova.compute import provider_tree  # type: ignore[import-not-found]
+from nova.scheduler.client import report  # type: ignore[import-not-found]
+
+from benchmarks.shapes import (
+    BUILD,
+    CHANGE,
+    COPY,
+    DEEPCOPY,
+    QUIET,
+    RECORD,
+    SAME,
+    TRAITS,
+    every,
+    listed,
+    milliseconds,
+)
+
+
+class Answers:
+    """Stands for the HTTP adapter: writes of inventories succeed, nothing else is asked."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+
+    def put(self, _url: str, **request: Any) -> Any:
+        """Placement's answer to a write of inventories."""
+        self.writes += 1
+        body = {**request["json"], "resource_provider_generation": 2}
+        return types.SimpleNamespace(status_code=200, headers={}, json=lambda: body)
+
+
+def measure(shape: str, size: int) -> dict[str, float]:
+    """All operations on one tree."""
+    items = listed(shape, size)
+    root, leaf = items[0]["uuid"], items[-1]["uuid"]
+    tree = _built(items)
+    _say_the_same(tree)
+    answers = Answers()
+    client = report.SchedulerReportClient(adapter=answers)
+    client._provider_tree = tree  # noqa: SLF001
+    compare = _comparison(client)
+    totals = iter(range(9, 1000))
+
+    def edited() -> Any:
+        copied = tree.subtree(root)
+        copied.update_inventory(leaf, {"VCPU": {**RECORD, "total": next(totals)}})
+        return copied
+
+    found = {
+        COPY: milliseconds(lambda _: tree.subtree(root)),
+        DEEPCOPY: milliseconds(lambda _: copy.deepcopy(tree)),
+        SAME: milliseconds(_say_the_same, lambda: tree.subtree(root)),
+        QUIET: milliseconds(compare, lambda: tree.subtree(root)),
+        BUILD: milliseconds(lambda _: _built(items)),
+    }
+    if answers.writes:
+        raise RuntimeError("a quiet comparison wrote something")
+    return {**found, CHANGE: milliseconds(compare, edited)}
+
+
+def _comparison(client: Any) -> Any:
+    admin = context.get_admin_context()
+    return lambda tree: client.update_from_provider_tree(admin, tree)
+
+
+def _built(items: list[dict[str, Any]]) -> Any:
+    tree = provider_tree.ProviderTree()
+    tree.populate_from_iterable(items)
+    return tree
+
+
+def _say_the_same(tree: Any) -> None:
+    for uuid in tree.get_provider_uuids():
+        tree.update_inventory(uuid, {"VCPU": RECORD})
+        tree.add_traits(uuid, *TRAITS)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(list(every([int(size) for size in sys.argv[1:]], measure))))

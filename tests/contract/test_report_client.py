@@ -1,0 +1,653 @@
+"""Reading, planning and writing, against the fake and against a real Placement alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from reportclient.apply import apply
+from reportclient.diff import diff
+from reportclient.errors import (
+    Conflict,
+    InUse,
+    NameTaken,
+    NotFound,
+    PlacementError,
+    UnknownNames,
+    Unreachable,
+)
+from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
+from reportclient.plan import UpdateProvider
+from reportclient.provider_tree import ProviderTree
+from reportclient.reader import allocations, refresh
+from reportclient.snapshot import Snapshot
+from reportclient.view import View
+from tests.contract.world import (
+    AGG1,
+    AGG2,
+    CHILD,
+    GRANDCHILD,
+    OTHER,
+    ROOT,
+    SECOND,
+    World,
+    host,
+    kinds,
+)
+
+
+@pytest.fixture(params=["fake", "real"])
+def world(request: pytest.FixtureRequest) -> World:
+    name = "fake_placement" if request.param == "fake" else "placement"
+    return World.of(request.getfixturevalue(name))
+
+
+def full(total: int, **said: object) -> Inventory:
+    return Inventory(total, **said).over(None)
+
+
+def assert_same(view: View, world: World) -> None:
+    """The view is what Placement has, and reading it again finds nothing new."""
+    assert view.snapshot == world.truth()
+    assert dict(view.generations) == {uuid: world.generation(uuid) for uuid in view.generations}
+    again = world.read(view)
+    assert again.snapshot is view.snapshot and again.generations == view.generations
+
+
+# -- writing
+
+
+def test_a_tree_is_created_as_it_is_wished(world: World) -> None:
+    wish = host()
+    view = world.settled(wish)
+    assert set(world.truth().providers) == {ROOT, CHILD, GRANDCHILD, SECOND}
+    truth = world.truth()
+    assert truth.get(GRANDCHILD).parent_uuid == CHILD
+    assert truth.get(ROOT).inventory == {"VCPU": full(8), "MEMORY_MB": full(1024)}
+    assert truth.get(GRANDCHILD).inventory == {"CUSTOM_LINK": full(2)}
+    assert truth.get(ROOT).traits == {"COMPUTE_NODE", "CUSTOM_GOLD"}
+    assert truth.get(ROOT).aggregates == {AGG1}
+    assert_same(view, world)
+    assert not world.planned(view, wish)
+
+
+def test_a_new_provider_gets_its_inventory_last(world: World) -> None:
+    calls = kinds(world.calls_of(lambda: world.settled(host())))
+    assert max(n for n, c in enumerate(calls) if c == "PUT traits" or c == "PUT aggregates") < min(
+        n for n, c in enumerate(calls) if c == "PUT inventories"
+    )
+
+
+CHANGES = {
+    "traits": (lambda tree: tree.add_traits(CHILD, "HW_CPU_X86_AVX"), ["PUT traits"]),
+    "no traits": (lambda tree: tree.update_traits(CHILD, []), ["PUT traits"]),
+    "aggregates": (lambda tree: tree.add_aggregates(CHILD, AGG2), ["PUT aggregates"]),
+    "no aggregates": (lambda tree: tree.remove_aggregates(ROOT, AGG1), ["PUT aggregates"]),
+    "inventory": (
+        lambda tree: tree.update_inventory(ROOT, {"VCPU": {"total": 9}}),
+        ["PUT inventories"],
+    ),
+    "no inventory": (lambda tree: tree.update_inventory(ROOT, {}), ["PUT inventories"]),
+    "a new class": (
+        lambda tree: tree.update_inventory(CHILD, {"CUSTOM_NEW": {"total": 1}}),
+        ["PUT resource_classes", "PUT inventories"],
+    ),
+    "a new custom trait": (
+        lambda tree: tree.add_traits(CHILD, "CUSTOM_NEW"),
+        ["PUT traits", "PUT traits"],
+    ),
+    "a rename": (lambda tree: tree.rename(CHILD, "renamed"), ["PUT provider"]),
+    "a renamed root": (lambda tree: tree.rename(ROOT, "renamed"), ["PUT provider"]),
+    "a move": (lambda tree: tree.move(GRANDCHILD, SECOND), ["PUT provider"]),
+    "a move up": (lambda tree: tree.move(GRANDCHILD, ROOT), ["PUT provider"]),
+    "a leaf gone": (lambda tree: tree.remove(SECOND), ["DELETE provider"]),
+    "a subtree gone": (
+        lambda tree: tree.remove(CHILD),
+        ["DELETE provider", "DELETE provider"],
+    ),
+    "a child": (lambda tree: tree.new_child("new", SECOND), ["POST provider"]),
+    "a new parent in between": (
+        lambda tree: (tree.new_child("new", ROOT, OTHER), tree.move(CHILD, OTHER)),
+        ["POST provider", "PUT provider"],
+    ),
+    "a name handed on": (
+        lambda tree: (tree.rename(CHILD, "renamed"), tree.rename(SECOND, "device")),
+        ["PUT provider", "PUT provider"],
+    ),
+    "names swapped": (
+        lambda tree: (
+            tree.rename(CHILD, "x"),
+            tree.rename(SECOND, "device"),
+            tree.rename(CHILD, "second"),
+        ),
+        ["PUT provider", "PUT provider", "PUT provider"],
+    ),
+    "a name taken over from one that goes": (
+        lambda tree: (tree.remove(SECOND), tree.new_child("second", CHILD, OTHER)),
+        ["DELETE provider", "POST provider"],
+    ),
+    "a name taken over from one whose child stays": (
+        lambda tree: (
+            tree.move(GRANDCHILD, ROOT),
+            tree.remove(CHILD),
+            tree.new_child("device", ROOT, OTHER),
+        ),
+        ["PUT provider", "POST provider", "PUT provider", "DELETE provider"],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_each_change_costs_its_calls_and_arrives(what: str, world: World) -> None:
+    change, expected = CHANGES[what]
+    view = world.settled(host())
+    tree = view.edit()
+    change(tree)
+    outcomes = []
+    calls = kinds(world.calls_of(lambda: outcomes.append(world.applied(view, tree))))
+    (outcome,) = outcomes
+    assert Counter(calls) == Counter(expected)
+    assert outcome.stopped_by is None and not outcome.failed
+    assert world.truth() == as_placement_shows(tree) == outcome.view.snapshot
+    assert_same(outcome.view, world)
+    assert not world.planned(outcome.view, outcome.view.edit())
+
+
+def test_what_an_inventory_leaves_unsaid_stays_as_the_operator_set_it(world: World) -> None:
+    world.settled(host())
+    record = {"total": 8, "allocation_ratio": 16.0, "reserved": 2}
+    world.stranger.set_inventory(ROOT, {"VCPU": record})
+    view = world.read()
+    tree = view.edit()
+    tree.update_inventory(ROOT, {"VCPU": {"total": 12}})
+    view = world.applied(view, tree).view
+    assert world.truth().get(ROOT).inventory == {
+        "VCPU": full(12, allocation_ratio=16.0, reserved=2)
+    }
+    assert_same(view, world)
+
+
+# -- names
+
+
+def test_a_standard_trait_that_placement_does_not_know_is_left_out_and_the_rest_sent(
+    world: World,
+) -> None:
+    view = world.read()
+    wish = host()
+    wish.add_traits(ROOT, "HW_OF_THE_FUTURE", "COMPUTE_OF_THE_FUTURE")
+    outcome = world.applied(view, wish)
+    assert isinstance(outcome.stopped_by, UnknownNames)
+    assert outcome.view.known.absent == {"HW_OF_THE_FUTURE", "COMPUTE_OF_THE_FUTURE"}
+    outcome = world.applied(outcome.view, wish)
+    assert outcome.stopped_by is None and not outcome.failed
+    assert world.truth() == host_as_created()
+    assert not world.planned(outcome.view, wish), "it is not asked for again"
+
+
+def test_a_standard_class_that_placement_does_not_know_is_left_out_and_the_rest_sent(
+    world: World,
+) -> None:
+    view = world.read()
+    wish = host()
+    wish.update_inventory(
+        ROOT, {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 1024}, "FUTURE_THING": {"total": 1}}
+    )
+    outcome = world.applied(view, wish)
+    assert isinstance(outcome.stopped_by, UnknownNames)
+    outcome = world.applied(outcome.view, wish)
+    assert outcome.stopped_by is None and not outcome.failed
+    assert world.truth() == host_as_created()
+
+
+def host_as_created() -> Snapshot:
+    return as_placement_shows(host())
+
+
+def as_placement_shows(tree: ProviderTree) -> Snapshot:
+    """With Placement's defaults for what the tree leaves unsaid."""
+    wish = tree.freeze()
+    filled = ProviderTree(wish)
+    for uuid, provider in wish.providers.items():
+        filled.update_inventory(
+            uuid, {name: record.over(None).as_dict() for name, record in provider.inventory.items()}
+        )
+    return filled.freeze()
+
+
+def test_a_custom_trait_that_somebody_deleted_is_made_again(world: World) -> None:
+    tree = ProviderTree()
+    tree.new_root("host", ROOT)
+    view = world.settled(tree)
+    view = replace(view, known=replace(view.known, traits=frozenset({"CUSTOM_FORGOTTEN"})))
+    tree = view.edit()
+    tree.add_traits(ROOT, "CUSTOM_FORGOTTEN")
+    outcome = world.applied(view, tree)
+    assert isinstance(outcome.stopped_by, UnknownNames)
+    outcome = world.applied(outcome.view, tree)
+    assert outcome.stopped_by is None
+    assert world.truth().get(ROOT).traits == {"CUSTOM_FORGOTTEN"}
+
+
+@pytest.mark.parametrize(
+    ("record", "word"),
+    [
+        ({"total": 0}, "total is 0"),
+        ({"total": -5}, "total is -5"),
+        ({"total": 4, "reserved": 5}, "reserved is 5"),
+        ({"total": 4, "reserved": -1}, "reserved is -1"),
+        ({"total": 4, "allocation_ratio": float("nan")}, "allocation_ratio"),
+        ({"total": 4, "allocation_ratio": float("inf")}, "allocation_ratio"),
+    ],
+)
+def test_a_bad_record_is_named_and_all_others_are_sent(
+    record: dict[str, object], word: str, world: World
+) -> None:
+    wish = host()
+    wish.update_inventory(SECOND, {"CUSTOM_BAD": record})
+    view = world.read()
+    plan = world.planned(view, wish)
+    (problem,) = plan.problems
+    assert all(part in str(problem) for part in ("second", SECOND, "CUSTOM_BAD", word))
+    outcome = apply(plan, view, world.api)
+    assert outcome.stopped_by is None and not outcome.failed
+    assert world.truth() == host_as_created()
+
+
+@pytest.mark.parametrize(
+    "name", ["CUSTOM_lower", "custom_lower", "CUSTOM-DASH", "CUSTOM_", "9 LIVES"]
+)
+def test_an_ill_formed_name_is_named_and_all_others_are_sent(name: str, world: World) -> None:
+    wish = host()
+    wish.add_traits(CHILD, name)
+    wish.update_inventory(SECOND, {name: {"total": 1}})
+    view = world.read()
+    plan = world.planned(view, wish)
+    assert {problem.uuid for problem in plan.problems} == {CHILD, SECOND}
+    assert all(repr(name) in str(problem) for problem in plan.problems)
+    outcome = apply(plan, view, world.api)
+    assert outcome.stopped_by is None and not outcome.failed
+    assert world.truth() == host_as_created()
+
+
+# -- what is in use
+
+
+def test_inventory_in_use_is_reported_and_everything_else_is_done(world: World) -> None:
+    view = world.settled(host())
+    guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
+    view = world.read(view)
+    tree = view.edit()
+    tree.update_inventory(GRANDCHILD, {})
+    tree.update_inventory(ROOT, {"VCPU": {"total": 4}})
+    outcome = world.applied(view, tree)
+    assert isinstance(outcome.failed[GRANDCHILD], InUse) and len(outcome.failed) == 1
+    assert outcome.stopped_by is None
+    assert world.truth().get(ROOT).inventory == {"VCPU": full(4)}
+    assert world.truth().get(GRANDCHILD).inventory == {"CUSTOM_LINK": full(2)}
+    assert_same(outcome.view, world)
+    world.stranger.delete_allocation(guest)
+    outcome = world.applied(outcome.view, tree)
+    assert not outcome.failed
+    assert world.truth().get(GRANDCHILD).inventory == {}
+
+
+def test_a_provider_in_use_stays_with_all_above_it_and_others_go(world: World) -> None:
+    view = world.settled(host())
+    world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
+    view = world.read(view)
+    tree = view.edit()
+    tree.remove(CHILD)
+    tree.remove(SECOND)
+    tree.new_child("new", ROOT, OTHER)
+    outcome = world.applied(view, tree)
+    assert set(outcome.failed) == {GRANDCHILD, CHILD}
+    assert all(isinstance(err, InUse) for err in outcome.failed.values())
+    assert set(world.truth().providers) == {ROOT, CHILD, GRANDCHILD, OTHER}
+    assert_same(outcome.view, world)
+
+
+def test_a_name_that_somebody_else_has_fails_with_all_below_and_others_go_on(
+    world: World,
+) -> None:
+    world.stranger.create_provider("device", OTHER)
+    view = world.read()
+    outcome = world.applied(view, host())
+    assert set(outcome.failed) == {CHILD, GRANDCHILD}
+    assert all(isinstance(err, NameTaken) for err in outcome.failed.values())
+    assert set(world.truth().providers) == {ROOT, SECOND}
+    assert world.truth().get(ROOT).inventory, "the rest is complete"
+    assert world.generation(OTHER) == 0
+    assert_same(outcome.view, world)
+
+
+def test_a_root_whose_name_is_taken_leaves_everything_as_it_was(world: World) -> None:
+    world.stranger.create_provider("host", OTHER)
+    outcome = world.applied(world.read(), host())
+    assert isinstance(outcome.failed[ROOT], NameTaken)
+    assert set(outcome.failed) == {ROOT, CHILD, GRANDCHILD, SECOND}
+    assert set(world.truth(OTHER).providers) == {OTHER} and world.generation(OTHER) == 0
+
+
+# -- somebody else writes
+
+
+def trait_beside(world: World, uuid: str) -> None:
+    world.stranger.add_trait(uuid, "CUSTOM_FOREIGN")
+
+
+@pytest.mark.parametrize("what", ["traits", "aggregates", "inventory"])
+def test_a_conflict_stops_the_plan_is_read_and_loses_nothing_of_the_strangers(
+    what: str, world: World
+) -> None:
+    view = world.settled(host())
+    trait_beside(world, CHILD)
+    tree = view.edit()
+    change(tree, what)
+    outcome = world.applied(view, tree)
+    assert isinstance(outcome.stopped_by, Conflict)
+    assert not outcome.view.certain
+    assert "CUSTOM_FOREIGN" in world.truth().get(CHILD).traits
+    calls = kinds(world.calls_of(lambda: world.read(outcome.view)))
+    assert calls == [
+        "GET in_tree",
+        "GET inventories",
+        "GET traits",
+        "GET aggregates",
+        "GET member_of",
+    ]
+    view = world.read(outcome.view)
+    assert view.certain
+    tree = view.edit()
+    change(tree, what)
+    outcome = world.applied(view, tree)
+    assert outcome.stopped_by is None
+    assert "CUSTOM_FOREIGN" in world.truth().get(CHILD).traits
+    assert_same(outcome.view, world)
+
+
+def change(tree: ProviderTree, what: str) -> None:
+    if what == "traits":
+        tree.add_traits(CHILD, "CUSTOM_OURS")
+    elif what == "aggregates":
+        tree.add_aggregates(CHILD, AGG2)
+    else:
+        tree.update_inventory(CHILD, {"VGPU": {"total": 1}})
+
+
+@pytest.mark.parametrize("what", ["rename", "move"])
+def test_a_rename_does_not_adopt_a_generation_that_a_stranger_moved(
+    what: str, world: World
+) -> None:
+    """Its reply shows the generation of now; under that we have read nothing yet."""
+    view = world.settled(host())
+    trait_beside(world, CHILD)
+    tree = view.edit()
+    if what == "rename":
+        tree.rename(CHILD, "renamed")
+    else:
+        tree.move(CHILD, SECOND)
+    tree.add_traits(CHILD, "CUSTOM_OURS")
+    outcome = world.applied(view, tree)
+    assert "CUSTOM_FOREIGN" in world.truth().get(CHILD).traits
+    assert isinstance(outcome.stopped_by, Conflict)
+
+
+def test_a_rename_alone_does_not_hide_a_strangers_change_from_the_next_look(world: World) -> None:
+    view = world.settled(host())
+    trait_beside(world, CHILD)
+    tree = view.edit()
+    tree.rename(CHILD, "renamed")
+    view = world.applied(view, tree).view
+    assert "CUSTOM_FOREIGN" in world.read(view).snapshot.get(CHILD).traits
+
+
+def test_a_generation_that_allocations_moved_is_no_conflict_once_it_was_read(
+    world: World,
+) -> None:
+    view = world.settled(host())
+    trait_beside(world, ROOT)
+    view = world.read(view)
+    guest = world.stranger.put_allocation({ROOT: {"VCPU": 1}})
+    again = world.read(view)
+    assert again.snapshot is view.snapshot, "nothing that we look at has changed"
+    assert again.generations[ROOT] == world.generation(ROOT) == view.generations[ROOT] + 1
+    tree = again.edit()
+    tree.update_inventory(ROOT, {"VCPU": {"total": 16}, "MEMORY_MB": {"total": 1024}})
+    tree.add_traits(ROOT, "HW_CPU_X86_AVX")
+    outcome = world.applied(again, tree)
+    assert outcome.stopped_by is None and not outcome.failed
+    assert "CUSTOM_FOREIGN" in world.truth().get(ROOT).traits
+    world.stranger.delete_allocation(guest)
+    calls = world.calls_of(lambda: world.read(outcome.view))
+    assert len(calls) == 2, "taking an allocation away moves no generation"
+
+
+def test_a_provider_that_a_stranger_deleted_is_created_again(world: World) -> None:
+    view = world.settled(host())
+    world.stranger.delete_provider(SECOND)
+    tree = view.edit()
+    tree.update_inventory(SECOND, {"VGPU": {"total": 1}})
+    wish = tree.freeze()
+    outcome = world.applied(view, tree)
+    assert isinstance(outcome.stopped_by, NotFound) and not outcome.view.certain
+    view = world.read(outcome.view)
+    assert SECOND not in view.snapshot
+    outcome = apply(diff(view.snapshot, wish, known=view.known), view, world.api)
+    assert outcome.stopped_by is None
+    assert world.truth().get(SECOND).inventory == {"VGPU": full(1)}
+    assert_same(outcome.view, world)
+
+
+def test_a_provider_that_is_gone_already_when_it_is_deleted(world: World) -> None:
+    view = world.settled(host())
+    world.stranger.delete_provider(SECOND)
+    tree = view.edit()
+    tree.remove(SECOND)
+    outcome = world.applied(view, tree)
+    assert isinstance(outcome.stopped_by, NotFound)
+    view = world.read(outcome.view)
+    assert view.snapshot == tree.freeze()
+
+
+def test_a_root_that_a_stranger_deleted_is_read_as_nothing_and_made_again(world: World) -> None:
+    view = world.settled(host())
+    for uuid in (GRANDCHILD, CHILD, SECOND, ROOT):
+        world.stranger.delete_provider(uuid)
+    view = world.read(view)
+    assert len(view.snapshot) == 0 and not view.generations
+    assert world.applied(view, host()).stopped_by is None
+    assert world.truth() == host_as_created()
+
+
+def test_a_strangers_child_is_seen_and_stays(world: World) -> None:
+    view = world.settled(host())
+    world.stranger.create_child(CHILD, "bandwidth", OTHER)
+    world.stranger.set_inventory(OTHER, {"NET_BW_EGR_KILOBIT_PER_SEC": {"total": 5}})
+    view = world.read(view)
+    assert view.snapshot.get(OTHER).parent_uuid == CHILD
+    tree = view.edit()
+    tree.add_traits(CHILD, "CUSTOM_OURS")
+    generation = world.generation(OTHER)
+    assert world.applied(view, tree).stopped_by is None
+    assert world.generation(OTHER) == generation
+
+
+# -- lost replies
+
+
+def next_after(world: World, view: View, tree: ProviderTree) -> View:
+    """The next period: read, then write what is missing."""
+    wish = tree.freeze()
+    view = world.read(view)
+    outcome = apply(diff(view.snapshot, wish, known=view.known), view, world.api)
+    assert outcome.stopped_by is None and not outcome.failed
+    return outcome.view
+
+
+@pytest.mark.parametrize("came_through", [True, False])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/resource_providers$"),
+        ("PUT", "/traits/CUSTOM_GOLD$"),
+        ("PUT", "/resource_classes/"),
+        ("PUT", f"{ROOT}/traits$"),
+        ("PUT", "/aggregates$"),
+        ("PUT", "/inventories$"),
+    ],
+)
+def test_whether_a_lost_write_came_through_or_not_is_read_first(
+    method: str, path: str, came_through: bool, world: World
+) -> None:
+    world.api.fail_next(method, path, Unreachable("reply lost"), after=came_through)
+    tree = host()
+    outcome = world.applied(world.read(), tree)
+    assert isinstance(outcome.stopped_by, Unreachable) and not outcome.view.certain
+    assert not world.api.faults
+    view = next_after(world, outcome.view, tree)
+    assert world.truth() == host_as_created()
+    assert_same(view, world)
+
+
+@pytest.mark.parametrize("came_through", [True, False])
+@pytest.mark.parametrize("what", ["a rename", "a move", "a leaf gone", "a subtree gone"])
+def test_a_lost_rename_move_or_delete_is_read_first(
+    what: str, came_through: bool, world: World
+) -> None:
+    view = world.settled(host())
+    tree = view.edit()
+    CHANGES[what][0](tree)
+    method = CHANGES[what][1][0].split()[0]
+    world.api.fail_next(method, "/resource_providers/", Unreachable("lost"), after=came_through)
+    outcome = world.applied(view, tree)
+    assert isinstance(outcome.stopped_by, Unreachable)
+    view = next_after(world, outcome.view, tree)
+    assert world.truth() == tree.freeze()
+    assert_same(view, world)
+
+
+def test_a_reading_that_breaks_off_adopts_nothing(world: World) -> None:
+    view = world.settled(host())
+    trait_beside(world, CHILD)
+    for path in ("in_tree", "/inventories$", "/traits$", "/aggregates$", "member_of"):
+        world.api.fail_next("GET", path, Unreachable("broken off"))
+        with pytest.raises(PlacementError, match="broken off"):
+            world.read(view)
+        assert not world.api.faults
+    assert "CUSTOM_FOREIGN" in world.read(view).snapshot.get(CHILD).traits
+
+
+# -- what it costs
+
+
+def test_a_cold_start_costs_one_call_for_each_thing(world: World) -> None:
+    calls = Counter(kinds(world.calls_of(lambda: world.settled(host()))))
+    assert calls == {
+        "GET in_tree": 1,
+        "POST provider": 4,  # N
+        "PUT inventories": 2,  # I
+        "PUT traits": 2 + 1,  # T, and K: the custom trait
+        "PUT aggregates": 1,  # A
+        "PUT resource_classes": 1,  # X
+    }
+
+
+def test_a_restart_without_a_saved_view_reads_three_things_of_each(world: World) -> None:
+    world.settled(host())
+    assert Counter(kinds(world.calls_of(world.read))) == {
+        "GET in_tree": 1,
+        "GET inventories": 4,
+        "GET traits": 4,
+        "GET aggregates": 4,
+        "GET member_of": 1,
+    }
+
+
+def test_a_quiet_verification_is_one_call_or_two(world: World) -> None:
+    view = world.settled(host())
+    assert kinds(world.calls_of(lambda: world.read(view))) == ["GET in_tree", "GET member_of"]
+    tree = view.edit()
+    tree.update_aggregates(ROOT, [])
+    view = world.applied(view, tree).view
+    assert kinds(world.calls_of(lambda: world.read(view))) == ["GET in_tree"]
+
+
+def test_only_what_moved_is_read_again(world: World) -> None:
+    view = world.settled(host())
+    trait_beside(world, SECOND)
+    world.stranger.rename(CHILD, "renamed by an operator")
+    calls = world.calls_of(lambda: world.read(view))
+    touched = {path.split("/")[2] for _, path in calls if path.count("/") == 3}
+    assert touched == {SECOND}
+    assert world.read(view).snapshot.get(CHILD).name == "renamed by an operator"
+
+
+def test_everything_is_read_again_when_asked_for(world: World) -> None:
+    view = world.settled(host())
+    world.stranger.set_aggregates(SECOND, [AGG2], old_microversion=True)
+    assert world.read(view).snapshot.get(SECOND).aggregates == frozenset(), "the blind spot"
+    audited = refresh(view, ROOT, world.api, everything=True)
+    assert audited.snapshot.get(SECOND).aggregates == {AGG2}
+
+
+# -- sharing providers and allocations
+
+
+def shared_storage(world: World, *aggregates: str, traits=(SHARES_VIA_AGGREGATE,)) -> None:
+    world.stranger.create_provider("storage root", "00000000-0000-4000-8000-0000000000b0")
+    world.stranger.create_child("00000000-0000-4000-8000-0000000000b0", "storage", OTHER)
+    world.stranger.set_traits(OTHER, traits)
+    world.stranger.set_aggregates(OTHER, aggregates)
+    world.stranger.set_inventory(OTHER, {"DISK_GB": {"total": 100}})
+
+
+def test_a_sharing_provider_is_shown_as_a_lone_root_and_never_written(world: World) -> None:
+    shared_storage(world, AGG1)
+    world.settled(host())
+    view = world.read()
+    assert OTHER in view.strangers and view.snapshot.get(OTHER).parent_uuid is None
+    assert len(view.snapshot) == 5
+    before = world.generation(OTHER), world.truth(OTHER)
+    tree = view.edit()
+    tree.add_traits("storage", "CUSTOM_MINE")
+    tree.rename("storage", "mine")
+    tree.add_traits("host", "HW_CPU_X86_AVX")
+    plan = diff(view.snapshot, tree.freeze(), known=view.known, strangers=view.strangers)
+    assert [problem.uuid for problem in plan.problems] == [OTHER]
+    assert apply(plan, view, world.api).stopped_by is None
+    assert (world.generation(OTHER), world.truth(OTHER)) == before
+    assert "HW_CPU_X86_AVX" in world.truth().get(ROOT).traits
+
+
+def test_providers_that_do_not_share_or_not_with_us_are_not_shown(world: World) -> None:
+    shared_storage(world, AGG2)
+    world.settled(host())
+    assert OTHER not in world.read().snapshot, "an aggregate that we are not in"
+    world.stranger.set_aggregates(OTHER, [AGG1])
+    assert OTHER in world.read().snapshot
+    world.stranger.set_traits(OTHER, [])
+    assert OTHER not in world.read().snapshot, "it does not share"
+
+
+def test_allocations_are_read_by_consumer(world: World) -> None:
+    view = world.settled(host())
+    assert allocations(view, world.api) == {}
+    guest = world.stranger.put_allocation({ROOT: {"VCPU": 2}, GRANDCHILD: {"CUSTOM_LINK": 1}})
+    found = allocations(world.read(view), world.api)
+    assert set(found) == {guest}
+    assert {u: a["resources"] for u, a in found[guest]["allocations"].items()} == {
+        ROOT: {"VCPU": 2},
+        GRANDCHILD: {"CUSTOM_LINK": 1},
+    }
+    assert found[guest]["consumer_generation"] is not None
+
+
+def test_a_plan_says_in_advance_how_many_calls_it_is(world: World) -> None:
+    view = world.read()
+    plan = world.planned(view, host())
+    calls = world.calls_of(lambda: apply(plan, view, world.api))
+    assert len(calls) == len(plan)
+    assert not [operation for operation in plan if isinstance(operation, UpdateProvider)]

@@ -1,0 +1,66 @@
+"""What the tests with faults share."""
+
+from __future__ import annotations
+
+import shutil
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import tenacity.nap
+
+pytest.register_assert_rewrite("tests.faults.scenario")
+
+from tests.faults.scenario import Scene, after, before
+from tests.servers.backup import back_up, restore
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.placement import RealPlacement
+
+
+@pytest.fixture(autouse=True)
+def no_naps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tracker's waits between two tries are not slept, nobody else's are touched."""
+    monkeypatch.setattr(tenacity.nap, "time", types.SimpleNamespace(sleep=lambda seconds: None))
+
+
+@pytest.fixture
+def proxy(placement: RealPlacement) -> Iterator[FaultProxy]:
+    with FaultProxy(placement.port) as running:
+        yield running
+
+
+@pytest.fixture
+def fresh(placement: RealPlacement, proxy: FaultProxy, tmp_path: Path) -> Scene:
+    """Nothing has happened yet."""
+    state = tmp_path / "state"
+    state.mkdir()
+    return Scene(placement, proxy, state)
+
+
+@pytest.fixture(scope="session")
+def settled(
+    placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Scene, Path]:
+    """A settled scene and a copy of its Placement, made once."""
+    placement_server.start()
+    placement_server.empty()
+    directory = tmp_path_factory.mktemp("settled")
+    (directory / "state").mkdir()
+    with FaultProxy(placement_server.port) as proxy:
+        scene = Scene(placement_server, proxy, directory / "state")
+        scene.settle()
+    back_up(placement_server, directory / "backup.sqlite")
+    return scene, directory / "backup.sqlite"
+
+
+@pytest.fixture
+def scene(settled: tuple[Scene, Path], fresh: Scene) -> Scene:
+    """Everything is about to change; an agent of the scene starts from its saved view."""
+    model, backup = settled
+    restore(fresh.placement, backup)
+    shutil.copytree(model.state, fresh.state, dirs_exist_ok=True)
+    fresh.driver.say(before())
+    fresh.driver.say(after())
+    fresh.strangers_child, fresh.consumer = model.strangers_child, model.consumer
+    return fresh

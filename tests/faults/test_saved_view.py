@@ -1,0 +1,106 @@
+"""A saved view that can't be used: one line in the log, Placement is read, all is right."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from tests.cost.trees import VERIFY
+from tests.faults.scenario import Scene
+
+FLIPS = 40
+
+
+def flipped(part: float):
+    def damage(data: bytes) -> bytes:
+        position = int((len(data) - 1) * part)
+        return data[:position] + bytes([data[position] ^ 0x10]) + data[position + 1 :]
+
+    return damage
+
+
+def with_header(**changes):
+    def damage(data: bytes) -> bytes:
+        first, rest = data.split(b"\n", 1)
+        return json.dumps({**json.loads(first), **changes}).encode() + b"\n" + rest
+
+    return damage
+
+
+DAMAGES = {
+    "empty": lambda data: b"",
+    "half": lambda data: data[: len(data) // 2],
+    "the last byte but one gone": lambda data: data[:-2],
+    "header only": lambda data: data.split(b"\n")[0] + b"\n",
+    "twice": lambda data: data + data,
+    "zeros": lambda data: bytes(len(data)),
+    "newer version": with_header(version=999),
+    "other root": with_header(root="c0ffee00-0000-4000-8000-00000000ffff"),
+    "a list": lambda data: b"[]\n[]\n",
+    **{f"bit flipped at {n}/{FLIPS}": flipped(n / FLIPS) for n in range(FLIPS + 1)},
+}
+
+
+def warnings(caplog) -> list[str]:
+    return [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.fixture
+def done(scene: Scene):
+    """Everything has been reported and saved."""
+    assert scene.agent().period().ok
+    scene.proxy.seen.clear()
+    return scene
+
+
+def saved_in(scene: Scene):
+    (path,) = scene.state.glob("view-*.json")
+    return path
+
+
+def test_an_intact_view_is_used(done, caplog):
+    report = done.agent().period()
+    assert report.ok and not report.done
+    assert report.calls == 2
+    assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_view_is_ignored_with_one_line_and_everything_is_read_again(done, damage, caplog):
+    path = saved_in(done)
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    agent = done.agent()
+    report = agent.period()
+    assert report.ok and not report.done, "the same tree: nothing to write"
+    assert report.calls == 2 + 3 * len(agent.tracker.view.snapshot)
+    (line,) = warnings(caplog)
+    assert str(path) in line and "ignored" in line
+    caplog.clear()
+    again = done.agent().period()
+    assert again.calls == 2 and warnings(caplog) == []
+
+
+def test_a_missing_view_is_no_trouble(done, caplog):
+    saved_in(done).unlink()
+    report = done.agent().period()
+    assert report.ok and not report.done
+    assert warnings(caplog) == []
+
+
+def test_a_directory_in_its_place_costs_a_line_and_a_read(done, caplog):
+    path = saved_in(done)
+    path.unlink()
+    path.mkdir()
+    agent = done.agent()
+    assert agent.period().ok
+    assert agent.period(2 * VERIFY).ok
+    done.expect_the_wish_and_all_of_the_strangers()
+
+
+def test_half_a_write_leaves_the_old_view(done, caplog):
+    path = saved_in(done)
+    path.with_suffix(".new").write_bytes(b"half a vie")
+    assert done.agent().period().calls == 2
+    assert warnings(caplog) == []

@@ -1,0 +1,89 @@
+"""A host on disk: its configuration, its script for the scripted driver, and its commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CONFIGURATION = """\
+[DEFAULT]
+host = {host}
+state_path = {directory}/state
+compute_driver = {driver}
+[placement]
+auth_type = admin_token
+endpoint = {url}
+token = {token}
+[fake]
+script = {directory}/script.yaml
+{more}
+"""
+
+
+@dataclass(frozen=True)
+class Said:
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class AgentHost:
+    """Commands run as processes of their own, with a terminal's width but no terminal."""
+
+    directory: Path
+    url: str
+    host: str = "host1"
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "agent.conf"
+
+    @property
+    def compute_id(self) -> Path:
+        return self.directory / "state" / "compute_id"
+
+    def configure(self, *, driver: str = "fake", token: str = "admin", more: str = "") -> None:
+        text = CONFIGURATION.format(
+            host=self.host,
+            directory=self.directory,
+            driver=driver,
+            url=self.url,
+            token=token,
+            more=more,
+        )
+        self.config.write_text(text)
+
+    def script(self, text: str) -> None:
+        (self.directory / "script.yaml").write_text(text)
+
+    def agent(self, *args: str) -> Said:
+        return self._run("agent.main", "--config-file", str(self.config), "--once", *args)
+
+    def ctl(self, *args: str, **environ: str) -> Said:
+        return self.bare_ctl("--config-file", str(self.config), *args, **environ)
+
+    def bare_ctl(self, *args: str, **environ: str) -> Said:
+        return self._run("agent.cli.app", *args, **environ)
+
+    def _run(self, module: str, *args: str, **environ: str) -> Said:
+        code = f"from {module} import main; main()"
+        env = {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8", **environ}
+        done = subprocess.run(
+            [sys.executable, "-c", code, *args],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=60,
+            env={**os.environ, **env},
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,104 @@
+"""Every command in docs/computectl.rst does what it says there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drivers.fake.driver import DEFAULT_SCRIPT
+from tests.integration.agent_host import AgentHost
+from tests.integration.transcripts import Uuids, replayed, steps
+from tests.servers.placement import RealPlacement
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "computectl.rst"
+REBUILT = """
+changes:
+  - {after: 0, provider: numa0, inventory: {MEMORY_MB: {total: 262144, reserved: 4096}}}
+  - {after: 0, provider: numa1/pf1, remove: true}
+"""
+
+ONE_GPU_HOST = """
+nodes: {"{host}": {inventory: {VCPU: 16, VGPU: 8}}}
+"""
+GPUS_OF_THEIR_OWN = """
+changes:
+  - {after: 0, children: {"gpu{n}": {count: 2}}, moves: {VGPU: {to: {gpu0: 4, gpu1: 4}}}}
+"""
+
+
+class Story:
+    """What happens in the document."""
+
+    def __init__(self, placement: RealPlacement, directory: Path) -> None:
+        self.placement = placement
+        self.host = AgentHost(directory, placement.url)
+        self.host.configure()
+        self.host.script(DEFAULT_SCRIPT.read_text())
+        self.code = 0
+
+    def report(self) -> None:
+        assert self.host.agent().code == 0
+
+    def allocate(self) -> None:
+        for cpus, memory in ((100, 98304), (12, 16384)):
+            uses = {"VCPU": cpus, "MEMORY_MB": memory}
+            self.placement.stranger.put_allocation({self._uuid("host1_numa0"): uses})
+
+    def rebuild(self) -> None:
+        self.host.script(DEFAULT_SCRIPT.read_text() + REBUILT)
+
+    def forget(self) -> None:
+        self.placement.empty()
+        self.host.compute_id.unlink()
+
+    def reshape(self) -> None:
+        self.host.script(ONE_GPU_HOST)
+        self.report()
+        self.placement.stranger.put_allocation({self._uuid("host1"): {"VCPU": 4, "VGPU": 2}})
+        self.host.script(ONE_GPU_HOST + GPUS_OF_THEIR_OWN)
+
+    def lose(self) -> None:
+        self.host.compute_id.unlink()
+
+    def stop(self) -> None:
+        self.placement.stop()
+
+    @property
+    def deeds(self) -> dict:
+        names = ("report", "allocate", "rebuild", "forget", "reshape", "lose", "stop")
+        return {name: getattr(self, name) for name in names}
+
+    def run(self, words: str) -> str:
+        if words == "echo $?":
+            return str(self.code)
+        program, *args = words.split()
+        assert program == "computectl"
+        said = self.host.ctl(*args)
+        self.code = said.code
+        return self._as_in_a_document(said.out + said.err)
+
+    def _as_in_a_document(self, text: str) -> str:
+        text = text.replace(str(self.host.compute_id.parent), "/var/lib/compute-agent")
+        text = text.replace(str(self.host.config), "/etc/compute-agent/compute-agent.conf")
+        return text.replace(self.placement.url, "http://placement.example")
+
+    def _uuid(self, name: str) -> str:
+        [found] = self.placement.request("GET", f"/resource_providers?name={name}")[
+            "resource_providers"
+        ]
+        return found["uuid"]
+
+
+def test_the_document_has_transcripts() -> None:
+    assert len(list(steps(DOCUMENT.read_text()))) > 10
+
+
+@pytest.mark.timeout(180)
+def test_every_command_says_what_the_document_says(
+    placement: RealPlacement, tmp_path: Path
+) -> None:
+    story = Story(placement, tmp_path)
+    written, real = Uuids(), Uuids()
+    for command, output in replayed(DOCUMENT.read_text(), story.deeds, story.run):
+        assert real.numbered(output) == written.numbered(command.output), command.words

@@ -1,0 +1,298 @@
+"""The real process against a real Placement: exit codes, signals, and what the log says."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.identity import FILE_NAME
+from tests.servers.agent import AgentProcess
+from tests.servers.fault_proxy import FaultProxy, answered, unauthorized
+from tests.servers.placement import RealPlacement
+
+# A lock that is taken twice: no signal gets a thread out of it, unlike a sleep.
+STUCK_IN_C = """
+import ctypes
+from drivers.api import ComputeDriver
+
+class Stuck(ComputeDriver):
+    def get_available_nodes(self):
+        return [self.context.host]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        lock = ctypes.create_string_buffer(64)
+        print("stuck now", flush=True)
+        while True:
+            ctypes.CDLL(None).pthread_mutex_lock(lock)
+
+class NotYet(Stuck):
+    def init_host(self, host):
+        raise ConnectionRefusedError("nobody at the other end")
+
+    def cleanup_host(self, host):
+        print("cleaned up", flush=True)
+"""
+ENTRY_POINTS = "[compute_agent.drivers]\nstuck = stuck_driver:Stuck\nnotyet = stuck_driver:NotYet\n"
+
+
+@pytest.fixture
+def agent(tmp_path: Path, placement: RealPlacement):
+    process = AgentProcess(tmp_path, placement.url)
+    yield process
+    process.kill()
+
+
+@pytest.fixture
+def stuck(agent: AgentProcess, tmp_path: Path) -> AgentProcess:
+    """An agent beside whose driver there are two bad ones, as another package installs them."""
+    package = tmp_path / "site" / "stuck_driver-1.dist-info"
+    package.mkdir(parents=True)
+    (package / "entry_points.txt").write_text(ENTRY_POINTS)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: stuck-driver\nVersion: 1\n")
+    (package.parent / "stuck_driver.py").write_text(STUCK_IN_C)
+    agent.environment["PYTHONPATH"] = f"{agent._environment()['PYTHONPATH']}:{package.parent}"
+    agent.environment["XDG_CACHE_HOME"] = str(tmp_path)  # stevedore's
+    return agent
+
+
+def closed_url() -> str:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{sock.getsockname()[1]}"
+
+
+def own_uuid(agent: AgentProcess) -> str:
+    return (agent.state_path / FILE_NAME).read_text().strip()
+
+
+# -- exit codes of --once
+
+
+def test_once_reports_and_exits_0(agent: AgentProcess, placement: RealPlacement) -> None:
+    done = agent.once()
+    assert done.returncode == 0, done.stderr
+    assert set(placement.stranger.inventory(own_uuid(agent))) == {"VCPU", "MEMORY_MB"}
+
+
+def test_a_second_once_writes_nothing(agent: AgentProcess, placement: RealPlacement) -> None:
+    agent.once()
+    mark = placement.mark()
+    assert agent.once().returncode == 0
+    assert not [str(request) for request in placement.since(mark) if request.is_write]
+    assert placement.since(mark)
+
+
+def test_once_without_placement_exits_1(agent: AgentProcess) -> None:
+    agent.placement_url = closed_url()
+    done = agent.once()
+    assert done.returncode == 1
+    assert "no answer to GET /resource_providers" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_once_with_a_driver_that_raises_exits_1_and_names_it(agent: AgentProcess) -> None:
+    agent.script += "failures: [{error: a screw is loose}]\n"
+    done = agent.once()
+    assert done.returncode == 1
+    assert "driver fake: a screw is loose" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_driver_that_can_not_start_now_exits_1_and_may_clean_up(stuck: AgentProcess) -> None:
+    stuck.compute_driver = "notyet"
+    done = stuck.once()
+    assert done.returncode == 1
+    assert "driver notyet could not start: nobody at the other end" in done.stderr
+    assert "cleaned up" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            "update_resource_interval = 5\n",
+            ":5: no option update_resource_interval in [DEFAULT]; is update_resources_interval meant?",
+        ),
+        ("[comptue]\nowner_trait = CUSTOM_X\n", ":5: no group [comptue]; is [compute] meant?"),
+        (
+            "hos = x\n[compute]\nonwer_trait = CUSTOM_X\n",
+            ":5: no option hos in [DEFAULT]; is host meant?",
+        ),
+        (
+            "[compute]\nonwer_trait = CUSTOM_X\n",
+            ":6: no option onwer_trait in [compute]; is owner_trait meant?",
+        ),
+        ("update_resources_interval = often\n", "update_resources_interval"),
+        ("[compute]\nowner_trait = lower\n", "owner_trait"),
+        ("host\n", "agent.conf"),
+    ],
+)
+def test_a_bad_configuration_exits_2_and_says_where(
+    agent: AgentProcess, placement: RealPlacement, options: str, said: str
+) -> None:
+    agent.options = options
+    mark = placement.mark()
+    done = agent.once()
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert placement.since(mark) == []
+
+
+def test_what_resembles_nothing_of_ours_is_somebody_elses(agent: AgentProcess) -> None:
+    agent.options = "rabbit_ha_queues = true\n[api_database]\nconnection = sqlite://\n"
+    assert agent.once().returncode == 0
+
+
+def test_a_typo_in_the_login_exits_2_and_says_where(agent: AgentProcess) -> None:
+    agent.write()
+    agent.config.write_text(agent.config.read_text().replace("\nendpoint =", "\nendpiont ="))
+    done = agent.once()
+    assert done.returncode == 2
+    assert ":12: no option endpiont in [placement]; is endpoint meant?" in done.stderr
+
+
+def test_a_configuration_file_that_is_not_there_exits_2(agent: AgentProcess) -> None:
+    done = agent.once("--config-file", "/nonexistent/agent.conf")
+    assert done.returncode == 2
+    assert "no such configuration file: /nonexistent/agent.conf" in done.stderr
+
+
+def test_an_unknown_driver_exits_2_and_lists_those_there_are(agent: AgentProcess) -> None:
+    agent.compute_driver = "libvrit"
+    done = agent.once()
+    assert done.returncode == 2
+    assert "no driver 'libvrit' is installed; did you mean 'libvirt'?" in done.stderr
+    assert "fake, libvirt" in done.stderr
+
+
+def test_no_way_to_log_in_exits_2(agent: AgentProcess) -> None:
+    agent.write()
+    agent.config.write_text(agent.config.read_text().partition("[placement]")[0])
+    done = agent.once()
+    assert done.returncode == 2
+    assert "[placement] auth_type is not set" in done.stderr
+
+
+def test_refused_credentials_exit_1_and_say_so(agent: AgentProcess) -> None:
+    with FaultProxy(0) as keystone:  # nobody behind it: it answers everything itself
+        keystone.harm("POST", "/v3/auth/tokens", answered(unauthorized()), times=9)
+        agent.write()
+        before = agent.config.read_text().partition("[placement]")[0]
+        login = "[placement]\nauth_type = v3password\nusername = agent\npassword = wrong\n"
+        login += f"project_name = service\nauth_url = {keystone.url}/v3\n"
+        agent.config.write_text(
+            f"{before}{login}user_domain_id = default\nproject_domain_id = default\n"
+        )
+        done = agent.once()
+    assert done.returncode == 1
+    assert "Keystone refused [placement] credentials" in done.stderr
+    assert "wrong" not in done.stderr
+
+
+def test_a_damaged_compute_id_exits_2_and_is_left_alone(agent: AgentProcess) -> None:
+    agent.write()
+    (agent.state_path / FILE_NAME).write_text("1234\n")
+    done = agent.once()
+    assert done.returncode == 2
+    assert str(agent.state_path / FILE_NAME) in done.stderr
+    assert (agent.state_path / FILE_NAME).read_text() == "1234\n"
+
+
+def test_a_state_path_that_can_not_be_written_exits_2(agent: AgentProcess) -> None:
+    # A file where the directory should be stops root as well.
+    done = agent.once("--state-path", str(agent.config))
+    assert done.returncode == 2
+    assert f"{agent.config / FILE_NAME}: Not a directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- the running process
+
+
+def test_sigterm_ends_it_at_once_with_0(agent: AgentProcess) -> None:
+    agent.start()
+    agent.until_logged("reported")
+    started = time.monotonic()
+    assert agent.stop() == 0
+    assert time.monotonic() - started < 2
+    assert agent.log.endswith("Stopped\n")
+
+
+def test_sigterm_in_a_period_lets_it_end(agent: AgentProcess, placement: RealPlacement) -> None:
+    agent.script += "failures: [{sleep: 1.5}]\n"
+    agent.start()
+    agent.until_logged("Reporting testhost")
+    time.sleep(0.3)  # inside the driver's sleep
+    assert agent.stop() == 0
+
+
+@pytest.mark.parametrize("driver", ["fake", "stuck"])
+def test_sigterm_does_not_wait_for_a_driver_that_hangs(stuck: AgentProcess, driver: str) -> None:
+    stuck.compute_driver = driver
+    stuck.script += "failures: [{sleep: 100000}]\n"
+    stuck.options += "graceful_shutdown_timeout = 1\n"
+    stuck.start()
+    stuck.until_logged("stuck now" if driver == "stuck" else "Reporting testhost")
+    time.sleep(0.2)
+    started = time.monotonic()
+    assert stuck.stop(timeout=10) == 1
+    assert time.monotonic() - started < 4
+    assert "Not done after graceful_shutdown_timeout (1 s): leaving at once" in stuck.log
+
+
+def test_sighup_asks_for_a_period(agent: AgentProcess, placement: RealPlacement) -> None:
+    agent.options = "update_resources_interval = -1\nperiodic_fuzzy_delay = 0\n"
+    agent.start()
+    agent.until_logged("reported", times=1)
+    (agent.directory / "script.yaml").write_text(agent.script.replace("VCPU: 4", "VCPU: 6"))
+    time.sleep(0.3)
+    assert placement.stranger.inventory(own_uuid(agent))["VCPU"]["total"] == 4
+    agent.send(signal.SIGHUP)
+    agent.until_logged("reported 1 SetInventory", times=1)
+    assert placement.stranger.inventory(own_uuid(agent))["VCPU"]["total"] == 6
+
+
+def test_periods_that_fell_out_are_counted(agent: AgentProcess) -> None:
+    agent.script += "failures: [{for: 1, sleep: 2.3}]\n"
+    with agent:
+        agent.until_logged(
+            "The period took longer than update_resources_interval (1 s): 2 left out"
+        )
+
+
+def test_placement_lost_and_back_is_logged_once_each(
+    tmp_path: Path, own_placement: RealPlacement
+) -> None:
+    own_placement.start()
+    options = "update_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
+    options += "[compute]\nresource_provider_association_refresh = 1\n"
+    with AgentProcess(tmp_path, own_placement.url, options=options) as agent:
+        agent.until_logged("reported")
+        own_placement.stop()
+        agent.until_logged("no answer to GET")
+        time.sleep(3.2)  # three more periods that fail
+        own_placement.start()
+        agent.until_logged("over: no answer to GET")
+        time.sleep(1.2)
+        assert agent.log.count("no answer to GET") == 2
+        assert agent.log.count(" WARNING ") == 1
+
+
+def test_a_quiet_tree_costs_one_get_a_verification(
+    agent: AgentProcess, placement: RealPlacement
+) -> None:
+    agent.options += "[compute]\nresource_provider_association_refresh = 3\n"
+    agent.start()
+    agent.until_logged("reported")
+    mark, began = placement.mark(), time.monotonic()
+    time.sleep(8)
+    seen, took = placement.since(mark), time.monotonic() - began
+    expected = f"GET /resource_providers?in_tree={own_uuid(agent)} 200"
+    assert {str(request) for request in seen} == {expected}
+    # Each 3 s, spread by a tenth, in periods of 1 s: 3 or 4 s apart.
+    assert int(took / 4.1) <= len(seen) <= took / 2.9 + 1

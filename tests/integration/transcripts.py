@@ -1,0 +1,62 @@
+"""Transcripts in a document: commands after ``$``, and below them what they say.
+
+A comment ``.. do: NAME`` stands for something that happens in between and is not shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+_UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_BLOCK = re.compile(
+    r"^\.\. (?:do: (?P<do>\w+)|code-block:: console\n\n(?P<text>(?: {4}.*\n|\n)+))", re.M
+)
+
+
+@dataclass(frozen=True)
+class Deed:
+    name: str
+
+
+@dataclass(frozen=True)
+class Command:
+    words: str
+    output: str
+
+
+@dataclass
+class Uuids:
+    """Numbers UUIDs as they come, so that two texts can be compared."""
+
+    seen: dict[str, str] = field(default_factory=dict)
+
+    def numbered(self, text: str) -> str:
+        return _UUID.sub(lambda m: self.seen.setdefault(m[0], f"<uuid {len(self.seen)}>"), text)
+
+
+def steps(document: str) -> Iterator[Deed | Command]:
+    for found in _BLOCK.finditer(document):
+        if found["do"]:
+            yield Deed(found["do"])
+        else:
+            yield from _commands(found["text"])
+
+
+def _commands(block: str) -> Iterator[Command]:
+    text = re.sub(r"^ {4}", "", block, flags=re.M).strip("\n") + "\n"
+    for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
+        words, _, output = part.partition("\n")
+        yield Command(words, output.strip("\n"))
+
+
+def replayed(
+    document: str, deeds: dict[str, Callable[[], None]], run: Callable[[str], str]
+) -> Iterator[tuple[Command, str]]:
+    """Each command with what it says now."""
+    for step in steps(document):
+        if isinstance(step, Deed):
+            deeds[step.name]()
+        else:
+            yield step, run(step.words).strip("\n")

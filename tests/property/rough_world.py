@@ -1,0 +1,355 @@
+"""A host, its agent and a stranger over one Placement, driven step by step by plain data.
+
+Everything happens to whatever sends requests, so the same steps run against the fake
+and against a real Placement.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import uuid as uuidlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.nodes import Nodes
+from agent.rules import BulkWrites, Rules
+from drivers.api import ComputeDriver, DriverContext
+from drivers.loader import LoadedDriver
+from reportclient import errors
+from reportclient.view import View
+from tests.contract.stranger import Stranger
+
+ROOT = "c0ffee00-0000-4000-8000-000000000001"
+NODE = "host1"
+OWNER = "CUSTOM_OWNER_COMPUTE_AGENT"
+STRANGERS_CHILD = "dddddddd-0000-4000-8000-000000000001"
+SQUATTER = "dddddddd-0000-4000-8000-000000000002"
+NAMES = (NODE, "p1", "p2", "p3", "p4")
+TRAITS = ("HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "CUSTOM_ONE")
+STRANGERS_TRAITS = ("CUSTOM_STRANGE", "HW_CPU_X86_SSE")
+CLASSES = ("VCPU", "CUSTOM_THING")
+AGGREGATES = tuple(f"aaaaaaaa-0000-4000-8000-00000000000{n}" for n in range(2))
+STRANGERS_AGGREGATE = "bbbbbbbb-0000-4000-8000-000000000001"
+VERIFY, AUDIT = 300.0, 36000.0
+
+
+def uuid_of(name: str) -> str:
+    return ROOT if name == NODE else str(uuidlib.uuid5(uuidlib.UUID(ROOT), name))
+
+
+OURS = {uuid_of(name): name for name in NAMES}
+
+
+@dataclass(frozen=True)
+class Wished:
+    parent: str | None
+    total: int
+    resource_class: str
+    traits: frozenset[str]
+    aggregates: frozenset[str]
+
+
+class Wishing(ComputeDriver):
+    """Says ``wish``; leaves alone what is not its own."""
+
+    def __init__(self, context: DriverContext) -> None:
+        super().__init__(context)
+        self.wish: dict[str, Wished] = {}
+
+    def get_available_nodes(self):
+        return [NODE]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        for name, wished in self.wish.items():
+            uuid = uuid_of(name)
+            if not provider_tree.exists(uuid):
+                provider_tree.new_child(name, wished.parent, uuid)
+            provider_tree.rename(uuid, name)
+            if wished.parent is not None:
+                provider_tree.move(uuid, wished.parent)
+            record = {"total": wished.total, "max_unit": 3}
+            provider_tree.update_inventory(name, {wished.resource_class: record})
+            provider_tree.remove_traits(name, *set(TRAITS) - wished.traits)
+            provider_tree.add_traits(name, *wished.traits)
+            provider_tree.remove_aggregates(name, *set(AGGREGATES) - wished.aggregates)
+            provider_tree.add_aggregates(name, *wished.aggregates)
+        for name in NAMES:
+            if name not in self.wish and provider_tree.exists(uuid_of(name)):
+                provider_tree.remove(uuid_of(name))
+
+
+@dataclass
+class Failure:
+    method: str
+    path: re.Pattern[str]
+    error: errors.PlacementError
+    after: bool
+
+
+@dataclass
+class Meddling:
+    """Somebody acts right before a call; on its provider, where it has one of ours."""
+
+    method: str
+    path: re.Pattern[str]
+    act: Callable[[str | None], None]
+
+
+@dataclass
+class Rough:
+    """The way to Placement, with failures and with strangers who come in between."""
+
+    send: Callable[..., dict[str, Any]]
+    failures: list[Failure] = field(default_factory=list)
+    meddling: list[Meddling] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    calls: int = 0
+    writes: list[tuple[str, str]] = field(default_factory=list)
+
+    def request(self, method: str, path: str, *, json: Any = None, needs: str | None = None):
+        self.calls += 1
+        self._meddle(method, path)
+        if method != "GET":
+            self.writes.append((method, path))
+        failure = next(
+            (f for f in self.failures if f.method == method and f.path.search(path)), None
+        )
+        if failure is None:
+            return self._sent(method, path, json)
+        self.failures.remove(failure)
+        if failure.after:
+            self._sent(method, path, json)
+        raise failure.error
+
+    def _meddle(self, method: str, path: str) -> None:
+        for one in [m for m in self.meddling if m.method == method and m.path.search(path)][:1]:
+            self.meddling.remove(one)
+            found = re.match(r"/resource_providers/([^/]+)", path)
+            one.act(OURS.get(found[1]) if found else None)
+
+    def _sent(self, method: str, path: str, json: Any) -> dict[str, Any]:
+        reply = self.send(method, path, json=json)
+        if method == "DELETE":
+            self.deleted.append(path.rsplit("/", 1)[1])
+        return reply
+
+
+@dataclass
+class World:
+    """``send`` is unrecorded and never fails by order; ``state`` is a directory for views."""
+
+    send: Callable[..., dict[str, Any]]
+    state: Path
+    at_once: int = 1
+    chunk: int = 0
+    now: float = 0.0
+    driver: Wishing = field(default_factory=lambda: Wishing(DriverContext(NODE, Path("/none"))))
+    strange: dict[str, set[str]] = field(default_factory=dict)
+    """What the stranger put on our providers: traits and aggregates by UUID."""
+    blind: set[str] = field(default_factory=set)
+    """Providers whose aggregates were written with an old microversion since the last audit."""
+    consumers: list[str] = field(default_factory=list)
+    has_child: bool = False
+    disturbed: bool = False
+    """Whether there may be what only a verification can mend: strangers, refusals."""
+
+    def __post_init__(self) -> None:
+        self.rough = Rough(self.send)
+        self.stranger = Stranger(self.send)
+        self.nodes = self._nodes()
+
+    # -- steps
+
+    def wish(self, wish: dict[str, Wished]) -> None:
+        self.driver.wish = wish
+
+    def period(self, after: float) -> Any:
+        self.now += after
+        self.rough.calls, writes = 0, len(self.rough.writes)
+        self.rough.deleted.clear()
+        (report,) = self.nodes.period(self.now)
+        for uuid in self.rough.deleted:
+            self.strange.pop(uuid, None)
+            self.blind.discard(uuid)
+        self._expect_only_our_own_was_written(self.rough.writes[writes:])
+        assert report.calls <= 5 * 60, "a storm"
+        assert report.error is None or isinstance(report.error, errors.PlacementError)
+        if after > VERIFY and report.ok and not (self.rough.meddling or self.rough.failures):
+            self.disturbed = False
+        self._expect_the_view_to_be_true()
+        return report
+
+    def restart(self, how: str) -> None:
+        """With the saved view, with an older one, or without any."""
+        if how == "lost":
+            shutil.rmtree(self.state)
+            self.state.mkdir()
+        elif how == "older":
+            for old in self.state.glob("*.older"):
+                old.replace(old.with_suffix(""))
+        for saved in self.state.glob("view-*.json"):
+            shutil.copy(saved, f"{saved}.older")
+        self.nodes = self._nodes()
+
+    def fail(self, method: str, path: str, error: errors.PlacementError, after: bool) -> None:
+        self.rough.failures.append(Failure(method, re.compile(path), error, after))
+        self.disturbed = self.disturbed or not isinstance(error, errors.Unreachable)
+
+    def meddle(self, method: str, path: str, kind: str, name: str, number: int) -> None:
+        """Let the stranger act right before the next such call, on the same provider."""
+
+        def act(named: str | None) -> None:
+            self.act(kind, named or name, number)
+
+        self.rough.meddling.append(Meddling(method, re.compile(path), act))
+
+    # -- what a stranger does; what Placement refuses him does not happen
+
+    def act(self, kind: str, name: str, number: int) -> None:
+        self.disturbed = True
+        try:
+            getattr(self, f"_{kind}")(uuid_of(name), name, number)
+        except errors.PlacementError:
+            pass
+
+    def _add_trait(self, uuid: str, name: str, number: int) -> None:
+        trait = STRANGERS_TRAITS[number % 2]
+        self.stranger.add_trait(uuid, trait)
+        self.strange.setdefault(uuid, set()).add(trait)
+
+    def _take_our_trait(self, uuid: str, name: str, number: int) -> None:
+        self.stranger.remove_trait(uuid, TRAITS[number % 3])
+
+    def _add_aggregate(self, uuid: str, name: str, number: int) -> None:
+        self.stranger.set_aggregates(uuid, {STRANGERS_AGGREGATE, *self.stranger.aggregates(uuid)})
+        self.strange.setdefault(uuid, set()).add(STRANGERS_AGGREGATE)
+
+    def _old_tool(self, uuid: str, name: str, number: int) -> None:
+        """Takes our aggregates away, and Placement does not count it."""
+        kept = self.stranger.aggregates(uuid) - {AGGREGATES[number % 2]}
+        self.stranger.set_aggregates(uuid, kept, old_microversion=True)
+        self.blind.add(uuid)
+
+    def _set_inventory(self, uuid: str, name: str, number: int) -> None:
+        self.stranger.set_inventory(uuid, {CLASSES[number % 2]: {"total": 50 + number}})
+
+    def _create_child(self, uuid: str, name: str, number: int) -> None:
+        self.stranger.create_child(ROOT, "strangers", STRANGERS_CHILD)
+        self.has_child = True
+        self.stranger.set_inventory(STRANGERS_CHILD, {"FPGA": {"total": 1 + number}})
+        self.stranger.add_trait(STRANGERS_CHILD, STRANGERS_TRAITS[0])
+
+    def _delete_child(self, uuid: str, name: str, number: int) -> None:
+        self.stranger.delete_provider(STRANGERS_CHILD)
+        self.has_child = False
+
+    def _delete_ours(self, uuid: str, name: str, number: int) -> None:
+        self.stranger.delete_provider(uuid)
+        self.strange.pop(uuid, None)
+        self.blind.discard(uuid)
+
+    def _rename_ours(self, uuid: str, name: str, number: int) -> None:
+        self.stranger.rename(uuid, f"renamed{number}")
+
+    def _squat(self, uuid: str, name: str, number: int) -> None:
+        self.stranger.create_provider(name, SQUATTER)
+
+    def _leave(self, uuid: str, name: str, number: int) -> None:
+        self.stranger.delete_provider(SQUATTER)
+
+    def _allocate(self, uuid: str, name: str, number: int) -> None:
+        inventory = self.stranger.inventory(uuid)
+        if inventory:
+            uses = {uuid: {sorted(inventory)[0]: 1}}
+            self.consumers.append(self.stranger.put_allocation(uses))
+
+    def _release(self, uuid: str, name: str, number: int) -> None:
+        if self.consumers:
+            self.stranger.delete_allocation(self.consumers.pop())
+
+    # -- what has to hold
+
+    def settle(self) -> None:
+        """All faults are gone and the stranger has left what holds us up."""
+        self.rough.failures.clear()
+        self.rough.meddling.clear()
+        if not self.disturbed and not self.consumers:
+            self.period(60)
+            assert self.period(60).ok
+            self._expect_the_wish()
+        while self.consumers:
+            self._release("", "", 0)
+        self.act("leave", NODE, 0)
+        self.period(60)
+        self.period(2 * AUDIT)
+        report = self.period(2 * VERIFY)
+        assert report.ok, report.complaints()
+        quiet = self.period(2 * VERIFY)
+        assert quiet.ok and not quiet.done and not quiet.plan
+        assert quiet.calls <= 2
+        assert self.period(1).calls == 0
+        self._expect_the_wish()
+
+    def _expect_the_wish(self) -> None:
+        found = self.contents()
+        child = found.pop(STRANGERS_CHILD, None)
+        assert (child is not None) == self.has_child, "the stranger's child"
+        assert found.keys() == {uuid_of(name) for name in self.driver.wish}
+        for name, wished in self.driver.wish.items():
+            uuid = uuid_of(name)
+            strange = self.strange.get(uuid, set())
+            _, parent, inventory, traits, aggregates = found[uuid]
+            record = inventory.get(wished.resource_class, {})
+            assert (parent, list(inventory)) == (
+                wished.parent and uuid_of(wished.parent),
+                [wished.resource_class],
+            )
+            assert (record["total"], record["reserved"]) == (wished.total, 0)
+            agents = {OWNER, "COMPUTE_NODE"}
+            assert traits - agents == wished.traits | (strange - {STRANGERS_AGGREGATE})
+            assert aggregates == wished.aggregates | (strange & {STRANGERS_AGGREGATE})
+
+    def _expect_the_view_to_be_true(self) -> None:
+        """Where generations are equal, contents are."""
+        (tracker,) = self.nodes.trackers.values()
+        view: View = tracker.view
+        if not view.certain:
+            return
+        found = self.contents()
+        for uuid, provider in view.snapshot.providers.items():
+            generation, _, inventory, traits, aggregates = found.get(uuid, (None,) * 5)
+            if generation is None or generation != view.generations.get(uuid):
+                continue
+            known = {key: record.as_dict() for key, record in provider.inventory.items()}
+            assert known == inventory
+            assert provider.traits == traits
+            assert uuid in self.blind or provider.aggregates == aggregates
+
+    def _expect_only_our_own_was_written(self, writes: list[tuple[str, str]]) -> None:
+        for method, path in writes:
+            match = re.match(r"/resource_providers/([^/]+)", path)
+            assert match is None or match[1] in OURS, f"{method} {path} is not ours"
+            if method == "DELETE":
+                assert OURS[match[1]] not in self.driver.wish, "deleted what is wished for"
+
+    def contents(self) -> dict[str, tuple[Any, ...]]:
+        """``{uuid: (generation, parent, inventory, traits, aggregates)}``."""
+        listed = self.send("GET", f"/resource_providers?in_tree={ROOT}")["resource_providers"]
+        return {
+            item["uuid"]: (
+                item["generation"],
+                item["parent_provider_uuid"],
+                self.stranger.inventory(item["uuid"]),
+                self.stranger.traits(item["uuid"]),
+                self.stranger.aggregates(item["uuid"]),
+            )
+            for item in listed
+        }
+
+    def _nodes(self) -> Nodes:
+        rules = Rules(OWNER, verify_every=VERIFY, audit_every=AUDIT, at_once=self.at_once)
+        drivers = [LoadedDriver.of("wishing", self.driver)]
+        return Nodes(ROOT, drivers, self.rough, rules, BulkWrites(self.chunk), self.state)

@@ -1,0 +1,125 @@
+"""The real ``compute-agent`` as a process of its own, for tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+COMMAND = [sys.executable, "-c", "from agent.main import main; main()"]
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCRIPT = "nodes: {testhost: {inventory: {VCPU: 4, MEMORY_MB: 2048}}}\n"
+
+
+@dataclass
+class AgentProcess:
+    """``directory`` gets its configuration, its script, its state and its log."""
+
+    directory: Path
+    placement_url: str
+    script: str = SCRIPT
+    options: str = "update_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
+    """Lines of ``[DEFAULT]``, and whole groups after them."""
+    compute_driver: str = "fake"
+    environment: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "agent.conf"
+
+    @property
+    def state_path(self) -> Path:
+        return self.directory / "state"
+
+    @property
+    def log(self) -> str:
+        """All that it said so far, over all its starts."""
+        path = self.directory / "log"
+        return path.read_text() if path.exists() else ""
+
+    def write(self) -> None:
+        """Write the configuration as the fields are now."""
+        self.state_path.mkdir(parents=True, exist_ok=True)
+        (self.directory / "script.yaml").write_text(self.script)
+        self.config.write_text(
+            f"[DEFAULT]\nhost = testhost\nstate_path = {self.state_path}\n"
+            f"compute_driver = {self.compute_driver}\n{self.options}"
+            f"[fake]\nscript = {self.directory / 'script.yaml'}\n"
+            f"[placement]\nauth_type = admin_token\ntoken = admin\nendpoint = {self.placement_url}\n"
+        )
+
+    def once(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """``compute-agent --once`` to its end, with the configuration as it was written last."""
+        if not self.config.exists():
+            self.write()
+        return subprocess.run(
+            [*COMMAND, "--config-file", str(self.config), "--once", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self._environment(),
+        )
+
+    def start(self, *arguments: str) -> None:
+        """Start it; it goes on until :meth:`stop` or :meth:`kill`, or as the arguments say."""
+        if not self.config.exists():
+            self.write()
+        with (self.directory / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*COMMAND, "--config-file", str(self.config), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment(),
+            )
+
+    def send(self, signum: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(signum)
+
+    def stop(self, timeout: float = 30.0) -> int:
+        """SIGTERM; its exit code."""
+        self.send(signal.SIGTERM)
+        assert self.process is not None
+        return self.process.wait(timeout)
+
+    def kill(self) -> None:
+        """SIGKILL; nothing happens if it has ended."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(30)
+
+    def until(self, condition: Callable[[], object], seconds: float = 20.0) -> None:
+        """Wait for something that the running agent shall bring about."""
+        assert self.process is not None
+        give_up = time.monotonic() + seconds
+        while not condition():
+            assert self.process.poll() is None, f"it ended: {self.log}"
+            assert time.monotonic() < give_up, self.log
+            time.sleep(0.05)
+
+    def until_logged(self, text: str, times: int = 1, seconds: float = 20.0) -> None:
+        self.until(lambda: self.log.count(text) >= times, seconds)
+
+    def __enter__(self) -> AgentProcess:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def _environment(self) -> dict[str, str]:
+        ours = {"PYTHONPATH": str(REPOSITORY), **self.environment}
+        return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **ours}

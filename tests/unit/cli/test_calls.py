@@ -1,0 +1,73 @@
+"""The calls of a plan are those that are sent, generations and all."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.cli.calls import calls_of
+from reportclient.apply import apply
+from reportclient.diff import diff
+from reportclient.model import Inventory
+from reportclient.plan import Plan, bulked
+from reportclient.reader import refresh
+from reportclient.view import View
+from tests.contract.fake_placement import FakePlacement
+from tests.unit.cli.trees import AGGREGATE, uuid_of
+
+ROOT = uuid_of("host1")
+
+
+@pytest.fixture
+def view(fake_placement: FakePlacement) -> View:
+    stranger = fake_placement.stranger
+    stranger.create_provider("host1", ROOT)
+    stranger.set_inventory(ROOT, {"VCPU": {"total": 8}, "VGPU": {"total": 2}})
+    old = stranger.create_child(ROOT, "old")
+    stranger.set_inventory(old, {"VGPU": {"total": 2}})
+    return refresh(View(), ROOT, fake_placement)
+
+
+def a_plan(view: View) -> Plan:
+    """Of every kind but a reshape; each provider is written several times."""
+    tree = view.edit()
+    tree.remove("old")
+    for name, parent in (("numa", "host1"), ("pf", "numa")):
+        tree.new_child(name, parent)
+        tree.update_traits(name, ["CUSTOM_A"])
+        tree.update_aggregates(name, [AGGREGATE])
+        tree.update_inventory(name, {"CUSTOM_B": {"total": 1}})
+    tree.update_traits("host1", ["HW_CPU_X86_AVX"])
+    tree.update_inventory("host1", {"VCPU": {"total": 16}})
+    return diff(view.snapshot, tree.freeze())
+
+
+@pytest.mark.parametrize("chunk", [0, 2, 100])
+def test_what_is_shown_is_what_is_sent(
+    fake_placement: FakePlacement, view: View, chunk: int
+) -> None:
+    plan = bulked(a_plan(view), chunk)
+    shown = [(call.method, call.path, call.body) for call in calls_of(plan, view.generations)]
+    mark = fake_placement.mark()
+    outcome = apply(plan, view, fake_placement)
+    sent = [(r.method, r.path, r.body) for r in fake_placement.since(mark) if r.is_write]
+    assert outcome.done == plan.operations
+    assert len(shown) > 10
+    assert shown == sent
+
+
+def test_showing_calls_leaves_the_view_as_it_was(view: View) -> None:
+    before = dict(view.generations)
+    list(calls_of(a_plan(view), view.generations))
+    assert view.generations == before
+
+
+def test_an_empty_plan_has_no_calls() -> None:
+    assert list(calls_of(Plan(), {})) == []
+
+
+def test_a_name_has_no_body(view: View) -> None:
+    bodies = {c.path: c.body for c in calls_of(a_plan(view), view.generations)}
+    assert bodies["/traits/CUSTOM_A"] is None
+    assert Inventory.from_dict(
+        bodies[f"/resource_providers/{ROOT}/inventories"]["inventories"]["VCPU"]
+    ) == Inventory(16).over(view.snapshot.providers[ROOT].inventory["VCPU"])

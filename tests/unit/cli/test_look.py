@@ -1,0 +1,50 @@
+"""What suits a stream."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+
+import pytest
+
+from agent.cli.look import PLAIN_WIDTH, Look
+
+
+def stream(encoding: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "boxes"), [("utf-8", True), ("ascii", False), ("latin-1", False)]
+)
+def test_boxes_only_where_the_encoding_has_them(encoding: str, boxes: bool) -> None:
+    look = Look.of(stream(encoding), {})
+    assert look.boxes == boxes
+    "".join([*look.branches.__slots__, look.branches.child]).encode(encoding)
+
+
+def test_a_pipe_has_no_colour_and_the_usual_width() -> None:
+    assert Look.of(stream("utf-8"), {}) == Look(PLAIN_WIDTH, boxes=True, colour=False)
+
+
+@pytest.mark.parametrize(("said", "width"), [("120", 120), ("7", 40), ("", 80), ("wide", 80)])
+def test_columns_says_the_width(said: str, width: int) -> None:
+    assert Look.of(stream("utf-8"), {"COLUMNS": said}).width == width
+
+
+@pytest.mark.parametrize(
+    ("environ", "colour"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),
+    ],
+)
+def test_a_terminal_has_colour_unless_it_says_no(environ: dict[str, str], colour: bool) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours), open(theirs, "w") as terminal:
+        look = Look.of(terminal, environ)
+    assert look.colour == colour
+    assert look.paint("x", "red") == ("\033[31mx\033[0m" if colour else "x")

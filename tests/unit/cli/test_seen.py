@@ -1,0 +1,107 @@
+"""Reading a tree to show it, on Placement in memory."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from agent.cli.read_ahead import ReadAhead
+from agent.cli.seen import find, look_at
+from agent.cli.session import ReadOnly
+from agent.cli.trouble import Trouble
+from reportclient.errors import Unreachable
+from reportclient.model import SHARES_VIA_AGGREGATE
+from reportclient.reader import refresh
+from reportclient.view import View
+from tests.contract.fake_placement import FakePlacement
+from tests.unit.cli.trees import AGGREGATE
+
+
+@pytest.fixture
+def root(fake_placement: FakePlacement) -> str:
+    stranger = fake_placement.stranger
+    root = stranger.create_provider("host 1&2")
+    stranger.set_inventory(root, {"VCPU": {"total": 8}})
+    stranger.set_aggregates(root, {AGGREGATE})
+    child = stranger.create_child(root, "child")
+    stranger.set_inventory(child, {"VGPU": {"total": 4}})
+    nfs = stranger.create_provider("nfs")
+    stranger.set_inventory(nfs, {"DISK_GB": {"total": 100}})
+    stranger.set_aggregates(nfs, {AGGREGATE})
+    stranger.add_trait(nfs, SHARES_VIA_AGGREGATE)
+    stranger.put_allocation({root: {"VCPU": 3}, child: {"VGPU": 1}, nfs: {"DISK_GB": 10}})
+    stranger.put_allocation({root: {"VCPU": 2}})
+    return root
+
+
+def test_use_and_consumers_are_those_of_the_allocations(
+    fake_placement: FakePlacement, root: str
+) -> None:
+    seen = look_at(root, fake_placement)
+    names = {p.uuid: p.name for p in seen.snapshot.providers.values()}
+    used = {names[uuid]: dict(amounts) for uuid, amounts in seen.beside.usages.items()}
+    assert used == {"host 1&2": {"VCPU": 5}, "child": {"VGPU": 1}, "nfs": {"DISK_GB": 10}}
+    assert {names[uuid]: n for uuid, n in seen.beside.consumers.items() if n} == {
+        "host 1&2": 2,
+        "child": 1,
+    }
+
+
+def test_no_such_root_is_nothing(fake_placement: FakePlacement) -> None:
+    assert look_at(AGGREGATE, fake_placement) is None
+
+
+def test_a_provider_is_found_by_a_name_with_odd_characters(
+    fake_placement: FakePlacement, root: str
+) -> None:
+    assert find("host 1&2", fake_placement)["uuid"] == root
+
+
+def test_a_provider_is_found_by_its_uuid_in_any_spelling(
+    fake_placement: FakePlacement, root: str
+) -> None:
+    assert find(root.upper().replace("-", ""), fake_placement)["uuid"] == root
+
+
+def test_a_name_that_looks_like_a_uuid_is_found(fake_placement: FakePlacement) -> None:
+    uuid = fake_placement.stranger.create_provider(AGGREGATE)
+    assert find(AGGREGATE, fake_placement)["uuid"] == uuid
+
+
+def test_an_unknown_provider_is_named(fake_placement: FakePlacement) -> None:
+    with pytest.raises(Trouble, match="name or UUID nobody"):
+        find("nobody", fake_placement)
+
+
+def test_reading_ahead_reads_the_same_with_the_same_requests(
+    fake_placement: FakePlacement, root: str
+) -> None:
+    before = len(fake_placement.requests)
+    plain = refresh(View(), root, fake_placement)
+    between = len(fake_placement.requests)
+    with ThreadPoolExecutor(4) as pool:
+        ahead = refresh(View(), root, ReadAhead(fake_placement, pool))
+    assert ahead == plain
+    asked = [str(request) for request in fake_placement.requests]
+    assert sorted(asked[before:between]) == sorted(asked[between:])
+
+
+def test_an_error_read_ahead_is_raised_where_it_is_asked_for(
+    fake_placement: FakePlacement, root: str
+) -> None:
+    class Failing:
+        def request(self, method, path, **rest):
+            if path.endswith("/traits"):
+                raise Unreachable("no answer")
+            return fake_placement.request(method, path, **rest)
+
+    with ThreadPoolExecutor(4) as pool, pytest.raises(Unreachable):
+        refresh(View(), root, ReadAhead(Failing(), pool))
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE", "PATCH"])
+def test_a_command_cannot_write(fake_placement: FakePlacement, method: str) -> None:
+    with pytest.raises(PermissionError):
+        ReadOnly(fake_placement).request(method, "/traits/CUSTOM_X")
+    assert fake_placement.requests == []

@@ -1,0 +1,36 @@
+"""Every error: one line, a next step, and the right exit code."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.cli.trouble import NOT_WELL, UNUSABLE, Trouble, explained
+from agent.config import ConfigError
+from agent.identity import IdentityError
+from drivers.errors import DriverNotFound
+from reportclient import errors
+
+
+@pytest.mark.parametrize(
+    ("err", "code", "hint"),
+    [
+        (ConfigError("a.conf:3: no option hots"), UNUSABLE, "--config-file"),
+        (IdentityError("compute_id: no UUID"), UNUSABLE, "reports nothing"),
+        (DriverNotFound("no driver 'x'"), UNUSABLE, "compute_driver"),
+        (errors.AuthenticationFailed("401"), UNUSABLE, "[placement] in a.conf"),
+        (errors.Forbidden("403"), UNUSABLE, "role"),
+        (errors.TooOld("1.29"), UNUSABLE, "upgrade"),
+        (errors.Unreachable("refused"), NOT_WELL, "is Placement up"),
+        (errors.Rejected("400"), NOT_WELL, "nothing was changed"),
+        (RuntimeError("a\nb"), NOT_WELL, "please report"),
+        (Trouble("this", "do that", 1), NOT_WELL, "do that"),
+    ],
+)
+def test_an_error_is_one_line_with_a_next_step(err: Exception, code: int, hint: str) -> None:
+    trouble = explained(err, "a.conf")
+    text = str(trouble)
+    assert trouble.code == code
+    assert "\n" not in text
+    what, _, step = text.partition("; ")
+    assert hint in step
+    assert " ".join(str(err).split()).partition(";")[0] in what

@@ -1,0 +1,671 @@
+"""ProviderTree: the methods that authors of Nova drivers know, as they know them."""
+
+from __future__ import annotations
+
+import copy
+import uuid as uuidlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reportclient.model import MAX_INT
+from reportclient.provider_tree import ProviderTree
+from reportclient.snapshot import EMPTY
+
+CN1 = "11111111-1111-4111-8111-111111111111"
+CN2 = "22222222-2222-4222-8222-222222222222"
+NUMA1 = "aaaaaaaa-0000-4000-8000-000000000001"
+NUMA2 = "aaaaaaaa-0000-4000-8000-000000000002"
+PF = "aaaaaaaa-0000-4000-8000-0000000000f1"
+AGG1 = "dddddddd-0000-4000-8000-000000000001"
+AGG2 = "dddddddd-0000-4000-8000-000000000002"
+NOBODY = "00000000-0000-4000-8000-00000000dead"
+DEPTH = 3000
+
+
+@pytest.fixture
+def tree() -> ProviderTree:
+    """Two hosts; the first has two NUMA nodes, one of them a device."""
+    tree = ProviderTree()
+    tree.new_root("cn1", CN1, generation=7)
+    tree.new_root("cn2", CN2, generation=1)
+    tree.new_child("numa1", "cn1", NUMA1, generation=3)
+    tree.new_child("numa2", CN1, NUMA2, generation=0)
+    tree.new_child("pf", "numa1", PF, generation=2)
+    return tree
+
+
+# -- a provider by its name or its UUID, everywhere
+
+QUESTIONS: dict[str, Callable[[ProviderTree, str], Any]] = {
+    "data": lambda tree, who: tree.data(who),
+    "get_provider_uuids": lambda tree, who: tree.get_provider_uuids(who),
+    "get_provider_uuids_in_tree": lambda tree, who: tree.get_provider_uuids_in_tree(who),
+    "has_inventory": lambda tree, who: tree.has_inventory(who),
+    "has_inventory_changed": lambda tree, who: tree.has_inventory_changed(who, {}),
+    "has_traits": lambda tree, who: tree.has_traits(who, ["CUSTOM_A"]),
+    "have_traits_changed": lambda tree, who: tree.have_traits_changed(who, ["CUSTOM_A"]),
+    "in_aggregates": lambda tree, who: tree.in_aggregates(who, [AGG1]),
+    "have_aggregates_changed": lambda tree, who: tree.have_aggregates_changed(who, [AGG1]),
+}
+CHANGES: dict[str, Callable[[ProviderTree, str], Any]] = {
+    "remove": lambda tree, who: tree.remove(who),
+    "new_child": lambda tree, who: tree.new_child("baby", who, NOBODY),
+    "rename": lambda tree, who: tree.rename(who, "another name"),
+    "move": lambda tree, who: tree.move(who, CN2),
+    "update_inventory": lambda tree, who: tree.update_inventory(who, {"VCPU": {"total": 3}}),
+    "update_traits": lambda tree, who: tree.update_traits(who, ["CUSTOM_Z"]),
+    "add_traits": lambda tree, who: tree.add_traits(who, "CUSTOM_Z"),
+    "remove_traits": lambda tree, who: tree.remove_traits(who, "CUSTOM_A"),
+    "update_aggregates": lambda tree, who: tree.update_aggregates(who, [AGG2]),
+    "add_aggregates": lambda tree, who: tree.add_aggregates(who, AGG2),
+    "remove_aggregates": lambda tree, who: tree.remove_aggregates(who, AGG1),
+    "update_resources": lambda tree, who: tree.update_resources(who, {"CUSTOM_PMEM": {"ns_0"}}),
+}
+
+
+def furnished(tree: ProviderTree) -> ProviderTree:
+    tree.update_traits("numa1", ["CUSTOM_A"])
+    tree.update_aggregates("numa1", [AGG1])
+    tree.update_inventory("numa1", {"VCPU": {"total": 2}})
+    return tree
+
+
+def shown(tree: ProviderTree) -> dict[str, Any]:
+    return {uuid: tree.data(uuid) for uuid in tree.get_provider_uuids()}
+
+
+@pytest.mark.parametrize("method", QUESTIONS)
+def test_questions_take_a_name_or_a_uuid_in_any_spelling(method: str, tree: ProviderTree) -> None:
+    furnished(tree)
+    ask = QUESTIONS[method]
+    assert ask(tree, "numa1") == ask(tree, NUMA1)
+    assert ask(tree, NUMA1.upper()) == ask(tree, NUMA1)
+    assert ask(tree, NUMA1.replace("-", "")) == ask(tree, NUMA1)
+
+
+@pytest.mark.parametrize("method", CHANGES)
+def test_changes_take_a_name_or_a_uuid(method: str, tree: ProviderTree) -> None:
+    by_name, by_uuid = furnished(tree), copy.deepcopy(tree)
+    before = shown(tree)
+    CHANGES[method](by_name, "numa1")
+    CHANGES[method](by_uuid, NUMA1)
+    assert shown(by_name) == shown(by_uuid)
+    assert shown(by_name) != before, "otherwise nothing was compared"
+
+
+@pytest.mark.parametrize("method", QUESTIONS | CHANGES)
+@pytest.mark.parametrize("who", ["nobody", NOBODY])
+def test_an_unknown_provider_is_a_value_error_that_names_it(
+    method: str, who: str, tree: ProviderTree
+) -> None:
+    before = shown(tree)
+    with pytest.raises(ValueError, match=who):
+        (QUESTIONS | CHANGES)[method](tree, who)
+    assert shown(tree) == before
+
+
+def test_exists_answers_for_names_uuids_and_strangers(tree: ProviderTree) -> None:
+    assert tree.exists("pf") and tree.exists(PF)
+    assert not tree.exists("nobody") and not tree.exists(NOBODY)
+    tree.remove("numa1")
+    assert not tree.exists("pf") and not tree.exists(PF)
+
+
+# -- adding
+
+
+def test_adding_returns_the_uuid_and_keeps_the_generation(tree: ProviderTree) -> None:
+    assert tree.new_root("cn3", NOBODY, generation=42) == NOBODY
+    assert tree.data("cn3").generation == 42
+    assert tree.data("cn3").parent_uuid is None
+    baby = tree.new_child("baby", "cn3")
+    assert tree.data("baby").uuid == baby
+    assert tree.data(baby).parent_uuid == NOBODY
+    assert tree.data(baby).generation is None
+
+
+def test_an_unnumbered_child_gets_the_same_uuid_in_every_life() -> None:
+    made = []
+    for _ in range(2):
+        tree = ProviderTree()
+        tree.new_root("cn1", CN1)
+        tree.new_root("cn2", CN2)
+        made.append([tree.new_child("gpu", CN1), tree.new_child("gpu2", CN1)])
+    assert made[0] == made[1]
+    assert len(set(made[0])) == 2
+    for value in made[0]:
+        assert str(uuidlib.UUID(value)) == value
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda tree: tree.new_root("cn1", NOBODY),
+        lambda tree: tree.new_root("other", CN1),
+        lambda tree: tree.new_root("pf", NOBODY),
+        lambda tree: tree.new_child("numa1", "cn2"),
+        lambda tree: tree.new_child("other", "cn2", NUMA1),
+        lambda tree: tree.new_child("other", "cn2", NUMA1.upper()),
+        lambda tree: tree.new_child("cn2", "cn1", NOBODY),
+    ],
+)
+def test_a_name_or_uuid_that_is_there_is_refused(
+    add: Callable[[ProviderTree], object], tree: ProviderTree
+) -> None:
+    before = shown(tree)
+    with pytest.raises(ValueError, match="already exists"):
+        add(tree)
+    assert shown(tree) == before
+
+
+def test_a_uuid_that_is_none_is_refused_by_name(tree: ProviderTree) -> None:
+    with pytest.raises(ValueError, match="not-a-uuid"):
+        tree.new_root("cn9", "not-a-uuid")
+    with pytest.raises(ValueError, match="not-a-uuid"):
+        tree.new_child("baby", "cn1", "not-a-uuid")
+
+
+def test_an_ironic_node_may_be_named_by_its_own_uuid(tree: ProviderTree) -> None:
+    tree.new_root(NOBODY, NOBODY)
+    assert tree.data(NOBODY).name == NOBODY
+    tree.rename(NOBODY, "rack-7")
+    tree.rename("rack-7", NOBODY)
+    assert tree.data(NOBODY).name == NOBODY and not tree.exists("rack-7")
+
+
+# -- walking
+
+
+def test_uuids_come_top_down(tree: ProviderTree) -> None:
+    assert set(tree.get_provider_uuids()) == {CN1, CN2, NUMA1, NUMA2, PF}
+    below = tree.get_provider_uuids("cn1")
+    assert below[0] == CN1 and set(below) == {CN1, NUMA1, NUMA2, PF}
+    assert below.index(NUMA1) < below.index(PF)
+    assert tree.get_provider_uuids("numa1") == [NUMA1, PF]
+    assert tree.get_provider_uuids("numa2") == [NUMA2]
+
+
+@pytest.mark.parametrize("member", [CN1, "numa1", "numa2", PF])
+def test_any_member_leads_to_the_whole_tree(member: str, tree: ProviderTree) -> None:
+    uuids = tree.get_provider_uuids_in_tree(member)
+    assert uuids == tree.get_provider_uuids(CN1)
+    assert tree.get_provider_uuids_in_tree("cn2") == [CN2]
+
+
+def test_an_empty_tree_has_nobody() -> None:
+    assert ProviderTree().get_provider_uuids() == []
+    assert not ProviderTree().has_sharing_provider("DISK_GB")
+
+
+# -- data is a copy
+
+
+def test_what_data_returns_can_be_changed_without_changing_the_tree(tree: ProviderTree) -> None:
+    furnished(tree)
+    tree.update_resources("numa1", {"CUSTOM_PMEM": {"ns_0"}})
+    before = copy.deepcopy(tree.data("numa1"))
+    data = tree.data("numa1")
+    data.inventory["VCPU"]["total"] = 99
+    data.inventory["CUSTOM_NEW"] = {"total": 1}
+    data.traits.add("CUSTOM_MINE")
+    data.aggregates.clear()
+    data.resources["CUSTOM_PMEM"].add("ns_1")
+    data.resources["CUSTOM_OTHER"] = set()
+    assert tree.data("numa1") == before
+
+
+def test_what_was_handed_in_can_be_changed_without_changing_the_tree(tree: ProviderTree) -> None:
+    inventory = {"VCPU": {"total": 2}}
+    traits, aggregates, resources = {"CUSTOM_A"}, {AGG1}, {"CUSTOM_PMEM": {"ns_0"}}
+    tree.update_inventory("cn1", inventory)
+    tree.update_traits("cn1", traits)
+    tree.update_aggregates("cn1", aggregates)
+    tree.update_resources("cn1", resources)
+    before = copy.deepcopy(tree.data("cn1"))
+    inventory["VCPU"]["total"] = 99
+    traits.add("CUSTOM_B")
+    aggregates.clear()
+    resources["CUSTOM_PMEM"].clear()
+    assert tree.data("cn1") == before
+
+
+# -- inventory
+
+FULL = {
+    "total": 8,
+    "reserved": 1,
+    "min_unit": 1,
+    "max_unit": 8,
+    "step_size": 1,
+    "allocation_ratio": 16.0,
+}
+
+
+def test_inventory_is_compared_by_what_a_record_says(tree: ProviderTree) -> None:
+    tree.update_inventory("cn1", {"VCPU": FULL})
+    for same in (FULL, {"total": 8}, {"total": 8, "allocation_ratio": 16.0}):
+        assert not tree.has_inventory_changed("cn1", {"VCPU": same}), same
+    for other in ({"total": 9}, {"total": 8, "reserved": 0}, {**FULL, "step_size": 2}):
+        assert tree.has_inventory_changed("cn1", {"VCPU": other}), other
+    assert tree.has_inventory_changed("cn1", {})
+    assert tree.has_inventory_changed("cn1", {"VCPU": FULL, "MEMORY_MB": {"total": 1}})
+    assert tree.has_inventory_changed("cn1", {"MEMORY_MB": FULL})
+
+
+def test_a_field_that_is_newly_said_is_a_change(tree: ProviderTree) -> None:
+    tree.update_inventory("cn1", {"VCPU": {"total": 8}})
+    assert tree.has_inventory_changed("cn1", {"VCPU": {"total": 8, "reserved": 1}})
+    assert tree.update_inventory("cn1", {"VCPU": {"total": 8, "reserved": 1}})
+    assert tree.data("cn1").inventory["VCPU"]["reserved"] == 1
+
+
+def test_updating_inventory_tells_whether_it_changed(tree: ProviderTree) -> None:
+    assert not tree.has_inventory("cn1")
+    assert tree.update_inventory("cn1", {"VCPU": FULL}) is True
+    assert tree.has_inventory("cn1")
+    assert tree.update_inventory("cn1", {"VCPU": {"total": 8}}) is False
+    assert tree.data("cn1").inventory == {"VCPU": FULL}, "a shorter record takes nothing away"
+    assert tree.update_inventory("cn1", {}) is True
+    assert not tree.has_inventory("cn1")
+    assert tree.update_inventory("cn1", {}) is False
+
+
+def test_inventory_is_replaced_not_merged(tree: ProviderTree) -> None:
+    tree.update_inventory("cn1", {"VCPU": FULL, "DISK_GB": {"total": 10}})
+    tree.update_inventory("cn1", {"MEMORY_MB": {"total": 5}})
+    assert set(tree.data("cn1").inventory) == {"MEMORY_MB"}
+
+
+@pytest.mark.parametrize("method", ["update_inventory", "update_traits", "update_aggregates"])
+def test_a_generation_is_noted_even_where_nothing_changed(method: str, tree: ProviderTree) -> None:
+    nothing: Any = {} if method == "update_inventory" else set()
+    assert getattr(tree, method)("numa1", nothing, generation=77) is False
+    assert tree.data("numa1").generation == 77
+    getattr(tree, method)("numa1", nothing)
+    assert tree.data("numa1").generation == 77
+
+
+@pytest.mark.parametrize(
+    ("record", "named"),
+    [
+        ({}, "total"),
+        ({"total": None}, "total"),
+        ({"total": "8"}, "total"),
+        ({"total": True}, "total"),
+        ({"total": 8, "ratio": 2.0}, "ratio"),
+        ({"total": 8, "reserved": 1.5}, "reserved"),
+        ({"total": 8, "allocation_ratio": "16"}, "allocation_ratio"),
+    ],
+)
+def test_a_record_that_can_not_be_read_names_provider_class_and_field(
+    record: dict[str, Any], named: str, tree: ProviderTree
+) -> None:
+    before = shown(tree)
+    with pytest.raises(ValueError, match=f"cn1.*CUSTOM_GPU.*{named}"):
+        tree.update_inventory("cn1", {"VCPU": FULL, "CUSTOM_GPU": record})
+    assert shown(tree) == before
+
+
+# -- traits and aggregates
+
+
+def test_traits_are_added_and_removed_beside_others(tree: ProviderTree) -> None:
+    tree.add_traits("cn1", "CUSTOM_A", "CUSTOM_B")
+    tree.add_traits("cn1", "CUSTOM_B", "CUSTOM_C")
+    tree.remove_traits("cn1", "CUSTOM_A", "CUSTOM_NEVER_THERE")
+    tree.add_traits("cn1")
+    tree.remove_traits("cn1")
+    assert tree.data("cn1").traits == {"CUSTOM_B", "CUSTOM_C"}
+    assert tree.has_traits("cn1", ["CUSTOM_B"]) and tree.has_traits("cn1", [])
+    assert not tree.has_traits("cn1", ["CUSTOM_B", "CUSTOM_A"])
+    assert tree.has_traits("cn2", ())
+
+
+def test_traits_are_compared_as_sets(tree: ProviderTree) -> None:
+    assert tree.update_traits("cn1", iter(["CUSTOM_A", "CUSTOM_B"])) is True
+    assert not tree.have_traits_changed("cn1", ["CUSTOM_B", "CUSTOM_A", "CUSTOM_B"])
+    assert tree.have_traits_changed("cn1", ["CUSTOM_B"])
+    assert tree.update_traits("cn1", ("CUSTOM_B", "CUSTOM_A")) is False
+    assert tree.update_traits("cn1", []) is True
+    assert tree.data("cn1").traits == set()
+
+
+def test_aggregates_are_added_and_removed_beside_others(tree: ProviderTree) -> None:
+    tree.add_aggregates("cn1", AGG1)
+    tree.add_aggregates("cn1", AGG1, AGG2)
+    tree.remove_aggregates("cn1", AGG1, NOBODY)
+    tree.add_aggregates("cn1")
+    tree.remove_aggregates("cn1")
+    assert tree.data("cn1").aggregates == {AGG2}
+    assert tree.in_aggregates("cn1", [AGG2]) and tree.in_aggregates("cn1", [])
+    assert not tree.in_aggregates("cn1", [AGG2, AGG1])
+
+
+def test_aggregates_are_compared_as_sets_in_any_spelling(tree: ProviderTree) -> None:
+    assert tree.update_aggregates("cn1", [AGG1.upper(), AGG2]) is True
+    assert tree.data("cn1").aggregates == {AGG1, AGG2}
+    assert not tree.have_aggregates_changed("cn1", {AGG2, AGG1})
+    assert tree.have_aggregates_changed("cn1", {AGG2})
+    assert tree.update_aggregates("cn1", {AGG2, AGG1}) is False
+
+
+def test_an_aggregate_that_is_no_uuid_is_named(tree: ProviderTree) -> None:
+    with pytest.raises(ValueError, match="cn1.*rack-7"):
+        tree.add_aggregates("cn1", AGG1, "rack-7")
+    assert tree.data("cn1").aggregates == set()
+
+
+def test_a_provider_shares_when_it_says_so_and_has_the_class(tree: ProviderTree) -> None:
+    assert not tree.has_sharing_provider("DISK_GB")
+    tree.update_inventory("cn2", {"DISK_GB": {"total": 100}})
+    assert not tree.has_sharing_provider("DISK_GB"), "it has it but does not share"
+    tree.add_traits("cn2", "MISC_SHARES_VIA_AGGREGATE")
+    assert tree.has_sharing_provider("DISK_GB")
+    assert not tree.has_sharing_provider("VCPU"), "it shares but does not have it"
+    tree.move("cn2", PF)
+    assert tree.has_sharing_provider("DISK_GB"), "also from deep below"
+    tree.remove("cn2")
+    assert not tree.has_sharing_provider("DISK_GB")
+
+
+def test_resources_are_kept_and_tell_whether_they_changed(tree: ProviderTree) -> None:
+    assert tree.data("cn1").resources == {}
+    assert tree.update_resources("cn1", {"CUSTOM_PMEM": {"ns_0"}}) is True
+    assert tree.update_resources("cn1", {"CUSTOM_PMEM": {"ns_0"}}) is False
+    assert tree.data("cn1").resources == {"CUSTOM_PMEM": {"ns_0"}}
+    assert tree.freeze().get(CN1) is not None
+
+
+# -- removing, renaming, moving
+
+
+def test_removing_takes_everything_below_along(tree: ProviderTree) -> None:
+    tree.remove("numa1")
+    assert tree.get_provider_uuids("cn1") == [CN1, NUMA2]
+    tree.remove(CN1)
+    assert tree.get_provider_uuids() == [CN2]
+
+
+def test_what_was_removed_can_come_back_as_something_else_in_the_same_edit() -> None:
+    tree = ProviderTree()
+    tree.new_root("cn1", CN1, generation=5)
+    tree.new_child("gpu", CN1, NUMA1, generation=5)
+    tree.new_child("port", NUMA1, PF)
+    tree.add_traits("gpu", "CUSTOM_OLD")
+    edit = ProviderTree(tree.freeze(), {CN1: 5, NUMA1: 5})
+    edit.remove("gpu")
+    edit.new_child("port", CN1, NUMA2)  # a name that went along
+    edit.new_child("gpu", CN1, PF)  # and a UUID
+    assert edit.data("gpu").uuid == PF and edit.data("port").uuid == NUMA2
+    assert edit.data("gpu").traits == set() and edit.data("gpu").generation is None
+    assert set(edit.get_provider_uuids()) == {CN1, NUMA2, PF}
+    frozen = edit.freeze()
+    assert set(frozen.providers) == {CN1, NUMA2, PF}
+    assert frozen.named("gpu") == frozen.get(PF)
+    assert set(frozen.children(CN1)) == {NUMA2, PF} and not list(frozen.children(NUMA1))
+
+
+def test_removing_and_adding_the_same_again_is_no_change(tree: ProviderTree) -> None:
+    base = tree.freeze()
+    edit = ProviderTree(base)
+    edit.remove("numa1")
+    edit.new_child("numa1", "cn1", NUMA1)
+    edit.new_child("pf", "numa1", PF)
+    assert edit.freeze() is base
+
+
+def test_a_renamed_provider_answers_to_its_new_name_only(tree: ProviderTree) -> None:
+    tree.rename("numa1", "numa-left")
+    assert tree.data("numa-left").uuid == NUMA1 and not tree.exists("numa1")
+    assert tree.get_provider_uuids("numa-left") == [NUMA1, PF]
+    with pytest.raises(ValueError, match="numa2"):
+        tree.rename("numa-left", "numa2")
+    tree.rename("numa2", "numa1")
+    tree.rename("numa-left", "numa2")
+    assert (tree.data(NUMA1).name, tree.data(NUMA2).name) == ("numa2", "numa1")
+    tree.rename("cn1", "cn1")
+    frozen = tree.freeze()
+    assert frozen.named("numa2") == frozen.get(NUMA1)
+    assert frozen.named("numa1") == frozen.get(NUMA2)
+    assert frozen.named("numa-left") is None
+
+
+def test_a_moved_provider_takes_everything_below_along(tree: ProviderTree) -> None:
+    tree.move("numa1", "cn2")
+    assert tree.get_provider_uuids("cn2") == [CN2, NUMA1, PF]
+    assert tree.get_provider_uuids("cn1") == [CN1, NUMA2]
+    assert tree.get_provider_uuids_in_tree("pf") == [CN2, NUMA1, PF]
+    tree.move("pf", None)
+    assert tree.data("pf").parent_uuid is None
+    assert tree.get_provider_uuids_in_tree("pf") == [PF]
+    assert set(tree.freeze().children(None)) == {CN1, CN2, PF}
+
+
+@pytest.mark.parametrize("target", ["cn1", "numa1", "pf"])
+def test_nobody_is_moved_below_himself(target: str, tree: ProviderTree) -> None:
+    before = shown(tree)
+    with pytest.raises(ValueError, match="cn1"):
+        tree.move("cn1", target)
+    assert shown(tree) == before
+
+
+# -- as Placement lists them
+
+
+def listed(uuid: str, name: str, parent: str | None = None, generation: int = 1) -> dict[str, Any]:
+    return {
+        "uuid": uuid,
+        "name": name,
+        "parent_provider_uuid": parent,
+        "generation": generation,
+        "root_provider_uuid": "ignored",
+        "links": [],
+    }
+
+
+def test_a_listing_populates_in_any_order() -> None:
+    rows = [listed(PF, "pf", NUMA1, 4), listed(NUMA1, "numa1", CN1), listed(CN1, "cn1")]
+    for order in (rows, rows[::-1], [rows[1], rows[0], rows[2]]):
+        tree = ProviderTree()
+        tree.populate_from_iterable(iter(order))
+        assert tree.get_provider_uuids() == [CN1, NUMA1, PF]
+        assert tree.data(PF).generation == 4
+        assert tree.data("numa1").parent_uuid == CN1
+
+
+def test_a_listing_of_nothing_changes_nothing(tree: ProviderTree) -> None:
+    before = shown(tree)
+    tree.populate_from_iterable([])
+    assert shown(tree) == before
+
+
+def test_a_listing_needs_no_more_than_uuid_and_name() -> None:
+    tree = ProviderTree()
+    tree.populate_from_iterable([{"uuid": CN1, "name": "cn1"}])
+    assert tree.data("cn1").generation is None and tree.data("cn1").parent_uuid is None
+
+
+def test_a_listing_adds_beside_and_below_what_is_there(tree: ProviderTree) -> None:
+    furnished(tree)
+    kept = tree.data(CN2)
+    tree.populate_from_iterable([listed(NOBODY, "baby", PF)])
+    assert tree.get_provider_uuids("pf") == [PF, NOBODY]
+    assert tree.data(CN2) == kept
+
+
+def test_a_listed_provider_replaces_the_one_that_was_there(tree: ProviderTree) -> None:
+    furnished(tree)
+    tree.populate_from_iterable([listed(NUMA1, "numa-new", CN2, generation=9)])
+    data = tree.data(NUMA1)
+    assert (data.name, data.parent_uuid, data.generation) == ("numa-new", CN2, 9)
+    assert not data.inventory and not data.traits and not data.aggregates
+    assert not tree.exists("numa1")
+    assert not tree.exists(PF), "what is below it and not listed is disowned"
+    assert tree.exists("numa2")
+
+
+def test_a_listed_child_stays_with_its_listed_parent(tree: ProviderTree) -> None:
+    tree.populate_from_iterable([listed(PF, "pf", NUMA1), listed(NUMA1, "numa1", CN1)])
+    assert tree.get_provider_uuids("numa1") == [NUMA1, PF]
+
+
+def test_two_listed_providers_may_swap_names(tree: ProviderTree) -> None:
+    tree.populate_from_iterable([listed(NUMA1, "numa2", CN1), listed(NUMA2, "numa1", CN1)])
+    assert (tree.data("numa1").uuid, tree.data("numa2").uuid) == (NUMA2, NUMA1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "culprit"),
+    [
+        ([listed(NOBODY, "orphan", AGG1)], AGG1),
+        ([listed(CN1, "cn1"), listed(NOBODY, "orphan", AGG1)], AGG1),
+        ([listed(NUMA1, "numa1", NUMA2), listed(NUMA2, "numa2", NUMA1)], NUMA1),
+        ([listed(NUMA1, "numa1", NUMA1)], NUMA1),
+        ([listed(CN1, "cn1"), listed(NOBODY, "orphan", NUMA1)], NUMA1),
+    ],
+    ids=["orphan", "orphan among others", "cycle", "own parent", "parent that is disowned"],
+)
+def test_orphans_and_cycles_are_refused_and_change_nothing(
+    rows: list[dict[str, Any]], culprit: str, tree: ProviderTree
+) -> None:
+    before = shown(tree)
+    with pytest.raises(ValueError, match=culprit):
+        tree.populate_from_iterable(rows)
+    assert shown(tree) == before
+    assert tree.freeze() == copy.deepcopy(tree).freeze()
+
+
+def test_a_listing_with_a_name_that_is_taken_changes_nothing(tree: ProviderTree) -> None:
+    before = shown(tree)
+    with pytest.raises(ValueError, match="cn2"):
+        tree.populate_from_iterable([listed(NUMA1, "numa1", CN1), listed(NOBODY, "cn2", CN1)])
+    assert shown(tree) == before
+
+
+# -- whole trees
+
+
+def test_a_deep_copy_and_its_original_go_their_own_ways(tree: ProviderTree) -> None:
+    furnished(tree).update_resources("cn1", {"CUSTOM_PMEM": {"ns_0"}})
+    before = shown(tree)
+    twin = copy.deepcopy(tree)
+    assert shown(twin) == before
+    for change in CHANGES.values():
+        other = copy.deepcopy(twin)
+        change(other, "numa1")
+        assert shown(other) != before
+        assert shown(tree) == before and shown(twin) == before
+    tree.remove("cn1")
+    assert shown(twin) == before
+
+
+def test_a_subtree_is_a_tree_of_its_own(tree: ProviderTree) -> None:
+    furnished(tree).update_resources("numa1", {"CUSTOM_PMEM": {"ns_0"}})
+    before = shown(tree)
+    for who in ("cn1", CN1):
+        part = tree.subtree(who)
+        assert isinstance(part, ProviderTree)
+        assert part.get_provider_uuids() == tree.get_provider_uuids("cn1")
+        assert shown(part) == {uuid: before[uuid] for uuid in part.get_provider_uuids()}
+        assert not part.exists("cn2")
+        part.remove("numa1")
+        part.add_traits("cn1", "CUSTOM_PART")
+        assert shown(tree) == before
+
+
+@pytest.mark.parametrize("who", ["numa1", PF])
+def test_only_a_root_has_a_subtree_of_its_own(who: str, tree: ProviderTree) -> None:
+    with pytest.raises(ValueError, match="not a root"):
+        tree.subtree(who)
+
+
+def test_freezing_gives_the_base_back_when_nothing_is_different(tree: ProviderTree) -> None:
+    base = furnished(tree).freeze()
+    edit = ProviderTree(base)
+    assert edit.freeze() is base
+    edit.add_traits("cn1", "CUSTOM_X")
+    edit.remove_traits("cn1", "CUSTOM_X")
+    edit.rename("numa2", "x")
+    edit.rename("x", "numa2")
+    edit.move("pf", "cn2")
+    edit.move("pf", "numa1")
+    edit.update_inventory("numa1", {})
+    edit.update_inventory("numa1", {"VCPU": {"total": 2}})
+    edit.new_child("baby", "cn1")
+    edit.remove("baby")
+    assert edit.freeze() is base
+    assert ProviderTree().freeze() is EMPTY
+
+
+def test_freezing_seals_a_moment_and_the_edit_goes_on(tree: ProviderTree) -> None:
+    first = tree.freeze()
+    tree.add_traits("cn1", "CUSTOM_LATER")
+    tree.remove("numa1")
+    second = tree.freeze()
+    assert first.get(CN1).traits == frozenset() and NUMA1 in first
+    assert second.get(CN1).traits == {"CUSTOM_LATER"} and NUMA1 not in second
+
+
+# -- depth
+
+
+@pytest.fixture(scope="module")
+def deep_rows() -> list[dict[str, Any]]:
+    uuids = [str(uuidlib.UUID(int=number + 1)) for number in range(DEPTH)]
+    parents = [None, *uuids[:-1]]
+    return [
+        listed(uuid, f"level{number}", parent)
+        for number, (uuid, parent) in enumerate(zip(uuids, parents, strict=True))
+    ]
+
+
+@pytest.fixture
+def deep(deep_rows: list[dict[str, Any]]) -> ProviderTree:
+    tree = ProviderTree()
+    tree.populate_from_iterable(deep_rows)
+    return tree
+
+
+def test_deep_trees_walk_copy_freeze_and_cut(deep: ProviderTree) -> None:
+    bottom = f"level{DEPTH - 1}"
+    assert len(deep.get_provider_uuids()) == DEPTH
+    assert deep.get_provider_uuids_in_tree(bottom) == deep.get_provider_uuids("level0")
+    snapshot = deep.freeze()
+    assert snapshot.root_of(deep.data(bottom).uuid) == deep.data("level0").uuid
+    assert len(list(snapshot.walk())) == DEPTH
+    assert shown(copy.deepcopy(deep)) == shown(deep)
+    assert len(deep.subtree("level0").get_provider_uuids()) == DEPTH
+    deep.populate_from_iterable([listed(NOBODY, "one more", deep.data(bottom).uuid)])
+    assert deep.get_provider_uuids()[-1] == NOBODY
+    deep.remove("level1500")
+    assert len(deep.get_provider_uuids()) == 1500
+    assert len(deep.freeze()) == 1500
+
+
+@pytest.mark.parametrize("method", [*QUESTIONS, *CHANGES])
+def test_deep_trees_take_every_method(method: str, deep: ProviderTree) -> None:
+    who = f"level{DEPTH - 1}"
+    deep.new_root("cn2", CN2)
+    deep.update_traits(who, ["CUSTOM_A"])
+    deep.update_aggregates(who, [AGG1])
+    before = deep.data(who)
+    (QUESTIONS | CHANGES)[method](deep, who)
+    assert (
+        method in ("remove", "new_child") or method in QUESTIONS or deep.data(before.uuid) != before
+    )
+    assert deep.has_sharing_provider("VCPU") is False
+    assert deep.exists(who) is (method not in ("remove", "rename"))
+
+
+def test_deep_trees_refuse_cycles(deep: ProviderTree) -> None:
+    with pytest.raises(ValueError, match="below itself"):
+        deep.move("level0", f"level{DEPTH - 1}")
+
+
+def test_the_largest_amount_is_placements() -> None:
+    tree = ProviderTree()
+    tree.new_root("cn1", CN1)
+    tree.update_inventory("cn1", {"VCPU": {"total": MAX_INT, "max_unit": MAX_INT}})
+    assert tree.freeze().get(CN1).inventory["VCPU"].problem() is None

@@ -1,0 +1,181 @@
+"""What is read from a configuration, and what is refused with the place to mend."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sysconfig
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+
+from agent import config, opts
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SAMPLE = REPOSITORY / "etc" / "compute-agent" / "compute-agent.conf.sample"
+
+
+def loaded(tmp_path: Path, text: str, *arguments: str):
+    path = tmp_path / "agent.conf"
+    path.write_text(text)
+    return config.load(["--config-file", str(path), *arguments], command_line=opts.COMMAND_LINE)
+
+
+def settings(tmp_path: Path, text: str, *arguments: str) -> config.Settings:
+    return config.settings(loaded(tmp_path, text, *arguments))
+
+
+def test_the_defaults_are_those_of_the_reference(tmp_path: Path) -> None:
+    found = settings(tmp_path, "")
+    assert found.drivers == ("libvirt",)
+    assert (found.interval, found.first_within, found.shutdown_within) == (60.0, 60.0, 60.0)
+    assert found.rules.verify_every == 300.0
+    assert not found.rules.reshape_when_running
+
+
+@pytest.mark.parametrize(("seconds", "interval"), [(0, 60.0), (-1, None), (7, 7.0)])
+def test_the_interval_means_what_it_means_to_nova(
+    tmp_path: Path, seconds: int, interval: float | None
+) -> None:
+    found = settings(tmp_path, f"[DEFAULT]\nupdate_resources_interval = {seconds}\n")
+    assert found.interval == interval
+
+
+def test_the_first_period_is_delayed_by_one_interval_at_most(tmp_path: Path) -> None:
+    assert settings(tmp_path, "[DEFAULT]\nupdate_resources_interval = 5\n").first_within == 5.0
+    assert settings(tmp_path, "[DEFAULT]\nperiodic_fuzzy_delay = 0\n").first_within == 0.0
+    assert settings(tmp_path, "[DEFAULT]\nupdate_resources_interval = -1\n").first_within == 0.0
+
+
+def test_no_refresh_means_never(tmp_path: Path) -> None:
+    text = "[compute]\nresource_provider_association_refresh = 0\n"
+    assert settings(tmp_path, text).rules.verify_every is None
+
+
+def test_several_drivers_keep_their_order(tmp_path: Path) -> None:
+    assert settings(tmp_path, "[DEFAULT]\ncompute_driver = b, a\n").drivers == ("b", "a")
+
+
+def test_arguments_win_over_the_file(tmp_path: Path) -> None:
+    text = "[DEFAULT]\ncompute_driver = libvirt\nstate_path = /var/lib/x\n"
+    found = settings(tmp_path, text, "--compute-driver", "fake", "--state-path", "/tmp/y")
+    assert (found.drivers, found.state_path) == (("fake",), Path("/tmp/y"))
+
+
+def test_settings_can_not_be_changed(tmp_path: Path) -> None:
+    with pytest.raises(FrozenInstanceError):
+        settings(tmp_path, "").host = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[DEFAULT]\nupdate_resources_interval = often\n", "update_resources_interval"),
+        ("[DEFAULT]\nupdate_resources_interval = -2\n", "update_resources_interval"),
+        ("[DEFAULT]\ncompute_driver =\n", "compute_driver names no driver"),
+        ("[compute]\nowner_trait = HW_CPU_X86_AVX\n", "owner_trait"),
+        ("[compute]\nreshape_when_running = perhaps\n", "reshape_when_running"),
+    ],
+)
+def test_a_value_that_can_not_be_is_refused_by_its_name(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    with pytest.raises(config.ConfigError, match=said):
+        settings(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(config.ConfigError, match="/nonexistent.conf"):
+        config.load(["--config-file", "/nonexistent.conf"])
+
+
+def test_a_file_that_can_not_be_parsed_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(config.ConfigError, match=r"agent\.conf:2"):
+        loaded(tmp_path, "[DEFAULT]\nno value here\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        (
+            "[DEFAULT]\n\nstatepath = /x\n",
+            3,
+            "no option statepath in [DEFAULT]; is state_path meant?",
+        ),
+        ("[DEFAULT]\nhost = a\nhos = b\n", 3, "no option hos in [DEFAULT]; is host meant?"),
+        ("[DEFAULT]\nstate-pth: /x\n", 2, "no option state-pth in [DEFAULT]; is state_path meant?"),
+        (
+            "[DEFAULT]\n[compute]\nownr_trait=X\n",
+            3,
+            "no option ownr_trait in [compute]; is owner_trait meant?",
+        ),
+        ("# [Compute]\n[Compute]\nx = 1\n", 2, "no group [Compute]; is [compute] meant?"),
+        ("[nova]\nhos = 1\n[DEFAULT]\nhos = 1\n", 4, "no option hos in [DEFAULT]; is host meant?"),
+    ],
+)
+def test_a_typo_is_refused_with_its_place(tmp_path: Path, text: str, line: int, said: str) -> None:
+    conf = loaded(tmp_path, text)
+    with pytest.raises(config.ConfigError) as caught:
+        config.refuse_typos(conf)
+    assert str(caught.value) == f"{tmp_path}/agent.conf:{line}: {said}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[DEFAULT]\ntransport_url = rabbit://\nstate-path = /x\n",
+        "[DEFAULT]\nmy_ip = 10.0.0.1\n[glance]\napi_servers = x\n",
+        "",
+    ],
+)
+def test_options_of_other_services_are_no_typos(tmp_path: Path, text: str) -> None:
+    config.refuse_typos(loaded(tmp_path, text))
+
+
+# -- the sample
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("sample") / "sample"
+    generator = Path(sysconfig.get_path("scripts"), "oslo-config-generator")
+    settings = SAMPLE.with_name("config-generator.conf")
+    command = [generator, "--config-file", settings, "--output-file", path]
+    subprocess.run(command, cwd=REPOSITORY, check=True)
+    return path.read_text()
+
+
+def without_placement(sample: str) -> str:
+    """Without the options that are keystoneauth's, and their words with every release."""
+    return re.sub(r"(?ms)^# From reportclient\n#\n.*?(?=^\[|\Z)", "", sample)
+
+
+def test_the_sample_is_what_the_code_says(generated: str) -> None:
+    assert without_placement(SAMPLE.read_text()) == without_placement(generated), (
+        "run: oslo-config-generator --config-file etc/compute-agent/config-generator.conf"
+    )
+
+
+def test_the_sample_has_all_that_it_takes_to_log_in(generated: str) -> None:
+    assert without_placement(generated) != generated
+    for option in ("auth_type", "auth_url", "username", "password", "region_name", "cafile"):
+        assert f"\n#{option} = " in generated
+        assert f"\n#{option} = " in SAMPLE.read_text()
+
+
+def test_the_sample_says_nothing_of_the_machine_it_was_made_on() -> None:
+    assert not re.search(r"^#?host = (?!<)", SAMPLE.read_text(), re.MULTILINE)
+
+
+def test_the_sample_can_be_used_as_it_is(tmp_path: Path) -> None:
+    conf = loaded(tmp_path, SAMPLE.read_text())
+    config.refuse_typos(conf)
+    assert config.settings(conf).drivers == ("libvirt",)
+
+
+def test_every_commented_option_of_the_sample_is_no_typo(tmp_path: Path) -> None:
+    text = re.sub(r"^#(\w+ = .*)$", r"\1", SAMPLE.read_text(), flags=re.MULTILINE)
+    ours = text.partition("[fake]")[0]  # the groups that the agent itself registers
+    conf = loaded(tmp_path, re.sub(r"(?ms)^# From drivers.*?(?=^\[|\Z|^# From agent)", "", ours))
+    config.refuse_typos(conf)
