@@ -70,7 +70,7 @@ class Wishing(ComputeDriver):
             provider_tree.rename(uuid, name)
             if wished.parent is not None:
                 provider_tree.move(uuid, wished.parent)
-            record = {"total": wished.total, "max_unit": 3}
+            record = {"total": wished.total, "reserved": 0, "max_unit": 3}
             provider_tree.update_inventory(name, {wished.resource_class: record})
             provider_tree.remove_traits(name, *set(TRAITS) - wished.traits)
             provider_tree.add_traits(name, *wished.traits)

@@ -1,0 +1,121 @@
+"""Big trees: many requests at the same time, and lists of aggregates that are too long for a URL."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+
+import pytest
+
+from reportclient.apply import WORTH_IT, Conditions, apply, independent
+from reportclient.diff import diff
+from reportclient.errors import InUse
+from reportclient.http import PlacementAPI, token_adapter
+from reportclient.plan import CreateProvider, DeleteProvider, EnsureTrait, SetTraits
+from reportclient.provider_tree import ProviderTree
+from reportclient.reader import URL_BYTES, refresh
+from reportclient.view import View
+
+ROOT = str(uuid.UUID(int=1))
+
+
+class Gauge:
+    """An API that knows how many requests were under way at the same time."""
+
+    def __init__(self, api):
+        self.api, self.now, self.most = api, 0, 0
+        self.lock = threading.Lock()
+
+    def request(self, method, path, **options):
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        try:
+            return self.api.request(method, path, **options)
+        finally:
+            with self.lock:
+                self.now -= 1
+
+
+def big_tree(children=40, below=2):
+    tree = ProviderTree()
+    tree.new_root("host1", ROOT)
+    for number in range(children):
+        name = f"card{number}"
+        tree.new_child(name, "host1")
+        tree.update_inventory(name, {"VGPU": {"total": 1 + number}})
+        tree.add_traits(name, "CUSTOM_CARD", f"CUSTOM_KIND_{number % 5}")
+        for port in range(below):
+            tree.new_child(f"{name}_port{port}", name)
+    return tree
+
+
+def test_many_at_once_end_in_the_same_tree_as_one_by_one(placement):
+    api = PlacementAPI(token_adapter(placement.url, "admin"))
+    gauge = Gauge(api)
+    wish = big_tree().freeze()
+    outcome = apply(diff(View().snapshot, wish), View(), gauge, Conditions(at_once=4))
+    assert not outcome.failed
+    assert outcome.stopped_by is None
+    assert 1 < gauge.most <= 4
+    seen = refresh(View(), ROOT, api)
+    assert not diff(seen.snapshot, wish)
+    assert seen.generations == outcome.view.generations
+
+
+def test_a_small_plan_is_sent_one_by_one(fake_placement):
+    gauge = Gauge(fake_placement)
+    tree = ProviderTree()
+    tree.new_root("host1", ROOT)
+    plan = diff(View().snapshot, tree.freeze())
+    assert len(plan) < WORTH_IT
+    apply(plan, View(), gauge, Conditions(at_once=8))
+    assert gauge.most == 1
+
+
+def test_what_depends_on_another_operation_is_never_sent_beside_it():
+    plan = diff(View().snapshot, big_tree().freeze())
+    for batch in independent(plan, 8):
+        made = {op.uuid for op in batch if isinstance(op, CreateProvider)}
+        assert not any(isinstance(op, CreateProvider) and op.parent_uuid in made for op in batch)
+        assert len({type(op) for op in batch}) == 1
+        assert len(batch) == 1 or not any(isinstance(op, DeleteProvider) for op in batch)
+
+
+def test_all_names_are_there_before_the_first_trait_is_set():
+    batches = list(independent(diff(View().snapshot, big_tree().freeze()), 8))
+    kinds = [type(batch[0]) for batch in batches]
+    assert max(n for n, k in enumerate(kinds) if k is EnsureTrait) < kinds.index(SetTraits)
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_one_refused_operation_holds_none_of_its_neighbours(fake_placement, at_once):
+    wish = big_tree().freeze()
+    fake_placement.fail_next("PUT", r"/inventories$", InUse("409 in use"))
+    conditions = Conditions(at_once=at_once)
+    outcome = apply(diff(View().snapshot, wish), View(), fake_placement, conditions)
+    assert len(outcome.failed) == 1
+    (failed,) = outcome.failed
+    missing = diff(outcome.view.snapshot, wish)
+    assert [op.uuid for op in missing] == [failed]
+
+
+def test_a_list_of_aggregates_too_long_for_one_url_is_split_and_nothing_is_lost(placement):
+    api = PlacementAPI(token_adapter(placement.url, "admin"))
+    aggregates = [str(uuid.uuid4()) for _ in range(300)]
+    tree = ProviderTree()
+    tree.new_root("host1", ROOT)
+    tree.add_aggregates("host1", *aggregates)
+    storage = tree.new_root("storage", str(uuid.uuid4()))
+    tree.add_traits(storage, "MISC_SHARES_VIA_AGGREGATE")
+    tree.add_aggregates(storage, max(aggregates), min(aggregates))
+    apply(diff(View().snapshot, tree.freeze()), View(), api)
+    start = placement.mark()
+    view = refresh(View(), ROOT, api)
+    asked = [r.path for r in placement.since(start) if "member_of" in r.path]
+    assert len(asked) == 3
+    assert all(len(path.encode()) < URL_BYTES + 200 for path in asked)
+    assert view.strangers == {storage}
+    start = placement.mark()
+    assert refresh(view, ROOT, api).snapshot is view.snapshot
+    assert len(placement.since(start)) == 1 + len(asked)

@@ -1,0 +1,113 @@
+"""What guests still use is kept, closed to new ones, named, and goes when it is free."""
+
+from __future__ import annotations
+
+from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
+
+LEAF = leaf_uuid(1)
+
+
+def with_leaf_in_use(placement):
+    driver = tree_driver(2)
+    agent = Agent(placement.url, driver)
+    assert agent.period().ok
+    guest = placement.stranger.put_allocation({LEAF: {"CUSTOM_LEAF": 1}})
+    agent.period(2 * VERIFY)
+    return agent, driver, guest
+
+
+def without_leaf(driver):
+    driver.edit = lambda tree, allocations: tree.remove(f"{NODE}_leaf1")
+
+
+def leaf_inventory(placement):
+    answer = placement.request("GET", f"/resource_providers/{LEAF}/inventories")
+    return {name: (row["total"], row["reserved"]) for name, row in answer["inventories"].items()}
+
+
+def leaf_exists(placement):
+    found = placement.request("GET", f"/resource_providers?uuid={LEAF}")
+    return bool(found["resource_providers"])
+
+
+def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_is_named(placement):
+    agent, driver, guest = with_leaf_in_use(placement)
+    without_leaf(driver)
+    report = agent.period(1.0)
+    assert leaf_inventory(placement) == {"CUSTOM_LEAF": (4, 4)}, "no new guest gets any"
+    (text,) = report.complaints().values()
+    assert guest in text
+    assert "draining" in text
+    assert f"{NODE}_leaf1" in text
+
+
+def test_draining_costs_nothing_between_two_verifications(placement):
+    agent, driver, _ = with_leaf_in_use(placement)
+    without_leaf(driver)
+    agent.period(1.0)
+    report = agent.period(1.0)
+    assert report.calls == 0
+    assert not report.ok, "it is still told"
+
+
+def test_other_changes_go_on_meanwhile(placement):
+    agent, driver, _ = with_leaf_in_use(placement)
+    without_leaf(driver)
+    agent.period(1.0)
+    driver.inventories[NODE] = {"VCPU": {"total": 16}}
+    assert agent.period(1.0).calls == 1
+    assert agent.tracker.view.snapshot.providers[ROOT].inventory["VCPU"].total == 16
+
+
+def test_it_goes_when_the_guest_has_gone(placement):
+    agent, driver, guest = with_leaf_in_use(placement)
+    without_leaf(driver)
+    agent.period(1.0)
+    placement.stranger.delete_allocation(guest)
+    report = agent.period(2 * VERIFY)
+    assert report.ok, report.complaints()
+    assert not leaf_exists(placement)
+
+
+def test_a_device_that_comes_back_is_open_again(placement):
+    agent, driver, _ = with_leaf_in_use(placement)
+    without_leaf(driver)
+    agent.period(1.0)
+    driver.edit = lambda tree, allocations: None
+    driver.inventories[f"{NODE}_leaf1"] = {"CUSTOM_LEAF": {"total": 4, "reserved": 0}}
+    assert agent.period(1.0).ok
+    assert leaf_inventory(placement) == {"CUSTOM_LEAF": (4, 0)}
+
+
+def test_a_class_in_use_is_drained_and_the_others_of_the_provider_are_reported(placement):
+    agent, driver, guest = with_leaf_in_use(placement)
+    driver.inventories[f"{NODE}_leaf1"] = {"VGPU": {"total": 2}}
+    report = agent.period(1.0)
+    assert leaf_inventory(placement) == {"CUSTOM_LEAF": (4, 4), "VGPU": (2, 0)}
+    assert guest in " ".join(report.complaints().values())
+    placement.stranger.delete_allocation(guest)
+    assert agent.period(2 * VERIFY).ok
+    assert leaf_inventory(placement) == {"VGPU": (2, 0)}
+
+
+def test_a_parent_stays_with_its_child_in_use(placement):
+    agent, driver, _ = with_leaf_in_use(placement)
+
+    def nested(tree, allocations):
+        if not tree.exists("cage"):
+            tree.new_child("cage", NODE)
+        tree.move(f"{NODE}_leaf1", "cage")
+
+    driver.edit = nested
+    assert agent.period(1.0).ok
+
+    def nothing_left(tree, allocations):
+        tree.remove("cage")
+        if tree.exists(f"{NODE}_leaf1"):
+            tree.remove(f"{NODE}_leaf1")
+
+    driver.edit = nothing_left
+    report = agent.period(1.0)
+    assert not report.ok
+    assert leaf_exists(placement)
+    assert agent.period(1.0).calls == 0

@@ -1,0 +1,135 @@
+"""``computectl status``, ``adopt`` and ``reshape`` beside the real agent."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+from tests.servers.agent import AgentProcess
+
+COMPUTECTL = [sys.executable, "-c", "from agent.cli.app import main; main()"]
+
+
+@pytest.fixture
+def agent(placement, tmp_path):
+    process = AgentProcess(tmp_path, placement.url)
+    process.write()
+    yield process
+    process.kill()
+
+
+def computectl(agent, *arguments):
+    return subprocess.run(
+        [*COMPUTECTL, "--config-file", str(agent.config), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def written(agent):
+    return json.loads((agent.state_path / "status.json").read_text())
+
+
+def test_status_before_the_agent_ever_ran(agent):
+    said = computectl(agent, "status")
+    assert said.returncode == 1
+    assert "has compute-agent run here?" in said.stderr
+
+
+def test_status_of_a_running_agent_that_is_well(agent):
+    agent.start()
+    agent.until((agent.state_path / "status.json").exists)
+    said = computectl(agent, "status")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "testhost: well" in said.stdout
+    (row,) = json.loads(computectl(agent, "status", "-f", "json").stdout)
+    assert row["ok"] is True
+    assert row["complaints"] == []
+
+
+def test_status_after_the_agent_was_killed(agent):
+    agent.start()
+    agent.until((agent.state_path / "status.json").exists)
+    agent.kill()
+    said = computectl(agent, "status")
+    assert said.returncode == 1
+    assert "not running" in said.stderr
+
+
+def test_status_of_an_agent_that_is_stuck(agent):
+    agent.start()
+    agent.until((agent.state_path / "status.json").exists)
+    agent.send(signal.SIGSTOP)
+    time.sleep(4)
+    said = computectl(agent, "status")
+    agent.send(signal.SIGCONT)
+    assert said.returncode == 1
+    assert "stuck" in said.stderr
+
+
+def test_status_names_what_is_wrong_and_since_when(agent):
+    agent.script = "nodes: {testhost: {inventory: {VCPU: 4}, traits: [custom_small]}}\n"
+    agent.write()
+    agent.start()
+    agent.until((agent.state_path / "status.json").exists)
+    said = computectl(agent, "status")
+    assert said.returncode == 1
+    assert "custom_small" in said.stdout
+    assert "never well" in said.stdout
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 99}'])
+def test_a_status_file_that_can_not_be_used_says_what_to_do(agent, text):
+    (agent.state_path / "status.json").write_text(text)
+    said = computectl(agent, "status")
+    assert said.returncode != 0
+    assert "restart compute-agent" in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+def test_a_host_that_lost_its_identity_is_adopted_again(agent, placement):
+    assert agent.once().returncode == 0
+    was = (agent.state_path / "compute_id").read_text().strip()
+    before = placement.request("GET", f"/resource_providers/{was}/traits")
+    (agent.state_path / "compute_id").unlink()
+    lost = agent.once()
+    assert lost.returncode == 1
+    assert "computectl adopt testhost" in lost.stderr
+    assert was in lost.stderr
+    now = (agent.state_path / "compute_id").read_text().strip()
+    assert now != was
+    assert now in lost.stderr
+    said = computectl(agent, "adopt", "testhost")
+    assert said.returncode == 0, said.stderr
+    assert "restart compute-agent" in said.stdout
+    assert (agent.state_path / "compute_id").read_text().strip() == was
+    assert agent.once().returncode == 0
+    assert placement.request("GET", f"/resource_providers/{was}/traits") == before
+
+
+def test_adopting_what_is_no_root_or_not_there_changes_nothing(agent, placement):
+    agent.script = "nodes: {testhost: {inventory: {VCPU: 4}, children: {gpu: {}}}}\n"
+    agent.write()
+    assert agent.once().returncode == 0
+    was = (agent.state_path / "compute_id").read_text()
+    for name, words in (("testhost_gpu", "is no root"), ("nobody", "no provider")):
+        said = computectl(agent, "adopt", name)
+        assert said.returncode == 2
+        assert words in said.stderr
+    assert (agent.state_path / "compute_id").read_text() == was
+
+
+def test_a_host_that_is_in_placement_does_not_leave_its_provider_behind(agent, placement):
+    assert agent.once().returncode == 0
+    other = placement.stranger.create_provider("other", str(uuid.uuid4()))
+    said = computectl(agent, "adopt", "other")
+    assert said.returncode == 2
+    assert "in Placement already" in said.stderr
+    assert other not in (agent.state_path / "compute_id").read_text()

@@ -1,0 +1,215 @@
+"""A real MariaDB and a real PostgreSQL for tests: private, killable, gone when the test is."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+POSTGRESQL_PROGRAMS = Path("/usr/lib/postgresql")
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def _program(name: str) -> str | None:
+    newest = sorted(POSTGRESQL_PROGRAMS.glob(f"*/bin/{name}"), key=lambda path: path.parts[4])
+    path = os.pathsep.join([*map(str, {each.parent for each in newest[-1:]}), os.environ["PATH"]])
+    return shutil.which(name, path=f"{path}:/usr/sbin:/sbin")
+
+
+class DatabaseServer:
+    """One server process of its own over a directory of its own."""
+
+    programs: tuple[str, ...]
+    user: str
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.directory = Path(tempfile.mkdtemp(prefix="db-", dir="/tmp"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Why it can't run here, or ``None``: for ``pytest.mark.skipif``."""
+        lacking = [name for name in cls.programs if _program(name) is None]
+        return f"not installed: {', '.join(lacking)}" if lacking else None
+
+    def url(self, database: str) -> str:
+        raise NotImplementedError
+
+    def create(self, database: str) -> str:
+        """A new, empty database; its URL."""
+        self._sql(f"CREATE DATABASE {database}")
+        return self.url(database)
+
+    def start(self, timeout: float = 60.0) -> None:
+        """Start it, on the same port and data as before, and wait until it answers."""
+        assert self._process is None or self._process.poll() is not None, "it runs already"
+        if not (self.directory / "data").exists():
+            self._own()
+            self._run(*self._initialise())
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._serve(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._as_user()
+            )
+        give_up = time.monotonic() + timeout
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > give_up:
+                text = (self.directory / "log").read_text(errors="replace")[-2000:]
+                self.stop()
+                raise RuntimeError(f"{type(self).__name__} did not start: {text}")
+            time.sleep(0.05)
+
+    def kill9(self) -> None:
+        """SIGKILL; returns when it is gone."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(15)
+
+    def stop(self) -> None:
+        """End it and forget its data."""
+        process, self._process = self._process, None
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGINT if self.user == "postgres" else signal.SIGTERM)
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(15)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _initialise(self) -> list[str]:
+        raise NotImplementedError
+
+    def _serve(self) -> list[str]:
+        raise NotImplementedError
+
+    def _client(self) -> list[str]:
+        raise NotImplementedError
+
+    def _sql(self, text: str) -> None:
+        self._run(*self._client(), text)
+
+    def _answers(self) -> bool:
+        done = subprocess.run([*self._client(), "SELECT 1"], capture_output=True, check=False)
+        return done.returncode == 0
+
+    def _run(self, *command: str) -> None:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=60, **self._as_user()
+        )
+        if done.returncode:
+            raise RuntimeError(f"{command[0]}: {done.stdout[-500:]}{done.stderr[-1500:]}")
+
+    def _own(self) -> None:
+        if os.geteuid() == 0:
+            entry = pwd.getpwnam(self.user)
+            os.chown(self.directory, entry.pw_uid, entry.pw_gid)
+
+    def _as_user(self) -> dict[str, object]:
+        if os.geteuid() != 0:
+            return {"cwd": self.directory}
+        entry = pwd.getpwnam(self.user)
+        return {
+            "user": entry.pw_uid,
+            "group": entry.pw_gid,
+            "extra_groups": [],
+            "cwd": self.directory,
+        }
+
+
+class MariaDB(DatabaseServer):
+    programs = ("mariadbd", "mariadb-install-db", "mariadb")
+    user = "mysql"
+
+    def url(self, database: str) -> str:
+        return f"mysql+pymysql://root@127.0.0.1:{self.port}/{database}"
+
+    def _initialise(self) -> list[str]:
+        return [
+            _program("mariadb-install-db"),
+            "--no-defaults",
+            f"--datadir={self.directory}/data",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+            "--skip-name-resolve",
+        ]
+
+    def _serve(self) -> list[str]:
+        return [
+            _program("mariadbd"),
+            "--no-defaults",
+            f"--datadir={self.directory}/data",
+            f"--socket={self.directory}/s",
+            f"--pid-file={self.directory}/pid",
+            f"--port={self.port}",
+            "--bind-address=127.0.0.1",
+            "--skip-name-resolve",
+            "--skip-log-bin",
+            "--innodb-flush-log-at-trx-commit=0",
+        ]
+
+    def _client(self) -> list[str]:
+        return [
+            *(_program("mariadb"), "--no-defaults", "-h", "127.0.0.1", "-P", str(self.port)),
+            *("-u", "root", "-e"),
+        ]
+
+
+class PostgreSQL(DatabaseServer):
+    programs = ("postgres", "initdb", "psql")
+    user = "postgres"
+
+    def url(self, database: str) -> str:
+        return f"postgresql+psycopg2://postgres@127.0.0.1:{self.port}/{database}"
+
+    def _initialise(self) -> list[str]:
+        return [
+            *(_program("initdb"), "-D", f"{self.directory}/data", "-A", "trust"),
+            *("-U", "postgres", "--no-sync", "-E", "UTF8"),
+        ]
+
+    def _serve(self) -> list[str]:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": str(self.directory),
+            "fsync": "off",
+            "full_page_writes": "off",
+            "synchronous_commit": "off",
+        }
+        said = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        return [_program("postgres"), "-D", f"{self.directory}/data", "-p", str(self.port), *said]
+
+    def _client(self) -> list[str]:
+        return [
+            *(_program("psql"), "-X", "-q", "-h", "127.0.0.1", "-p", str(self.port)),
+            *("-U", "postgres", "-c"),
+        ]

@@ -1,0 +1,158 @@
+"""A real RabbitMQ for tests: private, killable, gone when the test is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.servers.databases import free_port
+
+SERVERS = Path("/usr/lib/rabbitmq/lib")
+CONFIGURATION = """\
+listeners.tcp.1 = 127.0.0.1:{port}
+distribution.listener.port_range.min = {distribution}
+distribution.listener.port_range.max = {distribution}
+log.file.level = warning
+vm_memory_high_watermark.absolute = 512MB
+disk_free_limit.absolute = 50MB
+"""
+
+
+def _server() -> Path | None:
+    found = sorted(SERVERS.glob("rabbitmq_server-*/sbin/rabbitmq-server"))
+    return found[-1] if found else None
+
+
+def missing() -> str | None:
+    """Why a private RabbitMQ can't run here, or ``None``: for ``pytest.mark.skipif``."""
+    if _server() is None or shutil.which("epmd") is None:
+        return "rabbitmq-server is not installed"
+    return None
+
+
+class RabbitMQ:
+    """One broker with its own epmd, on free ports of the loopback address."""
+
+    def __init__(self) -> None:
+        self.port, self.distribution, self.epmd_port = free_port(), free_port(), free_port()
+        self.directory = Path(tempfile.mkdtemp(prefix="mq-", dir="/tmp"))
+        self._epmd: subprocess.Popen[bytes] | None = None
+        self._broker: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """For transport_url."""
+        return f"rabbit://guest:guest@127.0.0.1:{self.port}/"
+
+    def start(self, timeout: float = 60.0) -> None:
+        """Start it, on the same port and data as before, and wait until it takes connections."""
+        assert self._broker is None or self._broker.poll() is not None, "it runs already"
+        self._prepare()
+        env = self._environment()
+        if self._epmd is None:
+            self._epmd = self._child(["epmd", "-address", "127.0.0.1"], env)
+        self._broker = self._child([str(_server())], env)
+        give_up = time.monotonic() + timeout
+        while not self._answers():
+            if self._broker.poll() is not None or time.monotonic() > give_up:
+                text = (self.directory / "out").read_text(errors="replace")[-2000:]
+                self.stop()
+                raise RuntimeError(f"RabbitMQ did not start: {text}")
+            time.sleep(0.05)
+
+    def kill9(self) -> None:
+        """SIGKILL to the broker; returns when it is gone."""
+        assert self._broker is not None
+        _end(self._broker, signal.SIGKILL)
+        self._broker = None
+
+    def stop(self) -> None:
+        """End it and forget its data."""
+        for process in (self._broker, self._epmd):
+            if process is not None:
+                _end(process, signal.SIGTERM)
+        self._broker = self._epmd = None
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _prepare(self) -> None:
+        for name in ("mnesia", "log", "home"):
+            (self.directory / name).mkdir(exist_ok=True)
+        text = CONFIGURATION.format(port=self.port, distribution=self.distribution)
+        (self.directory / "rabbitmq.conf").write_text(text)
+        (self.directory / "enabled_plugins").write_text("[].")
+
+    def _environment(self) -> dict[str, str]:
+        here = self.directory
+        erlang = "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none"
+        return {
+            "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
+            "LANG": "C.UTF-8",
+            "HOME": str(here / "home"),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_PORT": str(self.epmd_port),
+            "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+            "RABBITMQ_CONFIG_FILE": str(here / "rabbitmq.conf"),
+            "RABBITMQ_MNESIA_BASE": str(here / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(here / "log"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(here / "enabled_plugins"),
+            "RABBITMQ_NODENAME": f"test{self.port}@localhost",
+            "RABBITMQ_PID_FILE": str(here / "pid"),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": erlang,
+        }
+
+    def _child(self, command: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
+        with (self.directory / "out").open("ab") as out:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env=env,
+                cwd=self.directory,
+                start_new_session=True,
+            )
+
+    def _answers(self) -> bool:
+        """It greets once it is ready for clients: a wrong greeting gets its own back."""
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1) as sock:
+            sock.settimeout(1)
+            sock.sendall(b"AMQP\x00\x00\x00\x00")
+            return sock.recv(8) == b"AMQP\x00\x00\x09\x01"
+        return False
+
+
+def _end(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    """The shell that started it, and what that became, by their own group."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, how)
+    try:
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(15)
