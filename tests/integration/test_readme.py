@@ -1,0 +1,80 @@
+"""What README.rst shows is what happens."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.servers.agent import AgentProcess
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.rst").read_text()
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def block(after: str) -> str:
+    """The first indented block that begins after these words."""
+    lines = README[README.index(after) :].splitlines()[1:]
+    found: list[str] = []
+    for line in lines:
+        if line.startswith("    "):
+            found.append(line[4:])
+        elif line.strip() and found:
+            break
+        elif found:
+            found.append("")
+    return "\n".join(found).strip("\n")
+
+
+def plain(text: str) -> list[str]:
+    lines = UUID.sub("UUID", text).strip("\n").splitlines()
+    return [line.rstrip() for line in lines if not line.startswith("Ask more")]
+
+
+def test_the_transcript_is_what_the_demo_prints_and_a_second_run_writes_nothing(tmp_path):
+    agent = AgentProcess(tmp_path, "http://unused")
+    agent.write()
+    text = f"[DEFAULT]\nhost = host1\nstate_path = {tmp_path}/state\ncompute_driver = fake\n"
+    agent.config.write_text(text)
+    first = agent.once("--dev")
+    assert first.returncode == 0, first.stderr
+    shown = block("shared storage from a script instead")
+    assert plain(first.stdout) == plain(shown)
+    second = agent.once("--dev")
+    assert second.stdout.rstrip().endswith(block("sends no write::"))
+
+
+def test_the_driver_in_twenty_lines_reports_a_tree(placement, tmp_path):
+    code = block(".. code-block:: python")
+    assert len(code.splitlines()) <= 25
+    entry_points = configparser.ConfigParser()
+    entry_points.read_string(block(".. code-block:: ini"))
+    source = tmp_path / "lib"
+    info = source / "mydriver-1.0.dist-info"
+    info.mkdir(parents=True)
+    (source / "mydriver.py").write_text(code)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mydriver\nVersion: 1.0\n")
+    (group, named), *_ = entry_points["options.entry_points"].items()
+    (info / "entry_points.txt").write_text(f"[{group}]\n{named.strip()}\n")
+    agent = AgentProcess(tmp_path, placement.url, compute_driver="mydriver")
+    agent.write()
+    agent.environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(source)])
+    said = agent.once()
+    assert said.returncode == 0, said.stderr
+    listed = placement.request("GET", "/resource_providers")["resource_providers"]
+    disks = os.listdir("/sys/block")
+    assert {p["name"] for p in listed} == {"testhost", *(f"testhost_{disk}" for disk in disks)}
+
+
+@pytest.mark.parametrize("path", re.findall(r"<((?:docs/)?[\w./-]+\.(?:rst|md))>", README))
+def test_every_page_that_is_named_is_there(path):
+    assert (ROOT / path).is_file()
+
+
+@pytest.mark.parametrize("folder", re.findall(r"^``([a-z]+)/``", README, re.M))
+def test_every_folder_that_is_named_is_there(folder):
+    assert (ROOT / folder).is_dir()
