@@ -51,7 +51,7 @@ CAPABILITY_TRAITS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AgentTraits:
-    """What is set and taken away on a root; ``owner`` goes on new providers too."""
+    """What is set and taken away on the root; ``owner`` goes on sharing providers of ours too."""
 
     present: frozenset[str]
     removed: frozenset[str]
@@ -79,11 +79,15 @@ def agent_traits(
 
 
 def add_agent_traits(tree: ProviderTree, root: str, before: Snapshot, traits: AgentTraits) -> None:
-    """Put them on the root, and the owner on every provider that the agent made or makes."""
+    """Put them on the root, and the owner on every other root that the agent makes or made.
+
+    What is below a root needs no mark of its own; that would cost a call for each.
+    """
     tree.add_traits(root, *traits.present)
     tree.remove_traits(root, *traits.removed)
     for uuid in tree.touched():
-        if _is_ours(before.get(uuid), tree.data(uuid), traits.owner):
+        wished = tree.data(uuid)
+        if wished.parent_uuid is None and _is_ours(before.get(uuid), wished, traits.owner):
             tree.add_traits(uuid, traits.owner)
 
 

@@ -93,7 +93,10 @@ class ProviderTree:
         Fields that a record leaves out are not compared.
         """
         provider = self._find(name_or_uuid)
-        return _says_more(provider.inventory, read_inventory(inventory, provider.name))
+        if _repeats(provider.inventory, inventory):
+            return False
+        read_inventory(inventory, provider.name)
+        return True
 
     def has_sharing_provider(self, resource_class: str) -> bool:
         """Whether any provider here shares inventory of this class."""
@@ -220,10 +223,10 @@ class ProviderTree:
         anything changed.
         """
         provider = self._find(name_or_uuid)
-        new = read_inventory(inventory, provider.name)
         self._note_generation(provider, generation)
-        if not _says_more(provider.inventory, new):
+        if _repeats(provider.inventory, inventory):
             return False
+        new = read_inventory(inventory, provider.name)
         self._changed[provider.uuid] = replace(provider, inventory=new)
         return True
 
@@ -233,7 +236,11 @@ class ProviderTree:
         """Set all traits, strangers' too.  Returns whether anything changed."""
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
-        return self._put(provider, replace(provider, traits=frozenset(traits)))
+        wanted = frozenset(traits)
+        if wanted == provider.traits:
+            return False
+        self._changed[provider.uuid] = replace(provider, traits=wanted)
+        return True
 
     def add_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Add traits and leave the others alone."""
@@ -380,15 +387,19 @@ class ProviderTree:
             self._generations[provider.uuid] = generation
 
 
-def _says_more(current: Mapping[str, Inventory], new: Mapping[str, Inventory]) -> bool:
-    """Whether ``new`` has other classes, or a field that it says is another."""
-    if current.keys() != new.keys():
-        return True
-    return any(
-        getattr(current[name], key) != value
-        for name, record in new.items()
-        for key, value in record.as_dict().items()
+def _repeats(current: Mapping[str, Inventory], records: InventoryDict) -> bool:
+    """Whether these say nothing else than what is there: the usual answer of a driver.
+
+    The records are compared as they come; only others are worth being read.
+    """
+    return current.keys() == records.keys() and all(
+        value is None or getattr(current[name], key, _UNKNOWN) == value
+        for name, record in records.items()
+        for key, value in record.items()
     )
+
+
+_UNKNOWN = object()
 
 
 def _aggregates(provider: Provider, aggregates: Iterable[str]) -> frozenset[str]:

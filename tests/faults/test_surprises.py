@@ -167,3 +167,22 @@ def test_many_classes_that_placement_has_forgotten_come_back(fresh: Scene):
     agent.period()
     assert agent.period().ok
     assert set(fresh.placement.stranger.inventory(leaf_uuid(1))) == set(wanted)
+
+
+@pytest.mark.xfail(strict=True, reason="what the drain reserved is taken for what was there")
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_class_that_was_draining_and_is_wanted_again_can_be_used(fresh: Scene, restarted):
+    """The driver does not speak of ``reserved``: what our drain made of it is not to stay."""
+    fresh.driver.say({NODE: Wished(8, "VCPU")})
+    agent = fresh.agent()
+    assert agent.period().ok
+    consumer = fresh.placement.stranger.put_allocation({ROOT: {"VCPU": 1}})
+    fresh.driver.say({NODE: Wished(2, "CUSTOM_LEAF")})
+    agent.period(2 * VERIFY)
+    assert fresh.placement.stranger.inventory(ROOT)["VCPU"]["reserved"] == 8
+    fresh.driver.say({NODE: Wished(8, "VCPU")})
+    agent = fresh.agent() if restarted else agent
+    assert agent.period().ok
+    fresh.placement.stranger.delete_allocation(consumer)
+    assert agent.period(2 * VERIFY).ok
+    assert fresh.placement.stranger.inventory(ROOT)["VCPU"]["reserved"] == 0

@@ -177,7 +177,8 @@ class World:
         self._expect_only_our_own_was_written(self.rough.writes[writes:])
         assert report.calls <= 5 * 60, "a storm"
         assert report.error is None or isinstance(report.error, errors.PlacementError)
-        if after > VERIFY and report.ok and not (self.rough.meddling or self.rough.failures):
+        pending = self.rough.meddling or self.rough.failures or self.blind
+        if after > VERIFY and report.ok and not pending:
             self.disturbed = False
         self._expect_the_view_to_be_true()
         return report

@@ -87,7 +87,7 @@ def test_providers_that_the_driver_added_are_created_in_placement(host: Host) ->
     made = placement.stranger.provider(child_uuid("pf"))
     assert made["parent_provider_uuid"] == child_uuid("numa1")
     assert made["root_provider_uuid"] == ROOT
-    assert placement.stranger.traits(child_uuid("pf")) == {"HW_NIC_SRIOV", OWNER}
+    assert placement.stranger.traits(child_uuid("pf")) == {"HW_NIC_SRIOV"}
 
 
 @pytest.mark.parametrize(

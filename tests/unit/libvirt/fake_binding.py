@@ -96,6 +96,7 @@ class FakeConnection:
         self._binding = binding
         self.alive = True
         self.closed_by: threading.Thread | None = None
+        self.on_close: Callable[..., None] | None = None
 
     def isAlive(self) -> int:
         return int(self.alive)
@@ -103,6 +104,12 @@ class FakeConnection:
     def close(self) -> None:
         self.closed_by = threading.current_thread()
         self.alive = False
+
+    def registerCloseCallback(self, callback: Callable[..., None], opaque: object) -> None:
+        self.on_close = callback
+
+    def unregisterCloseCallback(self) -> None:
+        self.on_close = None
 
     def setKeepAlive(self, interval: int, count: int) -> int:
         self._binding.record(f"setKeepAlive({interval}, {count})")

@@ -1,0 +1,104 @@
+"""A real agent with a broker and a registry, and callers as the reference has them."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent import messaging
+from agent.registry.access import open_registry
+from agent.registry.api import Registry
+from agent.registry.opts import RegistrySettings
+from agent.registry.record import ServiceRecord
+from tests.servers.agent import AgentProcess
+from tests.servers.placement import RealPlacement
+
+DISABLED = "COMPUTE_STATUS_DISABLED"
+OPTIONS = "update_resources_interval = 60\nperiodic_fuzzy_delay = 0\n"
+
+
+def options(url: str = "", more: str = "", *, report_interval: int = 1) -> str:
+    """Lines for ``AgentProcess.options``; one heartbeat a second, for tests to be quick."""
+    bus = f"transport_url = {url}\n" if url else ""
+    return f"{OPTIONS}{bus}[registry]\nreport_interval = {report_interval}\n{more}"
+
+
+def registry_of(agent: AgentProcess) -> Registry:
+    """The agent's own, opened beside it, as computectl does."""
+    path = agent.state_path / "services.sqlite"
+    return open_registry(
+        RegistrySettings("direct", f"sqlite:///{path}", 60.0, 10.0, "nova-compute", "", None, ""),
+        None,
+    )
+
+
+def record_of(agent: AgentProcess) -> ServiceRecord:
+    return registry_of(agent).get_service("testhost")
+
+
+def status_of(agent: AgentProcess) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((agent.state_path / "status.json").read_text())
+    return found
+
+
+def root_of(agent: AgentProcess) -> str:
+    return (agent.state_path / "compute_id").read_text().strip()
+
+
+def has_trait(placement: RealPlacement, root: str) -> bool:
+    return DISABLED in placement.stranger.traits(root)
+
+
+def is_candidate(placement: RealPlacement, root: str) -> bool:
+    """Whether the scheduler, which forbids the trait, is offered this host."""
+    query = f"/allocation_candidates?resources=VCPU:1&root_required=!{DISABLED}"
+    return root in placement.request("GET", query)["provider_summaries"]
+
+
+@dataclass
+class Caller:
+    """The reference's client side, in plain oslo.messaging: a dict of a context, its serializer's
+    shape, ``prepare`` with a monitor and a long time-out."""
+
+    url: str
+    exchange: str = "nova"
+    version_cap: str | None = None
+    transport: Any = None
+    context: dict[str, Any] = field(
+        default_factory=lambda: {
+            "user_id": "admin",
+            "project_id": "admin",
+            "is_admin": True,
+            "request_id": "req-1d0c2f0a-0000-4000-8000-000000000001",
+            "roles": ["admin"],
+            "service_catalog": [],
+            "timestamp": "2026-01-01T00:00:00.000000",
+            "read_deleted": "no",
+        }
+    )
+
+    def __post_init__(self) -> None:
+        self.transport = messaging.transport(self.url)
+
+    def set_host_enabled(
+        self, host: str, enabled: Any, version: str = "6.0", timeout: float = 30, **more: Any
+    ) -> Any:
+        target = messaging.oslo_messaging.Target(
+            topic="compute", exchange=self.exchange, version=version
+        )
+        client = messaging.oslo_messaging.get_rpc_client(self.transport, target)
+        prepared = client.prepare(
+            server=host, version=version, call_monitor_timeout=60, timeout=timeout
+        )
+        return prepared.call(self.context, "set_host_enabled", enabled=enabled, **more)
+
+
+def eventually(condition: Any, within: float = 20.0, every: float = 0.05) -> float:
+    """Seconds that it took."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < within, "it did not come"
+        time.sleep(every)
+    return time.monotonic() - began

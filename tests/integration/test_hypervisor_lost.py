@@ -1,0 +1,122 @@
+"""A real agent on a real libvirtd that is killed or hung: disabled at once, enabled when it is back."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.switched import (
+    eventually,
+    has_trait,
+    options,
+    record_of,
+    registry_of,
+    root_of,
+    status_of,
+)
+from tests.servers.agent import AgentProcess
+from tests.servers.libvirtd import PrivateLibvirtd, missing
+from tests.servers.placement import RealPlacement
+
+pytestmark = [
+    pytest.mark.real_libvirt,
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+]
+
+LIBVIRT = """
+[libvirt]
+connection_uri = {uri}
+connection_timeout = 2
+call_timeout = 15
+keepalive_interval = 1
+keepalive_count = 2
+images_type = qcow2
+"""
+
+
+@pytest.fixture
+def libvirtd() -> Iterator[PrivateLibvirtd]:
+    directory = tempfile.mkdtemp(prefix="libvirtd-")
+    with PrivateLibvirtd(directory) as daemon:
+        yield daemon
+    shutil.rmtree(directory)
+
+
+def agent_of(directory: Path, placement: RealPlacement, uri: str) -> AgentProcess:
+    more = LIBVIRT.format(uri=uri)
+    return AgentProcess(
+        directory, placement.url, options=options(more=more), compute_driver="libvirt"
+    )
+
+
+@pytest.fixture
+def agent(tmp_path: Path, placement: RealPlacement, libvirtd: PrivateLibvirtd):
+    with agent_of(tmp_path, placement, libvirtd.uri) as agent:
+        agent.until(lambda: reported(agent), 60)
+        yield agent
+
+
+def reported(agent: AgentProcess) -> bool:
+    return (agent.state_path / "status.json").exists() and status_of(agent)["nodes"][0]["ok"]
+
+
+def test_killed_it_disables_and_started_again_it_enables(agent, placement, libvirtd) -> None:
+    root = root_of(agent)
+    libvirtd.kill9()
+    took = eventually(lambda: has_trait(placement, root), within=10)
+    assert took < 5, "libvirt itself says it; nobody waits for a period"
+    eventually(lambda: (record_of(agent).disabled_reason or "").startswith("AUTO: "))
+    assert libvirtd.uri in record_of(agent).disabled_reason
+    libvirtd.start()
+    eventually(lambda: not has_trait(placement, root), within=60)
+    eventually(lambda: not record_of(agent).disabled)
+
+
+def test_hung_it_disables_and_running_again_it_enables(agent, placement, libvirtd) -> None:
+    root = root_of(agent)
+    libvirtd.sigstop()
+    eventually(lambda: has_trait(placement, root), within=20)
+    assert status_of(agent)["service"]["reason"].startswith("AUTO: ")
+    libvirtd.sigcont()
+    eventually(lambda: not has_trait(placement, root), within=60)
+
+
+def test_an_operators_decision_is_not_touched(agent, placement, libvirtd) -> None:
+    root = root_of(agent)
+    registry_of(agent).set_status("testhost", disabled=True, reason="new disks")
+    eventually(lambda: has_trait(placement, root))
+    libvirtd.kill9()
+    time.sleep(2)
+    libvirtd.start()
+    time.sleep(12)  # long enough for a return to count
+    assert has_trait(placement, root)
+    assert record_of(agent).disabled_reason == "new disks"
+
+
+def test_lost_while_the_agent_was_killed(agent, placement, libvirtd) -> None:
+    root = root_of(agent)
+    libvirtd.kill9()
+    eventually(lambda: has_trait(placement, root), within=10)
+    agent.kill()
+    libvirtd.start()
+    agent.start()
+    eventually(lambda: not has_trait(placement, root), within=60)
+
+
+def test_a_libvirtd_that_flaps_leaves_the_host_disabled(agent, placement, libvirtd) -> None:
+    root = root_of(agent)
+    libvirtd.kill9()
+    eventually(lambda: has_trait(placement, root), within=10)
+    mark = placement.mark()
+    for _ in range(2):
+        libvirtd.start()
+        time.sleep(2)
+        libvirtd.kill9()
+    time.sleep(2)
+    assert has_trait(placement, root)
+    assert not [r for r in placement.since(mark) if r.is_write and r.path.endswith("/traits")]

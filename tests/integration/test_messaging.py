@@ -1,0 +1,149 @@
+"""Messaging never gates reporting: whatever a real RabbitMQ does, Placement is told in time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.switched import (
+    Caller,
+    eventually,
+    has_trait,
+    options,
+    registry_of,
+    root_of,
+    status_of,
+)
+from tests.servers.agent import AgentProcess
+from tests.servers.placement import RealPlacement
+from tests.servers.rabbitmq import RabbitMQ, missing
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+IN_TIME = 15.0
+"""Seconds from the start to the first report, on a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def session_broker() -> Iterator[RabbitMQ]:
+    with RabbitMQ() as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(session_broker: RabbitMQ) -> Iterator[RabbitMQ]:
+    """Up at the start and at the end of each test, whatever it does to it."""
+    if session_broker._broker is None:
+        session_broker.start()
+    yield session_broker
+    if session_broker._broker is not None:
+        os.killpg(session_broker._broker.pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ) -> Iterator[AgentProcess]:
+    agent = AgentProcess(tmp_path, placement.url, options=options(broker.url))
+    yield agent
+    agent.kill()
+
+
+def reported(agent: AgentProcess) -> float:
+    """Start it; seconds until Placement had everything."""
+    began = time.monotonic()
+    agent.start()
+    agent.until(lambda: (agent.state_path / "status.json").exists(), IN_TIME)
+    took = time.monotonic() - began
+    assert status_of(agent)["nodes"][0]["ok"]
+    return took
+
+
+def called(broker: RabbitMQ, enabled: bool, timeout: float = 30.0) -> str:
+    caller = Caller(broker.url)
+    try:
+        return caller.set_host_enabled("testhost", enabled, timeout=timeout)
+    finally:
+        caller.transport.cleanup()
+
+
+def test_a_broker_that_is_down_at_the_start(agent, broker, placement) -> None:
+    broker.kill9()
+    assert reported(agent) < IN_TIME
+    assert status_of(agent)["service"]["rpc"] == "waiting for the broker"
+    assert registry_of(agent).get_service("testhost").rpc_version is None, "nobody shall call it"
+    broker.start()
+    agent.until_logged("Answering calls", seconds=60)
+    assert called(broker, False) == "disabled"
+    assert has_trait(placement, root_of(agent))
+    eventually(lambda: registry_of(agent).get_service("testhost").rpc_version == "6.5")
+
+
+def test_a_broker_that_is_lost_and_comes_back(agent, broker, placement) -> None:
+    reported(agent)
+    agent.until_logged("Answering calls")
+    broker.kill9()
+    root = root_of(agent)
+    # The record is followed without it.
+    registry_of(agent).set_status("testhost", disabled=True)
+    eventually(lambda: has_trait(placement, root), within=10)
+    agent.send(signal.SIGHUP)
+    broker.start()
+    assert called(broker, True, timeout=60) == "enabled"
+    assert not has_trait(placement, root)
+
+
+def test_a_broker_that_hangs_at_the_start(agent, broker) -> None:
+    os.killpg(broker._broker.pid, signal.SIGSTOP)
+    assert reported(agent) < IN_TIME
+    os.killpg(broker._broker.pid, signal.SIGCONT)
+    agent.until_logged("Answering calls", seconds=60)
+    assert called(broker, False) == "disabled"
+
+
+def test_wrong_credentials(agent, broker, placement) -> None:
+    agent.options = options(broker.url.replace("guest:guest", "guest:wrong"))
+    assert reported(agent) < IN_TIME
+    registry_of(agent).set_status("testhost", disabled=True)
+    eventually(lambda: has_trait(placement, root_of(agent)), within=10)
+    assert agent.stop(timeout=20) == 0
+
+
+def test_a_stop_does_not_wait_for_a_broker_that_is_away(agent, broker) -> None:
+    broker.kill9()
+    reported(agent)
+    began = time.monotonic()
+    assert agent.stop(timeout=20) == 0
+    assert time.monotonic() - began < 10
+
+
+def test_a_stop_does_not_wait_for_a_broker_that_was_lost(agent, broker) -> None:
+    reported(agent)
+    agent.until_logged("Answering calls")
+    broker.kill9()
+    time.sleep(1)
+    began = time.monotonic()
+    assert agent.stop(timeout=30) == 0
+    assert time.monotonic() - began < 15
+
+
+def test_no_message_bus_is_said_once(agent) -> None:
+    agent.options = options()
+    reported(agent)
+    agent.until_logged("No transport_url")
+    assert status_of(agent)["service"]["rpc"] == "none"
+    agent.send(signal.SIGHUP)
+    time.sleep(1)
+    assert agent.log.count("transport_url") == 1
+
+
+@pytest.mark.parametrize("url", ["nonsense", "nosuchbus://localhost/"])
+def test_a_url_that_can_not_be_used_is_said_at_the_start(agent, url) -> None:
+    agent.options = options(url)
+    agent.start()
+    assert agent.process.wait(20) == 2
+    assert "transport_url" in agent.log
+    assert "Traceback" not in agent.log

@@ -1,0 +1,149 @@
+"""``computectl service`` as an operator meets it: real Placement, a database in state_path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.registry.schema import open_engine, upgrade
+from agent.registry.store import SqlRegistry
+from agent.registry.tables import SERVICES
+from tests.integration.agent_host import AgentHost, Said
+from tests.servers.placement import RealPlacement
+
+TRAIT = "COMPUTE_STATUS_DISABLED"
+
+
+@pytest.fixture
+def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
+    host = AgentHost(tmp_path, placement.url)
+    host.configure()
+    (tmp_path / "state").mkdir()
+    return host
+
+
+@pytest.fixture
+def registry(host: AgentHost) -> SqlRegistry:
+    engine = open_engine(f"sqlite:///{host.directory}/state/services.sqlite")
+    upgrade(engine)
+    return SqlRegistry(engine)
+
+
+def root(placement: RealPlacement, name: str, *traits: str) -> str:
+    made = placement.request("POST", "/resource_providers", json={"name": name})
+    if traits:
+        body = {"resource_provider_generation": made["generation"], "traits": list(traits)}
+        placement.request("PUT", f"/resource_providers/{made['uuid']}/traits", json=body)
+    return made["uuid"]
+
+
+def one_line(said: Said, code: int) -> str:
+    assert said.code == code, said
+    assert said.out == ""
+    assert said.err.count("\n") == 1, said.err
+    assert said.err.startswith("computectl: ") and "; " in said.err
+    return said.err
+
+
+def test_the_list_says_whether_placement_agrees_with_one_get(
+    host: AgentHost, registry: SqlRegistry, placement: RealPlacement
+) -> None:
+    fine = root(placement, "fine", TRAIT)
+    wrong = root(placement, "wrong", TRAIT)
+    registry.heartbeat("fine", "a", "6.5", [fine])
+    registry.heartbeat("wrong", "b", "6.5", [wrong])
+    registry.heartbeat("young", "c", None, [])
+    registry.set_status("fine", disabled=True, reason="new disks")
+    mark = placement.mark()
+    said = host.ctl("service", "list", "-f", "json")
+    assert said.code == 0, said
+    assert [request.path for request in placement.since(mark)] == [
+        f"/resource_providers?required={TRAIT}"
+    ]
+    rows = {row["host"]: row for row in said.json()}
+    assert {name: row["placement_agrees"] for name, row in rows.items()} == {
+        "fine": True,
+        "wrong": False,
+        "young": None,
+    }
+    assert (rows["fine"]["status"], rows["fine"]["reason"]) == ("disabled", "new disks")
+    assert rows["fine"]["roots"] == [fine]
+    drawn = host.ctl("service", "list").out.splitlines()
+    assert drawn[0].split() == ["status", "state", "rpc", "last", "seen", "roots", "trait"]
+    assert drawn[1].split()[:4] == ["fine", "disabled", "up", "6.5"]
+    assert "new disks" in drawn[2]
+    assert [line.split()[-1] for line in drawn if line.strip() != "new disks"][1:] == [
+        "yes",
+        "NO",
+        "?",
+    ]
+
+
+def test_a_host_that_is_down_has_only_its_record_changed_and_that_is_said(
+    host: AgentHost, registry: SqlRegistry
+) -> None:
+    registry.heartbeat("host9", "a", "6.5", [])
+    with registry.engine.begin() as connection:
+        connection.execute(SERVICES.update().values(last_seen=SERVICES.c.last_seen - 100))
+    said = host.ctl("service", "disable", "host9", "--reason", "new disks")
+    assert said.code == 0, said
+    assert "the record says: host9 is disabled" in said.out
+    assert "not called: host9 is down" in said.out
+    assert registry.get_service("host9").disabled_reason == "new disks"
+    assert "enabled, down, last heartbeat" in host.ctl("service", "enable", "host9").out
+    assert not registry.get_service("host9").disabled
+
+
+def test_without_a_message_bus_the_agent_is_left_to_look(
+    host: AgentHost, registry: SqlRegistry, placement: RealPlacement
+) -> None:
+    registry.heartbeat("host1", "a", "6.5", [root(placement, "host1")])
+    said = host.ctl("service", "disable", "host1")
+    assert "not called: there is no message bus" in said.out
+    assert f"has {TRAIT} on 0 of 1 root, and does not agree yet" in said.out
+
+
+def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: SqlRegistry) -> None:
+    registry.heartbeat("host1", "rack 1", "6.5", [])
+    assert "nobody" in one_line(host.ctl("service", "disable", "nobody"), 2)
+    assert "enabled already" in one_line(host.ctl("service", "enable", "host1"), 2)
+    long = host.ctl("service", "disable", "host1", "--reason", "x" * 300)
+    assert "300 characters" in one_line(long, 2)
+    assert "rack 1" in one_line(host.ctl("service", "delete", "host1"), 2)
+    assert registry.get_service("host1").version == 1
+
+
+def test_two_agents_with_one_host_name_are_named(host: AgentHost, registry: SqlRegistry) -> None:
+    registry.heartbeat("host1", "rack 1", "6.5", [])
+    with pytest.raises(Exception, match="rack 2"):
+        registry.heartbeat("host1", "rack 2", "6.5", [])
+    said = host.ctl("service", "list")
+    assert said.code == 1
+    assert "rack 1" in said.err and "rack 2" in said.err
+
+
+def test_a_host_is_forced_down_and_back(host: AgentHost, registry: SqlRegistry) -> None:
+    registry.heartbeat("host1", "a", "6.5", [])
+    assert "host1 is forced down" in host.ctl("service", "force-down", "host1").out
+    assert host.ctl("service", "show", "host1", "-f", "json").json()[0]["state"] == "forced down"
+    assert host.ctl("service", "force-down", "host1", "--unset").code == 0
+    assert host.ctl("service", "show", "host1", "-f", "json").json()[0]["state"] == "up"
+
+
+def test_records_are_shown_when_placement_is_away(
+    host: AgentHost, registry: SqlRegistry
+) -> None:
+    registry.heartbeat("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"])
+    host.url = "http://127.0.0.1:1"
+    host.configure()
+    said = host.ctl("service", "list")
+    assert said.code == 1
+    assert said.out.splitlines()[1].split()[-1] == "?"
+    assert "Placement can't be asked" in said.err
+
+
+def test_a_registry_that_is_away_is_said(host: AgentHost) -> None:
+    host.configure(more="[registry]\nconnection = postgresql+psycopg2://me:secret@127.0.0.1:1/x")
+    err = one_line(host.ctl("service", "list"), 1)
+    assert "127.0.0.1" in err and "secret" not in err

@@ -1,0 +1,291 @@
+"""compute-registry as processes: a real RabbitMQ, a real database, the real openstack client."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent import messaging
+from agent.registry.client import RegistryClient
+from agent.registry.errors import HostTaken, RegistryError, RegistryUnavailable, UnknownHost
+from agent.registry.schema import open_engine, upgrade
+from agent.registry.store import SqlRegistry
+from tests.servers import rabbitmq
+from tests.servers.databases import MariaDB, free_port
+from tests.servers.rabbitmq import RabbitMQ
+from tests.servers.registry import CheckingKeystone, RegistryProcess, fetch, recording_agent
+
+needs_rabbitmq = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
+needs_mariadb = pytest.mark.skipif(bool(MariaDB.missing()), reason=str(MariaDB.missing()))
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[RabbitMQ]:
+    with RabbitMQ() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def mariadb() -> Iterator[MariaDB]:
+    with MariaDB() as server:
+        yield server
+
+
+def directory(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def until(done, timeout: float = 30.0):  # type: ignore[no-untyped-def]
+    """The first answer that is no error."""
+    give_up = time.monotonic() + timeout
+    while True:
+        try:
+            return done()
+        except RegistryUnavailable:
+            if time.monotonic() > give_up:
+                raise
+
+
+# -- over the bus
+
+
+@needs_rabbitmq
+@needs_mariadb
+def test_two_instances_serve_a_fleet_and_one_may_die(
+    broker: RabbitMQ, mariadb: MariaDB, tmp_path: Path
+) -> None:
+    more = f"connection = {mariadb.create('fleet')}"
+    instances = [
+        RegistryProcess(directory(tmp_path / name), transport_url=broker.url, more=more)
+        for name in ("one", "two")
+    ]
+    client = RegistryClient.over(messaging.transport(broker.url), timeout=5)
+    try:
+        threads = [threading.Thread(target=each.start) for each in instances]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        for each in instances:
+            each.wait_for(lambda each=each: "Answering calls" in each.log)
+        client.heartbeat("host1", "rack 1", "6.5", ["r"])
+        with pytest.raises(HostTaken, match="rack 1.*rack 2"):
+            client.heartbeat("host1", "rack 2", "6.5", ["r"])
+        with pytest.raises(UnknownHost, match="nobody"):
+            client.get_service("nobody")
+        instances[0].kill9()
+        for number in range(20):
+            until(lambda n=number: client.set_status("host1", disabled=True, reason=f"{n}"))
+        assert client.get_service("host1").disabled_reason == "19"
+        assert instances[1].stop() == 0
+    finally:
+        for each in instances:
+            each.stop()
+
+
+@needs_rabbitmq
+def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
+    tmp_path: Path,
+) -> None:
+    with RabbitMQ() as broker:
+        client = RegistryClient.over(messaging.transport(broker.url), timeout=2)
+        with RegistryProcess(tmp_path, transport_url=broker.url) as registry:
+            assert until(lambda: client.heartbeat("host1", "a", "6.5", [])).host == "host1"
+            registry.kill9()
+            assert failed_within(client, 6.0)
+            registry.start()
+            assert until(lambda: client.get_service("host1")).host == "host1"
+            broker.kill9()
+            assert failed_within(client, 6.0)
+            broker.start()
+            assert until(lambda: client.get_service("host1"), 60).host == "host1"
+
+
+def failed_within(client: RegistryClient, seconds: float) -> bool:
+    began = time.monotonic()
+    with pytest.raises(RegistryUnavailable):
+        client.get_service("host1")
+    return time.monotonic() - began < seconds
+
+
+@needs_rabbitmq
+def test_it_starts_without_its_broker_and_without_its_database_and_stops_in_time(
+    tmp_path: Path,
+) -> None:
+    nobody = f"rabbit://guest:guest@127.0.0.1:{free_port()}/"
+    no_broker = RegistryProcess(directory(tmp_path / "broker"), transport_url=nobody)
+    away = f"connection = postgresql+psycopg2://me:secret@127.0.0.1:{free_port()}/x"
+    no_database = RegistryProcess(directory(tmp_path / "database"), transport_url=nobody, more=away)
+    try:
+        no_broker.start()
+        no_database.start(says="Waiting for the database")
+        assert "secret" not in no_database.log
+        assert (no_broker.stop(), no_database.stop()) == (0, 0)
+    finally:
+        no_broker.stop()
+        no_database.stop()
+
+
+def test_with_nothing_to_serve_it_says_so(tmp_path: Path) -> None:
+    registry = RegistryProcess(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", "from agent.registry.service import main; main()"]
+        + ["--config-file", str(registry.config)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "transport_url" in done.stderr
+
+
+# -- REST
+
+
+@pytest.fixture
+def rest(tmp_path: Path) -> Iterator[tuple[str, SqlRegistry]]:
+    """The URL of a served registry without a bus, and its database."""
+    port = free_port()
+    more = f"rest_port = {port}\nauth_strategy = noauth"
+    with RegistryProcess(tmp_path, more=more):
+        engine = open_engine(f"sqlite:///{tmp_path}/services.sqlite")
+        yield f"http://127.0.0.1:{port}/v2.1", SqlRegistry(engine)
+        engine.dispose()
+
+
+class OpenStack:
+    """python-openstackclient, as people use it."""
+
+    def __init__(self, url: str, microversion: str | None) -> None:
+        asked = ["--os-compute-api-version", microversion] if microversion else []
+        self._command = [sys.executable, "-W", "ignore", "-m", "openstackclient.shell"]
+        self._command += ["--os-auth-type", "none", "--os-endpoint", url, *asked]
+        self._command += ["compute", "service"]
+
+    def __call__(self, *args: str) -> str:
+        done = subprocess.run(
+            [*self._command, *args], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def listed(self, *args: str) -> dict[str, dict[str, str]]:
+        found = json.loads(self("list", "--long", "-f", "json", *args))
+        return {each["Host"]: each for each in found}
+
+
+@pytest.mark.parametrize("microversion", ["2.53", "2.11"])
+def test_the_openstack_client_lists_disables_enables_and_deletes(
+    rest: tuple[str, SqlRegistry], microversion: str
+) -> None:
+    url, registry = rest
+    openstack = OpenStack(url, microversion)
+    for name in ("host1", "host2"):
+        registry.heartbeat(name, "a", "6.5", [])
+    assert openstack.listed().keys() == {"host1", "host2"}
+    openstack("set", "--disable", "--disable-reason", "new disks", "host1", "nova-compute")
+    openstack("set", "--down", "host2", "nova-compute")
+    found = openstack.listed()
+    assert (found["host1"]["Status"], found["host1"]["State"]) == ("disabled", "up")
+    assert found["host1"]["Disabled Reason"] == "new disks"
+    assert (found["host2"]["Status"], found["host2"]["State"]) == ("enabled", "down")
+    openstack("set", "--enable", "host1", "nova-compute")
+    record = registry.get_service("host1")
+    assert (record.disabled, record.disabled_reason) == (False, None)
+    assert openstack.listed("--host", "host2").keys() == {"host2"}
+
+
+def test_the_openstack_client_deletes_what_is_down(rest: tuple[str, SqlRegistry]) -> None:
+    url, registry = rest
+    registry.heartbeat("host1", "a", "6.5", [])
+    with registry.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE services SET last_seen = last_seen - 100")
+    openstack = OpenStack(url, "2.53")
+    openstack("delete", openstack.listed()["host1"]["ID"])
+    assert openstack.listed() == {}
+
+
+def test_without_a_version_the_openstack_client_gets_along(
+    rest: tuple[str, SqlRegistry],
+) -> None:
+    url, registry = rest
+    registry.heartbeat("host1", "a", "6.5", [])
+    openstack = OpenStack(url, None)
+    openstack("set", "--disable", "--disable-reason", "why", "host1", "nova-compute")
+    assert openstack.listed()["host1"]["Status"] == "disabled"
+    assert registry.get_service("host1").disabled_reason == "why"
+
+
+@needs_rabbitmq
+def test_a_disable_by_rest_calls_the_agent_that_is_up(broker: RabbitMQ, tmp_path: Path) -> None:
+    port = free_port()
+    transport = messaging.transport(broker.url)
+    agent, server = recording_agent(transport, "host1")
+    more = f"rest_port = {port}\nauth_strategy = noauth"
+    with RegistryProcess(tmp_path, transport_url=broker.url, more=more) as process:
+        client = RegistryClient.over(transport, timeout=10)
+        uuid = until(lambda: client.heartbeat("host1", "a", "6.5", [])).uuid
+        client.heartbeat("old", "b", "4.9", [])
+        url = f"http://127.0.0.1:{port}/v2.1/os-services"
+        for each in (uuid, client.get_service("old").uuid):
+            status, _, text = fetch(
+                f"{url}/{each}",
+                "PUT",
+                b'{"status": "disabled"}',
+                Content_Type="application/json",
+                OpenStack_API_Version="compute 2.53",
+            )
+            assert status == 200, text
+        assert agent._asked == [False]
+        assert "old speaks RPC 4.9" in process.log
+        server.stop()
+
+
+# -- Keystone
+
+
+def test_keystone_decides_who_comes_in(tmp_path: Path) -> None:
+    port = free_port()
+    with CheckingKeystone() as keystone:
+        more = (
+            f"rest_port = {port}\n[keystone_authtoken]\nauth_type = password\n"
+            f"auth_url = {keystone.url}/v3\nwww_authenticate_uri = {keystone.url}\n"
+            "username = r\npassword = s\nproject_name = service\n"
+            "user_domain_id = default\nproject_domain_id = default"
+        )
+        with RegistryProcess(tmp_path, more=more) as process:
+            base = f"http://127.0.0.1:{port}"
+            services = f"{base}/v2.1/os-services"
+            assert fetch(f"{base}/")[0] == fetch(f"{base}/v2.1/")[0] == 200
+            status, headers, _ = fetch(services)
+            assert status == 401
+            assert keystone.url in headers["www-authenticate"]
+            for token, expected in (
+                ("made up", 401),
+                ("token-admin", 200),
+                ("token-service", 200),
+                ("token-member", 403),
+                ("token-reader", 403),
+            ):
+                assert fetch(services, X_Auth_Token=token)[0] == expected, (token, process.log)
+            forged = fetch(services, X_Roles="admin", X_Identity_Status="Confirmed")
+            assert forged[0] == 401
+
+
+def test_the_schema_is_made_by_the_process_itself(tmp_path: Path) -> None:
+    port = free_port()
+    with RegistryProcess(tmp_path, more=f"rest_port = {port}\nauth_strategy = noauth"):
+        engine = open_engine(f"sqlite:///{tmp_path}/services.sqlite")
+        upgrade(engine)
+        with pytest.raises(RegistryError):
+            SqlRegistry(engine).get_service("host1")
+        engine.dispose()

@@ -1,0 +1,418 @@
+"""One suite over the three engines and over the RPC client: they can't be told apart."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from agent import messaging
+from agent.registry import wire
+from agent.registry.api import Registry
+from agent.registry.client import RegistryClient
+from agent.registry.endpoint import RegistryEndpoint
+from agent.registry.errors import (
+    Changed,
+    HostTaken,
+    ReasonRefused,
+    RegistryUnavailable,
+    StillUp,
+    UnknownHost,
+)
+from agent.registry.schema import open_engine, upgrade
+from agent.registry.store import SqlRegistry
+from agent.registry.tables import SERVICES
+from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
+
+ENGINES = ("sqlite", "mariadb", "postgresql")
+SERVERS = {"mariadb": MariaDB, "postgresql": PostgreSQL}
+ROOTS = ("6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca", "9cbb8ef1-1a5c-4ba1-9d4b-9b0a05d3c8a1")
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Callable[[str], DatabaseServer]]:
+    started: dict[str, DatabaseServer] = {}
+
+    def server(name: str) -> DatabaseServer:
+        if name not in started:
+            missing = SERVERS[name].missing()
+            if missing:
+                pytest.skip(missing)
+            started[name] = SERVERS[name]().__enter__()
+        return started[name]
+
+    yield server
+    for each in started.values():
+        each.stop()
+
+
+@pytest.fixture
+def new_url(servers: Callable[[str], DatabaseServer], tmp_path: Path) -> Callable[[str], str]:
+    """The URL of a new, empty database of that engine."""
+
+    def url(engine: str) -> str:
+        if engine == "sqlite":
+            return f"sqlite:///{tmp_path}/{uuid.uuid4().hex}.sqlite"
+        return servers(engine).create(f"r{uuid.uuid4().hex[:12]}")
+
+    return url
+
+
+@pytest.fixture(params=ENGINES)
+def url(request: pytest.FixtureRequest, new_url: Callable[[str], str]) -> str:
+    return new_url(request.param)
+
+
+@pytest.fixture(params=[*ENGINES, "rpc"])
+def store(
+    request: pytest.FixtureRequest, new_url: Callable[[str], str]
+) -> Iterator[tuple[Registry, sa.Engine]]:
+    """A registry, and the engine below it."""
+    engine = open_engine(new_url("sqlite" if request.param == "rpc" else request.param))
+    upgrade(engine)
+    direct = SqlRegistry(engine)
+    if request.param != "rpc":
+        yield direct, engine
+    else:
+        transport = messaging.transport("kombu+memory://")
+        target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="one")
+        server = messaging.RpcServer(transport, target, [RegistryEndpoint(direct)])
+        server.start()
+        assert server.serving.wait(10)
+        yield RegistryClient.over(transport), engine
+        assert server.stop(10)
+    engine.dispose()
+
+
+@pytest.fixture
+def registry(store: tuple[Registry, sa.Engine]) -> Registry:
+    return store[0]
+
+
+@pytest.fixture
+def later(store: tuple[Registry, sa.Engine]) -> Callable[[float], None]:
+    """Let that many seconds pass for all records."""
+
+    def pass_by(seconds: float) -> None:
+        with store[1].begin() as connection:
+            connection.execute(
+                sa.update(SERVICES).values(last_seen=SERVICES.c.last_seen - seconds)
+            )
+
+    return pass_by
+
+
+# -- heartbeats
+
+
+def test_the_first_heartbeat_makes_the_record(registry: Registry) -> None:
+    assert registry.list_services() == []
+    record = registry.heartbeat("host1", "a1", "6.1", ROOTS)
+    assert (record.host, record.address, record.rpc_version) == ("host1", "a1", "6.1")
+    assert record.roots == ROOTS
+    assert (record.disabled, record.forced_down, record.disabled_reason) == (False, False, None)
+    assert record.is_up()
+    assert abs(record.last_seen - datetime.now(UTC)) < timedelta(seconds=5)
+    assert registry.get_service("host1").uuid == record.uuid == str(uuid.UUID(record.uuid))
+
+
+def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(registry: Registry) -> None:
+    first = registry.heartbeat("host1", "a1", "6.1", ROOTS)
+    second = registry.heartbeat("host1", "a1", "6.2", ROOTS[:1])
+    assert (second.rpc_version, second.roots) == ("6.2", ROOTS[:1])
+    assert second.last_seen > first.last_seen
+    assert (second.version, second.uuid) == (first.version, first.uuid)
+
+
+def test_a_service_is_down_when_no_heartbeat_came_for_long(
+    registry: Registry, later: Callable[[float], None]
+) -> None:
+    registry.heartbeat("host1", "a1", "6.1", ())
+    later(50)
+    assert registry.get_service("host1").is_up()
+    later(11)
+    silent = registry.get_service("host1")
+    assert not silent.is_up()
+    assert 61 <= silent.silent_for < 75
+    assert registry.heartbeat("host1", "a1", "6.1", ()).is_up()
+
+
+def test_a_second_agent_with_the_same_host_is_refused_and_both_are_named(
+    registry: Registry,
+) -> None:
+    registry.heartbeat("host1", "rack 1", "6.1", ROOTS)
+    with pytest.raises(HostTaken) as refused:
+        registry.heartbeat("host1", "rack 2", "6.1", ())
+    assert "rack 1" in str(refused.value) and "rack 2" in str(refused.value)
+    assert registry.get_service("host1").address == "rack 1"
+    contested = registry.get_service("host1")
+    assert (contested.roots, contested.contested_by) == (ROOTS, "rack 2")
+    registry.heartbeat("host2", "rack 2", "6.1", ())
+
+
+def test_a_host_that_moved_is_taken_over_once_its_old_place_is_silent(
+    registry: Registry, later: Callable[[float], None]
+) -> None:
+    registry.heartbeat("host1", "rack 1", "6.1", ())
+    registry.set_status("host1", disabled=True, reason="moving")
+    later(61)
+    moved = registry.heartbeat("host1", "rack 2", "6.1", ())
+    assert (moved.address, moved.disabled_reason) == ("rack 2", "moving")
+    with pytest.raises(HostTaken):
+        registry.heartbeat("host1", "rack 1", "6.1", ())
+
+
+# -- status
+
+
+def test_disabling_and_enabling_is_kept_through_heartbeats(registry: Registry) -> None:
+    version = registry.heartbeat("host1", "a1", "6.1", ()).version
+    disabled = registry.set_status("host1", disabled=True, reason=" new disks ")
+    assert (disabled.disabled, disabled.disabled_reason) == (True, "new disks")
+    assert disabled.version == version + 1
+    assert registry.heartbeat("host1", "a1", "6.1", ()).disabled_reason == "new disks"
+    enabled = registry.set_status("host1", disabled=False)
+    assert (enabled.disabled, enabled.disabled_reason) == (False, None)
+
+
+def test_a_decision_on_an_old_record_is_refused(registry: Registry) -> None:
+    seen = registry.heartbeat("host1", "a1", "6.1", ())
+    registry.set_status("host1", disabled=True, reason="by an operator")
+    with pytest.raises(Changed, match="host1"):
+        registry.set_status("host1", disabled=False, expected_version=seen.version)
+    assert registry.get_service("host1").disabled_reason == "by an operator"
+
+
+def test_heartbeats_do_not_spoil_a_decision(registry: Registry) -> None:
+    seen = registry.heartbeat("host1", "a1", "6.1", ())
+    registry.heartbeat("host1", "a1", "6.1", ROOTS)
+    assert registry.set_status("host1", disabled=True, expected_version=seen.version).disabled
+
+
+def test_a_reason_of_300_characters_is_refused_and_nothing_changes(registry: Registry) -> None:
+    registry.heartbeat("host1", "a1", "6.1", ())
+    with pytest.raises(ReasonRefused, match="300"):
+        registry.set_status("host1", disabled=True, reason="x" * 300)
+    assert not registry.get_service("host1").disabled
+    longest = "ü" * 255
+    assert registry.set_status("host1", disabled=True, reason=longest).disabled_reason == longest
+
+
+def test_a_reason_with_any_character_comes_back_as_it_was(registry: Registry) -> None:
+    registry.heartbeat("host1", "a1", "6.1", ())
+    reason = "Lüfter 🔥 kaputt; '\"\\ DROP TABLE %s :x"
+    assert registry.set_status("host1", disabled=True, reason=reason).disabled_reason == reason
+
+
+def test_forced_down_is_down_whatever_the_heartbeats_say(registry: Registry) -> None:
+    registry.heartbeat("host1", "a1", "6.1", ())
+    assert not registry.set_forced_down("host1", forced_down=True).is_up()
+    assert not registry.heartbeat("host1", "a1", "6.1", ()).is_up()
+    assert registry.set_forced_down("host1", forced_down=False).is_up()
+
+
+def test_two_writers_at_once_lose_nothing(registry: Registry) -> None:
+    before = registry.heartbeat("host1", "a1", "6.1", ()).version
+    rounds = 15
+
+    def status() -> None:
+        for number in range(rounds):
+            registry.set_status("host1", disabled=True, reason=f"round {number}")
+
+    def force() -> None:
+        for number in range(rounds):
+            registry.set_forced_down("host1", forced_down=number % 2 == 0)
+
+    def beat() -> None:
+        for _ in range(rounds):
+            registry.heartbeat("host1", "a1", "6.1", ROOTS)
+
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(work) for work in (status, force, beat)]:
+            done.result()
+    record = registry.get_service("host1")
+    assert record.version == before + 2 * rounds
+    assert (record.disabled_reason, record.forced_down) == ("round 14", True)
+    assert record.roots == ROOTS
+
+
+def test_of_writers_that_decided_on_the_same_record_one_wins(registry: Registry) -> None:
+    seen = registry.heartbeat("host1", "a1", "6.1", ())
+    barrier = threading.Barrier(4)
+
+    def decide(number: int) -> bool:
+        barrier.wait(10)
+        try:
+            registry.set_status(
+                "host1", disabled=True, reason=str(number), expected_version=seen.version
+            )
+        except Changed:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        won = list(pool.map(decide, range(4)))
+    assert sum(won) == 1
+    assert registry.get_service("host1").disabled_reason == str(won.index(True))
+
+
+def test_first_heartbeats_at_once_make_one_record(registry: Registry) -> None:
+    barrier = threading.Barrier(4)
+
+    def beat(_: int) -> str:
+        barrier.wait(10)
+        return registry.heartbeat("host1", "a1", "6.1", ()).uuid
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(beat, range(4)))) == 1
+    assert len(registry.list_services()) == 1
+
+
+# -- looking, and forgetting
+
+
+def test_hosts_are_listed_by_name_and_found_by_uuid(registry: Registry) -> None:
+    for name in ("host2", "host10", "Host1"):
+        registry.heartbeat(name, name, None, ())
+    hosts = [record.host for record in registry.list_services()]
+    assert sorted(hosts) == ["Host1", "host10", "host2"]
+    found = registry.find_service(registry.get_service("host10").uuid)
+    assert found.host == "host10"
+
+
+def test_many_hosts_are_listed_in_pages_without_a_gap(
+    store: tuple[Registry, sa.Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "PAGE", 7)
+    registry, engine = store
+    rows = [
+        {"uuid": str(uuid.uuid4()), "host": f"Host-{n:03}" if n % 2 else f"host_{n:03}"}
+        | {"binary": "nova-compute", "disabled": False, "forced_down": False}
+        | {"roots": "", "version": 1}
+        for n in range(28)
+    ]
+    with engine.begin() as connection:
+        connection.execute(sa.insert(SERVICES), rows)
+    found = [record.host for record in registry.list_services()]
+    assert sorted(found) == sorted(row["host"] for row in rows)
+
+
+@pytest.mark.parametrize("host", ["nobody", "HOST1", "", "x" * 400, "h'; --"])
+def test_an_unknown_host_is_said(registry: Registry, host: str) -> None:
+    registry.heartbeat("host1", "a1", "6.1", ())
+    for ask in (
+        registry.get_service,
+        registry.delete,
+        lambda name: registry.set_status(name, disabled=True),
+        lambda name: registry.set_forced_down(name, forced_down=True),
+    ):
+        with pytest.raises(UnknownHost):
+            ask(host)
+    with pytest.raises(UnknownHost):
+        registry.find_service(str(uuid.uuid4()))
+
+
+def test_a_service_that_is_up_can_not_be_deleted(
+    registry: Registry, later: Callable[[float], None]
+) -> None:
+    registry.heartbeat("host1", "rack 1", "6.1", ())
+    registry.set_forced_down("host1", forced_down=True)
+    with pytest.raises(StillUp, match="rack 1"):
+        registry.delete("host1")
+    later(61)
+    registry.delete("host1")
+    assert registry.list_services() == []
+
+
+# -- the schema
+
+
+STARTS = """
+import sys
+from agent.registry.schema import open_engine, upgrade
+sys.stdin.readline()
+upgrade(open_engine(sys.argv[1]))
+"""
+
+
+def test_instances_that_start_at_once_make_the_schema_once(url: str) -> None:
+    starts = [
+        subprocess.Popen(
+            [sys.executable, "-c", STARTS, url],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    for start in starts:
+        start.stdin.write("go\n")
+        start.stdin.flush()
+    errors = [start.communicate(timeout=60)[1] for start in starts]
+    assert [start.returncode for start in starts] == [0] * 3, errors
+    engine = open_engine(url)
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).all() == [
+            ("0001",)
+        ]
+    engine.dispose()
+
+
+def test_the_migrations_make_the_table_that_the_code_uses(url: str) -> None:
+    engine = open_engine(url)
+    upgrade(engine)
+    found = {column["name"]: column for column in sa.inspect(engine).get_columns("services")}
+    assert found.keys() == {column.name for column in SERVICES.columns}
+    for column in SERVICES.columns:
+        assert found[column.name]["nullable"] == (column.nullable and not column.primary_key)
+        length = getattr(column.type, "length", None)
+        assert getattr(found[column.name]["type"], "length", None) == length
+    engine.dispose()
+
+
+def test_a_host_with_thousands_of_roots_has_room(registry: Registry) -> None:
+    roots = tuple(str(uuid.uuid4()) for _ in range(3000))
+    registry.heartbeat("ironic", "a1", "6.1", roots)
+    assert registry.get_service("ironic").roots == roots
+
+
+# -- the database goes away
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_database_that_was_killed_is_used_again_when_it_is_back(name: str) -> None:
+    if SERVERS[name].missing():
+        pytest.skip(SERVERS[name].missing())
+    with SERVERS[name]() as server:
+        engine = open_engine(server.create("registry"))
+        upgrade(engine)
+        registry = SqlRegistry(engine)
+        registry.heartbeat("host1", "a1", "6.1", ())
+        server.kill9()
+        with pytest.raises(RegistryUnavailable, match="127.0.0.1"):
+            registry.heartbeat("host1", "a1", "6.1", ())
+        server.start()
+        assert registry.heartbeat("host1", "a1", "6.1", ()).version == 1
+        engine.dispose()
+
+
+def test_a_database_that_can_not_be_reached_is_said_without_the_password() -> None:
+    engine = open_engine("postgresql+psycopg2://me:secret@127.0.0.1:1/x")
+    with pytest.raises(RegistryUnavailable) as failed:
+        upgrade(engine)
+    assert "127.0.0.1" in str(failed.value)
+    assert "secret" not in str(failed.value)
+
+
+@pytest.mark.parametrize("bad", ["", "nonsense", "oracle9://x", "sqlite:///no/such/directory/x"])
+def test_a_url_that_can_not_be_used_is_said(bad: str) -> None:
+    with pytest.raises(RegistryUnavailable):
+        upgrade(open_engine(bad))

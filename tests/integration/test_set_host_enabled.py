@@ -1,0 +1,247 @@
+"""set_host_enabled, called as the reference calls it, on a real agent over a real RabbitMQ."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent import messaging
+from agent.messaging import NoAnswer, RemoteFault
+from agent.rpc import ComputeAgentAPI
+from tests.integration.switched import (
+    DISABLED,
+    Caller,
+    eventually,
+    has_trait,
+    is_candidate,
+    options,
+    record_of,
+    registry_of,
+    root_of,
+    status_of,
+)
+from tests.servers.agent import AgentProcess
+from tests.servers.fault_proxy import Exchange, FaultProxy, Reply
+from tests.servers.placement import RealPlacement
+from tests.servers.rabbitmq import RabbitMQ, missing
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+MANY = """
+nodes:
+  one: {inventory: {VCPU: 4}, children: {one-child: {inventory: {VCPU: 2}}}}
+  two: {inventory: {VCPU: 4}}
+  three: {inventory: {VCPU: 4}}
+"""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[RabbitMQ]:
+    with RabbitMQ() as broker:
+        yield broker
+
+
+@pytest.fixture
+def proxy(placement: RealPlacement) -> Iterator[FaultProxy]:
+    with FaultProxy(placement.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ, proxy: FaultProxy):
+    agent = AgentProcess(tmp_path, proxy.url, options=options(broker.url))
+    with agent:
+        ready(agent)
+        yield agent
+
+
+def ready(agent: AgentProcess, starts: int = 1) -> None:
+    agent.until_logged("Answering calls on topic compute", times=starts)
+    agent.until(lambda: (agent.state_path / "status.json").exists())
+
+
+@pytest.fixture(scope="module")
+def caller(broker: RabbitMQ) -> Iterator[Caller]:
+    caller = Caller(broker.url)
+    yield caller
+    caller.transport.cleanup()
+
+
+@pytest.mark.parametrize("version", ["5.0", "5.13", "6.0", "6.5"])
+def test_the_references_caller_disables_and_enables(agent, caller, placement, version) -> None:
+    root = root_of(agent)
+    assert caller.set_host_enabled("testhost", False, version) == "disabled"
+    assert has_trait(placement, root)
+    assert caller.set_host_enabled("testhost", True, version) == "enabled"
+    assert not has_trait(placement, root)
+
+
+def test_a_disable_costs_one_call_and_shows_when_it_returns(agent, caller, placement) -> None:
+    root = root_of(agent)
+    assert is_candidate(placement, root)
+    for enabled in (False, True):
+        mark = placement.mark()
+        caller.set_host_enabled("testhost", enabled)
+        assert [(r.method, r.path) for r in placement.since(mark)] == [
+            ("PUT", f"/resource_providers/{root}/traits")
+        ]
+        assert is_candidate(placement, root) is enabled
+
+
+def test_what_is_so_already_costs_no_call(agent, caller, placement) -> None:
+    caller.set_host_enabled("testhost", False)
+    mark = placement.mark()
+    assert caller.set_host_enabled("testhost", False) == "disabled"
+    assert not placement.since(mark)
+
+
+def test_the_record_says_it_when_the_call_returns(agent, caller) -> None:
+    caller.set_host_enabled("testhost", False)
+    assert record_of(agent).disabled
+    assert record_of(agent).rpc_version == "6.5"
+    caller.set_host_enabled("testhost", True)
+    assert not record_of(agent).disabled
+
+
+def test_a_strangers_write_in_between_is_kept(agent, caller, placement) -> None:
+    root = root_of(agent)
+    placement.stranger.add_trait(root, "CUSTOM_FOREIGN")
+    caller.set_host_enabled("testhost", False)
+    assert {DISABLED, "CUSTOM_FOREIGN"} <= placement.stranger.traits(root)
+
+
+def test_every_root_gets_it_and_nothing_below_them(
+    tmp_path, placement, broker, caller, proxy
+) -> None:
+    with AgentProcess(tmp_path, proxy.url, script=MANY, options=options(broker.url)) as agent:
+        ready(agent)
+        caller.set_host_enabled("testhost", False)
+        listed = placement.request("GET", f"/resource_providers?required={DISABLED}")
+        assert {p["name"] for p in listed["resource_providers"]} == {"one", "two", "three"}
+        caller.set_host_enabled("testhost", True)
+        listed = placement.request("GET", f"/resource_providers?required={DISABLED}")
+        assert not listed["resource_providers"]
+
+
+def test_without_placement_it_answers_and_follows_soon(agent, caller, placement, proxy) -> None:
+    root = root_of(agent)
+
+    gone = Reply(503, b"{}", {"Content-Type": "application/json"})
+    proxy.harm("PUT", "/traits", lambda exchange: exchange.send(gone), times=1000)
+    began = time.monotonic()
+    assert caller.set_host_enabled("testhost", False) == "disabled"
+    assert time.monotonic() - began < 20
+    assert not has_trait(placement, root)
+    said = status_of(agent)
+    assert any(DISABLED in text for text in said["nodes"][0]["complaints"])
+    assert said["service"]["disabled"] is True
+    assert record_of(agent).disabled
+    proxy.heal()
+    eventually(lambda: has_trait(placement, root), within=40)
+    eventually(lambda: not status_of(agent)["nodes"][0]["complaints"])
+
+
+@pytest.mark.parametrize("done_first", [False, True], ids=["before writing", "before answering"])
+@pytest.mark.parametrize("enabled", [False, True])
+def test_killed_in_the_middle_it_does_what_was_last_asked(
+    agent, caller, placement, proxy, done_first, enabled
+) -> None:
+    root = root_of(agent)
+    if enabled:
+        caller.set_host_enabled("testhost", False)
+
+    def die(exchange: Exchange) -> None:
+        if done_first:
+            exchange.forward()
+        agent.kill()
+
+    proxy.harm("PUT", "/traits", die)
+    with pytest.raises(Exception, match="."):
+        caller.set_host_enabled("testhost", enabled, timeout=4)
+    assert has_trait(placement, root) is (enabled is False if done_first else enabled)
+    proxy.heal()
+    agent.start()
+    ready(agent, starts=2)
+    eventually(lambda: has_trait(placement, root) is not enabled)
+    eventually(lambda: record_of(agent).disabled is not enabled)
+
+
+def test_a_host_that_was_disabled_while_down_starts_disabled(agent, placement) -> None:
+    root = root_of(agent)
+    agent.stop()
+    registry_of(agent).set_status("testhost", disabled=True, reason="new disks")
+    mark = placement.mark()
+    agent.start()
+    eventually(lambda: has_trait(placement, root))
+    writes = [r for r in placement.since(mark) if r.is_write]
+    assert [r.path for r in writes] == [f"/resource_providers/{root}/traits"]
+    eventually(lambda: status_of(agent)["service"]["reason"] == "new disks")
+
+
+def test_a_changed_record_is_followed_without_a_call(agent, placement) -> None:
+    root = root_of(agent)
+    registry_of(agent).set_status("testhost", disabled=True, reason="looking into it")
+    eventually(lambda: has_trait(placement, root), within=5)
+    registry_of(agent).set_status("testhost", disabled=False)
+    eventually(lambda: not has_trait(placement, root), within=5)
+
+
+def test_the_reason_in_the_record_outlives_the_call(agent, caller) -> None:
+    registry_of(agent).set_status("testhost", disabled=True, reason="looking into it")
+    caller.set_host_enabled("testhost", False)
+    assert record_of(agent).disabled_reason == "looking into it"
+
+
+def test_a_host_that_placement_had_disabled_before_us_stays_disabled(
+    tmp_path, placement, broker, proxy
+) -> None:
+    root = placement.stranger.create_provider("testhost")
+    placement.stranger.add_trait(root, DISABLED)
+    agent = AgentProcess(tmp_path, proxy.url, options=options(broker.url))
+    agent.write()
+    (agent.state_path / "compute_id").write_text(f"{root}\n")
+    with agent:
+        ready(agent)
+        eventually(lambda: record_of(agent).disabled)
+        assert has_trait(placement, root)
+        assert record_of(agent).disabled_reason == "found disabled in Placement"
+
+
+def test_the_typed_client(agent, caller, placement) -> None:
+    api = ComputeAgentAPI(caller.transport, timeout=20)
+    assert api.set_host_enabled("testhost", False) == "disabled"
+    assert has_trait(placement, root_of(agent))
+    assert api.set_host_enabled("testhost", True) == "enabled"
+
+
+def test_no_such_host(caller) -> None:
+    api = ComputeAgentAPI(caller.transport, timeout=2)
+    with pytest.raises(NoAnswer, match="no-such-host"):
+        api.set_host_enabled("no-such-host", False)
+
+
+@pytest.mark.parametrize("wrong", ["no", 0, None])
+def test_what_is_neither_true_nor_false_is_refused(agent, caller, wrong, placement) -> None:
+    with pytest.raises(ValueError, match="true or false"):
+        caller.set_host_enabled("testhost", wrong)
+    assert not has_trait(placement, root_of(agent))
+
+
+@pytest.mark.parametrize("version", ["4.0", "7.0", "6.99"])
+def test_other_versions_are_refused(agent, caller, version) -> None:
+    with pytest.raises(messaging.oslo_messaging.RemoteError, match="UnsupportedVersion"):
+        caller.set_host_enabled("testhost", False, version)
+
+
+def test_only_the_method_can_be_called(agent, caller) -> None:
+    client = messaging.RpcClient(
+        caller.transport,
+        messaging.Target(exchange="nova", topic="compute", version="5.0"),
+        5.0,
+    )
+    for method in ("_in_step", "in_step", "switch", "ask"):
+        with pytest.raises(RemoteFault, match="NoSuchMethod|not callable"):
+            client.call(method, server="testhost")

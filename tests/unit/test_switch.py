@@ -1,0 +1,546 @@
+"""The switch, its standing, its heartbeats and the hypervisor, on a loop that is stepped by hand."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from agent.heartbeat import Heartbeat
+from agent.hypervisor import Hypervisor
+from agent.loop import Loop
+from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
+from agent.registry.record import ServiceRecord, checked_reason
+from agent.report import Report
+from agent.rpc import ComputeEndpoint, ComputeEndpoint5
+from agent.standing import FOUND, Standing, StandingFile, StandingUnreadable
+from agent.switch import Switch
+from reportclient.errors import Unreachable
+
+HOST = "host1"
+
+
+@dataclass
+class FakeRegistry:
+    """One record, by the registry's rules; ``down`` until it is put up again."""
+
+    record: ServiceRecord | None = None
+    down: bool = False
+    taken: bool = False
+    writes: list[tuple[bool, str | None]] = field(default_factory=list)
+    before_write: list = field(default_factory=list)
+
+    def heartbeat(self, host, address, rpc_version, roots):
+        self._check()
+        if self.taken:
+            raise HostTaken("host1 runs at there, this one at here")
+        self.record = self.record or ServiceRecord(1, "u", host)
+        self.record = replace(self.record, rpc_version=rpc_version, roots=tuple(roots))
+        return self.record
+
+    def get_service(self, host):
+        self._check()
+        if self.record is None:
+            raise UnknownHost(host)
+        return self.record
+
+    def set_status(self, host, *, disabled, reason=None, expected_version=None):
+        self._check()
+        while self.before_write:
+            self.before_write.pop()()
+        if expected_version not in (None, self.record.version):
+            raise Changed("changed")
+        self.writes.append((disabled, reason))
+        return self.operator(disabled, reason)
+
+    def operator(self, disabled: bool, reason: str | None = None) -> ServiceRecord:
+        self.record = replace(
+            self.record,
+            disabled=disabled,
+            disabled_reason=checked_reason(disabled=disabled, reason=reason),
+            version=self.record.version + 1,
+        )
+        return self.record
+
+    def _check(self) -> None:
+        if self.down:
+            raise RegistryUnavailable("nobody answers")
+
+
+@dataclass
+class World:
+    """``step`` does what the loop would do next; ``placement`` is what was written there."""
+
+    directory: Path
+    now: float = 1000.0
+    placement: bool = False
+    broken: Exception | None = None
+    writes: list[bool] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.loop = Loop(lambda: None, clock=lambda: self.now)
+        self.registry = FakeRegistry()
+        self.switch = Switch(StandingFile.of(self.directory), self.loop, self.write)
+        self.switch.load()
+        self.heartbeat = Heartbeat(
+            lambda: self.registry, HOST, "here", lambda: ("root",), self.switch
+        )
+        self.hypervisor = Hypervisor(self.switch, self.loop, lambda: self.now)
+        self.told = self.hypervisor.listener("libvirt")
+
+    def write(self, disabled: bool) -> Sequence[Report]:
+        self.writes.append(disabled)
+        if self.broken is None:
+            self.placement = disabled
+        return [Report(HOST, error=self.broken)]
+
+    def step(self, seconds: float = 0.0) -> None:
+        """All that is due up to then, at its time."""
+        until = self.now + seconds
+        while True:
+            self.loop._drain()
+            due = [at for at, _ in self.loop._later if at <= until]
+            if not due:
+                break
+            self.now = max(self.now, min(due))
+            self.loop._do_what_is_due()
+        self.now = until
+
+    def beat(self) -> None:
+        self.heartbeat.beat()
+        self.step()
+
+    def restarted(self) -> World:
+        again = World(self.directory, self.now, self.placement)
+        again.registry = self.registry
+        return again
+
+    @property
+    def standing(self) -> Standing:
+        return self.switch.standing
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.beat()
+    world.switch.settle(found=False)
+    world.beat()
+    return world
+
+
+# -- asked
+
+def test_what_is_asked_is_on_disk_before_anything_is_written(world) -> None:
+    world.switch.ask(disabled=True)
+    assert StandingFile.of(world.directory).load().disabled is True
+    assert not world.writes
+    world.step()
+    assert world.placement
+
+
+def test_the_future_ends_when_placement_was_written_to(world) -> None:
+    done = world.switch.ask(disabled=True)
+    assert not done.done()
+    world.step()
+    assert [report.node for report in done.result(0)] == [HOST]
+
+
+def test_the_last_of_two_holds_in_whatever_order_their_jobs_run(world) -> None:
+    world.switch.ask(disabled=True)
+    world.switch.ask(disabled=False)
+    world.step()
+    assert world.writes == [False, False]
+
+
+def test_a_killed_agent_finds_what_was_last_asked(world) -> None:
+    world.switch.ask(disabled=True)
+    again = world.restarted()
+    assert again.switch.disabled is True and not again.standing.told
+    again.beat()
+    assert again.registry.record.disabled and again.standing.told
+
+
+def test_a_file_that_is_broken_means_an_unknown_status(world, caplog) -> None:
+    world.switch.file.path.write_text('{"version": 1, "disabled": "perhaps"}')
+    with pytest.raises(StandingUnreadable, match="service.json"):
+        world.switch.file.load()
+    again = World(world.directory)
+    assert again.switch.disabled is None
+    assert "service.json" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', "\0", '{"version": 1}'])
+def test_no_content_of_the_file_stops_the_agent(world, text) -> None:
+    world.switch.file.path.write_text(text)
+    assert World(world.directory).switch.disabled is None
+
+
+def test_a_disk_that_is_full_stops_nobody(world, monkeypatch) -> None:
+    def full(self, standing):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(StandingFile, "keep", full)
+    world.switch.ask(disabled=True)
+    world.step()
+    assert world.placement
+    assert "No space left" in world.switch.complaints()["status file"]
+
+
+# -- tried again
+
+def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkeypatch) -> None:
+    monkeypatch.setattr("agent.switch.random.uniform", lambda low, high: high)
+    world.broken = Unreachable("Placement is away")
+    world.switch.ask(disabled=True)
+    start, times = world.now, []
+    for _ in range(200):
+        before = len(world.writes)
+        world.step(1)
+        times += [world.now - start] * (len(world.writes) - before)
+    assert times == [1, 1, 3, 7, 15, 31, 63, 123, 183]
+    assert "Placement is away" in world.switch.complaints()["trait"]
+    world.broken = None
+    world.step(60)
+    assert world.placement and not world.switch.complaints()
+
+
+def test_pauses_grow_to_the_interval_and_are_spread(world) -> None:
+    world.switch.longest_retry = 60
+    pauses = []
+    for _ in range(300):
+        pauses.append(world.switch._pause())
+    assert all(pause <= 2**n for n, pause in enumerate(pauses[:6]))
+    assert 50 < max(pauses) <= 60 and min(pauses[10:]) < 10
+
+
+def test_a_period_that_wrote_it_ends_the_waiting(world) -> None:
+    world.broken = Unreachable("away")
+    world.switch.ask(disabled=True)
+    world.step()
+    assert world.switch.waiting
+    world.switch.period_done([Report(HOST, error=world.broken)])
+    assert world.switch.waiting
+    world.switch.period_done([Report(HOST)])
+    assert not world.switch.waiting
+    writes = len(world.writes)
+    world.step(120)
+    assert len(world.writes) == writes
+
+
+def test_several_failures_make_one_retry(world) -> None:
+    world.broken = Unreachable("away")
+    for _ in range(5):
+        world.switch.ask(disabled=True)
+    world.step()
+    assert len(world.loop._later) == 1
+
+
+# -- the registry
+
+def test_the_record_is_followed(world) -> None:
+    world.registry.operator(True, "new disks")
+    world.beat()
+    assert world.placement and world.standing.reason == "new disks"
+    world.registry.operator(False)
+    world.beat()
+    assert not world.placement
+
+
+def test_what_was_asked_here_gets_into_the_record(world) -> None:
+    world.switch.ask(disabled=True)
+    world.beat()
+    assert world.registry.record.disabled and world.standing.told
+    world.beat()
+    assert len(world.registry.writes) == 1, "told once"
+
+
+def test_a_reason_in_the_record_is_kept(world) -> None:
+    world.registry.operator(True, "new disks")
+    world.switch.ask(disabled=True)
+    world.beat()
+    assert world.registry.record.disabled_reason == "new disks"
+    assert not world.registry.writes
+
+
+def test_a_lost_registry_changes_nothing_and_warns_once(world, caplog) -> None:
+    world.registry.operator(True)
+    world.beat()
+    world.registry.down = True
+    for _ in range(3):
+        world.beat()
+    assert world.switch.disabled is True and world.placement
+    assert caplog.text.count("does not answer") == 1
+    world.registry.down = False
+    with caplog.at_level("INFO"):
+        world.beat()
+        world.beat()
+    assert caplog.text.count("answers again") == 1
+
+
+def test_what_was_asked_while_it_was_away_is_told_afterwards(world) -> None:
+    world.registry.down = True
+    world.switch.ask(disabled=True)
+    world.beat()
+    world.registry.down = False
+    world.beat()
+    assert world.registry.record.disabled
+
+
+def test_a_record_that_was_changed_while_it_was_away_holds(world, caplog) -> None:
+    world.registry.down = True
+    world.switch.ask(disabled=True)
+    world.beat()
+    world.registry.operator(True, "x")
+    world.registry.operator(False)
+    world.registry.down = False
+    world.beat()
+    assert not world.switch.disabled and not world.placement
+    assert "holds" in caplog.text
+
+
+def test_two_who_write_at_once_lose_nothing(world) -> None:
+    world.switch.ask(disabled=True)
+    world.registry.before_write.append(lambda: world.registry.operator(True, "by hand"))
+    world.beat()
+    assert world.registry.record.disabled_reason == "by hand"
+    assert world.standing.reason == "by hand" and world.standing.told
+
+
+def test_asked_again_while_the_registry_was_told(world) -> None:
+    world.switch.ask(disabled=True)
+    world.registry.before_write.append(lambda: world.switch.ask(disabled=False))
+    world.beat()
+    assert not world.registry.record.disabled and not world.placement and world.standing.told
+
+
+def test_asked_again_after_a_write_whose_reply_was_lost(world) -> None:
+    world.switch.ask(disabled=True)
+
+    def lose_the_reply() -> None:
+        world.registry.operator(True)
+        world.registry.down = True
+        raise RegistryUnavailable("nobody answers any more")
+
+    world.registry.before_write.append(lose_the_reply)
+    world.beat()
+    world.switch.ask(disabled=False)
+    world.registry.down = False
+    world.beat()
+    assert not world.registry.record.disabled and not world.placement and world.standing.told
+
+
+def test_a_first_record_says_nothing_about_a_host_that_is_disabled_in_placement(tmp_path) -> None:
+    world = World(tmp_path, placement=True)
+    world.beat()
+    assert world.switch.disabled is None and not world.writes
+    world.switch.settle(found=True)
+    world.beat()
+    assert world.registry.record.disabled and world.registry.record.disabled_reason == FOUND
+    assert world.placement
+
+
+def test_a_first_record_and_a_host_that_is_enabled(tmp_path) -> None:
+    world = World(tmp_path)
+    world.beat()
+    world.switch.settle(found=False)
+    world.beat()
+    assert world.switch.disabled is False and not world.registry.writes
+
+
+def test_without_a_registry_at_first_the_trait_is_left_alone(tmp_path) -> None:
+    world = World(tmp_path)
+    world.registry.down = True
+    world.beat()
+    world.switch.settle(found=True)
+    assert world.switch.disabled is None
+
+
+def test_a_taken_name_is_an_error_that_is_said_once(world, caplog) -> None:
+    world.registry.taken = True
+    world.beat()
+    world.beat()
+    assert world.heartbeat.taken and caplog.text.count("runs at there") == 1
+
+
+def test_a_look_leaves_no_sign_of_life(tmp_path) -> None:
+    world = World(tmp_path)
+    world.heartbeat.look()
+    assert world.registry.record is None
+    world.beat()
+    world.registry.operator(True)
+    again = World(tmp_path)
+    again.registry = world.registry
+    again.heartbeat.look()
+    assert again.switch.disabled is True
+
+
+def test_an_answer_waits_for_the_registry_but_not_for_one_that_is_away(world) -> None:
+    world.switch.told_registry = world.heartbeat.soon
+    world.switch.ask(disabled=True)
+    assert not world.heartbeat.in_step(0)
+    world.beat()
+    assert world.heartbeat.in_step(0)
+    world.registry.down = True
+    world.beat()
+    world.switch.ask(disabled=False)
+    assert not world.heartbeat.in_step(3600)
+
+
+# -- the hypervisor
+
+def test_a_lost_hypervisor_disables_and_its_return_enables(world) -> None:
+    world.told("libvirtd has gone")
+    world.step()
+    assert world.placement and world.standing.reason == "AUTO: libvirtd has gone"
+    world.beat()
+    assert world.registry.record.is_auto
+    world.told(None)
+    world.step(4)
+    assert world.placement, "it has to stay for a while"
+    world.step(2)
+    assert not world.placement
+    world.beat()
+    assert not world.registry.record.disabled
+
+
+def test_an_operators_decision_outlives_the_hypervisors_return(world) -> None:
+    world.registry.operator(True, "new disks")
+    world.beat()
+    world.told("gone")
+    world.step()
+    world.told(None)
+    world.step(600)
+    world.beat()
+    assert world.placement and world.standing.reason == "new disks"
+
+
+def test_an_operator_who_disables_a_host_that_is_disabled_already_means_it(world) -> None:
+    world.told("gone")
+    world.step()
+    world.beat()
+    world.switch.ask(disabled=True)
+    world.beat()
+    world.told(None)
+    world.step(600)
+    world.beat()
+    assert world.placement and not world.registry.record.is_auto
+
+
+def test_an_operator_who_enables_a_host_without_hypervisor_has_his_way(world) -> None:
+    world.told("gone")
+    world.step()
+    world.beat()
+    world.registry.operator(False)
+    world.beat()
+    assert not world.placement
+    world.hypervisor.remind()
+    world.step(600)
+    assert not world.placement
+
+
+def test_a_program_does_not_overrule_what_an_operator_said_while_the_registry_was_away(
+    tmp_path,
+) -> None:
+    world = World(tmp_path)
+    world.beat()
+    world.registry.operator(True, "new disks")
+    fresh = World(tmp_path / "lost state")
+    fresh.registry = world.registry
+    fresh.told("gone")
+    fresh.step()
+    fresh.beat()
+    assert fresh.registry.record.disabled_reason == "new disks"
+    assert fresh.standing.reason == "new disks"
+
+
+def test_flapping_keeps_it_disabled_longer_each_time(world) -> None:
+    waits = []
+    for _ in range(8):
+        world.told("gone")
+        world.step(1)
+        world.told(None)
+        since = world.now
+        while world.placement:
+            world.step(1)
+            assert world.now - since <= 301
+        waits.append(world.now - since)
+    assert waits[:4] == [5, 10, 20, 40]
+    assert max(waits) <= 300
+
+
+def test_a_quick_flap_writes_once(world) -> None:
+    for _ in range(5):
+        world.told("gone")
+        world.step(1)
+        world.told(None)
+        world.step(1)
+    assert world.writes == [True]
+
+
+def test_a_restart_while_it_was_lost_enables_once_it_is_there(world) -> None:
+    world.told("gone")
+    world.step()
+    world.beat()
+    again = world.restarted()
+    again.told(None)
+    again.step(10)
+    assert not again.placement
+
+
+def test_a_record_that_says_auto_only_later_is_enabled_after_the_next_period(world) -> None:
+    world.told(None)
+    world.step(10)
+    world.registry.operator(True, "AUTO: gone")
+    world.beat()
+    assert world.placement
+    world.hypervisor.remind()
+    world.step()
+    assert not world.placement
+
+
+def test_a_long_reason_is_cut_to_what_a_record_holds(world) -> None:
+    world.told("x" * 1000)
+    world.step()
+    world.beat()
+    assert len(world.registry.record.disabled_reason) == 255
+
+
+# -- the endpoint
+
+@pytest.mark.parametrize("endpoint", [ComputeEndpoint, ComputeEndpoint5])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_endpoint_answers_when_it_is_written(world, endpoint, enabled) -> None:
+    called = endpoint(world.switch)
+    answers: queue.SimpleQueue[str] = queue.SimpleQueue()
+    thread = threading.Thread(target=lambda: answers.put(called.set_host_enabled({}, enabled)))
+    thread.start()
+    while world.loop.commands.empty():
+        assert thread.is_alive()
+    assert answers.empty()
+    world.step()
+    assert answers.get(timeout=5) == ("enabled" if enabled else "disabled")
+    thread.join()
+    assert world.placement is not enabled
+
+
+def test_the_endpoint_answers_though_the_loop_is_busy(world) -> None:
+    assert ComputeEndpoint(world.switch, answer_within=0.05).set_host_enabled({}, False) == "disabled"
+    assert StandingFile.of(world.directory).load().disabled is True
+
+
+def test_the_endpoint_answers_though_the_agent_stops(world) -> None:
+    world.loop.stop()
+    assert ComputeEndpoint(world.switch).set_host_enabled({}, False) == "disabled"
+    assert StandingFile.of(world.directory).load().disabled is True
+
+
+def test_the_file_is_readable_by_people(world) -> None:
+    world.switch.ask(disabled=True, reason="new disks")
+    found = json.loads(world.switch.file.path.read_text())
+    assert (found["disabled"], found["reason"], found["told"]) == (True, "new disks", False)
