@@ -11,8 +11,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, assert_never
+from typing import Any, TypeAlias
 
+from reportclient.calls import send
 from reportclient.errors import (
     AlreadyThere,
     Conflict,
@@ -36,10 +37,7 @@ from reportclient.plan import (
     SetInventories,
     SetInventory,
     SetTraits,
-    UpdateProvider,
-    as_dicts,
 )
-from reportclient.reshape import reshape_payload
 from reportclient.view import View, ViewEdit
 
 LOG = logging.getLogger(__name__)
@@ -149,7 +147,7 @@ class _Run:
 
     def _result(self, operation: Operation) -> Result:
         try:
-            return _send(operation, self.edit.generations, self.api)
+            return send(operation, self.edit.generations, self.api)
         except PlacementError as err:
             return err
 
@@ -245,76 +243,3 @@ def _needed(operation: Operation) -> Iterable[str]:
             return {name for inventory in inventories.values() for name in inventory}
         case _:
             return ()
-
-
-def _send(operation: Operation, generations: Mapping[str, int], api: API) -> dict[str, Any]:
-    _refuse_unread(operation, generations)
-    method, path, body = call_of(operation, generations)
-    reply = api.request(method, path, json=body, needs=_needs(operation))
-    if isinstance(operation, _ANSWERED) is not bool(reply.keys() & _GENERATION):
-        raise Unreachable(f"{method} {path}: the answer is not in Placement's words")
-    if isinstance(operation, Reshape):
-        # It answers nothing; one listing shows the generations of the whole tree.
-        return api.request(
-            "GET", f"/resource_providers?in_tree={next(iter(operation.inventories))}"
-        )
-    return reply
-
-
-_ANSWERED = (CreateProvider, UpdateProvider, SetTraits, SetAggregates, SetInventory)
-_GENERATION = {"generation", "resource_provider_generation"}
-
-
-def _refuse_unread(operation: Operation, generations: Mapping[str, int]) -> None:
-    """Nothing is written over what was not read.  :raises Conflict: it has to be, first."""
-    match operation:
-        case SetTraits(uuid) | SetAggregates(uuid) | SetInventory(uuid):
-            written: Iterable[str] = (uuid,)
-        case Reshape(inventories) | SetInventories(inventories):
-            written = inventories
-        case _:
-            return
-    unread = sorted(uuid for uuid in written if uuid not in generations)
-    if unread:
-        raise Conflict(f"providers {', '.join(unread)} have changed and must be read first")
-
-
-def _needs(operation: Operation) -> str | None:
-    """Moving a provider needs 1.37, and so does saying that it stays where it is."""
-    return "1.37" if isinstance(operation, UpdateProvider) and operation.moved else None
-
-
-def call_of(  # noqa: PLR0911  one return a kind
-    operation: Operation, generations: Mapping[str, int]
-) -> tuple[str, str, dict[str, Any] | None]:
-    """The one HTTP call that an operation is: method, path and body."""
-    match operation:
-        case EnsureTrait(name):
-            return "PUT", f"/traits/{name}", None
-        case EnsureClass(name):
-            return "PUT", f"/resource_classes/{name}", None
-        case CreateProvider(uuid, name, parent):
-            body = {"uuid": uuid, "name": name, "parent_provider_uuid": parent}
-            return "POST", "/resource_providers", body
-        case UpdateProvider(uuid, name, parent):
-            body = {"name": name, "parent_provider_uuid": parent}
-            return "PUT", f"/resource_providers/{uuid}", body
-        case Reshape() | SetInventories():
-            return "POST", "/reshaper", reshape_payload(operation, generations)
-        case DeleteProvider(uuid):
-            return "DELETE", f"/resource_providers/{uuid}", None
-        case SetTraits(uuid, traits):
-            return _put(uuid, "traits", sorted(traits), generations)
-        case SetAggregates(uuid, aggregates):
-            return _put(uuid, "aggregates", sorted(aggregates), generations)
-        case SetInventory(uuid, inventory):
-            return _put(uuid, "inventories", as_dicts(inventory), generations)
-        case _:
-            assert_never(operation)
-
-
-def _put(
-    uuid: str, part: str, value: Any, generations: Mapping[str, int]
-) -> tuple[str, str, dict[str, Any]]:
-    body = {"resource_provider_generation": generations.get(uuid), part: value}
-    return "PUT", f"/resource_providers/{uuid}/{part}", body

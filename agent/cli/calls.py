@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reportclient.apply import call_of
+from reportclient.calls import call_of
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
