@@ -23,6 +23,9 @@ esac
 LIBVIRT_PACKAGES=(libvirt-daemon-system libvirt-daemon libvirt-daemon-driver-qemu
     libvirt-clients "$QEMU_PACKAGE" qemu-utils udev)
 
+# shellcheck disable=SC2034
+SERVER_PACKAGES=(mariadb-server postgresql rabbitmq-server)
+
 say() { printf '==> %s\n' "$*"; }
 
 fail() {
@@ -95,9 +98,20 @@ install_packages() {
     quietly 'Is there a network?  Are the sources in /etc/apt right?' \
         as_root apt-get -q update
     quietly "Is there a network?  By hand, as root: apt-get install ${missing[*]}" \
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
-        -o DPkg::Lock::Timeout=120 install "${missing[@]}"
+        as_root env DEBIAN_FRONTEND=noninteractive sh -c "$WITHOUT_STARTING" sh \
+        apt-get -q -y --no-install-recommends -o DPkg::Lock::Timeout=120 install "${missing[@]}"
 }
+
+# A command during which Debian starts no service that it installs: what is needed of
+# them is started privately.
+# shellcheck disable=SC2016
+WITHOUT_STARTING='
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ]; then
+    printf "#!/bin/sh\nexit 101\n" >$policy && chmod 755 $policy
+    trap "rm -f $policy" EXIT
+fi
+"$@"'
 
 installed() {
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

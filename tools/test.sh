@@ -13,7 +13,8 @@ case ${1:-} in
         ;;
 esac
 
-set_up libvirt,dev,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}" git systemd-container
+set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}" \
+    "${SERVER_PACKAGES[@]}" git systemd-container
 cd "$ROOT"
 PATH=$VENV/bin:$PATH
 export PATH

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +14,10 @@ from agent.registry.schema import open_engine, upgrade
 from agent.registry.store import SqlRegistry
 from agent.registry.tables import SERVICES
 from tests.integration.agent_host import AgentHost, Said
+from tests.servers import rabbitmq
 from tests.servers.placement import RealPlacement
+from tests.servers.rabbitmq import RabbitMQ
+from tests.servers.registry import RegistryProcess
 
 TRAIT = "COMPUTE_STATUS_DISABLED"
 
@@ -131,9 +138,7 @@ def test_a_host_is_forced_down_and_back(host: AgentHost, registry: SqlRegistry) 
     assert host.ctl("service", "show", "host1", "-f", "json").json()[0]["state"] == "up"
 
 
-def test_records_are_shown_when_placement_is_away(
-    host: AgentHost, registry: SqlRegistry
-) -> None:
+def test_records_are_shown_when_placement_is_away(host: AgentHost, registry: SqlRegistry) -> None:
     registry.heartbeat("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"])
     host.url = "http://127.0.0.1:1"
     host.configure()
@@ -147,3 +152,57 @@ def test_a_registry_that_is_away_is_said(host: AgentHost) -> None:
     host.configure(more="[registry]\nconnection = postgresql+psycopg2://me:secret@127.0.0.1:1/x")
     err = one_line(host.ctl("service", "list"), 1)
     assert "127.0.0.1" in err and "secret" not in err
+
+
+# -- beside an agent, a broker and compute-registry
+
+
+SCRIPT = 'nodes: {"{host}": {inventory: {VCPU: 8}}}\n'
+
+
+@pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
+def test_an_agent_that_is_up_is_called_and_placement_has_the_trait_when_the_command_ends(
+    host: AgentHost, placement: RealPlacement, tmp_path: Path
+) -> None:
+    registry_directory = tmp_path / "registry"
+    registry_directory.mkdir()
+    with RabbitMQ() as broker, RegistryProcess(registry_directory, transport_url=broker.url):
+        host.script(SCRIPT)
+        host.configure(
+            more="[registry]\naccess = rpc\nreport_interval = 1\n[DEFAULT]\n"
+            f"periodic_fuzzy_delay = 0\ntransport_url = {broker.url}"
+        )
+        agent = subprocess.Popen(
+            [sys.executable, "-c", "from agent.main import main; main()"]
+            + ["--config-file", str(host.config)],
+            stderr=(tmp_path / "agent.log").open("wb"),
+        )
+        try:
+            row = wait_for_service(host)
+            (root_uuid,) = row["roots"]
+            said = host.ctl("service", "disable", "host1", "--reason", "new disks")
+            assert said.code == 0, said
+            assert "its agent was called, and answered: disabled" in said.out
+            assert f"has {TRAIT} on 1 of 1 root\n" in said.out
+            traits = f"/resource_providers/{root_uuid}/traits"
+            assert TRAIT in placement.request("GET", traits)["traits"]
+            said = host.ctl("service", "enable", "host1")
+            assert "answered: enabled" in said.out
+            assert TRAIT not in placement.request("GET", traits)["traits"]
+            (row,) = host.ctl("service", "list", "-f", "json").json()
+            assert (row["status"], row["state"], row["placement_agrees"]) == ("enabled", "up", True)
+        finally:
+            agent.terminate()
+            agent.wait(20)
+
+
+def wait_for_service(host: AgentHost) -> dict[str, Any]:
+    """Until its heartbeats say which roots it has, and that it can be called."""
+    give_up = time.monotonic() + 40
+    while True:
+        said = host.ctl("service", "list", "-f", "json")
+        rows = said.json() if said.code == 0 else []
+        if rows and rows[0]["roots"] and rows[0]["rpc_version"]:
+            return rows[0]
+        assert time.monotonic() < give_up, said
+        time.sleep(0.2)

@@ -17,6 +17,7 @@ from agent.registry.client import RegistryClient
 from agent.registry.errors import HostTaken, RegistryError, RegistryUnavailable, UnknownHost
 from agent.registry.schema import open_engine, upgrade
 from agent.registry.store import SqlRegistry
+from agent.rpc import ComputeAgentAPI
 from tests.servers import rabbitmq
 from tests.servers.databases import MariaDB, free_port
 from tests.servers.rabbitmq import RabbitMQ
@@ -114,6 +115,34 @@ def failed_within(client: RegistryClient, seconds: float) -> bool:
     with pytest.raises(RegistryUnavailable):
         client.get_service("host1")
     return time.monotonic() - began < seconds
+
+
+@needs_rabbitmq
+def test_a_call_that_could_not_be_sent_is_not_sent_late() -> None:
+    with RabbitMQ() as broker:
+        agent, server = recording_agent(messaging.transport(broker.url), "host1")
+        used = ComputeAgentAPI(messaging.transport(broker.url), timeout=5)
+        assert used.set_host_enabled("host1", enabled=True) == "enabled"
+        broker.kill9()
+        for caller in (used, ComputeAgentAPI(messaging.transport(broker.url), timeout=5)):
+            with pytest.raises(messaging.TransportUnavailable):
+                caller.set_host_enabled("host1", enabled=False)
+        broker.start()
+        assert until_answered(used) == "enabled"
+        time.sleep(2.0)  # for what would come late
+        assert False not in agent._asked
+        server.stop()
+
+
+def until_answered(api: ComputeAgentAPI) -> str:
+    give_up = time.monotonic() + 60
+    while True:
+        try:
+            return api.set_host_enabled("host1", enabled=True)
+        except messaging.MessagingError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.2)
 
 
 @needs_rabbitmq

@@ -103,9 +103,7 @@ def later(store: tuple[Registry, sa.Engine]) -> Callable[[float], None]:
 
     def pass_by(seconds: float) -> None:
         with store[1].begin() as connection:
-            connection.execute(
-                sa.update(SERVICES).values(last_seen=SERVICES.c.last_seen - seconds)
-            )
+            connection.execute(sa.update(SERVICES).values(last_seen=SERVICES.c.last_seen - seconds))
 
     return pass_by
 

@@ -174,7 +174,7 @@ class MariaDB(DatabaseServer):
             "--bind-address=127.0.0.1",
             "--skip-name-resolve",
             "--skip-log-bin",
-            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-flush-log-at-trx-commit=2",
         ]
 
     def _client(self) -> list[str]:
@@ -203,7 +203,6 @@ class PostgreSQL(DatabaseServer):
             "unix_socket_directories": str(self.directory),
             "fsync": "off",
             "full_page_writes": "off",
-            "synchronous_commit": "off",
         }
         said = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return [_program("postgres"), "-D", f"{self.directory}/data", "-p", str(self.port), *said]

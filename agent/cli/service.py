@@ -1,0 +1,271 @@
+"""``computectl service``: which hosts there are, and switching them off and on."""
+
+from __future__ import annotations
+
+import argparse
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from agent.cli.columns import Line, in_columns
+from agent.cli.listing import DrawnOrListed, Table
+from agent.cli.look import Look
+from agent.cli.services import Seen, Services, told
+from agent.cli.session import Session
+from agent.cli.trouble import NOT_WELL, Trouble
+from agent.registry.control import Switched
+from agent.traits import DISABLED
+
+COLUMNS = (
+    *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),
+    *("placement_agrees", "address", "contested_by", "uuid"),
+)
+TITLES = ("status", "state", "rpc", "last seen", "roots", "trait")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Services, and why Placement could not be asked about them."""
+
+    services: list[Seen]
+    why_not: str | None = None
+    said: list[str] = field(default_factory=list)
+    """What was done, for people."""
+
+    def complaints(self) -> Iterator[str]:
+        """What is not well."""
+        if self.why_not is not None:
+            yield f"Placement can't be asked: {self.why_not}"
+        for seen in self.services:
+            if seen.record.contested_by is not None:
+                yield (
+                    f"two agents have the name {seen.record.host}: one runs at "
+                    f"{seen.record.address}, and is served, the other at "
+                    f"{seen.record.contested_by}, and is refused; give one of them another host"
+                )
+
+
+class ServiceCommand(DrawnOrListed[Found]):
+    """What the commands have in common: services go in, and are shown."""
+
+    drawn = "words"
+
+    def ask(self, session: Session, options: argparse.Namespace) -> Found:
+        """Do it, with what goes wrong told for an operator."""
+        with told():
+            return self.do(Services(session), options)
+
+    @abstractmethod
+    def do(self, services: Services, options: argparse.Namespace) -> Found:
+        """What this command does."""
+
+    def draw(self, answer: Found, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+        """What was done, and what holds now."""
+        return "\n".join([*answer.said, *in_full(answer.services, look)])
+
+    def table(self, answer: Found) -> Table:
+        """A row for each service."""
+        return COLUMNS, [_row(seen) for seen in answer.services]
+
+    def verdict(self, answer: Found, options: argparse.Namespace) -> int:  # noqa: ARG002
+        """Something to complain about is not well."""
+        complaints = list(answer.complaints())
+        for complaint in complaints:
+            self.complain(complaint)
+        return NOT_WELL if complaints else 0
+
+
+class OneHost(ServiceCommand):
+    """A command about one host."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Which one."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("host", metavar="HOST")
+        return parser
+
+
+class ListServices(ServiceCommand):
+    """List the services: status, state, and whether Placement says the same.
+
+    "trait" is yes where Placement has COMPUTE_STATUS_DISABLED on exactly the roots that
+    should have it, NO where it has not (the agent puts that right within a period), ? where
+    nobody knows.
+    """
+
+    examples = """\
+  computectl service list
+  computectl service list -f json    with UUIDs, addresses and seconds
+"""
+
+    def do(self, services: Services, options: argparse.Namespace) -> Found:  # noqa: ARG002
+        """One page of records at a time, and one GET to Placement."""
+        return Found(*services.seen(services.registry.list_services()))
+
+    def draw(self, answer: Found, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+        """A line for each."""
+        if not answer.services:
+            return "no service has sent a heartbeat yet"
+        return "\n".join(in_lines(answer.services, look))
+
+
+class ShowService(OneHost):
+    """Show one service in full."""
+
+    examples = "  computectl service show host1\n"
+
+    def do(self, services: Services, options: argparse.Namespace) -> Found:
+        """One record, and one GET to Placement."""
+        return Found(*services.seen([services.registry.get_service(options.host)]))
+
+
+class EnableService(OneHost):
+    """Let a host take new guests again.
+
+    Changes its record. If it is up, its agent is called and takes the trait
+    COMPUTE_STATUS_DISABLED away before this command ends.
+    """
+
+    examples = "  computectl service enable host1\n"
+
+    def do(self, services: Services, options: argparse.Namespace) -> Found:
+        """Refuses one that is enabled: whoever asks has another host in mind, maybe."""
+        if not services.registry.get_service(options.host).disabled:
+            raise Trouble(f"{options.host} is enabled already", "nothing was changed")
+        done = services.control.switch(options.host, enabled=True)
+        return _switched(done, services)
+
+
+class DisableService(OneHost):
+    """Keep new guests away from a host; those that it has stay.
+
+    Changes its record. If it is up, its agent is called and sets the trait
+    COMPUTE_STATUS_DISABLED before this command ends; if it is down, it does so when it
+    starts. Disabling it again changes the reason.
+    """
+
+    examples = """\
+  computectl service disable host1
+  computectl service disable host1 --reason "new disks, ticket 4711"
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Why."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--reason", help="up to 255 characters, shown in lists")
+        return parser
+
+    def do(self, services: Services, options: argparse.Namespace) -> Found:
+        """Record first, then the agent, then what Placement has."""
+        done = services.control.switch(options.host, enabled=False, reason=options.reason)
+        return _switched(done, services)
+
+
+class ForceDownService(OneHost):
+    """Say that a host is down, whatever its heartbeats say: one that was fenced."""
+
+    examples = """\
+  computectl service force-down host1
+  computectl service force-down host1 --unset
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """There and back."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--unset", action="store_true", help="take it back")
+        return parser
+
+    def do(self, services: Services, options: argparse.Namespace) -> Found:
+        """The record only."""
+        forced = not options.unset
+        record = services.registry.set_forced_down(options.host, forced_down=forced)
+        said = "is forced down" if forced else "is no longer forced down"
+        return Found(*services.seen([record]), [f"{record.host} {said}"])
+
+
+class DeleteService(OneHost):
+    """Forget a service that is down. Its providers in Placement stay."""
+
+    examples = "  computectl service delete host1\n"
+
+    def do(self, services: Services, options: argparse.Namespace) -> Found:
+        """The record; what it was is shown."""
+        services.registry.delete(options.host)
+        return Found([], None, [f"the record of {options.host} is deleted"])
+
+
+def _switched(done: Switched, services: Services) -> Found:
+    record = done.record
+    said = [f"the record says: {record.host} is {record.status}"]
+    if done.answer is not None:
+        said.append(f"its agent was called, and answered: {done.answer}")
+    elif done.called:
+        said.append(f"its agent was called, without an answer: {done.why_not}")
+    else:
+        said.append(f"its agent was not called: {done.why_not}")
+    return Found(*services.seen([record]), said)
+
+
+def in_lines(services: Iterable[Seen], look: Look) -> Iterator[str]:
+    """A line for each service, its reason below it."""
+    lines = []
+    for seen in services:
+        record = seen.record
+        cells = (
+            *(record.status, seen.state, record.rpc_version or "?", _ago(record.silent_for)),
+            *(str(len(record.roots)), _agreement(seen)),
+        )
+        bad = seen.agrees is False or record.contested_by is not None
+        style = "red" if bad else None if seen.up else "yellow"
+        lines.append(Line("", ((record.host, "bold"),), cells, style))
+        if record.disabled_reason:
+            lines.append(Line("", ((f"  {record.disabled_reason}", None),)))
+    return in_columns(lines, TITLES, look)
+
+
+def in_full(services: Iterable[Seen], look: Look) -> Iterator[str]:
+    """Some lines for each service."""
+    for seen in services:
+        record = seen.record
+        reason = f" ({record.disabled_reason})" if record.disabled_reason else ""
+        seconds = _ago(record.silent_for)
+        last = f"last heartbeat {seconds} ago" if record.last_seen else "no heartbeat ever"
+        yield f"{look.paint(record.host, 'bold')}  {record.status}{reason}, {seen.state}, {last}"
+        yield f"  uuid      {record.uuid}"
+        yield f"  agent     {record.address or 'nobody knows where'}"
+        yield f"  rpc       {record.rpc_version or 'nobody knows which version'}"
+        yield f"  roots     {' '.join(record.roots) or 'none yet'}"
+        yield f"  placement {_placement(seen)}"
+
+
+def _placement(seen: Seen) -> str:
+    if seen.with_trait is None:
+        return "can't be asked"
+    roots = len(seen.record.roots)
+    if not roots:
+        return "has nothing of it, as far as the record tells"
+    has = f"has {DISABLED} on {seen.with_trait} of {roots} root{'s' if roots != 1 else ''}"
+    return has if seen.agrees else f"{has}, and does not agree yet"
+
+
+def _agreement(seen: Seen) -> str:
+    return {True: "yes", False: "NO", None: "?"}[seen.agrees]
+
+
+def _row(seen: Seen) -> list[object]:
+    record = seen.record
+    silent = record.silent_for
+    return [
+        *(record.host, record.status, seen.state, record.disabled_reason, record.rpc_version),
+        record.last_seen.isoformat() if record.last_seen else None,
+        None if silent is None else round(silent, 1),
+        *(list(record.roots), seen.agrees, record.address, record.contested_by, record.uuid),
+    ]
+
+
+def _ago(seconds: float | None) -> str:
+    if seconds is None:
+        return "never"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

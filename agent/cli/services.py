@@ -1,0 +1,132 @@
+"""What the ``service`` commands work with: the registry, the agents, and Placement's word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from agent.cli.session import Session
+from agent.cli.trouble import NOT_WELL, UNUSABLE, Trouble
+from agent.registry.api import Registry
+from agent.registry.control import Control
+from agent.registry.errors import (
+    HostTaken,
+    ReasonRefused,
+    RegistryError,
+    RegistryUnavailable,
+    StillUp,
+    UnknownHost,
+)
+from agent.registry.record import ServiceRecord
+from agent.traits import DISABLED
+from reportclient.errors import PlacementError
+from reportclient.http import API
+
+WITH_TRAIT = f"/resource_providers?required={DISABLED}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record, and how many of its roots have the trait; ``None`` if Placement can't say."""
+
+    record: ServiceRecord
+    up: bool
+    with_trait: int | None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether Placement says the same as the record; ``None`` if nobody knows."""
+        roots = len(self.record.roots)
+        if self.with_trait is None or not roots:
+            return None
+        return self.with_trait == (roots if self.record.disabled else 0)
+
+    @property
+    def state(self) -> str:
+        """``up`` or ``down``, and why it is down where that is not silence."""
+        if self.record.forced_down:
+            return "forced down"
+        return "up" if self.up else "down"
+
+
+class Services:
+    """The registry of the configuration, and what hangs on it; opened when needed."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._settings = session.settings.registry
+
+    @cached_property
+    def registry(self) -> Registry:
+        """:raises RegistryError: it can't be opened."""
+        from agent.registry.access import open_registry  # noqa: PLC0415  oslo.messaging is slow
+
+        return open_registry(self._settings, self._transport)
+
+    @property
+    def control(self) -> Control:
+        """Disabling and enabling, with the agents' RPC where there is a message bus."""
+        if self._transport is None:
+            return Control(self.registry, None, self._settings.down_after)
+        from agent.rpc import ComputeAgentAPI  # noqa: PLC0415  as above
+
+        exchange = self._session.conf.control_exchange
+        agents = ComputeAgentAPI(self._transport, exchange=exchange)
+        return Control(self.registry, agents, self._settings.down_after)
+
+    def seen(self, records: Iterable[ServiceRecord]) -> tuple[list[Seen], str | None]:
+        """With what Placement has, or why it can't be asked; one GET for all."""
+        try:
+            disabled, why_not = _with_trait(self._session.placement()), None
+        except PlacementError as err:
+            disabled, why_not = None, str(err)
+        found = []
+        for record in records:
+            count = None if disabled is None else len(disabled.intersection(record.roots))
+            found.append(Seen(record, record.is_up(self._settings.down_after), count))
+        return found, why_not
+
+    @cached_property
+    def _transport(self) -> Any:
+        if not self._session.settings.transport_url:
+            return None
+        from agent import messaging  # noqa: PLC0415  as above
+
+        conf = self._session.conf
+        return messaging.transport(self._session.settings.transport_url, conf.config_file or ())
+
+
+def _with_trait(api: API) -> frozenset[str]:
+    reply = api.request("GET", WITH_TRAIT, needs="1.18")
+    return frozenset(each["uuid"] for each in reply.get("resource_providers", ()))
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What goes wrong with the registry, with the next step."""
+    try:
+        yield
+    except RegistryError as err:
+        raise Trouble(str(err), *_next_step(err)) from err
+    except Exception as err:
+        # agent.messaging has this class, and is not to be loaded to ask for it.
+        if type(err).__name__ == "TransportUnavailable":
+            raise Trouble(str(err), "see transport_url", UNUSABLE) from err
+        raise
+
+
+def _next_step(err: RegistryError) -> tuple[str, int]:
+    if isinstance(err, UnknownHost):
+        return "computectl service list shows those that there are", UNUSABLE
+    if isinstance(err, ReasonRefused):
+        return "nothing was changed", UNUSABLE
+    if isinstance(err, StillUp):
+        return "nothing was deleted", UNUSABLE
+    if isinstance(err, RegistryUnavailable):
+        return "see [registry] and transport_url; is compute-registry up?", NOT_WELL
+    if isinstance(err, HostTaken):
+        return "give one of them another host", UNUSABLE
+    return "look at it with computectl service show, and try again", NOT_WELL

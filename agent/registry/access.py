@@ -1,0 +1,32 @@
+"""The registry that the configuration asks for: the database, or compute-registry over RPC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent.registry.api import Registry
+from agent.registry.client import RegistryClient
+from agent.registry.errors import RegistryUnavailable
+from agent.registry.opts import RegistrySettings
+
+
+def open_registry(settings: RegistrySettings, transport: Any) -> Registry:
+    """For an agent or a command; ``transport`` may be ``None`` where access is direct.
+
+    :raises RegistryUnavailable: the database can't be opened, or there is no message bus.
+    """
+    if settings.access == "rpc":
+        if transport is None:
+            raise RegistryUnavailable("[registry] access = rpc needs a transport_url")
+        return RegistryClient.over(transport)
+    return _open_database(settings)
+
+
+def _open_database(settings: RegistrySettings) -> Registry:
+    # Agents of a fleet ask over RPC: they never load SQLAlchemy and Alembic (28 MiB).
+    from agent.registry.schema import open_engine, upgrade  # noqa: PLC0415
+    from agent.registry.store import SqlRegistry  # noqa: PLC0415
+
+    engine = open_engine(settings.connection)
+    upgrade(engine)
+    return SqlRegistry(engine, settings.down_after, settings.binary)

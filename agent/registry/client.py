@@ -1,0 +1,85 @@
+"""The registry over RPC, for agents and operators: no database, no credentials for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.messaging import MessagingError, RpcClient, Target
+from agent.registry import wire
+from agent.registry.errors import RegistryUnavailable
+from agent.registry.record import ServiceRecord
+
+TIMEOUT = 10.0
+"""Seconds for one call; whoever calls has something else to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryClient:
+    """See :class:`agent.registry.api.Registry`; :meth:`over` makes one."""
+
+    rpc: RpcClient
+
+    @classmethod
+    def over(cls, transport: Any, timeout: float = TIMEOUT) -> RegistryClient:
+        """On this transport; calls end after ``timeout`` seconds."""
+        target = Target(
+            exchange=wire.EXCHANGE,
+            topic=wire.TOPIC,
+            namespace=wire.NAMESPACE,
+            version=wire.VERSION,
+        )
+        return cls(RpcClient(transport, target, timeout))
+
+    def list_services(self) -> list[ServiceRecord]:
+        """All records, by host, read page by page."""
+        found: list[ServiceRecord] = []
+        while True:
+            after = found[-1].host if found else ""
+            page = self._call("list_services", after=after, limit=wire.PAGE)
+            found += map(wire.from_wire, page)
+            if len(page) < wire.PAGE:
+                return found
+
+    def get_service(self, host: str) -> ServiceRecord:
+        """One record."""
+        return wire.from_wire(self._call("get_service", host=host))
+
+    def find_service(self, uuid: str) -> ServiceRecord:
+        """The record with this UUID."""
+        return wire.from_wire(self._call("find_service", uuid=uuid))
+
+    def heartbeat(
+        self, host: str, address: str, rpc_version: str | None, roots: Sequence[str]
+    ) -> ServiceRecord:
+        """Say that the agent of ``host`` is alive."""
+        said = {"address": address, "rpc_version": rpc_version, "roots": list(roots)}
+        return wire.from_wire(self._call("heartbeat", host=host, **said))
+
+    def set_status(
+        self,
+        host: str,
+        *,
+        disabled: bool,
+        reason: str | None = None,
+        expected_version: int | None = None,
+    ) -> ServiceRecord:
+        """Disable or enable."""
+        said = {"disabled": disabled, "reason": reason, "expected_version": expected_version}
+        return wire.from_wire(self._call("set_status", host=host, **said))
+
+    def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
+        """Force down, or take it back."""
+        return wire.from_wire(self._call("set_forced_down", host=host, forced_down=forced_down))
+
+    def delete(self, host: str) -> None:
+        """Forget it."""
+        self._call("delete", host=host)
+
+    def _call(self, method: str, **arguments: Any) -> Any:
+        try:
+            answer = self.rpc.call(method, **arguments)
+        except MessagingError as err:
+            raise RegistryUnavailable(f"compute-registry: {err}") from err
+        return wire.value_of(answer)

@@ -1,0 +1,149 @@
+"""The registry's options, for compute-registry, for agents, and for computectl."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from oslo_config import cfg
+
+GROUP = "registry"
+PROG = "compute-registry"
+FILE_NAME = "services.sqlite"
+
+REGISTRY: list[cfg.Opt] = [
+    cfg.StrOpt(
+        "access",
+        default="direct",
+        choices=[
+            ("direct", "open the database of 'connection': one host, nothing to install"),
+            ("rpc", "ask compute-registry over transport_url: for fleets"),
+        ],
+        help="How compute-agent and computectl get at the service records. compute-registry "
+        "itself always opens the database.",
+    ),
+    cfg.StrOpt(
+        "connection",
+        secret=True,
+        sample_default=f"sqlite:////var/lib/compute-agent/{FILE_NAME}",
+        help="SQLAlchemy URL of the database: mysql+pymysql://user:password@host/name, "
+        "postgresql+psycopg2://user:password@host/name. Left out: an SQLite file in "
+        "state_path, for one host.",
+    ),
+    cfg.IntOpt(
+        "service_down_time",
+        default=60,
+        min=2,
+        help="Seconds without a heartbeat after which a service counts as down. The same on "
+        "all hosts.",
+    ),
+    cfg.IntOpt(
+        "report_interval",
+        default=10,
+        min=1,
+        help="Seconds between two heartbeats of an agent; well below service_down_time.",
+    ),
+    cfg.StrOpt(
+        "binary",
+        default="nova-compute",
+        help="What services are called in lists: tools that know Nova look for its name.",
+    ),
+    cfg.StrOpt(
+        "rest_bind",
+        default="127.0.0.1",
+        help="Address on which compute-registry serves os-services of the compute API.",
+    ),
+    cfg.PortOpt(
+        "rest_port",
+        default=0,
+        help="Port for that, 0 for none. Nova's is 8774.",
+    ),
+    cfg.StrOpt(
+        "auth_strategy",
+        default="keystone",
+        choices=[
+            ("keystone", "a token of a user with the role admin or service"),
+            ("noauth", "everybody who reaches the port; for tests and the loopback"),
+        ],
+        help="Who may use the REST interface. With keystone, [keystone_authtoken] says how "
+        "tokens are checked.",
+    ),
+]
+STANDALONE: list[cfg.Opt] = [
+    cfg.StrOpt("state-path", default="/var/lib/compute-agent", help="Directory for the database."),
+    cfg.StrOpt(
+        "transport_url",
+        default="",
+        secret=True,
+        help="The message bus, such as rabbit://user:password@host:5672/.",
+    ),
+    cfg.StrOpt("control_exchange", default="nova", help="The exchange that agents listen on."),
+]
+COMMAND_LINE: list[cfg.Opt] = [
+    cfg.BoolOpt("debug", default=False, help="Log at DEBUG level."),
+]
+
+
+class RegistryConfigError(Exception):
+    """The configuration can't be used; the text says which option."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """The group [registry]; times in seconds, ``rest_port`` is ``None`` for no REST."""
+
+    access: str
+    connection: str
+    down_after: float
+    report_interval: float
+    binary: str
+    rest_bind: str
+    rest_port: int | None
+    auth_strategy: str
+
+
+def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
+    """Read every option once.
+
+    :raises RegistryConfigError: two of them do not go together.
+    """
+    group = conf[GROUP]
+    if group.report_interval >= group.service_down_time:
+        raise RegistryConfigError(
+            f"[registry] report_interval ({group.report_interval}) has to be below "
+            f"service_down_time ({group.service_down_time}), or no service stays up"
+        )
+    default = f"sqlite:///{Path(conf.state_path).absolute() / FILE_NAME}"
+    return RegistrySettings(
+        access=group.access,
+        connection=group.connection or default,
+        down_after=float(group.service_down_time),
+        report_interval=float(group.report_interval),
+        binary=group.binary,
+        rest_bind=group.rest_bind,
+        rest_port=group.rest_port or None,
+        auth_strategy=group.auth_strategy,
+    )
+
+
+def load(args: Sequence[str]) -> cfg.ConfigOpts:
+    """compute-registry's configuration.  :raises RegistryConfigError: it can't be used."""
+    conf = cfg.ConfigOpts()
+    conf.register_opts(REGISTRY, GROUP)
+    conf.register_opts(STANDALONE)
+    conf.register_cli_opts(COMMAND_LINE)
+    try:
+        conf(list(args), project="compute-agent", prog=PROG)
+        settings(conf)
+    except cfg.ConfigFilesNotFoundError as err:
+        missing = ", ".join(err.config_files)
+        raise RegistryConfigError(f"no such configuration file: {missing}") from err
+    except (cfg.Error, OSError, ValueError) as err:
+        raise RegistryConfigError(" ".join(str(err).split())) from err
+    return conf
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For the sample configuration: ``[(group, options)]``."""
+    return [(GROUP, REGISTRY)]

@@ -1,0 +1,84 @@
+"""A service record, and what can be said about one.  Pure, and reads no clock.
+
+Whether a service is up follows from ``silent_for``, which the registry's database works
+out with its own clock when it reads the record.  So no two hosts' clocks are ever
+compared, and how far they are apart does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from agent.registry.errors import ReasonRefused
+
+BINARY = "nova-compute"
+"""What tools for operators know a compute service by."""
+DOWN_AFTER = 60.0
+"""Seconds without a heartbeat."""
+LONGEST_REASON = 255
+AUTO = "AUTO: "
+"""How a reason begins that no operator gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRecord:
+    """One compute service.
+
+    ``roots`` are the UUIDs of its root providers.  ``address`` tells agents with the same
+    host name apart.  ``version`` grows with each change of status, never by heartbeats.
+    """
+
+    id: int
+    uuid: str
+    host: str
+    binary: str = BINARY
+    disabled: bool = False
+    disabled_reason: str | None = None
+    forced_down: bool = False
+    rpc_version: str | None = None
+    last_seen: datetime | None = None
+    """The last heartbeat (UTC, by the database's clock); ``None`` if there never was one."""
+    silent_for: float | None = None
+    """Seconds between the last heartbeat and the moment when this record was read."""
+    roots: tuple[str, ...] = ()
+    address: str | None = None
+    contested_by: str | None = None
+    """The address of another agent with this host's name, refused within the last minute."""
+    version: int = 1
+
+    def is_up(self, down_after: float = DOWN_AFTER) -> bool:
+        """Whether it could be called, as far as anybody knows."""
+        return not self.forced_down and is_alive(self, down_after)
+
+    @property
+    def status(self) -> str:
+        """``enabled`` or ``disabled``."""
+        return "disabled" if self.disabled else "enabled"
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether it was disabled by a program, which may enable it again."""
+        return self.disabled and (self.disabled_reason or "").startswith(AUTO)
+
+
+def is_alive(record: ServiceRecord, down_after: float = DOWN_AFTER) -> bool:
+    """Whether heartbeats come, forced down or not."""
+    return record.silent_for is not None and record.silent_for <= down_after
+
+
+def checked_reason(*, disabled: bool, reason: str | None) -> str | None:
+    """The reason as it is stored; an empty one is none.
+
+    :raises ReasonRefused: it is longer than 255 characters, or comes with an enabled host.
+    """
+    text = (reason or "").strip()
+    if not text:
+        return None
+    if not disabled:
+        raise ReasonRefused("an enabled host has no reason: leave it out, or disable the host")
+    if len(text) > LONGEST_REASON:
+        raise ReasonRefused(
+            f"the reason has {len(text)} characters; {LONGEST_REASON} are the most there can be"
+        )
+    return text

@@ -1,0 +1,161 @@
+"""compute-registry: the service records, served over RPC and, where wanted, over REST.
+
+It keeps nothing in memory, so that any number of instances may run over one database; the
+broker spreads the calls.  Exit codes: 0 stopped; 2 the configuration can't be used.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import waitress
+
+from agent import messaging
+from agent.registry import opts, rest, wire
+from agent.registry.control import Control
+from agent.registry.endpoint import RegistryEndpoint
+from agent.registry.errors import RegistryError, RegistryUnavailable
+from agent.registry.rest_access import with_keystone
+from agent.registry.rest_services import Services
+from agent.registry.schema import open_engine, shown, upgrade
+from agent.registry.store import SqlRegistry
+from agent.rpc import ComputeAgentAPI
+from agent.systemd import Systemd
+
+LOG = logging.getLogger(__name__)
+
+UNUSABLE = 2
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+STOP_WITHIN = 10.0
+REST_THREADS = 8
+"""Requests that wait for an agent's answer hold one each."""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The console script."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        conf = opts.load(sys.argv[1:] if args is None else args)
+        _start_logging(debug=conf.debug)
+        _Process(conf, opts.settings(conf), stop).run()
+    except (opts.RegistryConfigError, RegistryError, messaging.MessagingError) as err:
+        sys.stderr.write(f"{opts.PROG}: {err}\n")
+        sys.exit(UNUSABLE)
+    logging.shutdown()
+    # Threads that wait for a broker that is away would be waited for.
+    os._exit(0)
+
+
+def _start_logging(*, debug: bool) -> None:
+    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, format=LOG_FORMAT)
+    if not debug:
+        messaging.quiet_logs()
+        for chatty in ("alembic", "keystonemiddleware", "oslo_db", "waitress", "urllib3"):
+            logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+@dataclass(slots=True)
+class _Process:
+    """One instance, from its start to its stop."""
+
+    conf: Any
+    settings: opts.RegistrySettings
+    stop: threading.Event
+    systemd: Systemd = field(default_factory=Systemd.from_environment)
+
+    def run(self) -> None:
+        """Serve until ``stop`` is set."""
+        settings = self.settings
+        if not self.conf.transport_url and settings.rest_port is None:
+            raise opts.RegistryConfigError(
+                "there is nothing to serve: set transport_url, [registry] rest_port, or both"
+            )
+        engine = open_engine(settings.connection)
+        store = SqlRegistry(engine, settings.down_after, settings.binary)
+        with ExitStack() as stack:
+            stack.callback(engine.dispose)
+            transport = self._transport()
+            self._patiently(lambda: upgrade(engine), shown(engine))
+            if self.stop.is_set():
+                return
+            if transport is not None:
+                self._serve_rpc(store, transport, stack)
+            if settings.rest_port is not None:
+                self._serve_rest(store, transport, stack)
+            LOG.info("Serving the service records in %s", shown(engine))
+            self.systemd.ready(f"serving {shown(engine)}")
+            while not self.stop.wait(min(5.0, (self.systemd.watchdog or 15.0) / 3)):
+                self.systemd.feed()
+            self.systemd.stopping()
+        LOG.info("Stopped")
+
+    def _transport(self) -> Any:
+        if not self.conf.transport_url:
+            return None
+        return messaging.transport(self.conf.transport_url, self.conf.config_file or ())
+
+    def _patiently(self, work: Callable[[], None], what: str) -> None:
+        """The database may come up after us; said once."""
+        wait, told = 0.5, False
+        while not self.stop.is_set():
+            try:
+                return work()
+            except RegistryUnavailable as err:
+                if not told:
+                    LOG.warning("Waiting for the database: %s", err)
+                    self.systemd.status(f"waiting for {what}")
+                told = True
+            self.stop.wait(random.uniform(wait / 2, wait))
+            wait = min(wait * 2, 15.0)
+        return None
+
+    def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)
+        server = messaging.RpcServer(transport, target, [RegistryEndpoint(store)])
+        server.start()
+        stack.callback(server.stop, STOP_WITHIN)
+
+    def _serve_rest(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
+        exchange = self.conf.control_exchange
+        agents = ComputeAgentAPI(transport, exchange=exchange) if transport else None
+        control = Control(store, agents, self.settings.down_after)
+        application: rest.Application = rest.ServicesApplication(Services(control))
+        if self.settings.auth_strategy == "keystone":
+            application = with_keystone(application, self.conf)
+        server = _listen(rest.Discovery(application), self.settings)
+        threading.Thread(target=server.run, name="rest", daemon=True).start()
+        stack.callback(server.close)
+
+
+def _listen(application: rest.Application, settings: opts.RegistrySettings) -> Any:
+    try:
+        server = waitress.create_server(
+            application,
+            host=settings.rest_bind,
+            port=settings.rest_port,
+            threads=REST_THREADS,
+            ident=None,
+        )
+    except OSError as err:
+        where = f"{settings.rest_bind}:{settings.rest_port}"
+        raise opts.RegistryConfigError(f"can't listen on {where}: {err.strerror}") from err
+    LOG.info(
+        "Serving os-services on http://%s:%s (%s)",
+        settings.rest_bind,
+        settings.rest_port,
+        settings.auth_strategy,
+    )
+    return server

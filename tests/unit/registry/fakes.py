@@ -1,0 +1,63 @@
+"""Registries and agents in memory, that record what they are asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from agent.registry.errors import UnknownHost
+from agent.registry.record import ServiceRecord, checked_reason
+
+SEEN = datetime(2030, 1, 2, 3, 4, 5, 678, UTC)
+
+
+def record(host: str = "host1", **fields: object) -> ServiceRecord:
+    """One that is up and speaks a version that is new enough."""
+    said = {"rpc_version": "6.5", "last_seen": SEEN, "silent_for": 1.0, **fields}
+    return ServiceRecord(1, "6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca", host, **said)
+
+
+class OneRecord:
+    """A registry of one host."""
+
+    def __init__(self, held: ServiceRecord, log: list[object]) -> None:
+        self.held, self.log = held, log
+
+    def list_services(self) -> list[ServiceRecord]:
+        return [self.held]
+
+    def get_service(self, host: str) -> ServiceRecord:
+        if host != self.held.host:
+            raise UnknownHost(f"no service has the host name {host}")
+        return self.held
+
+    def find_service(self, uuid: str) -> ServiceRecord:
+        if uuid != self.held.uuid:
+            raise UnknownHost(f"no service has the UUID {uuid}")
+        return self.held
+
+    def set_status(self, host: str, *, disabled: bool, reason: str | None = None, **_: object):
+        self.get_service(host)
+        text = checked_reason(disabled=disabled, reason=reason)
+        self.log.append(("record", host, disabled, text))
+        self.held = replace(self.held, disabled=disabled, disabled_reason=text)
+        return self.held
+
+    def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
+        self.log.append(("forced_down", host, forced_down))
+        self.held = replace(self.held, forced_down=forced_down)
+        return self.held
+
+    def delete(self, host: str) -> None:
+        self.log.append(("delete", host))
+
+
+class Agents:
+    def __init__(self, log: list[object], fails: Exception | None = None) -> None:
+        self.log, self.fails = log, fails
+
+    def set_host_enabled(self, host: str, enabled: bool) -> str:
+        self.log.append(("call", host, enabled))
+        if self.fails:
+            raise self.fails
+        return "enabled" if enabled else "disabled"

@@ -1,0 +1,116 @@
+"""Calls end when they have to, and say why; over the bus that lives in this process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from agent import messaging
+from agent.messaging import (
+    NoAnswer,
+    RemoteFault,
+    RpcClient,
+    RpcServer,
+    Target,
+    TransportUnavailable,
+)
+
+
+class Endpoint:
+    target = Target(version="1.2")
+
+    def __init__(self) -> None:
+        self._hold = threading.Event()
+
+    def double(self, _: dict[str, object], number: int) -> int:
+        return number * 2
+
+    def fail(self, _: dict[str, object]) -> None:
+        raise ValueError("no such thing")
+
+    def hang(self, _: dict[str, object]) -> None:
+        self._hold.wait(20)
+
+
+@pytest.fixture
+def endpoint() -> Endpoint:
+    return Endpoint()
+
+
+@pytest.fixture
+def client(endpoint: Endpoint) -> Iterator[RpcClient]:
+    transport = messaging.transport("kombu+memory://")
+    server = RpcServer(transport, Target(topic="t", server="one"), [endpoint])
+    server.start()
+    assert server.serving.wait(10)
+    yield RpcClient(transport, Target(topic="t", version="1.0"), timeout=1.0)
+    endpoint._hold.set()
+    assert server.stop(10)
+
+
+def test_an_answer_comes_back(client: RpcClient) -> None:
+    assert client.call("double", number=21) == 42
+    assert client.call("double", server="one", number=4) == 8
+
+
+@pytest.mark.parametrize(
+    ("method", "text"), [("fail", "fail on t: ValueError: no such thing"), ("nothing", "nothing")]
+)
+def test_what_failed_there_is_told_here_in_one_line(
+    client: RpcClient, method: str, text: str
+) -> None:
+    with pytest.raises(RemoteFault) as failed:
+        client.call(method)
+    assert text in str(failed.value)
+    assert "\n" not in str(failed.value)
+
+
+def test_nobody_there_is_no_answer(client: RpcClient) -> None:
+    with pytest.raises(NoAnswer, match="double on another"):
+        client.call("double", server="another", number=1)
+
+
+def test_one_that_hangs_is_not_waited_for_and_does_not_block_others(client: RpcClient) -> None:
+    began = time.monotonic()
+    with pytest.raises(NoAnswer):
+        client.call("hang")
+    assert time.monotonic() - began < 5
+    assert client.call("double", number=1) == 2
+
+
+def test_stuck_calls_do_not_pile_up_without_end(client: RpcClient) -> None:
+    for _ in range(messaging.CALLS_AT_ONCE):
+        assert client.slots.acquire(blocking=False)
+    with pytest.raises(TransportUnavailable, match="stuck"):
+        client.call("double", number=1)
+    client.slots.release()
+    assert client.call("double", number=1) == 2
+    assert client.call("double", number=2) == 4, "the place was given back"
+
+
+@pytest.mark.parametrize("url", ["", "nonsense://x"])
+def test_a_url_that_can_not_be_used_is_said(url: str) -> None:
+    with pytest.raises(TransportUnavailable, match="transport_url"):
+        messaging.transport(url)
+
+
+def test_a_server_that_was_never_started_stops() -> None:
+    transport = messaging.transport("kombu+memory://")
+    assert RpcServer(transport, Target(topic="x", server="y"), []).stop()
+
+
+def test_eventlet_stays_away_where_it_is_installed() -> None:
+    code = "import agent.messaging, sys; print(sys.modules.get('eventlet'))"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == "None"

@@ -1,0 +1,82 @@
+"""Who is called when a host is switched, and who is not, and what is said about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.registry.control import Control
+from agent.registry.errors import ReasonRefused, UnknownHost
+from tests.unit.registry.fakes import Agents, OneRecord, record
+
+
+def test_a_host_that_is_up_has_its_record_changed_first_and_is_then_called() -> None:
+    log: list[object] = []
+    done = Control(OneRecord(record(), log), Agents(log)).switch(
+        "host1", enabled=False, reason="new disks"
+    )
+    assert log == [("record", "host1", True, "new disks"), ("call", "host1", False)]
+    assert (done.called, done.answer, done.why_not) == (True, "disabled", None)
+    assert done.record.disabled
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"silent_for": 61.0}, "host1 is down"),
+        ({"forced_down": True}, "forced down"),
+        ({"last_seen": None, "silent_for": None}, "never been up"),
+        ({"rpc_version": None}, "nobody knows"),
+        ({"rpc_version": "newest"}, "nobody knows"),
+        ({"rpc_version": "4.23"}, "older than 5.0"),
+    ],
+)
+def test_others_have_only_their_record_changed_and_it_is_said_why(
+    fields: dict[str, object], why: str
+) -> None:
+    log: list[object] = []
+    registry = OneRecord(record(**fields), log)
+    done = Control(registry, Agents(log)).switch("host1", enabled=False)
+    assert log == [("record", "host1", True, None)]
+    assert (done.called, done.answer) == (False, None)
+    assert why in done.why_not
+
+
+@pytest.mark.parametrize("version", ["5.0", "5.13", "6.0", "6.5", "10.2"])
+def test_versions_are_compared_as_numbers(version: str) -> None:
+    log: list[object] = []
+    registry = OneRecord(record(rpc_version=version), log)
+    assert Control(registry, Agents(log)).switch("host1", enabled=True).called
+
+
+def test_how_long_a_service_may_be_silent_is_configured() -> None:
+    log: list[object] = []
+    registry = OneRecord(record(silent_for=61.0), log)
+    assert Control(registry, Agents(log), down_after=90.0).switch("host1", enabled=True).called
+
+
+def test_a_call_that_fails_leaves_the_record_and_is_reported() -> None:
+    log: list[object] = []
+    agents = Agents(log, fails=RuntimeError("no answer in 60 s"))
+    done = Control(OneRecord(record(), log), agents).switch("host1", enabled=False)
+    assert (done.called, done.answer) == (True, None)
+    assert "no answer in 60 s" in done.why_not
+    assert done.record.disabled
+
+
+def test_without_a_message_bus_nobody_is_called() -> None:
+    done = Control(OneRecord(record(), []), None).switch("host1", enabled=True)
+    assert not done.called
+    assert "message bus" in done.why_not
+
+
+@pytest.mark.parametrize(
+    ("host", "reason", "error"),
+    [("nobody", None, UnknownHost), ("host1", "x" * 300, ReasonRefused)],
+)
+def test_nobody_is_called_when_the_record_can_not_be_changed(
+    host: str, reason: str | None, error: type[Exception]
+) -> None:
+    log: list[object] = []
+    with pytest.raises(error):
+        Control(OneRecord(record(), log), Agents(log)).switch(host, enabled=False, reason=reason)
+    assert log == []

@@ -1,0 +1,100 @@
+"""What a record says about its service, and how records travel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.registry import errors, wire
+from agent.registry.address import here
+from agent.registry.errors import ReasonRefused
+from agent.registry.record import checked_reason, is_alive
+from tests.unit.registry.fakes import record
+
+
+@pytest.mark.parametrize(
+    ("fields", "alive", "up"),
+    [
+        ({"silent_for": 0.0}, True, True),
+        ({"silent_for": 60.0}, True, True),
+        ({"silent_for": 60.1}, False, False),
+        ({"silent_for": 0.0, "forced_down": True}, True, False),
+        ({"silent_for": None, "last_seen": None}, False, False),
+    ],
+)
+def test_up_means_recent_heartbeats_and_not_forced_down(
+    fields: dict[str, object], alive: bool, up: bool
+) -> None:
+    assert (is_alive(record(**fields)), record(**fields).is_up()) == (alive, up)
+
+
+@pytest.mark.parametrize(
+    ("disabled", "reason", "auto"),
+    [
+        (True, "AUTO: libvirtd is lost", True),
+        (True, "auto: me", False),
+        (True, "not AUTO: ", False),
+        (True, None, False),
+        (False, None, False),
+    ],
+)
+def test_only_what_a_program_disabled_may_be_enabled_by_one(
+    disabled: bool, reason: str | None, auto: bool
+) -> None:
+    assert record(disabled=disabled, disabled_reason=reason).is_auto is auto
+
+
+def test_a_reason_is_trimmed_and_an_empty_one_is_none() -> None:
+    assert checked_reason(disabled=True, reason="  new disks ") == "new disks"
+    assert checked_reason(disabled=True, reason="  ") is None
+    assert checked_reason(disabled=False, reason="") is None
+    assert len(checked_reason(disabled=True, reason="x" * 255)) == 255
+
+
+@pytest.mark.parametrize(("disabled", "reason"), [(True, "x" * 256), (False, "why not")])
+def test_a_reason_too_long_or_out_of_place_is_refused(disabled: bool, reason: str) -> None:
+    with pytest.raises(ReasonRefused):
+        checked_reason(disabled=disabled, reason=reason)
+
+
+@given(
+    roots=st.lists(st.uuids().map(str)).map(tuple),
+    reason=st.none() | st.text(),
+    seen=st.none() | st.datetimes(timezones=st.just(record().last_seen.tzinfo)),
+)
+def test_a_record_arrives_as_it_was_sent(roots, reason, seen) -> None:  # type: ignore[no-untyped-def]
+    sent = record(roots=roots, disabled_reason=reason, last_seen=seen)
+    assert wire.from_wire(json.loads(json.dumps(wire.to_wire(sent)))) == sent
+
+
+def test_a_field_of_a_newer_version_is_left_out() -> None:
+    assert wire.from_wire(wire.to_wire(record()) | {"mood": "fine"}) == record()
+
+
+@pytest.mark.parametrize("kind", [each for each in vars(errors).values() if isinstance(each, type)])
+def test_an_error_arrives_as_it_was_raised(kind: type[Exception]) -> None:
+    with pytest.raises(kind) as raised:
+        wire.value_of(json.loads(json.dumps(wire.failure(kind("host1: why")))))
+    assert (type(raised.value), str(raised.value)) == (kind, "host1: why")
+
+
+def test_an_error_of_a_newer_version_is_still_one_of_the_registry() -> None:
+    with pytest.raises(errors.RegistryError, match="full moon"):
+        wire.value_of({"error": {"kind": "FullMoon", "text": "full moon"}})
+
+
+def test_the_address_is_the_same_after_a_restart_and_another_after_a_reboot(
+    tmp_path: Path,
+) -> None:
+    boot = tmp_path / "proc/sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True)
+    boot.write_text("one\n")
+    before = here(tmp_path / "state", root=tmp_path)
+    assert here(tmp_path / "state", root=tmp_path) == before
+    assert here(tmp_path / "other", root=tmp_path) != before
+    boot.write_text("two\n")
+    assert here(tmp_path / "state", root=tmp_path) != before
