@@ -8,16 +8,13 @@ value here and nowhere else.
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from drivers.errors import DriverError, ReshapeFailed, ReshapeNeeded
+from drivers.errors import DriverError, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.model import Allocations
 from reportclient.provider_tree import ProviderTree
-
-LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +22,9 @@ class Wish:
     """The drivers' answer.
 
     ``allocations`` are as they shall be after a reshape, ``None`` without one, and
-    ``allocations_before`` as they were;
-    ``errors`` are by driver; ``reshape_pending`` are the drivers that need a reshape
-    which was not allowed now.
+    ``allocations_before`` as they were; ``errors`` are by driver; ``reshape_pending``
+    are the drivers that need a reshape which was not allowed now, and ``otherwise`` is
+    what they all say if the reshape can't be done.
     """
 
     tree: ProviderTree
@@ -35,6 +32,18 @@ class Wish:
     errors: Mapping[str, BaseException] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
     allocations_before: Allocations | None = None
+    otherwise: Wish | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every driver has said its part."""
+        return not self.errors and not self.reshape_pending
+
+    def without_reshape(self, err: BaseException) -> Wish:
+        """What remains when the reshape fails; the drivers that wanted it have failed."""
+        assert self.otherwise is not None
+        failed = dict.fromkeys(self.otherwise.reshape_pending, err)
+        return replace(self.otherwise, errors={**self.otherwise.errors, **failed})
 
 
 def ask_drivers(
@@ -53,10 +62,14 @@ def ask_drivers(
         return first
     before = allocations()
     moved = copy.deepcopy(before)
-    second = _ask_each(drivers, fresh(), node, moved)
-    if second.errors.keys() & set(first.reshape_pending):
+    second = replace(_ask_each(drivers, fresh(), node, moved), otherwise=first)
+    for name in first.reshape_pending:
         # It may have edited half of the allocations: nothing is moved now.
-        return replace(first, errors={**first.errors, **second.errors})
+        if name in second.errors:
+            return second.without_reshape(second.errors[name])
+        if name in second.reshape_pending:
+            again = DriverError("it wants a reshape though it was given the allocations")
+            return second.without_reshape(again)
     return replace(second, allocations=moved, allocations_before=before)
 
 
@@ -68,19 +81,23 @@ def _ask_each(
 ) -> Wish:
     errors: dict[str, BaseException] = {}
     pending = []
+    root = tree.data(node).uuid
     for loaded in drivers:
         attempt = copy.deepcopy(tree)
         try:
             loaded.driver.update_provider_tree(attempt, node, allocations)
+            _refuse_other_root(attempt, root, node)
         except ReshapeNeeded:
             pending.append(loaded.name)
-        except ReshapeFailed:
-            raise
         except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on, whatever it is
             errors[loaded.name] = err
         else:
-            if attempt.exists(node):
-                tree = attempt
-            else:
-                errors[loaded.name] = DriverError(f"it took the root provider {node} away")
+            tree = attempt
     return Wish(tree, None, errors, tuple(pending))
+
+
+def _refuse_other_root(tree: ProviderTree, root: str, node: str) -> None:
+    if not tree.exists(root):
+        raise DriverError(f"it took the root provider {node} ({root}) away")
+    if not tree.exists(node) or tree.data(node).uuid != root:
+        raise DriverError(f"it gave the root provider {node} ({root}) another name")

@@ -15,11 +15,18 @@ from pathlib import Path
 from oslo_config import cfg
 
 from agent import opts
+from agent.registry import opts as registry_opts
+from agent.registry.opts import RegistrySettings
 from agent.rules import Rules
 from reportclient import http
 
 PROJECT = "compute-agent"
-NAMES_OF_OTHERS = frozenset({"transport_url", "rpc_response_timeout", "control_exchange"})
+NAMES_OF_OTHERS = {
+    "DEFAULT": frozenset({"rpc_response_timeout", "long_rpc_timeout"}),
+    "libvirt": frozenset({"cpu_model", "rbd_connect_timeout"}),
+    "placement": frozenset({"user_name", "user_domain_name", "access_token", "access_token_type"}),
+}
+"""Options that others read from the same file, and that are no typos of ours, by group."""
 
 
 class ConfigError(Exception):
@@ -39,6 +46,9 @@ class Settings:
     shutdown_within: float
     rules: Rules
     bulk_chunk: int
+    registry: RegistrySettings
+    transport_url: str = ""
+    exchange: str = "nova"
 
 
 def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.ConfigOpts:
@@ -64,13 +74,15 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
     """Read every option once.  :raises ConfigError: one has a value that it can't have."""
     try:
         return _settings(conf)
-    except (cfg.ConfigFileValueError, ValueError) as err:
+    except (cfg.ConfigFileValueError, registry_opts.RegistryConfigError, ValueError) as err:
         raise ConfigError(str(err)) from err
 
 
 def _settings(conf: cfg.ConfigOpts) -> Settings:
     seconds = conf.update_resources_interval
     interval = None if seconds < 0 else float(seconds or 60)
+    if conf.registry.access == "rpc" and not conf.transport_url:
+        raise ConfigError("[registry] access = rpc needs transport_url")
     refresh = conf.compute.resource_provider_association_refresh
     if not conf.compute_driver:
         raise ConfigError("compute_driver names no driver")
@@ -90,6 +102,9 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
             at_once=conf.placement.max_concurrency,
         ),
         bulk_chunk=conf.compute.bulk_inventory_writes,
+        registry=registry_opts.settings(conf),
+        transport_url=conf.transport_url,
+        exchange=conf.control_exchange,
     )
 
 
@@ -127,7 +142,7 @@ def _typos(path: Path, conf: cfg.ConfigOpts) -> Iterator[str]:
 
 def _option_typo(path: Path, section: str, name: str, known: set[str]) -> Iterator[str]:
     plain = name.replace("-", "_")
-    if plain in known or plain in NAMES_OF_OTHERS:
+    if plain in known or plain in NAMES_OF_OTHERS.get(section, ()):
         return
     near = difflib.get_close_matches(plain, known, 1, 0.8)
     if near:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.ask import Wish, ask_drivers
+from agent.keep import keep_strangers, open_again, take_nothing_away
 from agent.rules import Rules
 from agent.traits import AgentTraits, add_agent_traits, agent_traits
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.diff import diff
-from reportclient.model import Allocations, Provider
+from reportclient.model import Allocations, Inventory
 from reportclient.plan import Plan
 from reportclient.provider_tree import ProviderTree
-from reportclient.reshape import AllocationsBroken, moved_allocations
+from reportclient.reshape import Affected, AllocationsBroken, moved_allocations
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -46,19 +47,33 @@ class Decider:
 
         ``allocations`` reads them, should a driver need a reshape; ``None`` means that
         none may be done now.
-
-        :raises ReshapeFailed: allocations were lost, invented or misplaced.
-        :raises ValueError: a driver took the root away.
         """
         wish = ask_drivers(self.drivers, lambda: self._fresh_tree(view), self.node, allocations)
         if len(wish.errors) == len(self.drivers) and self.uuid not in view.snapshot:
             return Decision(wish, Plan())  # nobody could say anything about a new host
-        add_agent_traits(wish.tree, self.uuid, view.snapshot, self._traits(disabled))
-        wished = wish.tree.freeze()
-        moved = self._moved(wish, view.snapshot, wished)
+        moved: Allocations | None = None
+        if wish.allocations is not None and wish.allocations_before is not None:
+            try:
+                affected = _affected(view.snapshot, wish.tree.freeze())
+                moved = moved_allocations(wish.allocations_before, wish.allocations, affected)
+            except AllocationsBroken as err:
+                wish = wish.without_reshape(ReshapeFailed(f"node {self.node}: {err}"))
+        return Decision(wish, self._plan(view, wish, moved, disabled))
+
+    def _plan(
+        self, view: View, wish: Wish, moved: Allocations | None, disabled: bool | None
+    ) -> Plan:
+        tree = wish.tree
+        if wish.complete:
+            open_again(tree, view)
+        else:
+            take_nothing_away(tree, view.snapshot)
+        kept = list(keep_strangers(tree, view))
+        add_agent_traits(tree, self.uuid, view.snapshot, self._traits(disabled))
         strangers = self._strangers(view)
-        plan = diff(view.snapshot, wished, moved, known=view.known, strangers=strangers)
-        return Decision(wish, plan)
+        new = tree.freeze()
+        plan = diff(view.snapshot, new, moved, known=view.known, strangers=strangers)
+        return replace(plan, problems=(*plan.problems, *kept)) if kept else plan
 
     def _fresh_tree(self, view: View) -> ProviderTree:
         tree = view.edit()
@@ -76,19 +91,15 @@ class Decider:
         providers, owner = view.snapshot.providers, self.rules.owner_trait
         return frozenset(uuid for uuid in view.strangers if owner not in providers[uuid].traits)
 
-    def _moved(self, wish: Wish, old: Snapshot, new: Snapshot) -> Allocations | None:
-        if wish.allocations is None or wish.allocations_before is None:
-            return None
-        affected = frozenset(
-            uuid
-            for uuid in new.changed_since(old)
-            if _inventory(old.get(uuid)) != _inventory(new.get(uuid))
-        )
-        try:
-            return moved_allocations(wish.allocations_before, wish.allocations, affected)
-        except AllocationsBroken as err:
-            raise ReshapeFailed(f"node {self.node}: {err}") from err
+
+def _affected(old: Snapshot, new: Snapshot) -> Affected:
+    changed = [u for u in new.changed_since(old) if _inventory(old, u) != _inventory(new, u)]
+    return Affected(
+        {uuid: _inventory(old, uuid) for uuid in changed},
+        {uuid: _inventory(new, uuid) for uuid in changed},
+    )
 
 
-def _inventory(provider: Provider | None) -> Mapping[str, object]:
+def _inventory(snapshot: Snapshot, uuid: str) -> Mapping[str, Inventory]:
+    provider = snapshot.get(uuid)
     return {} if provider is None else provider.inventory

@@ -90,7 +90,8 @@ class Show:
     """Draws the trees when something was written, and says what each period did."""
 
     nodes: Nodes
-    config_path: Path
+    config_path: Path | None
+    """For who wants to ask more; ``None`` if the Placement ends with this process."""
     out: IO[str] = sys.stdout
     drawn: bool = False
 
@@ -110,8 +111,14 @@ class Show:
             if uuid in tracker.view.snapshot:
                 self.out.write(f"\n{draw_tree(tracker.view.snapshot, uuid)}\n\n")
                 self.drawn = True
-        if self.drawn:
-            self.out.write(f"Ask more: computectl --config-file {self.config_path} tree\n")
+        if self.drawn and self.config_path is not None:
+            self.out.write(f"Ask more: {_computectl()} --config-file {self.config_path} tree\n")
+
+
+def _computectl() -> str:
+    """The one that belongs to this agent: it may not be on the PATH."""
+    beside = Path(sys.executable).with_name("computectl")
+    return str(beside) if beside.exists() else beside.name
 
 
 def _calls(count: int) -> str:

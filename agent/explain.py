@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reportclient.apply import Outcome
-from reportclient.errors import Forbidden, InUse, NameTaken, PlacementError
+from reportclient.errors import AlreadyThere, Forbidden, InUse, NameTaken, PlacementError
 from reportclient.http import API
 from reportclient.plan import CreateProvider, Operation, Reshape, UpdateProvider
 from reportclient.reader import Listed, consumers_of, provider_named
@@ -33,6 +33,8 @@ def _explained(
         return Forbidden(f"{err.args[0]} {RESHAPER}", request_id=err.request_id)
     if isinstance(err, NameTaken) and isinstance(operation, (CreateProvider, UpdateProvider)):
         other = provider_named(operation.name, api)
+        if other is not None and other["uuid"] == operation.uuid:
+            return AlreadyThere(str(err.args[0]), request_id=err.request_id)
         return err if other is None else name_taken(operation, other, root)
     return err
 

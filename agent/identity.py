@@ -97,18 +97,22 @@ def _sync(directory: Path) -> None:
         os.close(descriptor)
 
 
-def root_uuids(nodes: Iterable[str], own: str, told: Mapping[str, str]) -> dict[str, str]:
+def root_uuids(
+    nodes: Iterable[str], own: str, told: Mapping[str, str], known: Mapping[str, str]
+) -> dict[str, str]:
     """UUIDs of the root providers by node name.
 
-    ``told`` are those that a driver knows itself, by UUID.  A single node gets the
-    host's ``own`` one; with several, a node named by a UUID keeps it and others get
-    one that is made from the host's and the name.
+    ``told`` are those that a driver knows itself, ``known`` those that were reported
+    before; both by node name.  Else the only node that there ever was gets the host's
+    ``own`` one, also under a new name; with several, a node named by a UUID keeps it and
+    others get one that is made from the host's and the name.
     """
-    known = {name: uuid for uuid, name in told.items()}
     names = list(nodes)
-    if len(names) == 1:
-        return {names[0]: known.get(names[0], own)}
-    return {name: known.get(name) or _made(name, own) for name in names}
+    alone = len(names) == 1 and len(known) <= 1
+    return {
+        name: told.get(name) or known.get(name) or (own if alone else _made(name, own))
+        for name in names
+    }
 
 
 def _made(name: str, own: str) -> str:

@@ -1,7 +1,7 @@
 """When things happen: a schedule without drift, commands in between, and the end.
 
 The loop is one thread and sleeps on one queue.  Whoever wants something of it
-(a signal, a driver's event) puts a command there.
+(a signal, a driver's event, a call over RPC) puts a command or a job there.
 """
 
 from __future__ import annotations
@@ -10,10 +10,15 @@ import logging
 import queue
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
+from typing import Any, TypeVar
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Command(Enum):
@@ -21,6 +26,23 @@ class Command(Enum):
 
     REFRESH = "refresh"
     STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something to be done in the loop's thread, for which somebody may wait."""
+
+    work: Callable[[], Any]
+    done: Future[Any]
+
+    def run(self) -> None:
+        """Do it, unless nobody wants it any more; an error goes to whoever waits."""
+        if not self.done.set_running_or_notify_cancel():
+            return
+        try:
+            self.done.set_result(self.work())
+        except Exception as err:  # noqa: BLE001  it is raised where somebody waits
+            self.done.set_exception(err)
 
 
 @dataclass(slots=True)
@@ -37,7 +59,7 @@ class Schedule:
     def after(self, now: float) -> int:
         """Set the next time and return how many periods fell out."""
         if self.interval is None:
-            self.due = float("inf")
+            self.due = inf
             return 0
         missed = max(0, int((now - self.due) // self.interval))
         self.due += (missed + 1) * self.interval
@@ -51,19 +73,32 @@ class Loop:
     idle: Callable[[], None]
     idle_every: float = 10.0
     clock: Callable[[], float] = time.monotonic
-    commands: queue.SimpleQueue[Command] = field(default_factory=queue.SimpleQueue)
+    commands: queue.SimpleQueue[Command | Job] = field(default_factory=queue.SimpleQueue)
     stopping: bool = False
+    gap: float = 1.0
+    """Seconds at least between a period and one that somebody asks for after it."""
+    longest_gap: float = 30.0
+    """The same, where what is asked for fails again and again."""
+    _asked: bool = False
+    _rest_until: float = -inf
+    _failed: int = 0
+    """Periods in a row that were asked for and failed."""
+    _later: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
 
     def run(
         self, period: Callable[[], object], interval: float | None, first_in: float = 0.0
     ) -> None:
-        """Until :meth:`stop`.  The first period comes after ``first_in`` seconds."""
+        """Until :meth:`stop`.  The first period comes after ``first_in`` seconds.
+
+        ``period`` returns ``False`` if it failed.
+        """
         schedule = Schedule(interval, self.clock() + first_in)
         while not self.stopping:
             command = self._wait(schedule.due)
             if command is Command.STOP or self.stopping:
                 break
-            period()
+            well = period() is not False
+            self._rest(failed_again=command is Command.REFRESH and not well)
             if command is None:
                 missed = schedule.after(self.clock())
                 if missed:
@@ -72,6 +107,7 @@ class Loop:
                         schedule.interval,
                         missed,
                     )
+        self._cancel_jobs()
 
     def stop(self) -> None:
         """End after what is being done now.  Any thread, or a signal handler, may call it."""
@@ -82,19 +118,82 @@ class Loop:
         """Ask for a period now.  Any thread may call it."""
         self.commands.put(Command.REFRESH)
 
-    def _wait(self, due: float) -> Command | None:
-        """The next command, or ``None`` when it is time."""
-        while (left := due - self.clock()) > 0:
-            try:
-                return self._with_all_that_wait(
-                    self.commands.get(timeout=min(left, self.idle_every))
-                )
-            except queue.Empty:
-                self.idle()
-        return None
+    def post(self, work: Callable[[], T]) -> Future[T]:
+        """Have something done between two periods, soon.  Any thread may call it.
 
-    def _with_all_that_wait(self, command: Command) -> Command:
-        """One period serves everybody who asked before it began."""
-        while command is not Command.STOP and not self.commands.empty():
-            command = self.commands.get()
-        return command
+        The future is cancelled if the loop ends before.
+        """
+        job = Job(work, Future())
+        if self.stopping:
+            job.done.cancel()
+        else:
+            self.commands.put(job)
+        return job.done
+
+    def later(self, seconds: float, work: Callable[[], object]) -> None:
+        """Have something done after that time.  Only for what runs in the loop's thread."""
+        self._later.append((self.clock() + seconds, work))
+
+    def _rest(self, *, failed_again: bool) -> None:
+        """Whoever asks for a period in each period, or for what fails, shall not be a storm."""
+        self._failed = self._failed + 1 if failed_again else 0
+        seconds = min(self.longest_gap, self.gap * 2.0 ** min(self._failed, 16))
+        self._rest_until = self.clock() + seconds
+
+    def _wait(self, due: float) -> Command | None:
+        """The next command, or ``None`` when it is time.
+
+        One period serves everybody who asked before it began.
+        """
+        while True:
+            self._do_what_is_due()
+            self._drain()
+            now = self.clock()
+            if self.stopping:
+                return Command.STOP
+            if due <= now or (self._asked and self._rest_until <= now):
+                self._asked = False
+                return None if due <= now else Command.REFRESH
+            wanted = [due, *(at for at, _ in self._later)]
+            if self._asked:
+                wanted.append(self._rest_until)
+            self._sleep(min(wanted) - now)
+
+    def _sleep(self, seconds: float) -> None:
+        """Until somebody wants something, and no longer than that."""
+        if seconds <= 0:
+            return
+        try:
+            self._serve(self.commands.get(timeout=min(seconds, self.idle_every)))
+        except queue.Empty:
+            self.idle()
+
+    def _drain(self) -> None:
+        while not self.stopping and not self.commands.empty():
+            self._serve(self.commands.get())
+
+    def _serve(self, item: Command | Job) -> None:
+        """Jobs are done one by one, at once; what else is wanted is noted."""
+        if isinstance(item, Job):
+            item.run()
+        elif item is Command.STOP:
+            self.stopping = True
+        else:
+            self._asked = True
+
+    def _do_what_is_due(self) -> None:
+        now = self.clock()
+        due = [work for at, work in self._later if at <= now]
+        self._later = [(at, work) for at, work in self._later if at > now]
+        for work in due:
+            try:
+                work()
+            except Exception:
+                LOG.exception("A job failed")
+
+    def _cancel_jobs(self) -> None:
+        """Nobody shall wait for a loop that has ended."""
+        while not self.commands.empty():
+            item = self.commands.get()
+            if isinstance(item, Job):
+                item.done.cancel()

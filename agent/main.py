@@ -19,14 +19,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
-from agent import config, opts
+from agent import config, messaging, opts
 from agent.dev import Show, start_placement
 from agent.identity import IdentityError, compute_id
 from agent.loop import Loop
+from agent.messaging import TransportUnavailable
+from agent.node_table import NodeTable
 from agent.nodes import Nodes
+from agent.registry.errors import RegistryError
 from agent.rules import BulkWrites
 from agent.service import Service
 from agent.status_file import StatusFile
+from agent.switching import switching
 from agent.systemd import Systemd
 from drivers import loader
 from drivers.api import DriverContext
@@ -37,6 +41,16 @@ from reportclient.http import PlacementAPI, adapter_from_conf
 LOG = logging.getLogger(__name__)
 
 FAILED, UNUSABLE = 1, 2
+MAY_PASS = (DriverNotReady, RegistryError)
+"""It can be otherwise at the next start."""
+UNUSABLE_ERRORS = (
+    config.ConfigError,
+    DriverError,
+    IdentityError,
+    PlacementError,
+    RegistryError,
+    TransportUnavailable,
+)
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
@@ -45,9 +59,9 @@ def main(args: Sequence[str] | None = None) -> None:
     with ExitStack() as stack:
         try:
             code = _run(list(sys.argv[1:] if args is None else args), stack)
-        except (config.ConfigError, DriverError, IdentityError, PlacementError) as err:
+        except UNUSABLE_ERRORS as err:
             sys.stderr.write(f"compute-agent: {err}\n")
-            code = FAILED if isinstance(err, DriverNotReady) else UNUSABLE
+            code = FAILED if isinstance(err, MAY_PASS) else UNUSABLE
         except KeyboardInterrupt:
             code = FAILED
     sys.exit(code)
@@ -72,18 +86,34 @@ def _run(args: list[str], stack: ExitStack) -> int:
         settings.rules,
         BulkWrites(settings.bulk_chunk),
         settings.state_path,
+        table=NodeTable.of(settings.state_path),
     )
     service = Service(settings.host, nodes, systemd, stop=lambda: loop.stopping)
-    status = StatusFile(settings.state_path, settings.host, settings.interval, time.time)
+    transport = _transport(settings, conf)
+    switches = switching(settings, loop, service, transport)
+    status = StatusFile(
+        settings.state_path, settings.host, settings.interval, time.time, switches.facts
+    )
     service.listeners.append(status)
     if dev is not None:
-        service.listeners.append(Show(nodes, dev.config_path))
+        service.listeners.append(Show(nodes, None if conf.once else dev.config_path))
     stack.callback(service.close)
     service.open()
     if conf.once:
+        switches.look()
         return 0 if service.period() else FAILED
+    stack.callback(switches.stop)
+    switches.start()
     _until_stopped(service, loop, settings)
     return 0
+
+
+def _transport(settings: config.Settings, conf: Any) -> Any:
+    """The message bus; ``None`` where there is none, or for a single period that needs none."""
+    if not settings.transport_url or (conf.once and settings.registry.access == "direct"):
+        return None
+    messaging.quiet_logs()
+    return messaging.transport(settings.transport_url, conf.config_file or ())
 
 
 def _adapter(conf: Any) -> Any:
@@ -97,7 +127,7 @@ def _adapter(conf: Any) -> Any:
 def _start_logging(conf: Any) -> None:
     quiet = logging.WARNING if conf.dev else logging.INFO
     logging.basicConfig(level=logging.DEBUG if conf.debug else quiet, format=LOG_FORMAT)
-    for chatty in ("keystoneauth", "urllib3", "stevedore"):
+    for chatty in ("keystoneauth", "urllib3", "stevedore", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

@@ -1,14 +1,18 @@
-"""Turn reports into log lines: what changed, and each trouble once when it comes and goes."""
+"""Turn reports into log lines: what changed, and each trouble when it comes, changes and goes."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agent.report import Report
 
 LOG = logging.getLogger(__name__)
+
+_PASSING = re.compile(r"\(request [^)]*\)|\b\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b")
+"""What is different in a text each time although nothing has changed."""
 
 
 @dataclass(slots=True)
@@ -18,14 +22,15 @@ class Narrator:
     told: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def tell(self, reports: Iterable[Report]) -> None:
-        """One INFO line per root that changed; a warning per new trouble; INFO when it is over."""
+        """INFO per root that changed; a warning per new or other trouble; INFO when it is over."""
         now: dict[tuple[str, str], str] = {}
         for report in reports:
             _tell_changes(report)
             now.update({(report.node, key): text for key, text in report.complaints().items()})
             self._tell_errors(report)
-        for key in now.keys() - self.told.keys():
-            LOG.warning("Node %s: %s", key[0], now[key])
+        for key, text in now.items():
+            if key not in self.told or _lasting(text) != _lasting(self.told[key]):
+                LOG.warning("Node %s: %s", key[0], text)
         for key in self.told.keys() - now.keys():
             LOG.info("Node %s: over: %s", key[0], self.told[key])
         self.told = now
@@ -35,6 +40,10 @@ class Narrator:
         for name, err in report.driver_errors.items():
             if (report.node, f"driver {name}") not in self.told:
                 LOG.debug("Driver %s", name, exc_info=err)
+
+
+def _lasting(text: str) -> str:
+    return _PASSING.sub("", text)
 
 
 def _tell_changes(report: Report) -> None:

@@ -6,6 +6,8 @@ import socket
 
 from oslo_config import cfg
 
+from agent.registry import opts as registry
+
 DEFAULT: list[cfg.Opt] = [
     cfg.StrOpt(
         "host",
@@ -38,6 +40,18 @@ DEFAULT: list[cfg.Opt] = [
         help="The first period begins after a random delay of up to this many seconds, but "
         "not more than one interval, so that hosts which boot together do not all arrive "
         "together.",
+    ),
+    cfg.StrOpt(
+        "transport_url",
+        default="",
+        secret=True,
+        help="The message bus, such as rabbit://user:password@host:5672/, on which this host "
+        "is disabled and enabled. Left out: no RPC; the host follows its service record.",
+    ),
+    cfg.StrOpt(
+        "control_exchange",
+        default="nova",
+        help="The exchange that calls to this host come through.",
     ),
     cfg.IntOpt(
         "graceful_shutdown_timeout",
@@ -76,7 +90,8 @@ COMPUTE: list[cfg.Opt] = [
         "owner_trait",
         default="CUSTOM_OWNER_COMPUTE_AGENT",
         regex=r"^(CUSTOM_[A-Z0-9_]+|OWNER_[A-Z0-9_]+)$",
-        help="Trait set on the root providers and on each provider that this agent creates.",
+        help="Trait set on the root providers, and on each sharing provider that this agent "
+        "creates: one without it belongs to somebody else and is never written.",
     ),
     cfg.BoolOpt(
         "reshape_when_running",
@@ -116,4 +131,9 @@ READY_WITHIN = 15.0
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For the sample configuration: ``[(group, options)]``."""
-    return [("DEFAULT", DEFAULT), ("compute", COMPUTE), ("placement", PLACEMENT)]
+    return [
+        ("DEFAULT", DEFAULT),
+        ("compute", COMPUTE),
+        ("placement", PLACEMENT),
+        *registry.list_opts(),
+    ]

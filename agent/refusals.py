@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from reportclient.errors import InUse, PlacementError
+from reportclient.errors import AlreadyThere, InUse, PlacementError
 from reportclient.model import Inventory
 from reportclient.plan import (
     CreateProvider,
@@ -24,28 +24,39 @@ from reportclient.plan import (
 )
 from reportclient.snapshot import Snapshot
 
+RESHAPE = "reshape"
+"""The subject of a refused reshape: kept until the next try, though nobody plans it then."""
+
 
 @dataclass(slots=True)
 class Refusals:
     """Refused operations and their errors, by the UUID of the provider (or by name)."""
 
     by_subject: dict[str, tuple[Operation, PlacementError]] = field(default_factory=dict)
+    failed_reshape: BaseException | None = None
+    """A reshape that a driver could not do; it is not asked every period either."""
 
     def forget(self) -> None:
         """Ask for everything again."""
         self.by_subject.clear()
+        self.failed_reshape = None
+
+    def reshape(self) -> BaseException | None:
+        """Why no reshape is tried now."""
+        return self.by_subject[RESHAPE][1] if RESHAPE in self.by_subject else self.failed_reshape
 
     def remember(
         self, refused: Mapping[str, Operation], errors: Mapping[str, PlacementError]
     ) -> None:
         """Keep what was refused just now."""
         for subject, operation in refused.items():
-            self.by_subject[subject] = (operation, errors[subject])
+            if not isinstance(errors[subject], AlreadyThere):
+                self.by_subject[subject] = (operation, errors[subject])
 
     def spare(self, plan: Plan) -> Plan:
         """The plan without what was refused before; what is not wanted any more is forgotten."""
         refused = {id(one): subject for one in plan if (subject := self._refused(one)) is not None}
-        kept = set(refused.values())
+        kept = {*refused.values(), RESHAPE}
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in kept}
         operations = tuple(one for one in plan if id(one) not in refused)
         return replace(plan, operations=operations) if refused else plan
@@ -62,6 +73,13 @@ class Refusals:
     def errors(self) -> dict[str, PlacementError]:
         """Why, by provider."""
         return {subject: err for subject, (_, err) in self.by_subject.items()}
+
+    def told(self, failed: Mapping[str, PlacementError]) -> dict[str, PlacementError]:
+        """All that failed, each cause once: not again for all that could not be done after it."""
+        causes = self.errors()
+        raw = {id(err) for subject, err in failed.items() if subject in causes}
+        seen = raw | {id(err) for err in causes.values()}
+        return {**{key: err for key, err in failed.items() if id(err) not in seen}, **causes}
 
     def drains(self, snapshot: Snapshot) -> Plan:
         """Reserve all that can't be taken away yet, as far as that is not done already."""
@@ -89,11 +107,9 @@ def _drain(
     provider = snapshot.get(uuid)
     if provider is None:
         return
-    held = {
-        name: replace(record, reserved=record.total)
-        for name, record in provider.inventory.items()
-        if name not in wanted
-    }
-    inventory = {**wanted, **held}
+    held = {name: record for name, record in provider.inventory.items() if name not in wanted}
+    drained = {name: replace(record, reserved=record.total) for name, record in held.items()}
+    inventory = {**wanted, **drained}
     if inventory != provider.inventory:
-        yield SetInventory(uuid, inventory)
+        before = {name: record.reserved or 0 for name, record in held.items()}
+        yield SetInventory(uuid, inventory, drains=before)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from drivers.loaded import words
 from reportclient.plan import Operation, Plan, Problem
 
 
@@ -26,6 +27,8 @@ class Report:
     failed: Mapping[str, Exception] = field(default_factory=dict)
     degraded: Mapping[str, str] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
+    reshape_error: BaseException | None = None
+    """Why the reshape that is pending was not done; ``None``: none is allowed now."""
     error: Exception | None = None
     fatal: bool = False
     """The service must not go on: somebody has to look."""
@@ -39,22 +42,21 @@ class Report:
         """What is wrong, each in a sentence, by a key that stays the same while it lasts."""
         found = {f"problem {problem}": str(problem) for problem in self.problems}
         for name, err in self.driver_errors.items():
-            found[f"driver {name}"] = f"driver {name}: {_words(err)}"
+            found[f"driver {name}"] = f"driver {name}: {words(err)}"
         for uuid, err in self.failed.items():
-            found[f"failed {uuid}"] = f"{self.plan.names.get(uuid, uuid)}: {_words(err)}"
+            found[f"failed {uuid}"] = f"{self.plan.names.get(uuid, uuid)}: {words(err)}"
         for part, reason in self.degraded.items():
             found[f"degraded {part}"] = f"{part}: {reason}"
         for name in self.reshape_pending:
-            found[f"reshape {name}"] = f"driver {name} needs a reshape, which is not allowed now"
+            why = "is not allowed now"
+            if self.reshape_error is not None:
+                why = f"failed: {words(self.reshape_error)}"
+            found[f"reshape {name}"] = f"driver {name} needs a reshape, which {why}"
         if self.error is not None:
-            found["error"] = _words(self.error)
+            found["error"] = words(self.error)
         return found
 
     def changes(self) -> str:
         """Counts of what was written: ``2 CreateProvider, 1 SetTraits``."""
         counts = Counter(type(operation).__name__ for operation in self.done)
         return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-
-
-def _words(err: BaseException) -> str:
-    return str(err) or type(err).__name__

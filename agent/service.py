@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from agent.narrator import Narrator
 from agent.nodes import Nodes
 from agent.report import Report
 from agent.systemd import Systemd
 from drivers.errors import DriverError, DriverNotReady
+from drivers.loaded import words
 from drivers.loader import LoadedDriver
 
 LOG = logging.getLogger(__name__)
 
 Listener = Callable[[Sequence[Report]], None]
+
+
+def _nobody_listens(_: Sequence[Report]) -> None:
+    """Stands where nobody listens."""
+
+
+def _unknown() -> None:
+    """Nobody knows whether this host is disabled: the trait stays as it is."""
 
 
 @dataclass(slots=True)
@@ -27,10 +36,16 @@ class Service:
     nodes: Nodes
     systemd: Systemd
     stop: Callable[[], bool]
+    disabled: Callable[[], bool | None] = _unknown
+    after_period: Listener = _nobody_listens
+    """Hears the reports first; what it finds is told with them."""
+    complaints: Callable[[], Mapping[str, str]] = dict
+    """What else is wrong that keeps Placement from being right, by part."""
     clock: Callable[[], float] = time.monotonic
     narrator: Narrator = field(default_factory=Narrator)
     listeners: list[Listener] = field(default_factory=list)
     _ready: bool = False
+    _last: dict[str, Report] = field(default_factory=dict)
 
     def open(self) -> None:
         """Let the drivers open what they need.
@@ -47,7 +62,7 @@ class Service:
             if loaded.lifecycle is not None:
                 try:
                     loaded.lifecycle.cleanup_host(self.host)
-                except Exception:
+                except (Exception, SystemExit):
                     LOG.exception("Driver %s could not clean up", loaded.name)
 
     def period(self) -> bool:
@@ -56,15 +71,32 @@ class Service:
         :raises Exception: what must not go on until somebody has looked.
         """
         self.systemd.feed()
-        reports = self.nodes.period(self.clock(), stop=self.stop)
-        self.narrator.tell(reports)
-        for listener in self.listeners:
-            listener(reports)
-        self._tell_systemd(_status(reports))
+        reports = self.nodes.period(self.clock(), disabled=self.disabled(), stop=self.stop)
+        self.after_period(reports)
+        self._tell(reports)
         for report in reports:
             if report.fatal and report.error is not None:
                 raise report.error
         return all(report.ok for report in reports)
+
+    def switch(self, disabled: bool) -> list[Report]:
+        """Make COMPUTE_STATUS_DISABLED right on all roots, now; no driver is asked."""
+        self.systemd.feed()
+        return self.nodes.switch(self.clock(), disabled=disabled)
+
+    def after_switch(self, reports: Sequence[Report]) -> None:
+        """Say how it went; what the last period found wrong besides is still so."""
+        if self._last:
+            self._tell([_on_top(report, self._last.get(report.node)) for report in reports])
+
+    def _tell(self, reports: Sequence[Report]) -> None:
+        more = self.complaints()
+        told = [replace(one, degraded={**one.degraded, **more}) for one in reports]
+        self._last = {one.node: one for one in reports}
+        self.narrator.tell(told)
+        for listener in self.listeners:
+            listener(told)
+        self._tell_systemd(_status(told))
 
     def ready_anyway(self, why: str) -> None:
         """Tell systemd that the service is up, before a first period was done."""
@@ -79,15 +111,28 @@ class Service:
             self._ready = True
 
 
+def _on_top(switched: Report, period: Report | None) -> Report:
+    """What a switch did and met, on top of what the period before it found."""
+    if period is None:
+        return switched
+    return replace(
+        period,
+        done=switched.done,
+        calls=switched.calls,
+        error=switched.error,
+        failed={**period.failed, **switched.failed},
+    )
+
+
 def _open(loaded: LoadedDriver, host: str) -> None:
     assert loaded.lifecycle is not None
     try:
         loaded.lifecycle.init_host(host)
     except DriverError:
         raise
-    except Exception as err:
+    except (Exception, SystemExit) as err:
         LOG.debug("Driver %s", loaded.name, exc_info=True)
-        raise DriverNotReady(f"driver {loaded.name} could not start: {err}") from err
+        raise DriverNotReady(f"driver {loaded.name} could not start: {words(err)}") from err
 
 
 def _status(reports: Sequence[Report]) -> str:

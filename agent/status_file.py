@@ -29,6 +29,8 @@ class StatusFile:
     host: str
     interval: float | None
     clock: Callable[[], float]
+    service: Callable[[], dict[str, Any]] = dict
+    """What is to be said about the service as such."""
     well: dict[str, float] = field(default_factory=dict)
     unwritable: bool = False
 
@@ -40,8 +42,10 @@ class StatusFile:
             "version": VERSION,
             "host": self.host,
             "pid": os.getpid(),
+            "started": started_at(os.getpid()),
             "updated": now,
             "interval": self.interval,
+            "service": self.service(),
             "nodes": [self._node(report) for report in reports],
         }
         try:
@@ -68,3 +72,16 @@ class StatusFile:
         scratch = self.directory / f".{FILE_NAME}"
         scratch.write_text(text + "\n", encoding="utf-8")
         scratch.replace(self.directory / FILE_NAME)
+
+
+def started_at(pid: int) -> int | None:
+    """When this process began, in clock ticks since boot: with the pid, it is nobody else's.
+
+    ``None`` if that can't be read.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        # The second field is the program's name, and may hold spaces and parentheses.
+        return int(text.rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None

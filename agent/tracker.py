@@ -6,25 +6,26 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
-from tenacity import RetryCallState, Retrying, wait_random_exponential
+from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
 
 from agent.decide import Decider, Decision
 from agent.explain import elsewhere, explained
-from agent.refusals import Refusals
+from agent.refusals import RESHAPE, Refusals
 from agent.report import Report
 from agent.rules import BulkWrites, Rules
+from agent.traits import DISABLED
 from agent.view_file import ViewFile
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.apply import Conditions, Outcome, apply
+from reportclient.diff import diff
 from reportclient.errors import (
     AlreadyThere,
     Conflict,
     NotFound,
     PlacementError,
-    ServerFault,
     UnknownNames,
     Unreachable,
 )
@@ -35,6 +36,10 @@ from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
 
+ASK_AGAIN = 300.0
+"""Seconds until what was refused is asked for again, where nothing is verified."""
+LONGEST_HOLD = 300.0
+"""Seconds for which a Retry-After is obeyed at most."""
 ATTEMPTS = 5
 """How often one period plans anew after somebody else wrote in between."""
 
@@ -58,7 +63,10 @@ class Tracker:
     refusals: Refusals = field(default_factory=Refusals)
     verify_at: float = 0.0
     audit_at: float | None = None
+    ask_again_at: float = 0.0
+    """When what was refused is asked for again."""
     started: bool = False
+    """Whether every driver has answered once, and no reshape is left from the start."""
     hold: tuple[float, PlacementError] | None = None
     """Until when Placement asked to be left alone, and in which answer."""
 
@@ -70,25 +78,36 @@ class Tracker:
         ``now`` in seconds of a monotonic clock; ``disabled`` is the status of the
         service, ``None`` if it is not known.
         """
+        report = self._with_retries(now, lambda api: self._once(api, now, disabled, stop))
+        self.started = self.started or (report.error is None and not _left_from_start(report))
+        return report
+
+    def switch(self, now: float, *, disabled: bool) -> Report:
+        """Make the root's COMPUTE_STATUS_DISABLED right, now, and touch nothing else.
+
+        One call if nobody else wrote in between, none if it is right already.  No driver
+        is asked.  A root that is not there yet gets its trait from its first period.
+        """
+        return self._with_retries(now, lambda api: self._switch_once(api, now, disabled))
+
+    def _with_retries(self, now: float, once: Callable[[_Counting], Report]) -> Report:
         if self.hold is not None and now < self.hold[0]:
             return Report(self.node, error=self.hold[1])
         counted = _Counting(self.api)
         retrying = Retrying(
             retry=_plan_anew,
-            stop=_tried_enough,
+            stop=stop_after_attempt(ATTEMPTS),
             wait=wait_random_exponential(multiplier=0.05, max=5),
             reraise=True,
         )
         try:
-            report: Report = retrying(self._once, counted, now, disabled, stop)
-        except (PlacementError, ReshapeFailed) as err:
-            fatal = isinstance(err, ReshapeFailed) and not self.started
-            report = Report(self.node, error=err, fatal=fatal)
+            report: Report = retrying(once, counted)
+        except PlacementError as err:
+            report = Report(self.node, error=err)
         except Exception as err:
             LOG.exception("Node %s: the period failed", self.node)
             self.view = self.view.doubted()
             report = Report(self.node, error=err)
-        self.started = self.started or report.error is None
         self.hold = _held(report.error, now)
         if self.file is not None and self.view.generations:
             self.file.keep(self.view)
@@ -117,38 +136,66 @@ class Tracker:
         self._learn(drained, api)
         return self._report(decision, outcome, drained)
 
-    def _refresh(self, api: API, now: float) -> None:
-        if self.view.certain and now < self.verify_at:
-            return
-        if self.view.certain:
-            self.refusals.forget()
-        self.view = refresh(self.view, self.uuid, api, everything=self._is_audit(now))
-        # Spread, so that hosts that were started together do not verify together for ever.
-        self.verify_at = now + _spread(self.rules.verify_every, 0.1)
+    def _switch_once(self, api: API, now: float, disabled: bool) -> Report:
+        if not self.view.certain:
+            self._refresh(api, now)
+        if self.uuid not in self.view.snapshot:
+            return Report(self.node)
+        tree = self.view.edit()
+        (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)
+        plan = diff(self.view.snapshot, tree.freeze(), known=self.view.known)
+        outcome = apply(plan, self.view, api)
+        self._learn(outcome, api)
+        if isinstance(outcome.stopped_by, _PLAN_ANEW):
+            raise outcome.stopped_by
+        return Report(
+            self.node,
+            done=outcome.done,
+            plan=plan,
+            problems=plan.problems,
+            failed=outcome.failed,
+            error=outcome.stopped_by,
+        )
 
-    def _is_audit(self, now: float) -> bool:
+    def _refresh(self, api: API, now: float) -> None:
+        if now >= self.ask_again_at:
+            self.refusals.forget()
+            self.ask_again_at = now + (self.rules.verify_every or ASK_AGAIN)
         if self.audit_at is None:
             self.audit_at = now + _spread(self.rules.audit_every, 0.5)
-        if now < self.audit_at:
-            return False
-        self.audit_at = now + _spread(self.rules.audit_every, 0.1)
-        return True
+        audit = now >= self.audit_at
+        if self.view.certain and now < self.verify_at and not audit:
+            return
+        self.view = refresh(self.view, self.uuid, api, everything=audit)
+        # Spread, so that hosts that were started together do not verify together for ever.
+        self.verify_at = now + _spread(self.rules.verify_every, 0.1)
+        if audit:
+            self.audit_at = now + _spread(self.rules.audit_every, 0.1)
 
     def _decide(self, api: API, disabled: bool | None) -> Decision:
         decider = Decider(self.uuid, self.node, self.drivers, self.rules)
         may_reshape = self.rules.reshape_when_running or not self.started
+        may_reshape = may_reshape and self.refusals.reshape() is None
         read = (lambda: allocations(self.view, api)) if may_reshape else None
-        return decider.decide(self.view, disabled, read)
+        decision = decider.decide(self.view, disabled, read)
+        wish = decision.wish
+        for name in wish.reshape_pending:
+            self.refusals.failed_reshape = wish.errors.get(name, self.refusals.failed_reshape)
+        return decision
 
     def _learn(self, outcome: Outcome, api: API) -> None:
         self.view = outcome.view
         if outcome.bulk_refused:
             LOG.warning("Placement does not let us use its reshaper: no more bulk writes")
             self.bulk.chunk = 0
-        self.refusals.remember(outcome.refused, explained(outcome, self.uuid, api))
-        made = outcome.stopped_at
-        if isinstance(outcome.stopped_by, AlreadyThere) and isinstance(made, CreateProvider):
-            self._look_at(made, api)
+        errors = explained(outcome, self.uuid, api)
+        self.refusals.remember(outcome.refused, errors)
+        there = [outcome.refused[key] for key, e in errors.items() if isinstance(e, AlreadyThere)]
+        if isinstance(outcome.stopped_by, AlreadyThere) and outcome.stopped_at is not None:
+            there.append(outcome.stopped_at)
+        for made in there:
+            if isinstance(made, CreateProvider):
+                self._look_at(made, api)
 
     def _look_at(self, made: CreateProvider, api: API) -> None:
         """A provider that we would create is there: half made before a crash, or by a twin."""
@@ -161,16 +208,29 @@ class Tracker:
         self.view = found or self.view
 
     def _report(self, decision: Decision, outcome: Outcome, drained: Outcome) -> Report:
+        wish = decision.wish
+        broken = [wish.errors[name] for name in wish.reshape_pending if name in wish.errors]
+        fatal = None if self.started else next(filter(_is_fatal, broken), None)
         return Report(
             self.node,
             plan=decision.plan,
             problems=decision.plan.problems,
-            driver_errors=decision.wish.errors,
-            failed={**outcome.failed, **self.refusals.errors()},
+            driver_errors=wish.errors,
+            failed=self.refusals.told(outcome.failed),
             degraded=_degraded(self.drivers),
-            reshape_pending=decision.wish.reshape_pending,
-            error=outcome.stopped_by or drained.stopped_by,
+            reshape_pending=wish.reshape_pending,
+            reshape_error=self.refusals.reshape(),
+            error=fatal or outcome.stopped_by or drained.stopped_by,
+            fatal=fatal is not None,
         )
+
+
+def _is_fatal(err: BaseException) -> TypeGuard[ReshapeFailed]:
+    return isinstance(err, ReshapeFailed)
+
+
+def _left_from_start(report: Report) -> bool:
+    return bool(report.driver_errors or report.reshape_pending or RESHAPE in report.failed)
 
 
 class _Counting:
@@ -188,24 +248,18 @@ class _Counting:
         return self._api.request(method, path, json=json, needs=needs)
 
 
-_PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames, ServerFault)
+_PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
 
 
 def _plan_anew(state: RetryCallState) -> bool:
     return state.outcome is not None and isinstance(state.outcome.exception(), _PLAN_ANEW)
 
 
-def _tried_enough(state: RetryCallState) -> bool:
-    """A 500 may be a race that Placement lost: worth one more try, not five."""
-    fault = state.outcome is not None and isinstance(state.outcome.exception(), ServerFault)
-    return state.attempt_number >= (2 if fault else ATTEMPTS)
-
-
 def _held(err: Exception | None, now: float) -> tuple[float, PlacementError] | None:
     """What Retry-After asks for; spread, so that not all who were told come back at once."""
     if not isinstance(err, Unreachable) or not err.retry_after:
         return None
-    return now + err.retry_after * random.uniform(1, 1.5), err
+    return now + min(err.retry_after * random.uniform(1, 1.5), LONGEST_HOLD), err
 
 
 def _spread(every: float | None, part: float) -> float:

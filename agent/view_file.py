@@ -12,6 +12,8 @@ from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
 
+PREFIX = "view-"
+
 
 @dataclass(slots=True)
 class ViewFile:
@@ -24,7 +26,7 @@ class ViewFile:
     @classmethod
     def of(cls, state_path: Path, root: str) -> ViewFile:
         """The file of this root."""
-        return cls(state_path / f"view-{root}.json", root)
+        return cls(state_path / f"{PREFIX}{root}.json", root)
 
     def load(self) -> View:
         """What was kept; an empty view, and one line in the log, if it can't be used."""
@@ -71,3 +73,8 @@ def _same(one: View, other: View) -> bool:
         and one.known == other.known
         and one.strangers == other.strangers
     )
+
+
+def saved_roots(state_path: Path) -> list[str]:
+    """UUIDs of the roots that have a view there."""
+    return sorted(path.stem.removeprefix(PREFIX) for path in state_path.glob(f"{PREFIX}*.json"))

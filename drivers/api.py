@@ -46,6 +46,7 @@ __all__ = [
     "ReshapeFailed",
     "ReshapeNeeded",
     "Unwell",
+    "Watched",
 ]
 
 API_VERSION = (1, 0)
@@ -83,12 +84,20 @@ class ComputeDriver(ABC):
     those that are not named here are left alone.
     """
 
+    thread_safe: ClassVar[bool] = False
+    """Whether ``update_provider_tree`` may run for several nodes at once, in threads.
+
+    Otherwise it is called for one node after the other.
+    """
+
     def __init__(self, context: DriverContext) -> None:
         self.context = context
 
     @abstractmethod
     def get_available_nodes(self) -> Sequence[str]:
         """Names of the nodes (root providers) that this driver reports, now.
+
+        A list, even for one; none twice.  An empty one is told to the operator.
 
         :raises DriverNotReady: the backend can't say.
         """
@@ -106,6 +115,9 @@ class ComputeDriver(ABC):
         already, by the name ``nodename``), and the sharing providers associated with
         it as lone roots.  It is the driver's to change, and not to keep.  Providers,
         traits and aggregates of strangers may be in it: add and remove only your own.
+
+        The threads it is called from are the agent's: not always the same one, and
+        several at once for a driver of many nodes that says it is ``thread_safe``.
 
         ``allocations`` is ``None``, or after :class:`ReshapeNeeded` all allocations
         on the tree by consumer, to be edited in place.
@@ -144,6 +156,19 @@ class Identified(Protocol):
 
     def get_nodenames_by_uuid(self) -> Mapping[str, str]:
         """``{uuid: nodename}`` for nodes of ``get_available_nodes``."""
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A driver that notices by itself when its hypervisor is lost, and when it is back."""
+
+    def watch(self, tell: Callable[[str | None], None]) -> None:
+        """Called once, after ``init_host``.
+
+        ``tell(why)`` says that the hypervisor can't be reached, in a few words, and
+        ``tell(None)`` that it can: both on changes only, and the first time that it is
+        known.  Any thread may call it, and it returns at once.
+        """
 
 
 @runtime_checkable

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -22,37 +21,13 @@ from drivers.api import (
     ComputeDriver,
     Configurable,
     DriverContext,
-    Identified,
-    Lifecycle,
-    Unwell,
 )
 from drivers.errors import DriverLoadFailed, DriverNotFound
+from drivers.loaded import LoadedDriver, words
 
 __all__ = ["GROUP", "LoadedDriver", "driver_from", "installed", "load"]
 
 GROUP = "compute_agent.drivers"
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedDriver:
-    """A driver, and itself once more for each optional ability that it has."""
-
-    name: str
-    driver: ComputeDriver
-    lifecycle: Lifecycle | None = None
-    identified: Identified | None = None
-    unwell: Unwell | None = None
-
-    @classmethod
-    def of(cls, name: str, driver: ComputeDriver) -> LoadedDriver:
-        """Find out what ``driver`` can do beyond the two methods that all have."""
-        return cls(
-            name,
-            driver,
-            lifecycle=driver if isinstance(driver, Lifecycle) else None,
-            identified=driver if isinstance(driver, Identified) else None,
-            unwell=driver if isinstance(driver, Unwell) else None,
-        )
 
 
 def load(names: Sequence[str], context: DriverContext) -> list[LoadedDriver]:
@@ -96,8 +71,13 @@ def driver_from(
     try:
         _register_options(extension.plugin, context.conf)
         driver = extension.plugin(context)
+        capabilities: object = driver.capabilities
     except (Exception, SystemExit) as err:
         raise DriverLoadFailed(f"{where}: can't be made: {_said(err)}") from err
+    if not isinstance(capabilities, Mapping):
+        raise DriverLoadFailed(
+            f"{where}: capabilities is {capabilities!r}, not a mapping of names to True or False"
+        )
     return LoadedDriver.of(extension.name, driver)
 
 
@@ -154,4 +134,5 @@ def _dotted(version: Sequence[int]) -> str:
 
 
 def _said(err: BaseException) -> str:
-    return f"{type(err).__name__}: {err}"
+    said, kind = words(err), type(err).__name__
+    return said if said.startswith(kind) else f"{kind}: {said}"

@@ -20,6 +20,7 @@ from reportclient.errors import (
     Forbidden,
     NotFound,
     PlacementError,
+    ServerFault,
     TooOld,
     UnknownNames,
     Unreachable,
@@ -45,6 +46,9 @@ LOG = logging.getLogger(__name__)
 
 WORTH_IT = 16
 """Plans with fewer operations are sent one after the other, however many could be at once."""
+
+FAULTS = 3
+"""After so many operations that Placement failed at, the rest waits for the next period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,7 @@ class _Run:
     stopped_at: Operation | None = None
     bulk_refused: bool = False
     unsure: bool = False
+    faults: int = 0
 
     def attempt(self, batch: list[Operation]) -> None:
         if self.bulk_refused:
@@ -146,6 +151,11 @@ class _Run:
             self._take(operation, result)
 
     def _result(self, operation: Operation) -> Result:
+        result = self._sent(operation)
+        # A 500 may be a race that Placement lost: worth one more try.
+        return self._sent(operation) if isinstance(result, ServerFault) else result
+
+    def _sent(self, operation: Operation) -> Result:
         try:
             return send(operation, self.edit.generations, self.api)
         except PlacementError as err:
@@ -160,6 +170,10 @@ class _Run:
                 result, (Conflict, Unreachable)
             ):
                 self._one_by_one(operation, result)
+            case ServerFault() if self.faults < FAULTS:
+                self.unsure = True
+                self.faults += 1
+                self.failed[_subject(operation)] = result
             case AlreadyThere() | Conflict() | NotFound() | Unreachable():
                 self.unsure = True
                 self.stopped_by = result

@@ -35,7 +35,8 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
     _refuse_unread(operation, generations)
     method, path, body = call_of(operation, generations)
     reply = api.request(method, path, json=body, needs=_needs(operation))
-    if isinstance(operation, _ANSWERED) is not bool(reply.keys() & _GENERATION):
+    shown = bool(reply.keys() & _GENERATION) if isinstance(operation, _ANSWERED) else not reply
+    if not shown:
         raise Unreachable(f"{method} {path}: the answer is not in Placement's words")
     if isinstance(operation, Reshape):
         # It answers nothing; one listing shows the generations of the whole tree.

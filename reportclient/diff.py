@@ -91,12 +91,15 @@ class _Differ:
         return Plan(operations, tuple(self.problems), self._provider_names(changed))
 
     def _ours(self, uuid: str) -> bool:
-        if uuid not in self.strangers:
-            return True
         before, after = self.old.get(uuid), self.new.get(uuid)
-        if before != after and before is not None:
-            self._problem(before, "belongs to somebody else and shares with us: not changed")
-        return False
+        if uuid in self.strangers:
+            if before != after and before is not None:
+                self._problem(before, "belongs to somebody else and shares with us: not changed")
+            return False
+        if after is not None and self.strangers and self.new.root_of(uuid) in self.strangers:
+            self._problem(after, "is below a provider that belongs to somebody else: not made")
+            return False
+        return True
 
     def _problem(self, provider: Provider, text: str) -> None:
         self.problems.append(Problem(provider.uuid, provider.name, text))

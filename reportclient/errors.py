@@ -36,7 +36,7 @@ class Unreachable(PlacementError):
 class ServerFault(Unreachable):
     """500 in Placement's own words: a race that it lost, often.
 
-    Next: the tracker reads, plans and tries once more, now; then the next period.
+    Next: once more, now; then this provider waits for the next period, others go on.
     """
 
 

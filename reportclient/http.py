@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import re
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -36,6 +37,9 @@ OLDEST = "1.30"
 GROUP = "placement"
 TIMEOUT = 30.0
 """Seconds for one answer where ``[placement] timeout`` is not set."""
+
+UPGRADES_SEEN_WITHIN = 3600.0
+"""Seconds after which a Placement that was too old is taken for a newer one again."""
 
 _CODES: dict[str, type[PlacementError]] = {
     "placement.concurrent_update": Conflict,
@@ -73,12 +77,15 @@ class PlacementAPI:
         self._adapter = adapter
         self._on_answer = on_answer
         self._version = NEWEST
+        self._newest_again = 0.0
         self.calls = 0
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """See :class:`API`.  A server that is older is spoken to in its own version."""
+        if self._version != NEWEST and time.monotonic() > self._newest_again:
+            self._version = NEWEST
         self._refuse_too_old(f"{method} {path}", needs)
         response = self._send(method, path, json)
         if response.status_code == 406 and self._settle_for_less(response):
@@ -94,7 +101,7 @@ class PlacementAPI:
             )
         except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
             raise AuthenticationFailed(f"Keystone refused [{GROUP}] credentials: {err}") from err
-        except (ksa.ClientException, ksa.RetriableConnectionFailure) as err:
+        except (ksa.ClientException, ksa.RetriableConnectionFailure, OSError) as err:
             raise Unreachable(f"no answer to {method} {path}: {_reason(err)}") from err
         if self._on_answer is not None:
             self._on_answer()
@@ -105,6 +112,7 @@ class PlacementAPI:
         if not newest or _number(newest) >= _number(self._version):
             return False
         self._version = newest
+        self._newest_again = time.monotonic() + UPGRADES_SEEN_WITHIN
         return True
 
     def _refuse_too_old(self, what: str, needs: str | None) -> None:

@@ -155,6 +155,11 @@ def read_inventory(records: Mapping[str, Mapping[str, Any]], whose: str) -> dict
     """
     inventory = {}
     for resource_class, record in records.items():
+        if not isinstance(record, Mapping):
+            raise ValueError(
+                f"provider {whose}: inventory of {resource_class}: a record has to be a dict "
+                f"like {{'total': 8}}, not {record!r}"
+            )
         try:
             inventory[resource_class] = Inventory.from_dict(record)
         except ValueError as err:

@@ -89,10 +89,15 @@ class SetAggregates:
 
 @dataclass(frozen=True, slots=True)
 class SetInventory:
-    """Replace the whole inventory of a provider."""
+    """Replace the whole inventory of a provider.
+
+    ``drains`` are the classes that can't be taken away yet and are reserved whole
+    instead, with what was reserved of them before.
+    """
 
     uuid: str
     inventory: Mapping[str, Inventory]
+    drains: Mapping[str, int] = field(default_factory=dict)
 
 
 NameOperation: TypeAlias = EnsureTrait | EnsureClass

@@ -45,12 +45,14 @@ class ProviderTree:
         self._names: dict[str, str | None] = {}
         self._children: dict[str | None, dict[str, None]] = {}
         self._resources: dict[str, dict[str, Any]] = {}
+        self._taken_along: set[str] = set()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ProviderTree:
         copy = ProviderTree(self._base, self._generations)
         copy._changed = self._changed.copy()
         copy._names = self._names.copy()
         copy._children = {parent: dict(uuids) for parent, uuids in self._children.items()}
+        copy._taken_along = self._taken_along.copy()
         copy._resources = copylib.deepcopy(self._resources, memo)
         return copy
 
@@ -137,20 +139,30 @@ class ProviderTree:
         """Add a provider below ``parent`` and return its UUID.
 
         Left unnumbered it gets a UUID made from the root's and its name, so that the
-        same device gets the same one after a restart.
+        same device gets the same one after a restart.  If that provider is there under
+        another name, somebody renamed it: it gets its name back.
 
         :raises ValueError: it is there already, or the parent is not.
         """
         above = self._find(parent)
         if uuid is None:
-            uuid = str(uuidlib.uuid5(uuidlib.UUID(self._root_of(above)), name))
+            uuid = own_uuid(self._root_of(above), name)
+            if self._get(uuid) is not None and self._search(name) is None:
+                return self._take_back(uuid, name, above.uuid)
         child = Provider(canonical_uuid(uuid, f"new child {name}"), name, above.uuid)
         return self._add(child, generation)
+
+    def _take_back(self, uuid: str, name: str, parent: str) -> str:
+        """Somebody renamed the provider that has the UUID which only this name gives."""
+        self.rename(uuid, name)
+        self.move(uuid, parent)
+        return uuid
 
     def remove(self, name_or_uuid: str) -> None:
         """Take away a provider and all below it."""
         top = self._find(name_or_uuid)
         for uuid in list(self._walk(top.uuid)):
+            self._taken_along.add(uuid)
             provider = self._get(uuid)
             assert provider is not None
             self._changed[uuid] = None
@@ -159,6 +171,22 @@ class ProviderTree:
             self._generations.pop(uuid, None)
             self._resources.pop(uuid, None)
         del self._own_children(top.parent_uuid)[top.uuid]
+        self._taken_along.discard(top.uuid)
+
+    def taken_along(self) -> list[str]:
+        """UUIDs of providers that were removed only because one above them was."""
+        return [uuid for uuid in self._taken_along if self._get(uuid) is None]
+
+    def put_back(self, uuid: str) -> list[str]:
+        """Undo the removal of a provider of the base, and of those above it; their UUIDs."""
+        chain: list[Provider] = []
+        lost = self._base.get(uuid)
+        while lost is not None and self._get(lost.uuid) is None:
+            chain.insert(0, lost)
+            lost = None if lost.parent_uuid is None else self._base.get(lost.parent_uuid)
+        for provider in chain:
+            self._add(provider, None)
+        return [provider.uuid for provider in chain]
 
     def populate_from_iterable(self, provider_dicts: Iterable[Mapping[str, Any]]) -> None:
         """Add or replace providers, as Placement lists them.
@@ -236,7 +264,7 @@ class ProviderTree:
         """Set all traits, strangers' too.  Returns whether anything changed."""
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
-        wanted = frozenset(traits)
+        wanted = _not_one_word(traits, f"traits of provider {provider.name}")
         if wanted == provider.traits:
             return False
         self._changed[provider.uuid] = replace(provider, traits=wanted)
@@ -387,23 +415,37 @@ class ProviderTree:
             self._generations[provider.uuid] = generation
 
 
+def own_uuid(root: str, name: str) -> str:
+    """The UUID of a provider that a driver left unnumbered, from its root's and its name."""
+    return str(uuidlib.uuid5(uuidlib.UUID(root), name))
+
+
 def _repeats(current: Mapping[str, Inventory], records: InventoryDict) -> bool:
     """Whether these say nothing else than what is there: the usual answer of a driver.
 
     The records are compared as they come; only others are worth being read.
     """
     return current.keys() == records.keys() and all(
-        value is None or getattr(current[name], key, _UNKNOWN) == value
+        isinstance(record, Mapping)
+        and record.get("total") == current[name].total
+        and all(v is None or getattr(current[name], k, _UNKNOWN) == v for k, v in record.items())
         for name, record in records.items()
-        for key, value in record.items()
     )
 
 
 _UNKNOWN = object()
 
 
+def _not_one_word(values: Iterable[str], what: str) -> frozenset[str]:
+    """A string is an iterable too, of letters: nobody means that."""
+    if isinstance(values, str):
+        raise ValueError(f"{what}: a list or a set is needed, not the string {values!r}")
+    return frozenset(values)
+
+
 def _aggregates(provider: Provider, aggregates: Iterable[str]) -> frozenset[str]:
-    return canonical_uuids(aggregates, f"aggregate of provider {provider.name}")
+    what = f"aggregate of provider {provider.name}"
+    return canonical_uuids(_not_one_word(aggregates, what), what)
 
 
 def _other_spelling(value: str) -> str | None:

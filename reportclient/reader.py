@@ -38,18 +38,22 @@ class _Read:
 def refresh(view: View, root: str, api: API, *, everything: bool = False) -> View:
     """The view of the tree of ``root`` as Placement has it now.
 
-    1 GET when nothing moved (2 where there are aggregates), 3 more for each provider
-    whose generation did, or for every one if ``everything`` is asked for.
+    1 GET when nothing moved (2 where there are aggregates, and one for each other root
+    that a driver made and that shares nothing), 3 more for each provider whose
+    generation did, or for every one if ``everything`` is asked for.
 
     :raises reportclient.errors.PlacementError: nothing is adopted then.
     """
     listed = _get(f"/resource_providers?in_tree={root}", "resource_providers", api)
     _refuse_no_root(listed, root)
+    lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *view.strangers}]
     if everything or _was_set_back(view, listed, root):
-        view = View()
+        view = View(made=view.made, drained=view.drained)
     members = list(_read_all(view, listed, api, lone=False))
     sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
-    return _view_of(view, members, sharing)
+    seen = {read.provider.uuid for read in (*members, *sharing)}
+    alone = (found for uuid in lone if uuid not in seen and (found := provider_with(uuid, api)))
+    return _view_of(view, [*members, *_read_all(view, alone, api, lone=True)], sharing)
 
 
 def found_with(view: View, uuid: str, api: API) -> View | None:
@@ -132,11 +136,14 @@ def _was_set_back(view: View, listed: Iterable[Listed], root: str) -> bool:
 
     Generations only ever grow, and a root that we know does not vanish by itself.  A
     database restored from a backup betrays itself here, before equal generations of
-    different content can be taken for the same.
+    different content can be taken for the same.  One child alone was made anew by
+    somebody, and is read as any other whose generation moved.
     """
     found = {item["uuid"]: item["generation"] for item in listed}
     older = [uuid for uuid, now in found.items() if now < view.generations.get(uuid, now)]
     lost = root in view.snapshot and root not in found
+    if older == [child for child in older[:1] if child != root]:
+        older = []
     if older or lost:
         LOG.warning(
             "Placement has an older state than it had (%s): everything is read again",
@@ -212,6 +219,8 @@ def _view_of(view: View, members: list[_Read], sharing: list[_Read]) -> View:
         generations={read.provider.uuid: read.generation for read in reads},
         known=view.known if same else view.known.including(providers.values()),
         strangers=frozenset(read.provider.uuid for read in sharing),
+        made=view.made.intersection(providers),
+        drained={uuid: before for uuid, before in view.drained.items() if uuid in providers},
         certain=True,
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from reportclient.model import Allocations
@@ -18,13 +19,32 @@ class AllocationsBroken(Exception):
     """A driver lost, invented or misplaced allocations; the text names the consumer."""
 
 
-def moved_allocations(
-    before: Allocations, after: Allocations, affected: frozenset[str]
-) -> Allocations:
-    """Of ``after``, those that differ from ``before``, checked.
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """What a reshape changes: inventories before and after, by provider."""
 
-    ``affected`` are the providers whose inventory changes: only on them may
-    allocations be edited.
+    before: Mapping[str, Mapping[str, Any]]
+    after: Mapping[str, Mapping[str, Any]]
+
+    def providers(self) -> set[str]:
+        """Only on these may allocations be edited."""
+        return {*self.before, *self.after}
+
+    def appeared(self) -> set[str]:
+        """Classes that nothing had before: allocations may be turned into them."""
+        return _classes(self.after) - _classes(self.before)
+
+    def vanished(self) -> set[str]:
+        """Classes that nothing has afterwards: allocations have to be turned into others."""
+        return _classes(self.before) - _classes(self.after)
+
+
+def _classes(inventories: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    return {name for inventory in inventories.values() for name in inventory}
+
+
+def moved_allocations(before: Allocations, after: Allocations, affected: Affected) -> Allocations:
+    """Of ``after``, those that differ from ``before``, checked.
 
     :raises AllocationsBroken: consumers differ, a consumer's amounts do not add up to
         what they were, or another provider's allocations were touched.
@@ -41,25 +61,26 @@ def moved_allocations(
 
 
 def _check(
-    consumer: str,
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    affected: frozenset[str],
+    consumer: str, before: Mapping[str, Any], after: Mapping[str, Any], affected: Affected
 ) -> None:
     for provider in _touched(before, after):
-        if provider not in affected:
+        if provider not in affected.providers():
             raise AllocationsBroken(
                 f"consumer {consumer}: its allocations on provider {provider} were changed, "
                 "but the inventory there was not"
             )
     old, new = _by_class(before), _by_class(after)
-    if sum(old.values()) != sum(new.values()):
-        lost = ", ".join(f"{name} {amount}" for name, amount in sorted((old - new).items()))
-        more = ", ".join(f"{name} {amount}" for name, amount in sorted((new - old).items()))
+    lost, more = old - new, new - old
+    renamed = more.keys() <= affected.appeared() or lost.keys() <= affected.vanished()
+    if lost.total() != more.total() or not renamed:
         raise AllocationsBroken(
-            f"consumer {consumer}: its amounts do not add up: {lost or 'nothing'} taken away, "
-            f"{more or 'nothing'} added"
+            f"consumer {consumer}: its amounts do not add up: {_listed(lost)} taken away, "
+            f"{_listed(more)} added"
         )
+
+
+def _listed(amounts: Counter[str]) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in sorted(amounts.items())) or "nothing"
 
 
 def _amounts(consumer: Mapping[str, Any]) -> dict[tuple[str, str], int]:

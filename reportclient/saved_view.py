@@ -18,7 +18,7 @@ from reportclient.plan import as_dicts
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
-VERSION = 1
+VERSION = 2
 
 
 class UnusableView(Exception):
@@ -77,6 +77,8 @@ def _as_json(view: View) -> dict[str, Any]:
         ],
         "generations": dict(view.generations),
         "strangers": sorted(view.strangers),
+        "made": sorted(view.made),
+        "drained": {uuid: dict(before) for uuid, before in view.drained.items()},
         "traits": sorted(view.known.traits),
         "classes": sorted(view.known.classes),
         "absent": sorted(view.known.absent),
@@ -97,5 +99,10 @@ def _from_json(body: Mapping[str, Any]) -> View:
     )
     known = Names(*(frozenset(body[key]) for key in ("traits", "classes", "absent")))
     return View(
-        Snapshot.build(providers), dict(body["generations"]), known, frozenset(body["strangers"])
+        Snapshot.build(providers),
+        dict(body["generations"]),
+        known,
+        frozenset(body["strangers"]),
+        frozenset(body["made"]),
+        {uuid: dict(before) for uuid, before in body["drained"].items()},
     )

@@ -12,11 +12,13 @@ from typing import Any
 
 from reportclient.names import Names
 from reportclient.plan import (
+    CreateProvider,
     EnsureClass,
     EnsureTrait,
     Operation,
     Reshape,
     SetInventories,
+    SetInventory,
     UpdateProvider,
     replay,
 )
@@ -30,6 +32,9 @@ class View:
     """Providers, their generations and the names that Placement knows.
 
     ``strangers`` are sharing providers of somebody else, shown as lone roots.
+    ``made`` are the providers that this agent created.  ``drained`` are the classes that
+    it reserved whole since they could not be taken away, by provider, with what was
+    reserved before.
     ``certain`` is false when something may be otherwise (nothing was read yet, or a
     reply was lost): read before the next write.
     """
@@ -38,6 +43,8 @@ class View:
     generations: Mapping[str, int] = field(default_factory=dict)
     known: Names = field(default_factory=Names)
     strangers: frozenset[str] = frozenset()
+    made: frozenset[str] = frozenset()
+    drained: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     certain: bool = False
 
     def edit(self) -> ProviderTree:
@@ -56,6 +63,8 @@ class ViewEdit:
         self._view = view
         self._tree = view.edit()
         self._known = view.known
+        self._made = set(view.made)
+        self._drained = dict(view.drained)
         self.generations = dict(view.generations)
 
     def ack(self, operation: Operation, reply: Mapping[str, Any]) -> None:
@@ -66,6 +75,12 @@ class ViewEdit:
                 self._known = replace(self._known, traits=self._known.traits | {trait})
             case EnsureClass(name):
                 self._known = replace(self._known, classes=self._known.classes | {name})
+            case CreateProvider(uuid):
+                self._made.add(uuid)
+                self._note_generation(operation, reply)
+            case SetInventory(uuid, drains=drains):
+                self._note_generation(operation, reply)
+                self._note_drains(uuid, drains)
             case SetInventories():
                 self.generations.update(generations_after(operation, self.generations))
             case Reshape():
@@ -88,6 +103,8 @@ class ViewEdit:
             snapshot=self._tree.freeze(),
             generations=self.generations,
             known=self._known,
+            made=frozenset(self._made),
+            drained=self._drained,
             certain=certain,
         )
 
@@ -98,8 +115,16 @@ class ViewEdit:
         generation = reply.get("resource_provider_generation", reply.get("generation"))
         if not self._tree.exists(uuid):
             self.generations.pop(uuid, None)
+            self._made.discard(uuid)
+            self._drained.pop(uuid, None)
         elif generation is not None:
             self.generations[uuid] = generation
+
+    def _note_drains(self, uuid: str, drains: Mapping[str, int]) -> None:
+        if drains:
+            self._drained[uuid] = {**drains, **self._drained.get(uuid, {})}
+        else:
+            self._drained.pop(uuid, None)
 
     def _note_reshaped(self, reshape: Reshape, listed: Mapping[str, Any]) -> None:
         """Adopt the generations that can only be ours; the others have to be read again."""

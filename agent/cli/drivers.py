@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from agent import config
 from agent.cli.session import Session
+from agent.identity import IdentityError
+from agent.node_table import NodeTable
 from agent.nodes import Nodes
 from agent.rules import BulkWrites
 from agent.service import Service
@@ -14,6 +16,7 @@ from agent.systemd import Systemd
 from drivers import loader
 from drivers.api import DriverContext
 from drivers.errors import DriverError
+from drivers.loaded import words
 from reportclient.http import API
 
 
@@ -31,7 +34,9 @@ def asked(session: Session, own_uuid: str, api: API) -> Iterator[Nodes]:
     context = DriverContext(settings.host, settings.state_path, session.conf)
     drivers = loader.load(settings.drivers, context)
     config.refuse_typos(session.conf)
-    nodes = Nodes(own_uuid, drivers, api, settings.rules, BulkWrites(settings.bulk_chunk))
+    table = NodeTable.of(settings.state_path, writing=False)
+    bulk = BulkWrites(settings.bulk_chunk)
+    nodes = Nodes(own_uuid, drivers, api, settings.rules, bulk, table=table)
     service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
     try:
         service.open()
@@ -44,6 +49,9 @@ def asked(session: Session, own_uuid: str, api: API) -> Iterator[Nodes]:
 def _name_nodes(nodes: Nodes) -> None:
     try:
         nodes.current()
-    except Exception as err:
-        said = str(err) or type(err).__name__
-        raise DriverError(f"driver {nodes.drivers[0].name} can't name its nodes: {said}") from err
+    except IdentityError:
+        raise
+    except (Exception, SystemExit) as err:
+        raise DriverError(
+            f"driver {nodes.drivers[0].name} can't name its nodes: {words(err)}"
+        ) from err

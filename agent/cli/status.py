@@ -15,7 +15,7 @@ from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
-from agent.status_file import FILE_NAME, VERSION
+from agent.status_file import FILE_NAME, VERSION, started_at
 
 COLUMNS = ("node", "ok", "last_ok", "calls", "changes", "complaints", "reshape_pending")
 LATE_AFTER = 3
@@ -67,7 +67,7 @@ class ShowStatus(DrawnOrListed[Status]):
     def ask(self, session: Session, options: argparse.Namespace) -> Status:  # noqa: ARG002
         """The file, and whether its writer lives."""
         written = _read(session.settings.state_path / FILE_NAME)
-        return Status(written, time.time(), _lives(written["pid"]))
+        return Status(written, time.time(), _lives(written["pid"], written["started"]))
 
     def draw(self, answer: Status, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
         """A line for the agent, one for each node, and what is wrong below it."""
@@ -106,18 +106,34 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         written = json.loads(path.read_text(encoding="utf-8"))
         version = written["version"]
+        if version == VERSION:
+            _check(written)
     except FileNotFoundError:
         raise Trouble(f"no {path}", "has compute-agent run here?", NOT_WELL) from None
     except OSError as err:
         raise Trouble(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         raise Trouble(f"{path} can't be read", "restart compute-agent", NOT_WELL) from None
     if version != VERSION:
         raise Trouble(f"{path} has version {version}, not {VERSION}", "restart compute-agent")
     return dict(written)
 
 
-def _lives(pid: int) -> bool:
+def _check(written: dict[str, Any]) -> None:
+    """:raises ValueError: what the commands here read is not in it."""
+    numbers = isinstance(written["pid"], int) and isinstance(written["updated"], int | float)
+    timed = isinstance(written["interval"], int | float | None)
+    nodes = isinstance(written["nodes"], list) and all(
+        set(COLUMNS) <= node.keys() for node in written["nodes"]
+    )
+    if not (numbers and timed and nodes and {"host", "started"} <= written.keys()):
+        raise ValueError("not a status")
+
+
+def _lives(pid: int, started: int | None) -> bool:
+    """Whether the process runs, and is the same one: a pid is given away again."""
+    if None not in (now := started_at(pid), started) and now != started:
+        return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -9,7 +9,7 @@ that the modules here may set, and that the host is known not to have.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -56,6 +56,10 @@ class LibvirtDriver(ComputeDriver):
     def cleanup_host(self, host: str) -> None:  # noqa: ARG002  # there is one host
         """Close the connection."""
         self._host.close()
+
+    def watch(self, tell: Callable[[str | None], None]) -> None:
+        """``tell`` hears of libvirt lost and back; asks for it in a thread of its own."""
+        self._host.watch(tell)
 
     def degraded(self) -> Mapping[str, str]:
         """What libvirt could not answer, and what is odd about the configuration."""

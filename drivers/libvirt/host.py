@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt.lane import Blocked, Lane, Overdue
 from drivers.libvirt.session import Deadlines, Refused, Session, Unconnected
+from drivers.libvirt.watch import Tell, Watch
 
 LOG = logging.getLogger(__name__)
 
@@ -84,15 +85,23 @@ class Host:
         self._root = root
         self._clock = clock
         self._deadlines = deadlines
-        self._lane = Lane("libvirt", lambda: Session(binding, uri, deadlines), clock)
+        self._lane = Lane("libvirt", self._session, clock)
         self._binding = binding
         self._pause = 0.0
         self._not_before = 0.0
         self._last_problem = ""
         self._unanswered: dict[str, str] = {}
+        self._watch: Watch | None = None
+
+    def watch(self, tell: Tell) -> None:
+        """From now on ``tell`` hears when libvirt is lost (why) and when it is back (``None``)."""
+        self._watch = Watch(self.hostname, tell)
+        self._watch.start()
 
     def close(self) -> None:
         """Close the connection, in bounded time."""
+        if self._watch is not None:
+            self._watch.stop()
         self._lane.close(self._deadlines.connect)
 
     def unanswered(self) -> dict[str, str]:
@@ -165,10 +174,35 @@ class Host:
 
     def _ask(self, what: str, question: Callable[[Any], T], *, once: bool = False) -> T:
         """Ask now, or once per connection.  :raises DriverNotReady: no answer, and why."""
-        self._ensure_connected()
-        if once:
-            return self._bounded(what, lambda session: session.ask_once(what, question))
-        return self._bounded(what, lambda session: session.ask(what, question))
+        try:
+            self._ensure_connected()
+            answer = self._bounded(
+                what,
+                lambda session: (session.ask_once if once else session.ask)(what, question),
+            )
+        except Refused:
+            self._note_answer()
+            raise
+        except DriverNotReady as err:
+            self._note_loss(str(err))
+            raise
+        self._note_answer()
+        return answer
+
+    def _session(self) -> Session:
+        return Session(self._binding, self.uri, self._deadlines, self._note_closed)
+
+    def _note_closed(self, why: str) -> None:
+        """In libvirt's event loop."""
+        self._note_loss(f"the connection to libvirt at {self.uri} was lost: {why}")
+
+    def _note_loss(self, why: str) -> None:
+        if self._watch is not None:
+            self._watch.lost(why)
+
+    def _note_answer(self) -> None:
+        if self._watch is not None:
+            self._watch.there()
 
     def _ask_optional(
         self, what: str, question: Callable[[Any], T], *, once: bool = False

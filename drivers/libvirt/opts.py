@@ -33,6 +33,7 @@ LIBVIRT_OPTS = [
     cfg.ListOpt(
         "cpu_models",
         default=[],
+        deprecated_name="cpu_model",
         help="CPU models that guests can have with cpu_mode = custom, as `virsh cpu-models`"
         " lists them; case does not matter. The features of all of them are reported.",
     ),

@@ -17,6 +17,11 @@ from drivers.errors import DriverNotReady
 
 LOG = logging.getLogger(__name__)
 
+CLOSED_BY_US = 3
+"""VIR_CONNECT_CLOSE_REASON_CLIENT"""
+WHY_CLOSED = ("an error on the connection", "libvirtd has gone", "libvirtd gives no sign of life")
+"""By libvirt's numbers for the reasons."""
+
 T = TypeVar("T")
 
 
@@ -45,10 +50,18 @@ class Deadlines:
 class Session:
     """Opens when asked, answers questions, remembers answers until it is closed."""
 
-    def __init__(self, binding: Any, uri: str, deadlines: Deadlines) -> None:
+    def __init__(
+        self,
+        binding: Any,
+        uri: str,
+        deadlines: Deadlines,
+        on_lost: Callable[[str], None] | None = None,
+    ) -> None:
+        """``on_lost`` is told why a connection ended that nobody here closed."""
         self._binding = binding
         self._uri = uri
         self._deadlines = deadlines
+        self._on_lost = on_lost
         self._connection: Any = None
         self._remembered: dict[str, Any] = {}
 
@@ -98,6 +111,11 @@ class Session:
         if connection is None:
             return
         try:
+            if self._on_lost is not None:
+                connection.unregisterCloseCallback()
+        except self._binding.libvirtError as err:
+            LOG.debug("no callback to take back: %s", _words(err))
+        try:
             connection.close()
         except self._binding.libvirtError as err:
             LOG.debug("closing the connection to %s: %s", self._uri, _words(err))
@@ -121,7 +139,7 @@ class Session:
                 return _words(err)
         if self._connection is None:
             return self._try_open_read_only()
-        self._keep_alive()
+        self._look_after()
         return None
 
     def _try_open_read_only(self) -> str | None:
@@ -133,7 +151,7 @@ class Session:
             "libvirt at %s allows us to read only: domain capabilities can't be asked for",
             self._uri,
         )
-        self._keep_alive()
+        self._look_after()
         return None
 
     def _is_about_permission(self, err: Any) -> bool:
@@ -144,6 +162,26 @@ class Session:
             self._binding.VIR_ERR_AUTH_CANCELLED,
             self._binding.VIR_ERR_AUTH_UNAVAILABLE,
         }
+
+    def _look_after(self) -> None:
+        self._keep_alive()
+        if self._on_lost is not None:
+            self._notice_loss(self._on_lost)
+
+    def _notice_loss(self, on_lost: Callable[[str], None]) -> None:
+        """Have libvirt's event loop say when the connection ends.
+
+        What it calls must not hold this session, which holds the connection.
+        """
+
+        def closed(_connection: Any, reason: int, _opaque: object) -> None:
+            if reason != CLOSED_BY_US:
+                on_lost(WHY_CLOSED[reason if reason < len(WHY_CLOSED) else 0])
+
+        try:
+            self._connection.registerCloseCallback(closed, None)
+        except self._binding.libvirtError as err:  # drivers without a daemon have none
+            LOG.debug("no word of a lost connection to %s: %s", self._uri, _words(err))
 
     def _keep_alive(self) -> None:
         """Have libvirt itself end calls to a daemon that is silent for too long."""

@@ -137,7 +137,7 @@ class Scene:
         for name, wished in self.driver.wish.items():
             traits, aggregates = set(wished.traits), set(wished.aggregates)
             if name == NODE:
-                traits |= {"COMPUTE_NODE", STRANGERS_TRAIT}
+                traits |= {OWNER, "COMPUTE_NODE", STRANGERS_TRAIT}
                 aggregates |= {STRANGERS_AGGREGATE}
             totals = {wished.resource_class: wished.total}
             found[name] = (None if name == NODE else NODE, totals, traits, aggregates)
@@ -146,10 +146,7 @@ class Scene:
 
 
 def seen_in(placement: RealPlacement) -> dict[str, tuple[Any, ...]]:
-    """``{name: (parent's name, {class: total}, traits, aggregates)}`` of the tree.
-
-    The owner trait is left out: it has tests of its own.
-    """
+    """``{name: (parent's name, {class: total}, traits, aggregates)}`` of the tree."""
     stranger = placement.stranger
     listed = placement.request("GET", f"/resource_providers?in_tree={ROOT}")["resource_providers"]
     names = {item["uuid"]: item["name"] for item in listed}
@@ -157,7 +154,7 @@ def seen_in(placement: RealPlacement) -> dict[str, tuple[Any, ...]]:
         item["name"]: (
             names.get(item["parent_provider_uuid"]),
             {key: row["total"] for key, row in stranger.inventory(item["uuid"]).items()},
-            stranger.traits(item["uuid"]) - {OWNER},
+            stranger.traits(item["uuid"]),
             stranger.aggregates(item["uuid"]),
         )
         for item in listed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from keystoneauth1 import loading
 from oslo_config import cfg
 
 from reportclient.errors import AuthenticationFailed, Unreachable
@@ -36,8 +37,6 @@ def agent(scene: Scene, keystone: TinyKeystone):
     }
     conf.set_override("auth_type", values.pop("auth_type"), "placement")
     conf.set_override("endpoint_override", values.pop("endpoint_override"), "placement")
-    from keystoneauth1 import loading
-
     conf.register_opts(loading.get_auth_plugin_conf_options("v3password"), "placement")
     for name, value in values.items():
         conf.set_override(

@@ -91,7 +91,7 @@ MOST_CALLS = 5 * 30
 """Five tries of a period that needs some 20 calls when all goes well."""
 
 
-@pairs(SILENT, 2)
+@pairs(SILENT, 3)
 def test_no_word_of_placement_costs_at_most_a_period(scene: Scene, call, fault, tmp_path):
     agent = scene.agent()
     harm = scene.proxy.harm(*CALLS[call], SILENT[fault])
@@ -111,7 +111,7 @@ def test_no_word_of_placement_costs_at_most_a_period(scene: Scene, call, fault, 
     expect_quiet(scene.agent(saved))
 
 
-@pairs(SPOKEN, 2)
+@pairs(SPOKEN, 3)
 def test_an_error_without_reason_is_over_at_the_next_verification(
     scene: Scene, call, fault, tmp_path
 ):

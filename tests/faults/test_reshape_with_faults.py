@@ -105,17 +105,7 @@ def test_what_surrounds_a_reshape_may_fail_too(scene, call, fault):
     expect_moved_after(scene, call, skipping(skipped, SILENT[fault]), times=skipped + 1)
 
 
-REFUSALS = {"403", "409 duplicate_name", "409 resource_provider.cannot_delete_parent"}
-REFUSALS |= {"409 undefined_code"}
-A_START = pytest.mark.xfail(
-    strict=True, reason="a period whose reshape was refused counts as started"
-)
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [pytest.param(one, marks=A_START if one in REFUSALS else ()) for one in SPOKEN],
-)
+@pytest.mark.parametrize("fault", list(SPOKEN))
 def test_a_refused_reshape_is_done_once_it_is_not_refused_any_more(scene, fault):
     expect_moved_after(scene, "POST reshaper", SPOKEN[fault])
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cost.trees import VERIFY
 from tests.faults.scenario import Scene
 
-FLIPS = 40
+FLIPS = 16
 
 
 def flipped(part: float):

@@ -14,33 +14,51 @@ BETWEEN = {
     "a lost POST": ("POST", r"^/resource_providers$", proxies.lost_reply),
     "a fault between POST and PUT traits": ("PUT", r"/traits$", proxies.reset_before),
 }
+POOL = "c0ffee00-0000-4000-8000-0000000000aa"
+POOL_AGGREGATE = "aaaaaaaa-0000-4000-8000-0000000000aa"
 
 
-@pytest.mark.xfail(strict=True, reason="the owner trait is only put on what is not in the view")
 @pytest.mark.parametrize("what", BETWEEN)
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_provider_half_made_gets_its_owner_trait(placement, proxy, tmp_path, what, restarted):
-    driver = tree_driver(2)
-    agent = Agent(proxy.url, driver, tmp_path)
-    driver.size = 1
-    assert agent.period().ok
-    driver.size = 2
+def test_a_root_half_made_gets_its_owner_trait(placement, proxy, tmp_path, what, restarted):
+    agent = Agent(proxy.url, tree_driver(1), tmp_path)
     proxy.harm(*BETWEEN[what])
     assert not agent.period().ok
-    agent = Agent(proxy.url, driver, tmp_path) if restarted else agent
-    assert agent.period().ok
-    assert OWNER in placement.stranger.traits(leaf_uuid(1))
-
-
-def test_a_root_half_made_gets_its_owner_trait(placement, proxy, tmp_path):
-    agent = Agent(proxy.url, tree_driver(1), tmp_path)
-    proxy.harm("POST", r"^/resource_providers$", proxies.lost_reply)
-    assert not agent.period().ok
+    agent = Agent(proxy.url, tree_driver(1), tmp_path) if restarted else agent
     assert agent.period().ok
     assert {OWNER, "COMPUTE_NODE"} <= placement.stranger.traits(ROOT)
 
 
-@pytest.mark.xfail(strict=True, reason="new_child refuses the UUID under its other name")
+@pytest.mark.parametrize("what", BETWEEN)
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_sharing_root_half_made_is_finished_and_stays_ours(
+    placement, proxy, tmp_path, what, restarted
+):
+    driver = tree_driver(1, aggregate=POOL_AGGREGATE)
+    agent = Agent(proxy.url, driver, tmp_path)
+    assert agent.period().ok
+    total = [100]
+
+    def pool(tree, allocations):
+        if not tree.exists("pool"):
+            tree.new_root("pool", POOL)
+        tree.update_inventory("pool", {"DISK_GB": {"total": total[0]}})
+        tree.add_traits("pool", "MISC_SHARES_VIA_AGGREGATE")
+        tree.add_aggregates("pool", POOL_AGGREGATE)
+
+    driver.edit = pool
+    proxy.harm(*BETWEEN[what])
+    assert not agent.period().ok
+    if restarted:
+        agent = Agent(proxy.url, driver, tmp_path)
+    assert agent.period().ok
+    total[0] = 200
+    report = agent.period(2 * VERIFY)
+    assert report.ok, report.complaints()
+    assert placement.stranger.inventory(POOL)["DISK_GB"]["total"] == 200
+    assert OWNER in placement.stranger.traits(POOL)
+
+
 def test_a_child_that_somebody_renamed_gets_its_name_back(placement, proxy, tmp_path):
     agent = Agent(proxy.url, tree_driver(2), tmp_path)
     assert agent.period().ok
@@ -51,7 +69,6 @@ def test_a_child_that_somebody_renamed_gets_its_name_back(placement, proxy, tmp_
     assert placement.stranger.provider(leaf_uuid(1))["name"] == f"{NODE}_leaf1"
 
 
-@pytest.mark.xfail(strict=True, reason="remove() takes all that is below along")
 def test_a_strangers_provider_below_one_that_we_remove_is_not_deleted(fresh: Scene):
     fresh.driver.say({NODE: Wished(8, "VCPU"), "removed": Wished(4)})
     agent = fresh.agent()
@@ -169,7 +186,6 @@ def test_many_classes_that_placement_has_forgotten_come_back(fresh: Scene):
     assert set(fresh.placement.stranger.inventory(leaf_uuid(1))) == set(wanted)
 
 
-@pytest.mark.xfail(strict=True, reason="what the drain reserved is taken for what was there")
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_class_that_was_draining_and_is_wanted_again_can_be_used(fresh: Scene, restarted):
     """The driver does not speak of ``reserved``: what our drain made of it is not to stay."""

@@ -32,7 +32,7 @@ def block(after: str) -> str:
 
 def plain(text: str) -> list[str]:
     lines = UUID.sub("UUID", text).strip("\n").splitlines()
-    return [line.rstrip() for line in lines if not line.startswith("Ask more")]
+    return [line.rstrip() for line in lines]
 
 
 def test_the_transcript_is_what_the_demo_prints_and_a_second_run_writes_nothing(tmp_path):
@@ -44,6 +44,7 @@ def test_the_transcript_is_what_the_demo_prints_and_a_second_run_writes_nothing(
     assert first.returncode == 0, first.stderr
     shown = block("shared storage from a script instead")
     assert plain(first.stdout) == plain(shown)
+    assert "Ask more" not in first.stdout
     second = agent.once("--dev")
     assert second.stdout.rstrip().endswith(block("sends no write::"))
 
@@ -67,7 +68,14 @@ def test_the_driver_in_twenty_lines_reports_a_tree(placement, tmp_path):
     assert said.returncode == 0, said.stderr
     listed = placement.request("GET", "/resource_providers")["resource_providers"]
     disks = os.listdir("/sys/block")
-    assert {p["name"] for p in listed} == {"testhost", *(f"testhost_{disk}" for disk in disks)}
+    assert {p["name"] for p in listed} == {"testhost", *(f"testhost_disk_{d}" for d in disks)}
+
+    (tmp_path / "block" / "only").mkdir(parents=True)
+    (source / "mydriver.py").write_text(code.replace("/sys/block", f"{tmp_path}/block"))
+    said = agent.once()
+    assert said.returncode == 0, said.stderr
+    listed = placement.request("GET", "/resource_providers")["resource_providers"]
+    assert {p["name"] for p in listed} == {"testhost", "testhost_disk_only"}
 
 
 @pytest.mark.parametrize("path", re.findall(r"<((?:docs/)?[\w./-]+\.(?:rst|md))>", README))

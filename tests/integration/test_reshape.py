@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.api import ReshapeFailed, ReshapeNeeded
+from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
 from tests.servers.placement import RealPlacement
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, tree_driver
 
@@ -160,9 +160,64 @@ def test_a_driver_that_gives_up_ends_the_start_but_not_a_running_agent(placement
 
     rebuild_with(driver, gives_up)
     running = agent.period()
-    assert "guest 1" in str(running.error)
+    assert "guest 1" in " ".join(running.complaints().values())
     assert not running.fatal
     assert Agent(placement.url, driver).period().fatal
+
+
+def test_amounts_of_different_classes_are_not_exchanged(placement):
+    """They add up in sum, and are wrong."""
+    inventory = {"VCPU": {"total": 600}, "MEMORY_MB": {"total": 600}}
+    _, driver = agent_with(placement, inventory)
+    who = consumer(placement, {"VCPU": 2, "MEMORY_MB": 512})
+
+    def exchanged(tree, allocations):
+        if allocations is None:
+            raise ReshapeNeeded
+        tree.update_inventory(NODE, {"VCPU": {"total": 700}, "MEMORY_MB": {"total": 600}})
+        mine = allocations[who]["allocations"][ROOT]["resources"]
+        mine["VCPU"], mine["MEMORY_MB"] = mine["MEMORY_MB"], mine["VCPU"]
+
+    rebuild_with(driver, exchanged)
+    report = Agent(placement.url, driver).period()
+    assert who in str(report.error)
+    assert holdings(placement, who)[ROOT] == {"VCPU": 2, "MEMORY_MB": 512}
+
+
+def test_a_driver_that_was_not_ready_at_start_may_still_reshape(placement):
+    _, driver = agent_with(placement, {"VCPU": {"total": 16}, "VGPU": {"total": 8}})
+    who = consumer(placement, {"VCPU": 1, "VGPU": 1})
+    ready = []
+
+    def late(tree, allocations):
+        if not ready:
+            raise DriverNotReady("the hypervisor is still starting")
+        vgpu_to_children(tree, allocations)
+
+    rebuild_with(driver, late)
+    agent = Agent(placement.url, driver)
+    assert not agent.period().ok
+    ready.append(True)
+    report = agent.period()
+    assert report.ok, report.complaints()
+    assert holdings(placement, who)[ROOT] == {"VCPU": 1}
+
+
+def test_a_reshape_that_a_driver_can_not_do_reads_the_allocations_once(placement):
+    agent, driver = agent_with(placement, {"VCPU": {"total": 16}}, reshape_when_running=True)
+    consumer(placement, {"VCPU": 1})
+    agent.period(2 * VERIFY)
+
+    def gives_up(tree, allocations):
+        if allocations is None:
+            raise ReshapeNeeded
+        raise ReshapeFailed("guest 1 is on no GPU that is left")
+
+    rebuild_with(driver, gives_up)
+    assert agent.period(1.0).calls > 0
+    again = agent.period(1.0)
+    assert again.calls == 0
+    assert "guest 1" in " ".join(again.complaints().values()), "the cause is still told"
 
 
 def test_while_running_a_reshape_waits_and_says_so(placement):

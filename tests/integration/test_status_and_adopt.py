@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import uuid
 
 import pytest
 
+from agent.status_file import started_at
 from tests.servers.agent import AgentProcess
 
 COMPUTECTL = [sys.executable, "-c", "from agent.cli.app import main; main()"]
@@ -85,13 +87,63 @@ def test_status_names_what_is_wrong_and_since_when(agent):
     assert "never well" in said.stdout
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 99}'])
+def test_an_agent_whose_pid_somebody_else_has_is_not_running(agent):
+    """This test has the pid now, and began at another time."""
+    agent.start()
+    agent.until((agent.state_path / "status.json").exists)
+    agent.kill()
+    path = agent.state_path / "status.json"
+    path.write_text(json.dumps({**written(agent), "pid": os.getpid()}))
+    said = computectl(agent, "status")
+    assert said.returncode == 1
+    assert "not running" in said.stderr
+    path.write_text(json.dumps({**written(agent), "started": started_at(os.getpid())}))
+    assert "not running" not in computectl(agent, "status").stderr
+
+
+COMPLETE = {"version": 1, "host": "h", "pid": 1, "started": 1, "updated": 1.0, "interval": 60}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"version": 99}',
+        '{"version": 1}',
+        json.dumps({**COMPLETE, "nodes": [{"node": "h"}]}),
+        json.dumps({**COMPLETE, "nodes": None}),
+        json.dumps({**COMPLETE, "nodes": [], "pid": "one"}),
+        json.dumps({**COMPLETE, "nodes": [], "updated": None}),
+    ],
+)
 def test_a_status_file_that_can_not_be_used_says_what_to_do(agent, text):
     (agent.state_path / "status.json").write_text(text)
     said = computectl(agent, "status")
     assert said.returncode != 0
     assert "restart compute-agent" in said.stderr
     assert "Traceback" not in said.stderr
+
+
+def test_a_second_node_leaves_the_first_its_provider_and_computectl_knows(agent, placement):
+    agent.script = "nodes: {testhost: {inventory: {VCPU: 4}}}\n"
+    agent.write()
+    assert agent.once().returncode == 0
+    own = (agent.state_path / "compute_id").read_text().strip()
+    agent.script = "nodes: {testhost: {inventory: {VCPU: 4}}, other: {inventory: {VCPU: 2}}}\n"
+    agent.write()
+    planned = json.loads(computectl(agent, "plan", "-f", "json").stdout)
+    said = agent.once()
+    assert said.returncode == 0, said.stderr
+    roots = placement.request("GET", "/resource_providers")["resource_providers"]
+    uuids = {root["name"]: root["uuid"] for root in roots}
+    assert uuids.keys() == {"testhost", "other"}
+    assert uuids["testhost"] == own
+    assert uuids["other"] in json.dumps(planned)
+    assert own not in json.dumps(planned)
+    tree = computectl(agent, "tree").stdout
+    assert own in tree and uuids["other"] in tree
 
 
 def test_a_host_that_lost_its_identity_is_adopted_again(agent, placement):

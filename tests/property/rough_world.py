@@ -153,6 +153,8 @@ class World:
     """Providers whose aggregates were written with an old microversion since the last audit."""
     consumers: list[str] = field(default_factory=list)
     has_child: bool = False
+    acts: int = 0
+    renamed: dict[str, str] = field(default_factory=dict)
     disturbed: bool = False
     """Whether there may be what only a verification can mend: strangers, refusals."""
 
@@ -168,7 +170,7 @@ class World:
 
     def period(self, after: float) -> Any:
         self.now += after
-        self.rough.calls, writes = 0, len(self.rough.writes)
+        self.rough.calls, writes, acts = 0, len(self.rough.writes), self.acts
         self.rough.deleted.clear()
         (report,) = self.nodes.period(self.now)
         for uuid in self.rough.deleted:
@@ -177,7 +179,7 @@ class World:
         self._expect_only_our_own_was_written(self.rough.writes[writes:])
         assert report.calls <= 5 * 60, "a storm"
         assert report.error is None or isinstance(report.error, errors.PlacementError)
-        pending = self.rough.meddling or self.rough.failures or self.blind
+        pending = self.rough.meddling or self.rough.failures or self.blind or self.acts > acts
         if after > VERIFY and report.ok and not pending:
             self.disturbed = False
         self._expect_the_view_to_be_true()
@@ -210,7 +212,7 @@ class World:
     # -- what a stranger does; what Placement refuses him does not happen
 
     def act(self, kind: str, name: str, number: int) -> None:
-        self.disturbed = True
+        self.disturbed, self.acts = True, self.acts + 1
         try:
             getattr(self, f"_{kind}")(uuid_of(name), name, number)
         except errors.PlacementError:
@@ -254,6 +256,7 @@ class World:
 
     def _rename_ours(self, uuid: str, name: str, number: int) -> None:
         self.stranger.rename(uuid, f"renamed{number}")
+        self.renamed.setdefault(uuid, name)
 
     def _squat(self, uuid: str, name: str, number: int) -> None:
         self.stranger.create_provider(name, SQUATTER)
@@ -284,6 +287,7 @@ class World:
         while self.consumers:
             self._release("", "", 0)
         self.act("leave", NODE, 0)
+        self._names_back()
         self.period(60)
         self.period(2 * AUDIT)
         report = self.period(2 * VERIFY)
@@ -293,6 +297,14 @@ class World:
         assert quiet.calls <= 2
         assert self.period(1).calls == 0
         self._expect_the_wish()
+
+    def _names_back(self) -> None:
+        """An agent that lost its view can't know whose a provider with another name is."""
+        for uuid, name in self.renamed.items():
+            try:
+                self.stranger.rename(uuid, name)
+            except errors.PlacementError:
+                pass  # it is gone, or made anew under its name
 
     def _expect_the_wish(self) -> None:
         found = self.contents()

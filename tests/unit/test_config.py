@@ -9,8 +9,10 @@ from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
+from keystoneauth1 import loading
 
 from agent import config, opts
+from drivers.libvirt import opts as libvirt_opts
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SAMPLE = REPOSITORY / "etc" / "compute-agent" / "compute-agent.conf.sample"
@@ -131,6 +133,43 @@ def test_a_typo_is_refused_with_its_place(tmp_path: Path, text: str, line: int, 
 )
 def test_options_of_other_services_are_no_typos(tmp_path: Path, text: str) -> None:
     config.refuse_typos(loaded(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        ("libvirt", "rbd_connect_timeout"),
+        ("libvirt", "cpu_model"),
+        ("placement", "user_name"),
+        ("placement", "user-name"),
+        ("DEFAULT", "rpc_response_timeout"),
+        ("DEFAULT", "long_rpc_timeout"),
+    ],
+)
+def test_options_of_nova_that_resemble_ours_are_no_typos(
+    tmp_path: Path, group: str, name: str
+) -> None:
+    conf = loaded(
+        tmp_path,
+        f"[placement]\nauth_type = password\nauth_url = http://keystone\n[{group}]\n{name} = 1\n",
+    )
+    conf.register_opts(libvirt_opts.LIBVIRT_OPTS, "libvirt")
+    loading.register_auth_conf_options(conf, "placement")
+    loading.load_auth_from_conf_options(conf, "placement")
+    config.refuse_typos(conf)
+
+
+def test_a_typo_of_a_drivers_option_is_still_refused(tmp_path: Path) -> None:
+    conf = loaded(tmp_path, "[libvirt]\nconection_timeout = 1\n")
+    conf.register_opts(libvirt_opts.LIBVIRT_OPTS, "libvirt")
+    with pytest.raises(config.ConfigError, match="is connection_timeout meant"):
+        config.refuse_typos(conf)
+
+
+def test_the_older_name_of_the_cpu_models_means_the_same(tmp_path: Path) -> None:
+    conf = loaded(tmp_path, "[libvirt]\ncpu_model = Haswell\n")
+    conf.register_opts(libvirt_opts.LIBVIRT_OPTS, "libvirt")
+    assert conf.libvirt.cpu_models == ["Haswell"]
 
 
 # -- the sample

@@ -70,21 +70,21 @@ def test_what_a_killed_writer_left_is_no_identity(tmp_path: Path) -> None:
 
 
 def test_a_single_node_gets_the_hosts_own_uuid() -> None:
-    assert root_uuids(["anything"], OWN, {}) == {"anything": OWN}
+    assert root_uuids(["anything"], OWN, {}, {}) == {"anything": OWN}
 
 
 def test_a_driver_that_knows_its_nodes_decides() -> None:
     told = str(uuid4())
-    assert root_uuids(["a"], OWN, {told: "a"}) == {"a": told}
-    assert root_uuids(["a", "b"], OWN, {told: "a"})["a"] == told
+    assert root_uuids(["a"], OWN, {"a": told}, {"a": OWN}) == {"a": told}
+    assert root_uuids(["a", "b"], OWN, {"a": told}, {})["a"] == told
 
 
 def test_nodes_named_by_a_uuid_keep_it() -> None:
     node = str(uuid4())
-    assert root_uuids([node, "b"], OWN, {})[node] == node
+    assert root_uuids([node, "b"], OWN, {}, {})[node] == node
 
 
 def test_several_nodes_get_uuids_that_stay() -> None:
-    found = root_uuids(["a", "b"], OWN, {})
+    found = root_uuids(["a", "b"], OWN, {}, {})
     assert found == {name: str(uuid5(UUID(OWN), name)) for name in ("a", "b")}
-    assert root_uuids(["b", "c", "a"], OWN, {})["a"] == found["a"]
+    assert root_uuids(["b", "c", "a"], OWN, {}, {})["a"] == found["a"]

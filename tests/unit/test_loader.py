@@ -45,6 +45,12 @@ class Newer(Good):
 class Explosive(Good):
     def __init__(self, context): raise OSError("no such device")
 
+class NoAbilities(Good):
+    capabilities = None
+
+class ListedAbilities(Good):
+    capabilities = ["supports_migrate_to_same_host"]
+
 class BadOptions(Able):
     @classmethod
     def list_opts(cls): return [("able", [cfg.StrOpt("size")])]
@@ -59,6 +65,8 @@ t-half = acme_drivers:Half
 t-newer = acme_drivers:Newer
 t-explosive = acme_drivers:Explosive
 t-bad-options = acme_drivers:BadOptions
+t-no-abilities = acme_drivers:NoAbilities
+t-listed = acme_drivers:ListedAbilities
 t-function = acme_drivers:function
 t-no-module = acme_nowhere:Good
 t-no-attribute = acme_drivers:Goof
@@ -195,6 +203,15 @@ def test_an_abstract_driver_is_refused_with_the_missing_method(acme, context):
 def test_a_driver_for_a_newer_api_is_refused(acme, context):
     text = str(failure("t-newer", context))
     assert "version 1.1 of the driver API, this agent has 1.0" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("t-no-abilities", "NoAbilities"), ("t-listed", "ListedAbilities")]
+)
+def test_capabilities_that_are_no_mapping_are_refused(acme, context, name, value):
+    text = str(failure(name, context))
+    assert f"acme_drivers:{value}" in text
+    assert "capabilities is " in text and "not a mapping" in text
 
 
 def test_one_name_from_two_distributions_is_refused_naming_both(acme, context, tmp_path):

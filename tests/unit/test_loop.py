@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import queue
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import pytest
 
-from agent.loop import Command, Loop, Schedule
+from agent.loop import Command, Job, Loop, Schedule
 
 
 @dataclass
@@ -25,16 +26,16 @@ class Commands:
     """A queue in which waiting moves the clock; ``later`` are commands by their time."""
 
     clock: Clock
-    later: list[tuple[float, Command]] = field(default_factory=list)
-    waiting: list[Command] = field(default_factory=list)
+    later: list[tuple[float, Command | Job]] = field(default_factory=list)
+    waiting: list[Command | Job] = field(default_factory=list)
 
-    def put(self, command: Command) -> None:
+    def put(self, command: Command | Job) -> None:
         self.waiting.append(command)
 
     def empty(self) -> bool:
         return not self.waiting
 
-    def get(self, timeout: float | None = None) -> Command:
+    def get(self, timeout: float | None = None) -> Command | Job:
         if self.waiting:
             return self.waiting.pop(0)
         assert timeout is not None and timeout > 0, "it would wait for ever, or not at all"
@@ -52,7 +53,9 @@ class Bench:
 
     until: float
     takes: Callable[[int], float] = lambda number: 0.0
-    later: list[tuple[float, Command]] = field(default_factory=list)
+    later: list[tuple[float, Command | Job]] = field(default_factory=list)
+    well: Callable[[int], object] = lambda number: None
+    """What the periods return."""
     asked: int = 0
     """Refreshes that wait already when the loop begins."""
     began: list[float] = field(default_factory=list)
@@ -68,9 +71,10 @@ class Bench:
         for _ in range(self.asked):
             self.loop.refresh()
 
-        def period() -> None:
+        def period() -> object:
             self.began.append(clock.now - start)
             clock.now += self.takes(len(self.began) - 1)
+            return self.well(len(self.began) - 1)
 
         self.loop.run(period, interval, first_in)
         return self.began
@@ -130,7 +134,48 @@ def test_refreshes_that_came_during_a_period_make_one_more() -> None:
         return 5
 
     bench.takes = takes
-    assert bench.run(60) == [0, 5, 60]
+    assert bench.run(60) == [0, 6, 60]
+
+
+def asking_again(bench: Bench, *, until: float = 1000) -> Bench:
+    """Each of its periods asks for one more."""
+
+    def takes(number: int) -> float:
+        if bench.began[-1] < until:
+            bench.loop.refresh()
+        return 0
+
+    bench.takes = takes
+    return bench
+
+
+def test_who_asks_in_each_period_gets_one_a_second_and_the_schedule_stays() -> None:
+    began = asking_again(Bench(until=7), until=1000).run(3.5)
+    assert began == [0, 1, 2, 3, 3.5, 4.5, 5.5, 6.5]
+
+
+def test_who_asks_again_for_what_fails_waits_longer_and_longer() -> None:
+    bench = asking_again(Bench(until=150, well=lambda number: False))
+    assert bench.run(None) == [0, 1, 3, 7, 15, 31, 61, 91, 121]
+
+
+def test_what_went_well_once_ends_the_longer_waits() -> None:
+    bench = asking_again(Bench(until=12, well=lambda number: number == 3))
+    assert bench.run(None) == [0, 1, 3, 7, 8, 10]
+
+
+def test_a_failure_by_the_schedule_lets_the_next_one_who_asks_wait_a_second_only() -> None:
+    bench = Bench(until=250, well=lambda number: False)
+    bench.later = [(60.2, Command.REFRESH), (130, Command.REFRESH)]
+    assert bench.run(60) == [0, 60, 61, 120, 130, 180, 240]
+
+
+def test_jobs_do_not_wait_with_those_who_ask_for_periods() -> None:
+    bench = asking_again(Bench(until=20, well=lambda number: False))
+    done, _ = posted_at(bench, 9)
+    bench.run(None)
+    assert done == [9]
+    assert 9 not in bench.began
 
 
 def test_without_an_interval_there_is_one_period_and_those_asked_for() -> None:
@@ -179,3 +224,97 @@ def test_the_next_time_is_always_ahead_and_on_the_grid(now: float, missed: int, 
     schedule = Schedule(60.0, 100.0)
     assert schedule.after(now) == missed
     assert schedule.due == due
+
+
+# -- jobs
+
+
+def posted_at(bench: Bench, at: float) -> tuple[list[float], Job]:
+    """A job that comes ``at`` seconds after the start, and when it was done."""
+    done: list[float] = []
+    job = Job(lambda: done.append(bench.loop.clock() - 1000), Future())
+    bench.later = [(at, job)]
+    return done, job
+
+
+def test_a_job_is_done_between_two_periods_and_leaves_the_schedule() -> None:
+    bench = Bench(until=200)
+    done, job = posted_at(bench, 70)
+    assert bench.run(60) == [0, 60, 120, 180]
+    assert done == [70]
+    assert job.done.done()
+
+
+def test_jobs_are_done_before_a_period_that_is_overdue() -> None:
+    bench, order = Bench(until=200), []
+
+    def takes(number: int) -> float:
+        order.append("period")
+        if number == 0:
+            for name in ("one", "two"):
+                bench.loop.post(lambda name=name: order.append(name))
+            return 70
+        return 0
+
+    bench.takes = takes
+    bench.run(60)
+    assert order[:4] == ["period", "one", "two", "period"]
+
+
+def test_what_a_job_raises_goes_to_who_waits_and_the_loop_goes_on() -> None:
+    def fails() -> None:
+        raise RuntimeError("no")
+
+    bench = Bench(until=100)
+    job = Job(fails, Future())
+    bench.later = [(10, job)]
+    assert bench.run(60) == [0, 60]
+    with pytest.raises(RuntimeError, match="no"):
+        job.done.result(0)
+
+
+def test_a_job_for_later_is_done_at_its_time_and_once() -> None:
+    bench, done = Bench(until=300), []
+
+    def begin() -> None:
+        bench.loop.later(25, lambda: done.append(bench.loop.clock() - 1000))
+
+    bench.later = [(10, Job(begin, Future()))]
+    assert bench.run(60) == [0, 60, 120, 180, 240]
+    assert done == [35]
+
+
+def test_a_job_for_later_that_fails_is_logged_and_the_loop_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fails() -> None:
+        raise RuntimeError("no")
+
+    bench = Bench(until=100)
+    bench.later = [(10, Job(lambda: bench.loop.later(5, fails), Future()))]
+    assert bench.run(60) == [0, 60]
+    assert "A job failed" in caplog.text
+
+
+def test_jobs_run_without_an_interval_and_after_a_refresh_that_came_with_them() -> None:
+    bench = Bench(until=50)
+    done, _ = posted_at(bench, 20)
+    bench.later.append((20, Command.REFRESH))
+    assert bench.run(None) == [0, 20]
+    assert done == [20]
+
+
+def test_nobody_waits_for_a_loop_that_has_ended() -> None:
+    bench = Bench(until=1000)
+    left: list[Future[None]] = []
+
+    def takes(number: int) -> float:
+        bench.loop.stop()
+        left.append(Future())
+        bench.loop.commands.put(Job(lambda: None, left[0]))
+        return 0
+
+    bench.takes = takes
+    bench.run(60)
+    assert left[0].cancelled()
+    assert bench.loop.post(lambda: None).cancelled()

@@ -136,6 +136,7 @@ def world(tmp_path: Path) -> World:
 
 # -- asked
 
+
 def test_what_is_asked_is_on_disk_before_anything_is_written(world) -> None:
     world.switch.ask(disabled=True)
     assert StandingFile.of(world.directory).load().disabled is True
@@ -194,6 +195,7 @@ def test_a_disk_that_is_full_stops_nobody(world, monkeypatch) -> None:
 
 # -- tried again
 
+
 def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkeypatch) -> None:
     monkeypatch.setattr("agent.switch.random.uniform", lambda low, high: high)
     world.broken = Unreachable("Placement is away")
@@ -242,6 +244,7 @@ def test_several_failures_make_one_retry(world) -> None:
 
 
 # -- the registry
+
 
 def test_the_record_is_followed(world) -> None:
     world.registry.operator(True, "new disks")
@@ -394,6 +397,7 @@ def test_an_answer_waits_for_the_registry_but_not_for_one_that_is_away(world) ->
 
 # -- the hypervisor
 
+
 def test_a_lost_hypervisor_disables_and_its_return_enables(world) -> None:
     world.told("libvirtd has gone")
     world.step()
@@ -513,6 +517,7 @@ def test_a_long_reason_is_cut_to_what_a_record_holds(world) -> None:
 
 # -- the endpoint
 
+
 @pytest.mark.parametrize("endpoint", [ComputeEndpoint, ComputeEndpoint5])
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_endpoint_answers_when_it_is_written(world, endpoint, enabled) -> None:
@@ -530,7 +535,9 @@ def test_the_endpoint_answers_when_it_is_written(world, endpoint, enabled) -> No
 
 
 def test_the_endpoint_answers_though_the_loop_is_busy(world) -> None:
-    assert ComputeEndpoint(world.switch, answer_within=0.05).set_host_enabled({}, False) == "disabled"
+    assert (
+        ComputeEndpoint(world.switch, answer_within=0.05).set_host_enabled({}, False) == "disabled"
+    )
     assert StandingFile.of(world.directory).load().disabled is True
 
 

@@ -1,0 +1,118 @@
+"""The agent's own RPC: set_host_enabled, as the reference's compute service has it.
+
+The wire: topic ``compute``, server = host, the exchange of ``control_exchange``, no
+namespace; versions 5.x and 6.x; the context is a dict, which is not looked at; the
+answer is ``'enabled'`` or ``'disabled'``.  oslo.messaging's server sends the signs of
+life itself that a caller with ``call_monitor_timeout`` waits for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any, ClassVar
+
+from agent.messaging import RpcClient, RpcServer, Target
+from agent.switch import Switch
+
+LOG = logging.getLogger(__name__)
+
+TOPIC = "compute"
+EXCHANGE = "nova"
+VERSION_5, VERSION_6 = "5.13", "6.5"
+VERSION_OF_CALLS = "5.0"
+"""Understood by everybody who has the method at all."""
+ANSWER_WITHIN = 45.0
+"""Seconds; callers without signs of life give up after 60."""
+REGISTRY_WITHIN = 2.0
+"""Seconds that an answer waits for the registry, when that is there."""
+
+
+def _no_registry(_within: float) -> bool:
+    return True
+
+
+class ComputeEndpoint:
+    """What can be called on this host, in the newest version; ``in_step`` waits for the registry.
+
+    Calls come in threads of the RPC server.
+    """
+
+    target: ClassVar[Any] = Target(version=VERSION_6)
+
+    # Whatever has no underscore could be called from outside.
+    def __init__(
+        self,
+        switch: Switch,
+        in_step: Callable[[float], bool] = _no_registry,
+        answer_within: float = ANSWER_WITHIN,
+    ) -> None:
+        self._switch = switch
+        self._in_step = in_step
+        self._answer_within = answer_within
+
+    def set_host_enabled(self, _context: dict[str, Any], enabled: bool) -> str:
+        """Disable or enable this host; ``'enabled'`` or ``'disabled'`` when it is done.
+
+        What can't be done now, because Placement is away, is done soon: what was asked
+        is kept, so the answer is the same.
+        """
+        if not isinstance(enabled, bool):
+            raise ValueError(f"enabled has to be true or false, not {enabled!r}")
+        written = self._switch.ask(disabled=not enabled)
+        self._in_step(REGISTRY_WITHIN)
+        answer = "enabled" if enabled else "disabled"
+        try:
+            written.result(self._answer_within)
+        except TimeoutError:
+            LOG.warning("Answering %r: the loop is busy, the trait follows", answer)
+        except CancelledError:
+            LOG.warning("Answering %r while stopping: the trait follows after the start", answer)
+        return answer
+
+
+class ComputeEndpoint5(ComputeEndpoint):
+    """The same for callers that speak the major version before."""
+
+    target: ClassVar[Any] = Target(version=VERSION_5)
+
+
+def rpc_server(
+    transport: Any,
+    host: str,
+    switch: Switch,
+    in_step: Callable[[float], bool] = _no_registry,
+    exchange: str = EXCHANGE,
+) -> RpcServer:
+    """A server for this host, not started."""
+    endpoints = [ComputeEndpoint(switch, in_step), ComputeEndpoint5(switch, in_step)]
+    return RpcServer(transport, Target(exchange=exchange, topic=TOPIC, server=host), endpoints)
+
+
+class ComputeAgentAPI:
+    """Calls agents, or the reference's compute services, from Python."""
+
+    def __init__(
+        self,
+        transport: Any,
+        *,
+        exchange: str = EXCHANGE,
+        timeout: float = 60.0,
+        monitor: float | None = None,
+    ) -> None:
+        """``timeout`` in seconds; with ``monitor`` a server has to show a sign of life that
+        often, and the ``timeout`` can be long.
+        """
+        target = Target(exchange=exchange, topic=TOPIC, version=VERSION_OF_CALLS)
+        self._rpc = RpcClient(transport, target, timeout, monitor)
+
+    def set_host_enabled(self, host: str, enabled: bool) -> str:
+        """``'enabled'`` or ``'disabled'``, by the host's own words.
+
+        :raises agent.messaging.NoAnswer: no such host, or it is down.
+        :raises agent.messaging.TransportUnavailable: the broker can't be reached.
+        :raises agent.messaging.RemoteFault: the host failed.
+        """
+        answer: str = self._rpc.call("set_host_enabled", server=host, enabled=enabled)
+        return answer

@@ -1,0 +1,136 @@
+"""Whether this host takes new guests, as it is kept on disk; and what a record changes about it.
+
+The registry's record is the truth for everybody; this file is what holds while the
+registry is away, and what a killed agent finds again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from agent.registry.record import AUTO, ServiceRecord
+
+FILE_NAME = "service.json"
+VERSION = 1
+UNTOUCHED = 1
+"""Version of a record whose status nobody has changed."""
+FOUND = "found disabled in Placement"
+
+
+class StandingUnreadable(Exception):
+    """The file is there and says nothing that can be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The last known status of this service; ``disabled`` is ``None`` before there was one.
+
+    ``record_version`` is that of the record that was seen last.  ``told`` is false for
+    what the registry has not acknowledged yet.
+    """
+
+    disabled: bool | None = None
+    reason: str | None = None
+    record_version: int | None = None
+    told: bool = True
+    by_program: bool = False
+    """Nobody asked for it: it follows from the hypervisor."""
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether a program disabled it, which may enable it again."""
+        return bool(self.disabled) and (self.reason or "").startswith(AUTO)
+
+    @property
+    def by_operator(self) -> bool:
+        """Whether somebody disabled it whom no program overrules."""
+        return bool(self.disabled) and not self.is_auto
+
+    def asked(self, *, disabled: bool, reason: str | None, by_program: bool) -> Standing:
+        """After somebody wanted this; the registry does not know of it yet."""
+        return Standing(disabled, reason, self.record_version, told=False, by_program=by_program)
+
+    def settled(self, *, found: bool) -> Standing | None:
+        """For a host that nobody here has decided about: what Placement has is right."""
+        if self.disabled is not None or self.record_version != UNTOUCHED:
+            return None
+        reason = FOUND if found else None
+        return self.asked(disabled=found, reason=reason, by_program=True)
+
+    def agrees_with(self, record: ServiceRecord) -> bool:
+        """Whether the registry has it so."""
+        same = bool(self.disabled) == record.disabled
+        return same and self.is_auto == record.is_auto
+
+    def yields_to(self, record: ServiceRecord) -> bool:
+        """Whether somebody changed the record since it was last seen: then the record holds.
+
+        And whether a program's wish meets a decision of the operator.
+        """
+        if self.by_program and record.disabled and not record.is_auto:
+            return True
+        return self.record_version is not None and self.record_version != record.version
+
+
+def standing_of(record: ServiceRecord, seen: Standing) -> Standing:
+    """What the registry says.
+
+    A record that nobody has ever changed was made by a first heartbeat, and says nothing
+    about a host that somebody may have disabled in Placement before.
+    """
+    if seen.disabled is None and not record.disabled and record.version == UNTOUCHED:
+        return Standing(record_version=record.version)
+    return Standing(record.disabled, record.disabled_reason, record.version)
+
+
+@dataclass(frozen=True, slots=True)
+class StandingFile:
+    """``service.json`` in the state directory; replaced as a whole or not at all."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, state_path: Path) -> StandingFile:
+        """The file of the agent with this state directory."""
+        return cls(state_path / FILE_NAME)
+
+    def load(self) -> Standing:
+        """What was kept; an unknown status if there is no file.
+
+        :raises StandingUnreadable: naming the file.
+        """
+        try:
+            return _parsed(json.loads(self.path.read_bytes()))
+        except FileNotFoundError:
+            return Standing()
+        except (OSError, ValueError, TypeError, LookupError, AttributeError) as err:
+            raise StandingUnreadable(f"{self.path}: {type(err).__name__}: {err}") from err
+
+    def keep(self, standing: Standing) -> None:
+        """Write it so that neither a crash nor a power cut takes it away.  :raises OSError:"""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = self.path.with_name(f".{FILE_NAME}")
+        with scratch.open("w", encoding="utf-8") as file:
+            json.dump({"version": VERSION, **asdict(standing)}, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(self.path)
+        directory = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _parsed(found: Mapping[str, Any]) -> Standing:
+    if found.get("version") != VERSION:
+        raise ValueError(f"version {found.get('version')!r} is not known here")
+    kept = {field.name: found[field.name] for field in fields(Standing)}
+    if not isinstance(kept["disabled"], bool | None):
+        raise TypeError(f"disabled is {kept['disabled']!r}")
+    return Standing(**kept)

@@ -1,0 +1,116 @@
+"""A driver that was loaded, and its answers: checked, one at a time, and none ends the agent.
+
+What an author may return by mistake is found here, where the method is called, and
+said with the method's name; nobody behind has to look again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from drivers.api import ComputeDriver, Identified, Lifecycle, Unwell, Watched
+from drivers.errors import DriverError
+from reportclient.model import Allocations, canonical_uuid
+from reportclient.provider_tree import ProviderTree
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDriver:
+    """A driver, and itself once more for each optional ability that it has."""
+
+    name: str
+    driver: ComputeDriver
+    lifecycle: Lifecycle | None = None
+    identified: Identified | None = None
+    unwell: Unwell | None = None
+    watched: Watched | None = None
+    turn: AbstractContextManager[Any] = field(
+        default_factory=threading.Lock, repr=False, compare=False
+    )
+    """Held while the driver is asked about a node."""
+
+    @classmethod
+    def of(cls, name: str, driver: ComputeDriver) -> LoadedDriver:
+        """Find out what ``driver`` can do beyond the two methods that all have."""
+        return cls(
+            name,
+            driver,
+            lifecycle=driver if isinstance(driver, Lifecycle) else None,
+            identified=driver if isinstance(driver, Identified) else None,
+            unwell=driver if isinstance(driver, Unwell) else None,
+            watched=driver if isinstance(driver, Watched) else None,
+            turn=nullcontext() if driver.thread_safe else threading.Lock(),
+        )
+
+    def ask(self, tree: ProviderTree, node: str, allocations: Allocations | None) -> None:
+        """Let it change ``tree``; nodes wait for each other unless it is ``thread_safe``.
+
+        :raises BaseException: whatever the driver raises.
+        """
+        with self.turn:
+            self.driver.update_provider_tree(tree, node, allocations)
+
+    def nodes(self) -> list[str]:
+        """The names of its nodes; may be empty.
+
+        :raises DriverError: what it returned can't be names of nodes.
+        :raises BaseException: whatever the driver raises.
+        """
+        answer: object = self.driver.get_available_nodes()
+        said = f"get_available_nodes() returned {answer!r}"
+        if isinstance(answer, str):
+            raise DriverError(f"{said}: a list of names is needed, [{answer!r}]")
+        if not isinstance(answer, Iterable):
+            raise DriverError(f"{said}: a list of names is needed")
+        names = list(answer)
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise DriverError(f"{said}: {name!r} is no name of a node")
+            if names.count(name) > 1:
+                raise DriverError(f"{said}: {name!r} is named twice")
+        return names
+
+    def uuids_told(self) -> dict[str, str]:
+        """UUIDs by node name, as far as the driver knows them itself.
+
+        :raises DriverError: what it returned can't be that.
+        :raises BaseException: whatever the driver raises.
+        """
+        if self.identified is None:
+            return {}
+        answer: object = self.identified.get_nodenames_by_uuid()
+        if not isinstance(answer, Mapping):
+            raise DriverError(f"get_nodenames_by_uuid() returned {answer!r}: no {{uuid: nodename}}")
+        try:
+            return {name: canonical_uuid(uuid, "node") for uuid, name in answer.items()}
+        except ValueError as err:
+            raise DriverError(f"get_nodenames_by_uuid() returned {answer!r}: {err}") from None
+
+    def degraded(self) -> dict[str, str]:
+        """What it can't read, by part; never raises: that it can't say is said as well."""
+        if self.unwell is None:
+            return {}
+        part = f"driver {self.name}"
+        try:
+            answer: object = self.unwell.degraded()
+        except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on, whatever it is
+            return {part: f"degraded() failed: {words(err)}"}
+        if not isinstance(answer, Mapping):
+            return {part: f"degraded() returned {answer!r}: no {{part: reason}}"}
+        return {str(key): str(reason) for key, reason in answer.items()}
+
+
+def words(err: BaseException) -> str:
+    """What an error says, or its type if it says nothing; a driver's may not even do that."""
+    kind = type(err).__name__
+    try:
+        said = str(err)
+    except Exception:  # noqa: BLE001  somebody's __str__ may raise anything
+        return f"{kind} (its text can't be read)"
+    if isinstance(err, SystemExit):
+        return f"{kind}: {said}"
+    return said or kind

@@ -1,0 +1,169 @@
+"""Agents that follow compute-registry over a real RabbitMQ, and two that have one name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent import messaging
+from agent.registry.client import RegistryClient
+from agent.registry.record import ServiceRecord
+from tests.integration.switched import (
+    OPTIONS,
+    eventually,
+    has_trait,
+    options,
+    record_of,
+    registry_of,
+    root_of,
+    status_of,
+)
+from tests.servers.agent import AgentProcess
+from tests.servers.placement import RealPlacement
+from tests.servers.rabbitmq import RabbitMQ, missing
+from tests.servers.registry import RegistryProcess
+
+needs_rabbitmq = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[RabbitMQ]:
+    with RabbitMQ() as broker:
+        yield broker
+
+
+@pytest.fixture
+def registry(tmp_path: Path, broker: RabbitMQ) -> Iterator[RegistryProcess]:
+    directory = tmp_path / "registry"
+    directory.mkdir()
+    with RegistryProcess(directory, transport_url=broker.url) as registry:
+        yield registry
+
+
+@pytest.fixture(scope="module")
+def client(broker: RabbitMQ) -> Iterator[RegistryClient]:
+    transport = messaging.transport(broker.url)
+    yield RegistryClient.over(transport, timeout=5)
+    transport.cleanup()
+
+
+@pytest.fixture
+def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ) -> Iterator[AgentProcess]:
+    directory = tmp_path / "agent"
+    directory.mkdir()
+    agent = AgentProcess(directory, placement.url, options=options(broker.url, "access = rpc\n"))
+    yield agent
+    agent.kill()
+
+
+def started(agent: AgentProcess) -> None:
+    agent.start()
+    agent.until(lambda: (agent.state_path / "status.json").exists(), 30)
+
+
+@needs_rabbitmq
+def test_a_host_follows_the_registry(agent, registry, client, placement) -> None:
+    started(agent)
+    root = root_of(agent)
+    eventually(lambda: client.get_service("testhost").roots == (root,))
+    assert not (agent.state_path / "services.sqlite").exists()
+    client.set_status("testhost", disabled=True, reason="new disks")
+    eventually(lambda: has_trait(placement, root), within=10)
+    client.set_status("testhost", disabled=False)
+    eventually(lambda: not has_trait(placement, root), within=10)
+
+
+@needs_rabbitmq
+def test_the_status_is_known_before_the_first_report(agent, registry, client, placement) -> None:
+    client.heartbeat("testhost", "an agent that is gone", None, [])
+    client.set_status("testhost", disabled=True, reason="not ready")
+    client.set_forced_down("testhost", forced_down=True)
+    eventually(lambda: _silent(client.get_service("testhost")), within=5)
+    seen = placement.mark()
+    registry.kill9()
+    quick = "[registry]\nservice_down_time = 2\nreport_interval = 1\n"
+    registry.config.write_text(registry.config.read_text().replace("[registry]\n", quick))
+    time.sleep(2)
+    registry.start()
+    started(agent)
+    root = root_of(agent)
+    writes = [r.path for r in placement.since(seen) if r.method == "PUT"]
+    assert writes.index(f"/resource_providers/{root}/traits") < writes.index(
+        f"/resource_providers/{root}/inventories"
+    )
+    assert has_trait(placement, root)
+
+
+def _silent(record: ServiceRecord) -> bool:
+    return record.silent_for is not None
+
+
+@needs_rabbitmq
+def test_a_lost_registry_changes_no_status(agent, registry, client, placement) -> None:
+    started(agent)
+    root = root_of(agent)
+    eventually(lambda: client.get_service("testhost").last_seen)
+    client.set_status("testhost", disabled=True, reason="new disks")
+    eventually(lambda: has_trait(placement, root), within=10)
+    registry.kill9()
+    agent.until_logged("The registry does not answer", seconds=40)
+    assert has_trait(placement, root)
+    agent.kill()
+    agent.start()
+    agent.until_logged("Starting without an answer", seconds=30)
+    agent.until(lambda: status_of(agent)["service"]["disabled"] is True)
+    placement.stranger.remove_trait(root, "COMPUTE_STATUS_DISABLED")
+    agent.kill()
+    (agent.state_path / f"view-{root}.json").unlink()
+    agent.start()
+    eventually(lambda: has_trait(placement, root), within=30)
+    registry.start()
+    client.set_status("testhost", disabled=False)
+    eventually(lambda: not has_trait(placement, root), within=40)
+
+
+@needs_rabbitmq
+def test_the_registry_is_away_at_the_first_start_of_all(agent, placement) -> None:
+    began = time.monotonic()
+    started(agent)
+    assert time.monotonic() - began < 20
+    assert status_of(agent)["nodes"][0]["ok"]
+    assert status_of(agent)["service"]["disabled"] is None
+    assert not has_trait(placement, root_of(agent))
+
+
+def test_two_agents_with_one_name_and_both_addresses_are_said(tmp_path, placement) -> None:
+    agents = []
+    for name in ("first", "second"):
+        directory = tmp_path / name
+        directory.mkdir()
+        text = options(more=f"connection = sqlite:///{tmp_path}/services.sqlite\n")
+        agents.append(AgentProcess(directory, placement.url, options=text))
+    first, second = agents
+    try:
+        started(first)
+        mark = placement.mark()
+        second.start()
+        assert second.process.wait(30) == 1
+        assert not placement.since(mark), "it must not report"
+        assert str(first.state_path) in second.log
+        assert str(second.state_path) in second.log
+        assert "Traceback" not in second.log
+    finally:
+        for agent in agents:
+            agent.kill()
+
+
+def test_a_single_period_syncs_the_trait_and_leaves_no_sign_of_life(tmp_path, placement) -> None:
+    agent = AgentProcess(tmp_path, placement.url, options=OPTIONS)
+    with agent:
+        agent.until(lambda: (agent.state_path / "status.json").exists())
+    registry_of(agent).set_status("testhost", disabled=True)
+    before = record_of(agent).last_seen
+    done = agent.once()
+    assert done.returncode == 0, done.stderr
+    assert has_trait(placement, root_of(agent))
+    assert record_of(agent).last_seen == before

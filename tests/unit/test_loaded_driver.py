@@ -1,0 +1,149 @@
+"""What a driver may answer by mistake, and how often it is asked at once."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from drivers.api import ComputeDriver, DriverContext
+from drivers.errors import DriverError
+from drivers.loaded import LoadedDriver, words
+
+UUID = "9d6ba763-8e93-5284-b069-776c52a0868f"
+
+
+class Answers(ComputeDriver):
+    """Answers what a test wants, to every question."""
+
+    def __init__(self, answer: Any = None, error: BaseException | None = None) -> None:
+        super().__init__(DriverContext("host1", None))
+        self.answer, self.error = answer, error
+
+    def get_available_nodes(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+    get_nodenames_by_uuid = degraded = get_available_nodes
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
+        """Nothing."""
+
+
+def loaded(answer: Any = None, error: BaseException | None = None) -> LoadedDriver:
+    return LoadedDriver.of("mine", Answers(answer, error))
+
+
+@pytest.mark.parametrize("answer", [["a"], ("a", "b"), [], dict.fromkeys("ab"), iter(["a"])])
+def test_names_of_nodes_are_taken(answer: Any) -> None:
+    assert loaded(answer).nodes() in (["a"], ["a", "b"], [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("host1", "'host1': a list of names is needed, ['host1']"),
+        (None, "None: a list of names is needed"),
+        (b"host1", "104 is no name of a node"),
+        (["a", None], "None is no name of a node"),
+        (["a", ""], "'' is no name of a node"),
+        ([["a"]], "['a'] is no name of a node"),
+        (["a", "b", "a"], "'a' is named twice"),
+    ],
+)
+def test_what_can_not_be_names_of_nodes_is_refused(answer: Any, said: str) -> None:
+    with pytest.raises(DriverError) as caught:
+        loaded(answer).nodes()
+    assert str(caught.value).startswith("get_available_nodes() returned ")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("answer", [None, ["a"], {"no uuid": "a"}, {None: "a"}])
+def test_what_can_not_be_uuids_is_refused(answer: Any) -> None:
+    with pytest.raises(DriverError, match=r"get_nodenames_by_uuid\(\) returned"):
+        loaded(answer).uuids_told()
+
+
+def test_uuids_that_are_told_are_by_name_and_in_placements_spelling() -> None:
+    assert loaded({UUID.upper(): "a"}).uuids_told() == {"a": UUID}
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (loaded({"disk": "gone"}), {"disk": "gone"}),
+        (loaded(None), {"driver mine": "degraded() returned None: no {part: reason}"}),
+        (loaded(error=SystemExit(3)), {"driver mine": "degraded() failed: SystemExit: 3"}),
+        (loaded(error=OSError("no")), {"driver mine": "degraded() failed: no"}),
+    ],
+)
+def test_a_driver_that_can_not_say_how_it_is_is_degraded(one: LoadedDriver, said: Any) -> None:
+    assert one.degraded() == said
+
+
+class Counts(Answers):
+    """Notes how many are in it at the same time."""
+
+    def __init__(self, expected: int) -> None:
+        super().__init__(["a", "b"])
+        self.inside, self.most = 0, 0
+        self.met = threading.Barrier(expected)
+        self.count = threading.Lock()
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
+        with self.count:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        try:
+            self.met.wait(0.3)
+        except threading.BrokenBarrierError:
+            pass
+        with self.count:
+            self.inside -= 1
+
+
+class Safe(Counts):
+    thread_safe = True
+
+
+@pytest.mark.parametrize(("kind", "most"), [(Counts, 1), (Safe, 2)])
+def test_nodes_are_asked_about_one_by_one_unless_the_driver_is_thread_safe(kind, most) -> None:
+    driver = kind(2)
+    one = LoadedDriver.of("mine", driver)
+    threads = [threading.Thread(target=one.ask, args=(None, name, None)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert driver.most == most
+
+
+def test_an_error_gives_the_next_node_its_turn() -> None:
+    class Fails(Answers):
+        def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
+            raise SystemExit(1)
+
+    one = LoadedDriver.of("mine", Fails())
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            one.ask(None, "a", None)
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("err", "said"),
+    [
+        (ValueError("no disk"), "no disk"),
+        (ValueError(), "ValueError"),
+        (SystemExit(3), "SystemExit: 3"),
+        (Mute(), "Mute (its text can't be read)"),
+    ],
+)
+def test_every_error_has_words(err: BaseException, said: str) -> None:
+    assert words(err) == said

@@ -1,0 +1,49 @@
+"""What gets into the log, and how often."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from agent.narrator import Narrator
+from agent.report import Report
+
+
+def told(caplog: pytest.LogCaptureFixture, *texts: str | None) -> list[str]:
+    """What is logged while a node's trouble reads so, period by period."""
+    narrator = Narrator()
+    with caplog.at_level(logging.INFO):
+        for text in texts:
+            errors = {} if text is None else {"fake": RuntimeError(text)}
+            narrator.tell([Report("host1", driver_errors=errors)])
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_trouble_is_told_when_it_comes_and_when_it_goes(caplog) -> None:
+    assert told(caplog, None, "no disk", "no disk", None, None) == [
+        "Node host1: driver fake: no disk",
+        "Node host1: over: driver fake: no disk",
+    ]
+
+
+def test_a_trouble_that_becomes_another_is_told_once_more(caplog) -> None:
+    assert told(caplog, "no disk", "no memory", "no memory", "no disk") == [
+        f"Node host1: driver fake: no {what}" for what in ("disk", "memory", "disk")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("refused (request req-1-2)", "refused (request req-3-4)"),
+        ("no answer for 3 s", "no answer for 63 s"),
+        ("no answer in 2.5 seconds", "no answer in 7.25 seconds"),
+    ],
+)
+def test_what_differs_each_time_is_no_change(caplog, first: str, second: str) -> None:
+    assert len(told(caplog, first, second, first)) == 1
+
+
+def test_an_amount_that_changes_is_a_change(caplog) -> None:
+    assert len(told(caplog, "3 disks are gone", "4 disks are gone")) == 2

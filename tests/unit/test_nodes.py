@@ -1,0 +1,205 @@
+"""Which nodes there are: what a driver says wrongly, and UUIDs that stay."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4, uuid5
+
+import pytest
+
+from agent.identity import IdentityError
+from agent.node_table import FILE_NAME, NodeTable
+from agent.nodes import Nodes
+from agent.report import Report
+from agent.rules import Rules
+from agent.service import Service
+from agent.systemd import Systemd
+from drivers.api import ComputeDriver, DriverContext
+from drivers.errors import DriverNotReady
+from drivers.loader import LoadedDriver
+from tests.unit.test_loaded_driver import Mute
+
+OWN = str(uuid4())
+
+
+def made(name: str) -> str:
+    return str(uuid5(UUID(OWN), name))
+
+
+class Names(ComputeDriver):
+    """Has the nodes that a test wants, and all that can go wrong."""
+
+    def __init__(self, nodes: Any = (), error: BaseException | None = None) -> None:
+        super().__init__(DriverContext("host1", None))
+        self.nodes, self.error = nodes, error
+
+    def get_available_nodes(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.nodes
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
+        """Nothing."""
+
+
+class Told(Names):
+    def get_nodenames_by_uuid(self) -> Any:
+        raise SystemExit("bye")
+
+
+class Opens(Names):
+    def init_host(self, host: str) -> None:
+        raise SystemExit(4)
+
+    cleanup_host = init_host
+
+
+class NoPlacement:
+    """Nothing is to be asked where there is no node."""
+
+    def request(self, *args: Any, **options: Any) -> Any:
+        raise AssertionError(f"{args} was asked")
+
+
+def nodes_of(driver: ComputeDriver) -> Nodes:
+    return Nodes(OWN, [LoadedDriver.of("mine", driver)], NoPlacement(), Rules("CUSTOM_OWNER"))
+
+
+def service_of(driver: ComputeDriver) -> Service:
+    return Service("host1", nodes_of(driver), Systemd(), lambda: False)
+
+
+def only_complaint(driver: ComputeDriver) -> str:
+    (report,) = nodes_of(driver).period(0.0)
+    (text,) = report.complaints().values()
+    return text
+
+
+@pytest.mark.parametrize(
+    ("driver", "said"),
+    [
+        (Names("host1"), "driver mine: get_available_nodes() returned 'host1'"),
+        (Names(["a", "a"]), "driver mine: get_available_nodes() returned ['a', 'a']"),
+        (Names([]), "driver mine: has no node"),
+        (Names(error=SystemExit(3)), "driver mine: SystemExit: 3"),
+        (Names(error=Mute()), "driver mine: Mute"),
+        (Told(["a"]), "driver mine: SystemExit: bye"),
+    ],
+)
+def test_a_driver_that_can_not_name_its_nodes_is_named(driver: ComputeDriver, said: str) -> None:
+    assert only_complaint(driver).startswith(said)
+
+
+def test_a_driver_without_nodes_is_not_reported_as_well() -> None:
+    assert service_of(Names([])).period() is False
+
+
+def test_a_driver_that_ends_the_process_at_start_is_not_ready() -> None:
+    service = service_of(Opens(["a"]))
+    with pytest.raises(DriverNotReady, match="driver mine could not start: SystemExit: 4"):
+        service.open()
+    service.close()
+
+
+def test_a_driver_that_ends_the_process_in_a_period_fails_its_node_only(monkeypatch) -> None:
+    class Ends:
+        node = "a"
+
+        def period(self, *args: Any, **options: Any) -> Report:
+            raise SystemExit(5)
+
+    nodes = nodes_of(Names(["a"]))
+    monkeypatch.setattr(Nodes, "current", lambda _: [Ends()])
+    (report,) = nodes.period(0.0)
+    assert "SystemExit: 5" in report.complaints()["error"]
+
+
+# -- UUIDs that stay
+
+
+def uuids(tmp_path: Path, *nodes: str, own: str = OWN, **told: str) -> dict[str, str]:
+    """As a new process finds them."""
+    return NodeTable.of(tmp_path).uuids(list(nodes), own, told)
+
+
+def test_a_second_node_leaves_the_first_its_uuid(tmp_path: Path) -> None:
+    assert uuids(tmp_path, "a") == {"a": OWN}
+    assert uuids(tmp_path, "a", "b") == {"a": OWN, "b": made("b")}
+
+
+def test_the_one_that_remains_keeps_its_uuid(tmp_path: Path) -> None:
+    before = uuids(tmp_path, "a", "b")
+    assert uuids(tmp_path, "b") == {"b": before["b"]} == {"b": made("b")}
+    assert uuids(tmp_path, "a", "b") == before
+
+
+def test_uuids_stay_within_one_process_too() -> None:
+    table = NodeTable()
+    assert table.uuids(["a"], OWN, {}) == {"a": OWN}
+    assert table.uuids(["a", "b"], OWN, {})["a"] == OWN
+    assert table.uuids(["b"], OWN, {}) == {"b": made("b")}
+
+
+def test_no_two_nodes_ever_have_one_uuid(tmp_path: Path) -> None:
+    for names in (["a"], ["b"], ["a", "b"], ["c"], ["a", "b", "c"]):
+        found = uuids(tmp_path, *names)
+        assert len(set(found.values())) == len(names)
+    kept = json.loads((tmp_path / FILE_NAME).read_text())["nodes"]
+    assert len(set(kept.values())) == len(kept)
+
+
+def test_the_only_node_keeps_its_uuid_when_the_host_is_renamed(tmp_path: Path) -> None:
+    assert uuids(tmp_path, "old") == {"old": OWN}
+    assert uuids(tmp_path, "new") == {"new": OWN}
+
+
+def test_what_a_driver_tells_wins(tmp_path: Path) -> None:
+    told = str(uuid4())
+    uuids(tmp_path, "a")
+    assert uuids(tmp_path, "a", a=told) == {"a": told}
+
+
+def test_an_adopted_identity_goes_to_the_node_that_had_the_hosts(tmp_path: Path) -> None:
+    uuids(tmp_path, "a")
+    before = uuids(tmp_path, "a", "b")
+    adopted = str(uuid4())
+    assert uuids(tmp_path, "a", "b", own=adopted) == {"a": adopted, "b": before["b"]}
+    assert uuids(tmp_path, "a", "b", own=adopted)["a"] == adopted
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"version": 2}', '{"version": 1, "own": "x", "nodes": {}}']
+)
+def test_a_damaged_table_is_named_and_nothing_is_guessed(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE_NAME).write_text(text)
+    with pytest.raises(IdentityError, match=str(tmp_path / FILE_NAME)):
+        uuids(tmp_path, "a", "b")
+    assert (tmp_path / FILE_NAME).read_text() == text
+    nodes = nodes_of(Names(["a", "b"]))
+    nodes.table = NodeTable.of(tmp_path)
+    (report,) = nodes.period(0.0)
+    assert str(tmp_path / FILE_NAME) in report.complaints()["error"]
+
+
+def test_a_table_that_stays_the_same_is_not_written_again(tmp_path: Path) -> None:
+    uuids(tmp_path, "a", "b")
+    path = tmp_path / FILE_NAME
+    was = path.stat().st_ino
+    uuids(tmp_path, "b", "a")
+    assert path.stat().st_ino == was
+
+
+def test_who_only_looks_writes_nothing(tmp_path: Path) -> None:
+    assert NodeTable.of(tmp_path, writing=False).uuids(["a"], OWN, {}) == {"a": OWN}
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_table_that_can_not_be_written_stops_nobody(tmp_path: Path, caplog) -> None:
+    (tmp_path / f".{FILE_NAME}").mkdir()
+    table = NodeTable.of(tmp_path)
+    for _ in range(3):
+        assert table.uuids(["a"], OWN, {}) == {"a": OWN}
+    assert len(caplog.records) == 1

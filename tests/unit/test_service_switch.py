@@ -1,0 +1,135 @@
+"""What a switch says in status and log, on top of what the last period found; and on real roots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from agent.report import Report
+from agent.service import Service
+from agent.systemd import Systemd
+from reportclient.errors import Unreachable
+from tests.integration.agents import ROOT, Agent, Small, inventory
+
+DISABLED = "COMPUTE_STATUS_DISABLED"
+
+
+class FixedNodes:
+    """Answers with the reports that a test put there."""
+
+    drivers = ()
+
+    def __init__(self, *reports: Report) -> None:
+        self.reports = list(reports)
+        self.disabled: list[bool | None] = []
+
+    def period(self, now: float, *, disabled: bool | None, stop: object) -> list[Report]:
+        self.disabled.append(disabled)
+        return self.reports
+
+
+def service_of(*reports: Report) -> tuple[Service, list[Sequence[Report]]]:
+    heard: list[Sequence[Report]] = []
+    service = Service("host1", FixedNodes(*reports), Systemd(), lambda: False)
+    service.listeners.append(heard.append)
+    return service, heard
+
+
+def test_a_period_is_told_the_status() -> None:
+    service, _ = service_of(Report("node"))
+    service.disabled = lambda: True
+    service.period()
+    assert service.nodes.disabled == [True]
+
+
+def test_a_switch_leaves_what_the_period_complained_of() -> None:
+    service, heard = service_of(Report("node", driver_errors={"fake": ValueError("no disk")}))
+    service.period()
+    service.after_switch([Report("node", calls=1)])
+    assert "driver fake: no disk" in heard[-1][0].complaints().values()
+    assert heard[-1][0].calls == 1
+
+
+def test_a_switch_that_failed_is_a_complaint_and_the_next_one_ends_it() -> None:
+    service, heard = service_of(Report("node"))
+    service.period()
+    service.after_switch([Report("node", error=Unreachable("away"))])
+    assert not heard[-1][0].ok
+    service.after_switch([Report("node")])
+    assert heard[-1][0].ok
+
+
+def test_what_is_wrong_beside_the_nodes_is_told_with_each_and_not_kept() -> None:
+    service, heard = service_of(Report("node"))
+    service.complaints = lambda: {"trait": "not written yet"}
+    service.period()
+    assert "trait: not written yet" in heard[-1][0].complaints().values()
+    service.complaints = dict
+    service.after_switch([Report("node")])
+    assert heard[-1][0].ok
+
+
+def test_before_the_first_period_a_switch_says_nothing() -> None:
+    service, heard = service_of(Report("node"))
+    service.after_switch([Report("node")])
+    assert not heard
+
+
+@pytest.fixture
+def agent(placement) -> Agent:
+    agent = Agent(placement, Small(inventory()))
+    agent.settle()
+    return agent
+
+
+def switch(agent: Agent, disabled: bool) -> Report:
+    (report,) = agent.nodes.switch(agent.now, disabled=disabled)
+    return report
+
+
+def test_a_switch_asks_no_driver_and_reads_nothing(agent, placement) -> None:
+    driver = agent.nodes.drivers[0].driver
+    shown = len(driver.shown)
+    for disabled in (True, False):
+        calls = agent.calls_of(lambda disabled=disabled: switch(agent, disabled))
+        assert calls == [f"PUT /resource_providers/{ROOT}/traits"]
+        assert (DISABLED in placement.stranger.traits(ROOT)) is disabled
+    assert len(driver.shown) == shown
+
+
+def test_a_switch_on_a_busy_host_keeps_what_others_wrote(agent, placement) -> None:
+    placement.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
+    assert switch(agent, True).ok
+    assert {DISABLED, "CUSTOM_FOREIGN"} <= placement.stranger.traits(ROOT)
+
+
+def test_a_switch_before_there_is_a_root_writes_nothing(placement) -> None:
+    agent = Agent(placement, Small(inventory()))
+    report = switch(agent, True)
+    assert report.ok and not report.done
+    agent.period(disabled=True)
+    assert DISABLED in placement.stranger.traits(ROOT)
+
+
+def test_the_next_verification_puts_right_what_a_stranger_did(agent, placement) -> None:
+    switch(agent, True)
+    placement.stranger.remove_trait(ROOT, DISABLED)
+    agent.period(disabled=True)
+    assert DISABLED in placement.stranger.traits(ROOT)
+    switch(agent, False)
+    placement.stranger.add_trait(ROOT, DISABLED)
+    agent.period(disabled=False)
+    assert DISABLED not in placement.stranger.traits(ROOT)
+
+
+def test_a_switch_leaves_the_next_period_nothing_to_do(agent) -> None:
+    switch(agent, True)
+    assert not agent.calls_of(lambda: agent.period(after=1, disabled=True))
+
+
+def test_whether_a_root_is_disabled_is_known_once_placement_was_read(agent, placement) -> None:
+    assert agent.nodes.any_disabled() is False
+    switch(agent, True)
+    assert agent.nodes.any_disabled() is True
+    assert Agent(placement, Small(inventory())).nodes.any_disabled() is None
