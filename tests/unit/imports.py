@@ -53,6 +53,8 @@ PURE = (
     "reportclient/candidates.py",
     "agent/traits.py",
     "agent/refusals.py",
+    "agent/keep.py",
+    "reportclient/request_filter.py",
 )
 IMPURE_MODULES = frozenset(
     "asyncio datetime http io logging multiprocessing os pathlib queue random secrets select "
