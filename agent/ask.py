@@ -85,7 +85,7 @@ def _ask_each(
     for loaded in drivers:
         attempt = copy.deepcopy(tree)
         try:
-            loaded.driver.update_provider_tree(attempt, node, allocations)
+            loaded.ask(attempt, node, allocations)
             _refuse_other_root(attempt, root, node)
         except ReshapeNeeded:
             pending.append(loaded.name)

@@ -270,6 +270,5 @@ def _spread(every: float | None, part: float) -> float:
 def _degraded(drivers: Sequence[LoadedDriver]) -> dict[str, str]:
     found: dict[str, str] = {}
     for loaded in drivers:
-        if loaded.unwell is not None:
-            found.update(loaded.unwell.degraded())
+        found.update(loaded.degraded())
     return found

@@ -141,6 +141,7 @@ def asking_again(bench: Bench, *, until: float = 1000) -> Bench:
     """Each of its periods asks for one more."""
 
     def takes(number: int) -> float:
+        assert number < 100, "a storm of periods"
         if bench.began[-1] < until:
             bench.loop.refresh()
         return 0
