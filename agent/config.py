@@ -29,6 +29,10 @@ NAMES_OF_OTHERS = {
 """Options that others read from the same file, and that are no typos of ours, by group."""
 
 
+_FROM = re.compile(r"(option \w+) from LocationInfo\(.*?detail='([^']*)'\)")
+"""oslo.config's way to say where a value was read."""
+
+
 class ConfigError(Exception):
     """The configuration can't be used; the text says which file, line and option."""
 
@@ -75,7 +79,7 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
     try:
         return _settings(conf)
     except (cfg.ConfigFileValueError, registry_opts.RegistryConfigError, ValueError) as err:
-        raise ConfigError(str(err)) from err
+        raise ConfigError(_FROM.sub(r"\1 in \2", str(err))) from err
 
 
 def _settings(conf: cfg.ConfigOpts) -> Settings:

@@ -218,3 +218,14 @@ def test_every_commented_option_of_the_sample_is_no_typo(tmp_path: Path) -> None
     ours = text.partition("[fake]")[0]  # the groups that the agent itself registers
     conf = loaded(tmp_path, re.sub(r"(?ms)^# From drivers.*?(?=^\[|\Z|^# From agent)", "", ours))
     config.refuse_typos(conf)
+
+
+def test_a_value_of_the_wrong_kind_names_the_option_and_the_file_and_nothing_of_ours(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "agent.conf"
+    path.write_text("[DEFAULT]\nupdate_resources_interval = abc\n")
+    with pytest.raises(config.ConfigError) as told:
+        config.settings(config.load(["--config-file", str(path)]))
+    assert f"update_resources_interval in {path}" in str(told.value)
+    assert "LocationInfo" not in str(told.value)
