@@ -1,0 +1,171 @@
+"""Periods in which something is wrong: what is kept, what goes on, and what is told once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.nodes import Nodes
+from agent.rules import Rules
+from drivers.api import ComputeDriver, DriverContext, DriverNotReady
+from drivers.loader import LoadedDriver
+from reportclient import errors
+from tests.contract.fake_placement import FakePlacement
+
+ROOT, NODE = "c0ffee00-0000-4000-8000-000000000001", "host1"
+SHARED = "aaaaaaaa-0000-4000-8000-00000000000a"
+OTHER = "aaaaaaaa-0000-4000-8000-00000000000b"
+
+
+class Part(ComputeDriver):
+    def __init__(self, body):
+        super().__init__(DriverContext(NODE, Path("/nonexistent")))
+        self.body = body
+
+    def get_available_nodes(self):
+        return [NODE]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        self.body(provider_tree)
+
+
+def tree_of(count):
+    def body(tree):
+        tree.update_inventory(NODE, {"VCPU": {"total": 8}})
+        for number in range(count):
+            name = f"{NODE}_{number}"
+            if not tree.exists(name):
+                tree.new_child(name, NODE)
+            tree.update_inventory(name, {"VGPU": {"total": 4}})
+            tree.add_traits(name, "HW_NIC_SRIOV")
+
+    return body
+
+
+class Agent:
+    def __init__(self, placement, *bodies, **rules):
+        self.placement, self.now = placement, 0.0
+        loaded = [LoadedDriver.of(f"d{n}", Part(body)) for n, body in enumerate(bodies, 1)]
+        self.drivers = [each.driver for each in loaded]
+        wanted = {"owner_trait": "CUSTOM_OURS", "audit_every": None, **rules}
+        self.nodes = Nodes(ROOT, loaded, placement, Rules(**wanted))
+
+    def period(self, after=60.0):
+        self.now += after
+        (report,) = self.nodes.period(self.now)
+        return report
+
+    def seen(self, name):
+        (tracker,) = self.nodes.trackers.values()
+        return tracker.view.snapshot.named(name)
+
+
+@pytest.fixture
+def placement():
+    return FakePlacement()
+
+
+def test_while_one_driver_is_not_ready_its_part_stays_though_another_sets_the_whole_root(placement):
+    ready = [True]
+
+    def whole_root(tree):
+        tree.update_inventory(NODE, {"VCPU": {"total": 8}})
+
+    def adds(tree):
+        if not ready:
+            raise DriverNotReady("not now")
+        inventory = tree.data(NODE).inventory
+        tree.update_inventory(NODE, {**inventory, "CUSTOM_FPGA": {"total": 2}})
+
+    agent = Agent(placement, whole_root, adds)
+    assert agent.period().ok
+    ready.clear()
+    assert not agent.period(600).ok
+    assert set(agent.seen(NODE).inventory) == {"VCPU", "CUSTOM_FPGA"}
+
+
+def test_a_provider_that_placement_keeps_failing_at_holds_no_other(placement):
+    agent = Agent(placement, tree_of(3))
+    for _ in range(2):
+        placement.fail_next("PUT", r"/traits$", errors.ServerFault("500"))
+    report = agent.period()
+    assert len(report.failed) == 1
+    assert agent.seen(f"{NODE}_2").inventory
+    assert agent.period().ok
+
+
+def test_one_500_is_tried_once_more_at_once(placement):
+    agent = Agent(placement, tree_of(1))
+    placement.fail_next("PUT", r"/inventories$", errors.ServerFault("500"))
+    assert agent.period().ok
+
+
+def test_retry_after_is_obeyed_for_a_while_and_not_for_a_day(placement):
+    agent = Agent(placement, tree_of(1))
+    placement.fail_next("GET", r"in_tree", errors.Unreachable("503", retry_after=99_999.0))
+    assert not agent.period().ok
+    assert agent.period(1).calls == 0
+    assert agent.period(400).ok
+
+
+def test_what_is_below_a_root_that_can_not_be_made_is_not_told_again_for_each(placement):
+    placement.stranger.create_provider(NODE, OTHER)
+    agent = Agent(placement, tree_of(5))
+    for _ in range(2):
+        complaints = agent.period().complaints()
+        assert len(complaints) == 1, complaints
+        assert OTHER in next(iter(complaints.values()))
+
+
+def test_one_child_made_anew_by_somebody_is_read_alone(placement, caplog):
+    agent = Agent(placement, tree_of(4))
+    assert agent.period().ok
+    child = agent.seen(f"{NODE}_1").uuid
+    placement.stranger.delete_provider(child)
+    placement.stranger.create_child(ROOT, f"{NODE}_1", child)
+    report = agent.period(600)
+    assert report.ok
+    assert report.calls == 1 + 3 + 2, "one listing, one provider read, its traits and inventory"
+    assert "older state" not in caplog.text
+
+
+def test_a_root_of_its_own_that_shares_nothing_costs_one_look_and_no_write(placement):
+    def body(tree):
+        tree_of(0)(tree)
+        if not tree.exists("rack"):
+            tree.new_root("rack", OTHER)
+        tree.update_inventory("rack", {"CUSTOM_POWER": {"total": 9}})
+
+    agent = Agent(placement, body)
+    assert agent.period().ok
+    report = agent.period(600)
+    assert (report.calls, report.done) == (2, ())
+
+
+def test_nothing_is_made_below_a_strangers_sharing_provider(placement):
+    stranger = placement.stranger
+    shared = stranger.create_provider("storage", SHARED)
+    stranger.add_trait(shared, "MISC_SHARES_VIA_AGGREGATE")
+    stranger.set_aggregates(shared, [OTHER])
+
+    def body(tree):
+        tree_of(0)(tree)
+        tree.add_aggregates(NODE, OTHER)
+        if tree.exists("storage"):
+            tree.new_child("intruder", "storage")
+
+    agent = Agent(placement, body)
+    agent.period()
+    report = agent.period(600)
+    assert "belongs to somebody else" in " ".join(report.complaints().values())
+    found = placement.request("GET", "/resource_providers?name=intruder")
+    assert found["resource_providers"] == []
+
+
+def test_a_refusal_is_asked_again_though_verification_is_switched_off(placement):
+    agent = Agent(placement, tree_of(1), verify_every=None)
+    placement.fail_next("PUT", r"/inventories$", errors.Forbidden("403"))
+    assert not agent.period().ok
+    assert not agent.period(60).ok
+    assert agent.period(600).ok
