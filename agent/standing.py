@@ -46,11 +46,6 @@ class Standing:
         """Whether a program disabled it, which may enable it again."""
         return bool(self.disabled) and (self.reason or "").startswith(AUTO)
 
-    @property
-    def by_operator(self) -> bool:
-        """Whether somebody disabled it whom no program overrules."""
-        return bool(self.disabled) and not self.is_auto
-
     def asked(self, *, disabled: bool, reason: str | None, by_program: bool) -> Standing:
         """After somebody wanted this; the registry does not know of it yet."""
         return Standing(disabled, reason, self.record_version, told=False, by_program=by_program)
