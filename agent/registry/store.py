@@ -94,6 +94,8 @@ class SqlRegistry:
         if found is None:
             self._insert(host)
             found = self._beat(host, said)
+        if found is None:  # somebody else made it, or deleted it, in between
+            found = self._beat(host, said)
         if found is None:
             raise UnknownHost(f"the record of {host} was deleted at this moment")
         return found
@@ -109,11 +111,11 @@ class SqlRegistry:
         with self._transaction() as connection:
             changed = connection.execute(beat).rowcount
             row = connection.execute(_SELECT.where(_C.host == host)).one_or_none()
-            if row is not None and not changed:
+            if row is None or (not changed and row.address in (None, said["address"])):
+                return None  # made by another after our update looked: look again
+            if not changed:
                 contest = {"contested_by": said["address"], "contested_at": Now()}
                 connection.execute(sa.update(SERVICES).where(_C.host == host).values(**contest))
-        if row is None:
-            return None
         if not changed:
             raise HostTaken(
                 f"{host} is the name of another agent, that is up: it runs at {row.address}, "

@@ -274,6 +274,26 @@ def test_first_heartbeats_at_once_make_one_record(registry: Registry) -> None:
     assert len(registry.list_services()) == 1
 
 
+def test_a_record_made_while_the_first_heartbeat_looks_is_nobodys_yet(
+    new_url: Callable[[str], str],
+) -> None:
+    engine = open_engine(new_url("postgresql"))
+    upgrade(engine)
+    registry = SqlRegistry(engine)
+    made: list[str] = []
+
+    @sa.event.listens_for(engine, "after_cursor_execute")
+    def make_the_record(*executed: object) -> None:
+        if not made and str(executed[2]).startswith("UPDATE"):
+            made.append("host1")
+            registry._insert("host1")
+
+    assert registry.heartbeat("host1", "a1", "6.1", ()).address == "a1"
+    assert made == ["host1"]
+    assert registry.get_service("host1").contested_by is None
+    engine.dispose()
+
+
 # -- looking, and forgetting
 
 

@@ -1,0 +1,26 @@
+"""Pure: what the modules of this driver say of one provider below the root."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A provider below the root, or below its NUMA cell where cells are reported.
+
+    ``inventory`` as :class:`drivers.api.ProviderTree` takes it; ``name`` is the whole
+    provider name, unique on the host; ``managed`` are the traits that its module may
+    set, so that those that are no longer in ``traits`` go and a stranger's stay;
+    ``from_root`` are classes that earlier releases kept on the root: where they still
+    are, they move here, with their allocations.
+    """
+
+    name: str
+    inventory: Mapping[str, Mapping[str, Any]]
+    traits: frozenset[str] = frozenset()
+    managed: frozenset[str] = frozenset()
+    cell: int | None = None
+    from_root: frozenset[str] = field(default_factory=frozenset)
