@@ -1,8 +1,8 @@
-"""Pure: what the modules of this driver say of one provider below the root."""
+"""Pure: what the modules of this driver say of a host, and of one provider below its root."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,3 +24,17 @@ class Reported:
     managed: frozenset[str] = frozenset()
     cell: int | None = None
     from_root: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class HostReport:
+    """A whole host: the root's own inventory, and all that is below it.
+
+    ``cells`` are the NUMA cells by libvirt's number, empty where they are not reported.
+    While ``complete`` is false, some module could not say its part: nothing is removed.
+    """
+
+    inventory: Mapping[str, Mapping[str, Any]]
+    cells: Mapping[int, Reported] = field(default_factory=dict)
+    children: Sequence[Reported] = ()
+    complete: bool = True

@@ -55,6 +55,10 @@ PURE = (
     "agent/refusals.py",
     "agent/keep.py",
     "reportclient/request_filter.py",
+    "drivers/errors.py",
+    "drivers/libvirt/reported.py",
+    "drivers/libvirt/moves.py",
+    "drivers/libvirt/children.py",
 )
 IMPURE_MODULES = frozenset(
     "asyncio datetime http io logging multiprocessing os pathlib queue random secrets select "

@@ -1,0 +1,168 @@
+"""Pure: makes a provider tree say what was reported of a host; the only writer of children.
+
+What is ours?  A provider whose UUID is the one that this driver makes from the root's
+and the provider's name: that can be seen after a restart, without any state, and no
+other driver's children on the same root have one.  Only such are removed, once nothing
+reports them.  A provider that has a reported name and another UUID (somebody reported
+this host before) is taken as it is, and is not ours to remove.
+
+What moves?  A class that leaves the root for its cells or devices, and what was on
+cells that are gone.  That takes a reshape, in which the allocations go along.  What
+else vanishes is left to the agent: it drains what is in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from drivers.errors import ReshapeNeeded
+from drivers.libvirt.moves import Move, move_allocations
+from drivers.libvirt.reported import HostReport, Reported
+from reportclient.model import Allocations
+from reportclient.provider_tree import ProviderTree, own_uuid
+
+LONGEST_NAME = 200
+"""Characters of a provider's name that Placement takes."""
+
+
+def child_uuid(root: str, name: str) -> str:
+    """The UUID of this driver's provider ``name`` below the root with the UUID ``root``."""
+    return own_uuid(root, f"libvirt {name}")
+
+
+def write_report(
+    tree: ProviderTree, nodename: str, report: HostReport, allocations: Allocations | None
+) -> dict[str, str]:
+    """Edit ``tree``; ``allocations`` as ``update_provider_tree`` gets them.
+
+    Returns what could not be written and why, by provider name.
+
+    :raises ReshapeNeeded: inventory moves, and ``allocations`` is ``None``.
+    :raises ReshapeFailed: the allocations have no room where their inventory went.
+    """
+    root = tree.data(nodename).uuid
+    reported, problems = _writable(tree, root, report)
+    gone = _unreported(tree, root, reported) if report.complete else []
+    moving = _Moving(tree, root, report, gone)
+    if allocations is None and (what := moving.words()):
+        raise ReshapeNeeded(f"{', '.join(what)} moves to other providers of {nodename}")
+    placed = _place_all(tree, root, report, reported)
+    tree.update_inventory(nodename, report.inventory)
+    if allocations is not None:
+        move_allocations(tree, moving.moves(placed), allocations)
+    for uuid in gone:
+        _remove(tree, uuid)
+    return problems
+
+
+def _writable(
+    tree: ProviderTree, root: str, report: HostReport
+) -> tuple[dict[str, Reported], dict[str, str]]:
+    """By name, cells first; and what is wrong with the others."""
+    inside = set(tree.get_provider_uuids(root))
+    good: dict[str, Reported] = {}
+    problems: dict[str, str] = {}
+    for one in (*report.cells.values(), *report.children):
+        if one.name in good:
+            problems[one.name] = "is reported twice: the first one counts"
+        elif len(one.name) > LONGEST_NAME:
+            problems[one.name] = f"a provider's name has at most {LONGEST_NAME} characters"
+        elif tree.exists(one.name) and tree.data(one.name).uuid not in inside:
+            problems[one.name] = "is the name of another host's provider: rename that one"
+        else:
+            good[one.name] = one
+    return good, problems
+
+
+def _unreported(tree: ProviderTree, root: str, reported: Mapping[str, Reported]) -> list[str]:
+    """UUIDs of this driver's own providers that nothing reports any more, children first."""
+    wanted = {child_uuid(root, name) for name in reported}
+    below = tree.get_provider_uuids(root)[1:]
+    return [
+        uuid
+        for uuid in reversed(below)
+        if uuid not in wanted and uuid == child_uuid(root, tree.data(uuid).name)
+    ]
+
+
+def _place_all(
+    tree: ProviderTree, root: str, report: HostReport, reported: Mapping[str, Reported]
+) -> dict[str, str]:
+    """UUIDs by name, of providers that are there now, with what they carry."""
+    placed: dict[str, str] = {}
+    for one in reported.values():
+        cell = report.cells.get(-1 if one.cell is None else one.cell)
+        above = root if cell is None or cell is one else placed.get(cell.name, root)
+        placed[one.name] = uuid = _place(tree, root, above, one.name)
+        tree.update_inventory(uuid, {k: v for k, v in one.inventory.items() if v["total"] > 0})
+        there = tree.data(uuid).traits
+        tree.update_traits(uuid, (there - one.managed) | one.traits)
+    return placed
+
+
+def _place(tree: ProviderTree, root: str, parent: str, name: str) -> str:
+    """The provider's UUID; it is created, moved, or given its name back if need be."""
+    uuid = child_uuid(root, name)
+    if tree.exists(name):
+        uuid = tree.data(name).uuid
+        tree.move(uuid, parent)
+    elif tree.exists(uuid):
+        tree.rename(uuid, name)
+        tree.move(uuid, parent)
+    else:
+        tree.new_child(name, parent, uuid)
+    return uuid
+
+
+def _remove(tree: ProviderTree, uuid: str) -> None:
+    if tree.get_provider_uuids(uuid) == [uuid]:
+        tree.remove(uuid)
+    else:
+        # A stranger's provider is below: ours has to stay, with nothing in it.
+        tree.update_inventory(uuid, {})
+
+
+class _Moving:
+    """What moves, as the tree was before it is edited."""
+
+    def __init__(
+        self, tree: ProviderTree, root: str, report: HostReport, gone: Iterable[str]
+    ) -> None:
+        self._root = root
+        self._report = report
+        self._leaving = frozenset(tree.data(root).inventory) - frozenset(report.inventory)
+        self._gone = {uuid: frozenset(tree.data(uuid).inventory) for uuid in gone}
+
+    def words(self) -> list[str]:
+        """Classes that move."""
+        sources = [self._host_wide(), *({self._root: one} for one in self._to_devices())]
+        return sorted({name for found in sources for classes in found.values() for name in classes})
+
+    def moves(self, placed: Mapping[str, str]) -> Iterator[Move]:
+        """With the UUIDs of providers that are ``placed`` by now."""
+        cells = tuple(placed[c.name] for c in self._report.cells.values() if c.name in placed)
+        if sources := self._host_wide():
+            yield Move(sources, cells if self._report.cells else (self._root,))
+        for classes in self._to_devices():
+            devices = (
+                placed[one.name]
+                for one in self._report.children
+                if one.name in placed and classes & one.from_root & one.inventory.keys()
+            )
+            yield Move({self._root: classes}, tuple(dict.fromkeys(devices)))
+
+    def _host_wide(self) -> dict[str, frozenset[str]]:
+        """What cells and root hand to each other, by the provider that gives it up."""
+        cells = self._report.cells.values()
+        kept = (one.inventory for one in cells) if cells else (self._report.inventory,)
+        taken = frozenset(name for inventory in kept for name in inventory)
+        sources = {self._root: self._leaving if cells else frozenset(), **self._gone}
+        return {uuid: taken & classes for uuid, classes in sources.items() if taken & classes}
+
+    def _to_devices(self) -> list[frozenset[str]]:
+        classes = {
+            name
+            for one in self._report.children
+            for name in one.from_root & one.inventory.keys() & self._leaving
+        }
+        return [frozenset({name}) for name in sorted(classes)]

@@ -1,0 +1,175 @@
+"""Pure: allocations that follow their inventory to other providers.
+
+Each consumer keeps its totals.  What it has is kept together on the first target
+that takes all of it, the largest consumers first, since they are the hardest to
+place; who fits on no single one is split over several.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from drivers.errors import ReshapeFailed
+from reportclient.model import Allocations, Inventory
+from reportclient.provider_tree import ProviderTree
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Classes that leave providers (by UUID) for others, the first that has room first."""
+
+    sources: Mapping[str, frozenset[str]]
+    targets: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Room:
+    """One class of one target; ``free`` falls as it is filled."""
+
+    record: Inventory
+    free: int
+
+    def part(self, amount: int, held: int) -> int:
+        """The most of ``amount`` that one who holds ``held`` here can be given; may be 0."""
+        record = self.record
+        assert record.max_unit and record.min_unit and record.step_size
+        most = held + min(amount, self.free, record.max_unit - held)
+        most -= most % record.step_size
+        return max(0, most - held) if most >= record.min_unit else 0
+
+
+_Rooms = Mapping[str, Mapping[str, _Room]]
+"""By target, by class."""
+
+
+def move_allocations(tree: ProviderTree, moves: Iterable[Move], allocations: Allocations) -> None:
+    """Edit ``allocations`` in place; the inventories are in ``tree`` by now.
+
+    :raises ReshapeFailed: there is no room for somebody, and what can be done.
+    """
+    for move in moves:
+        rooms = _rooms(tree, move.targets, allocations)
+        for consumer, amounts in _by_size(_taken(move, allocations), rooms):
+            parts = allocations[consumer]["allocations"]
+            if not _placed_whole(parts, amounts, move.targets, rooms):
+                _split(tree, parts, consumer, amounts, rooms)
+
+
+def _rooms(tree: ProviderTree, targets: Sequence[str], allocations: Allocations) -> _Rooms:
+    used: Counter[tuple[str, str]] = Counter()
+    for held in allocations.values():
+        for uuid, part in held["allocations"].items():
+            for name, amount in part["resources"].items():
+                used[uuid, name] += amount
+    return {
+        uuid: {
+            name: _room(record, used[uuid, name])
+            for name, record in tree.data(uuid).inventory.items()
+        }
+        for uuid in targets
+    }
+
+
+def _room(record: Mapping[str, Any], used: int) -> _Room:
+    full = Inventory.from_dict(record).over(None)
+    assert full.reserved is not None and full.allocation_ratio is not None
+    return _Room(full, int((full.total - full.reserved) * full.allocation_ratio) - used)
+
+
+def _taken(move: Move, allocations: Allocations) -> dict[str, Counter[str]]:
+    """What consumers had on the sources, which have nothing of it any more."""
+    taken: dict[str, Counter[str]] = {}
+    for consumer, held in allocations.items():
+        amounts: Counter[str] = Counter()
+        for source, classes in move.sources.items():
+            amounts.update(_take(held["allocations"], source, classes))
+        if amounts:
+            taken[consumer] = amounts
+    return taken
+
+
+def _take(parts: dict[str, Any], source: str, classes: frozenset[str]) -> dict[str, int]:
+    resources = parts.get(source, {}).get("resources", {})
+    amounts = {name: resources.pop(name) for name in classes & resources.keys()}
+    if amounts and not resources:
+        del parts[source]
+    return amounts
+
+
+def _by_size(
+    taken: Mapping[str, Counter[str]], rooms: _Rooms
+) -> list[tuple[str, Mapping[str, int]]]:
+    """The largest share of any class decides."""
+    totals: Counter[str] = Counter()
+    for classes in rooms.values():
+        totals.update({name: room.record.total for name, room in classes.items()})
+
+    def share(amounts: Mapping[str, int]) -> float:
+        return max(amount / max(totals[name], 1) for name, amount in amounts.items())
+
+    return sorted(taken.items(), key=lambda pair: (-share(pair[1]), pair[0]))
+
+
+def _placed_whole(
+    parts: dict[str, Any], amounts: Mapping[str, int], targets: Sequence[str], rooms: _Rooms
+) -> bool:
+    for uuid in targets:
+        if all(_fits(parts, uuid, name, amount, rooms) for name, amount in amounts.items()):
+            for name, amount in amounts.items():
+                _give(parts, uuid, name, amount, rooms)
+            return True
+    return False
+
+
+def _fits(parts: dict[str, Any], uuid: str, name: str, amount: int, rooms: _Rooms) -> bool:
+    room = rooms[uuid].get(name)
+    return room is not None and room.part(amount, _held(parts, uuid, name)) == amount
+
+
+def _split(
+    tree: ProviderTree,
+    parts: dict[str, Any],
+    consumer: str,
+    amounts: Mapping[str, int],
+    rooms: _Rooms,
+) -> None:
+    """Each class by itself, where most of it can be put."""
+    for name, amount in sorted(amounts.items()):
+        left = amount
+        while left:
+            offers = {
+                uuid: classes[name].part(left, _held(parts, uuid, name))
+                for uuid, classes in rooms.items()
+                if name in classes
+            }
+            best = max(offers, key=lambda uuid: offers[uuid], default="")
+            if not offers.get(best):
+                what = f"{left} of {amount} {name} of consumer {consumer}"
+                raise ReshapeFailed(_no_room(tree, what, name, rooms))
+            _give(parts, best, name, offers[best], rooms)
+            left -= offers[best]
+
+
+def _give(parts: dict[str, Any], uuid: str, name: str, amount: int, rooms: _Rooms) -> None:
+    rooms[uuid][name].free -= amount
+    resources = parts.setdefault(uuid, {"resources": {}})["resources"]
+    resources[name] = resources.get(name, 0) + amount
+
+
+def _held(parts: Mapping[str, Any], uuid: str, name: str) -> int:
+    return int(parts.get(uuid, {}).get("resources", {}).get(name, 0))
+
+
+def _no_room(tree: ProviderTree, what: str, name: str, rooms: _Rooms) -> str:
+    free = ", ".join(
+        f"{tree.data(uuid).name} has {max(classes[name].free, 0)} free"
+        for uuid, classes in rooms.items()
+        if name in classes
+    )
+    return (
+        f"no room for {what} ({free or 'nothing has this class'}): raise the allocation ratio"
+        f" of {name}, or move a guest away, and start again"
+    )

@@ -1,0 +1,276 @@
+"""The writer of children: what is ours, what moves, and what is left alone."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from drivers.api import ProviderTree, ReshapeFailed, ReshapeNeeded
+from drivers.libvirt.children import child_uuid, write_report
+from drivers.libvirt.reported import HostReport, Reported
+
+NODE = "host1"
+ROOT = "c0ffee00-0000-4000-8000-000000000001"
+GUESTS = [f"00000000-0000-4000-8000-00000000000{n}" for n in range(10)]
+BOTH = {"VCPU": {"total": 8, "max_unit": 8}, "MEMORY_MB": {"total": 1000, "max_unit": 1000}}
+DISK = {"DISK_GB": {"total": 100}}
+
+
+@pytest.fixture
+def tree():
+    tree = ProviderTree()
+    tree.new_root(NODE, ROOT)
+    return tree
+
+
+def device(n=0, cell=None, **fields):
+    fields.setdefault("inventory", {"CUSTOM_PCI_8086_1563": {"total": 1}})
+    return Reported(f"{NODE}_0000:81:00.{n}", cell=cell, **fields)
+
+
+def cells(count, inventory=BOTH):
+    traits = frozenset({"HW_NUMA_ROOT"})
+    return {n: Reported(f"{NODE}_numa{n}", inventory, traits, traits) for n in range(count)}
+
+
+def wrote(tree, *children, cells=None, inventory=DISK, allocations=None, complete=True):
+    """On a tree of what Placement has by now."""
+    later = ProviderTree(tree.freeze())
+    report = HostReport(inventory, cells or {}, children, complete)
+    write_report(later, NODE, report, allocations)
+    return later
+
+
+def held(**by_provider):
+    """One consumer's record: root={"VCPU": 2}, or the names of children."""
+    uuids = {"root": ROOT, **{n: child_uuid(ROOT, f"{NODE}_{n}") for n in by_provider}}
+    uuids["root"] = ROOT
+    parts = {uuids[name]: {"resources": dict(r)} for name, r in by_provider.items()}
+    return {"allocations": parts, "project_id": "p", "user_id": "u"}
+
+
+def holds(allocations, guest, name=None):
+    uuid = ROOT if name is None else child_uuid(ROOT, f"{NODE}_{name}")
+    return allocations[guest]["allocations"].get(uuid, {}).get("resources", {})
+
+
+def totals(allocations):
+    found = {}
+    for guest, record in allocations.items():
+        for part in record["allocations"].values():
+            for name, amount in part["resources"].items():
+                found[guest, name] = found.get((guest, name), 0) + amount
+    return found
+
+
+def names(tree):
+    return sorted(tree.data(uuid).name for uuid in tree.get_provider_uuids(NODE)[1:])
+
+
+def test_a_second_write_changes_nothing(tree):
+    first = wrote(tree, device(0, traits=frozenset({"CUSTOM_A"}), cell=0), cells=cells(2))
+    again = wrote(first, device(0, traits=frozenset({"CUSTOM_A"}), cell=0), cells=cells(2))
+    assert again.freeze() == first.freeze()
+
+
+def test_devices_nest_below_their_cell_where_cells_are_reported(tree):
+    found = wrote(tree, device(0, cell=1), device(1), device(2, cell=9), cells=cells(2))
+    parents = [found.data(device(n).name).parent_uuid for n in range(3)]
+    assert parents == [found.data(f"{NODE}_numa1").uuid, ROOT, ROOT]
+
+
+def test_a_device_gets_its_place_when_cells_come_and_go(tree):
+    flat = wrote(tree, device(0, cell=1), inventory=DISK)
+    nested = wrote(flat, device(0, cell=1), cells=cells(2))
+    assert nested.data(device(0).name).parent_uuid == nested.data(f"{NODE}_numa1").uuid
+    again = wrote(nested, device(0, cell=1))
+    assert again.data(device(0).name).parent_uuid == ROOT
+    assert names(again) == [device(0).name]
+    assert again.data(device(0).name).uuid == flat.data(device(0).name).uuid
+
+
+def test_what_an_operator_reserved_stays_where_the_module_says_nothing(tree):
+    there = wrote(tree, device())
+    there.update_inventory(device().name, {"CUSTOM_PCI_8086_1563": {"total": 1, "reserved": 1}})
+    there = wrote(there, device())
+    assert there.data(device().name).inventory["CUSTOM_PCI_8086_1563"]["reserved"] == 1
+
+
+def test_traits_go_within_what_the_module_manages(tree):
+    managed = frozenset({"CUSTOM_A", "CUSTOM_B"})
+    there = wrote(tree, device(traits=managed, managed=managed))
+    there.add_traits(device().name, "CUSTOM_OF_A_STRANGER")
+    there = wrote(there, device(traits=frozenset({"CUSTOM_A"}), managed=managed))
+    assert there.data(device().name).traits == {"CUSTOM_A", "CUSTOM_OF_A_STRANGER"}
+
+
+def test_what_is_no_longer_reported_goes_unless_a_module_could_not_say(tree):
+    there = wrote(tree, device(0), device(1))
+    assert names(wrote(there, device(1), complete=False)) == [device(0).name, device(1).name]
+    assert names(wrote(there, device(1))) == [device(1).name]
+
+
+def test_strangers_and_other_drivers_keep_their_providers(tree):
+    tree.new_child(f"{NODE}_other_drivers", NODE)  # unnumbered, as any driver may
+    tree.new_child(f"{NODE}_strangers", NODE, GUESTS[0])
+    assert len(names(wrote(tree))) == 2
+
+
+def test_a_strangers_provider_below_ours_keeps_it_emptied(tree):
+    there = wrote(tree, device())
+    there.new_child("foreign", device().name, GUESTS[0])
+    there = wrote(there)
+    assert names(there) == ["foreign", device().name]
+    assert not there.has_inventory(device().name)
+
+
+def test_a_provider_that_somebody_made_before_is_taken_and_never_removed(tree):
+    tree.new_child(device().name, NODE, GUESTS[0])
+    there = wrote(tree, device(cell=0), cells=cells(1))
+    assert there.data(device().name).uuid == GUESTS[0]
+    assert there.data(device().name).parent_uuid == there.data(f"{NODE}_numa0").uuid
+    assert device().name in names(wrote(there, cells=cells(1)))
+
+
+def test_a_provider_that_somebody_renamed_gets_its_name_back(tree):
+    there = wrote(tree, device())
+    there.rename(device().name, "odd")
+    assert names(wrote(there, device())) == [device().name]
+
+
+def test_records_without_anything_in_them_are_left_out(tree):
+    there = wrote(tree, device(inventory={"VGPU": {"total": 0}}))
+    assert there.data(device().name).inventory == {}
+
+
+def test_names_that_can_not_be_are_told_and_the_rest_is_written(tree):
+    tree.new_root(f"{NODE}_taken", GUESTS[0])
+    tree.update_inventory(f"{NODE}_taken", {"VGPU": {"total": 5}})
+    long = f"{NODE}_{'x' * 200}"
+    report = HostReport(
+        DISK, {}, [Reported(f"{NODE}_taken", {}), device(), device(), Reported(long, {})]
+    )
+    problems = write_report(tree, NODE, report, None)
+    assert set(problems) == {f"{NODE}_taken", device().name, long}
+    assert tree.has_inventory(f"{NODE}_taken") and tree.has_inventory(device().name)
+
+
+# -- moves
+
+
+def gpu(n=0, total=4, **fields):
+    inventory = {"VGPU": {"total": total, "max_unit": total}}
+    from_root = frozenset({"VGPU"})
+    return Reported(f"{NODE}_pci_0000_84_0{n}_0", inventory, from_root=from_root, **fields)
+
+
+def test_a_class_that_leaves_the_root_for_devices_asks_for_a_reshape_first(tree):
+    tree.update_inventory(NODE, {**DISK, "VGPU": {"total": 8}})
+    before = tree.freeze()
+    with pytest.raises(ReshapeNeeded, match="VGPU moves"):
+        write_report(tree, NODE, HostReport(DISK, {}, [gpu()]), None)
+    assert tree.freeze() == before
+
+
+def test_a_class_that_is_on_devices_already_moves_nothing(tree):
+    there = wrote(tree, gpu())
+    assert wrote(there, gpu()).freeze() == there.freeze()
+
+
+def test_guests_go_with_their_class_to_the_first_device_with_room(tree):
+    tree.update_inventory(NODE, {**DISK, "VGPU": {"total": 8}})
+    guests = {
+        GUESTS[0]: held(root={"VGPU": 2, "VCPU": 1}),
+        GUESTS[1]: held(root={"VGPU": 3}),
+        GUESTS[2]: held(root={"VGPU": 2}),
+        GUESTS[3]: held(root={"VCPU": 1}),
+    }
+    before = totals(guests)
+    wrote(tree, gpu(0), gpu(1), allocations=guests)
+    assert totals(guests) == before
+    assert holds(guests, GUESTS[0]) == {"VCPU": 1}
+    assert holds(guests, GUESTS[1], "pci_0000_84_00_0") == {"VGPU": 3}
+    assert holds(guests, GUESTS[2], "pci_0000_84_01_0") == {"VGPU": 2}
+    assert holds(guests, GUESTS[3]) == {"VCPU": 1}
+
+
+def test_without_room_it_fails_and_names_guest_amount_and_next_step(tree):
+    tree.update_inventory(NODE, {**DISK, "VGPU": {"total": 8}})
+    guests = {GUESTS[0]: held(root={"VGPU": 5})}
+    with pytest.raises(ReshapeFailed, match="no room for 1 of 5 VGPU") as caught:
+        wrote(tree, gpu(0), allocations=guests)
+    assert GUESTS[0] in str(caught.value) and "has 0 free" in str(caught.value)
+    assert "raise the allocation ratio" in str(caught.value)
+
+
+def test_a_guest_moves_to_one_cell_with_all_it_has(tree):
+    tree.update_inventory(NODE, {**DISK, **BOTH})
+    guests = {
+        GUESTS[0]: held(root={"VCPU": 6, "MEMORY_MB": 100, "DISK_GB": 1}),
+        GUESTS[1]: held(root={"VCPU": 2, "MEMORY_MB": 950, "DISK_GB": 1}),
+    }
+    before = totals(guests)
+    wrote(tree, cells=cells(2), allocations=guests)
+    assert totals(guests) == before
+    # The second is the larger one; beside it there is no memory for the first.
+    assert holds(guests, GUESTS[1], "numa0") == {"VCPU": 2, "MEMORY_MB": 950}
+    assert holds(guests, GUESTS[0], "numa1") == {"VCPU": 6, "MEMORY_MB": 100}
+    assert holds(guests, GUESTS[0]) == holds(guests, GUESTS[1]) == {"DISK_GB": 1}
+
+
+def test_a_guest_that_fits_no_single_cell_is_split(tree):
+    tree.update_inventory(NODE, {**DISK, **BOTH})
+    guests = {GUESTS[0]: held(root={"VCPU": 12, "MEMORY_MB": 1500})}
+    wrote(tree, cells=cells(2), allocations=guests)
+    assert holds(guests, GUESTS[0], "numa0") == {"VCPU": 8, "MEMORY_MB": 1000}
+    assert holds(guests, GUESTS[0], "numa1") == {"VCPU": 4, "MEMORY_MB": 500}
+
+
+def test_step_and_unit_sizes_of_the_targets_hold(tree):
+    tree.update_inventory(NODE, {**DISK, "VCPU": {"total": 8}})
+    inventory = {"VCPU": {"total": 8, "step_size": 2, "max_unit": 4}}
+    guests = {GUESTS[0]: held(root={"VCPU": 6})}
+    wrote(tree, cells=cells(2, inventory), allocations=guests)
+    assert holds(guests, GUESTS[0], "numa0") == {"VCPU": 4}
+    assert holds(guests, GUESTS[0], "numa1") == {"VCPU": 2}
+
+
+def test_cells_that_go_give_all_back_to_the_root(tree):
+    there = wrote(tree, cells=cells(2))
+    guests = {GUESTS[0]: held(numa0={"VCPU": 2}, numa1={"VCPU": 3, "MEMORY_MB": 7})}
+    with pytest.raises(ReshapeNeeded):
+        wrote(there, inventory={**DISK, **BOTH})
+    flat = wrote(there, inventory={**DISK, **BOTH}, allocations=guests)
+    assert holds(guests, GUESTS[0]) == {"VCPU": 5, "MEMORY_MB": 7}
+    assert guests[GUESTS[0]]["allocations"].keys() == {ROOT}
+    assert names(flat) == []
+
+
+def test_a_cell_that_vanishes_hands_its_guests_to_the_others(tree):
+    there = wrote(tree, cells=cells(3))
+    guests = {
+        GUESTS[0]: held(numa2={"VCPU": 2, "MEMORY_MB": 7}),
+        GUESTS[1]: held(numa0={"VCPU": 8, "MEMORY_MB": 7}),
+    }
+    wrote(there, cells=cells(2), allocations=guests)
+    assert holds(guests, GUESTS[0], "numa1") == {"VCPU": 2, "MEMORY_MB": 7}
+    assert holds(guests, GUESTS[1], "numa0") == {"VCPU": 8, "MEMORY_MB": 7}
+
+
+def test_a_device_that_vanishes_does_not_hand_its_guests_to_its_like(tree):
+    there = wrote(tree, device(0), device(1))
+    guests = {GUESTS[0]: {"allocations": {}}}
+    before = copy.deepcopy(guests)
+    wrote(there, device(0), allocations=guests)
+    assert guests == before
+
+
+def test_cells_and_devices_move_in_one_reshape(tree):
+    tree.update_inventory(NODE, {**DISK, **BOTH, "VGPU": {"total": 4}})
+    guests = {GUESTS[0]: held(root={"VCPU": 2, "MEMORY_MB": 7, "VGPU": 1, "DISK_GB": 5})}
+    before = totals(guests)
+    wrote(tree, gpu(0, cell=1), cells=cells(2), allocations=guests)
+    assert totals(guests) == before
+    assert holds(guests, GUESTS[0], "pci_0000_84_00_0") == {"VGPU": 1}
+    assert holds(guests, GUESTS[0]) == {"DISK_GB": 5}
