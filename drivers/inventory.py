@@ -113,34 +113,10 @@ def cpu_list(cpus: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
-def cpu_amounts(online: frozenset[int], policy: InventoryPolicy) -> dict[str, int]:
-    """How many of the online CPUs are VCPU and how many PCPU.
-
-    With no set at all each is a VCPU; with a dedicated set alone there is no VCPU.
-
-    :raises ValueError: a set names CPUs that are not online.
-    """
-    shared, dedicated = policy.shared_cpus, policy.dedicated_cpus
-    _require_online("[compute] cpu_shared_set", shared, online)
-    _require_online("[compute] cpu_dedicated_set", dedicated, online)
-    if shared is None and dedicated is None:
-        shared = online
-    return {VCPU: len(shared or ()), PCPU: len(dedicated or ())}
-
-
-def _require_online(option: str, cpus: frozenset[int] | None, online: frozenset[int]) -> None:
-    missing = (cpus or frozenset()) - online
-    if missing:
-        raise ValueError(
-            f"{option} names CPU {cpu_list(missing)}, which is not online"
-            f" (online: {cpu_list(online)})"
-        )
-
-
 def root_inventory(
     amounts: Mapping[str, int], policy: InventoryPolicy, current: CurrentInventory
 ) -> dict[str, dict[str, Any]]:
-    """Inventory records by class; a class that the host has nothing of is left out.
+    """Inventory records by class; a class that there is nothing of is left out.
 
     ``current`` is what Placement knows.  More reserved than there is reserves all:
     Placement would refuse it, and nothing would be left to use anyhow.

@@ -48,6 +48,8 @@ def write_report(
         raise ReshapeNeeded(f"{', '.join(what)} moves to other providers of {nodename}")
     placed = _place_all(tree, root, report, reported)
     tree.update_inventory(nodename, report.inventory)
+    there = {trait for trait, has in report.traits.items() if has}
+    tree.update_traits(nodename, tree.data(root).traits - report.traits.keys() | there)
     if allocations is not None:
         move_allocations(tree, moving.moves(placed), allocations)
     for uuid in gone:

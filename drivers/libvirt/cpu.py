@@ -47,12 +47,6 @@ def features(cpu: Element) -> frozenset[str]:
     return frozenset(name for feature in listed if (name := feature.get("name")))
 
 
-def topology_cpus(capabilities: Element) -> frozenset[int]:
-    """Numbers of the CPUs in the NUMA cells."""
-    ids = (cpu.get("id") for cpu in _cell_cpus(capabilities))
-    return frozenset().union(*(numbers(number) for number in ids))
-
-
 def hyperthreading(capabilities: Element) -> bool | None:
     """Whether any core runs several threads; ``None`` if the cells don't say.
 
@@ -64,13 +58,9 @@ def hyperthreading(capabilities: Element) -> bool | None:
     return any(len(threads) > 1 for threads in siblings)
 
 
-def online(cpu_map: frozenset[int] | None, capabilities: Element, count: int) -> frozenset[int]:
-    """Numbers of the online CPUs, from the best source that there is.
-
-    ``cpu_map`` is libvirt's own list; drivers without one have the NUMA cells, or
-    only a number of CPUs: the first ``count``.
-    """
-    return cpu_map or topology_cpus(capabilities) or frozenset(range(count))
+def cores(capabilities: Element) -> frozenset[frozenset[int]]:
+    """The threads of each core, as far as the cells say."""
+    return frozenset(numbers(cpu.get("siblings")) for cpu in _cell_cpus(capabilities))
 
 
 def _cell_cpus(capabilities: Element) -> list[Element]:

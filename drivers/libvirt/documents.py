@@ -11,6 +11,19 @@ from xml.etree.ElementTree import Element
 
 from drivers.inventory import cpu_set
 
+LONGEST_NUMBER = 18
+"""Digits."""
+_BYTES: dict[str, int] = {"b": 1, "bytes": 1} | {
+    name: size
+    for power, letter in enumerate("KMGTPE", 1)
+    for name, size in (
+        (f"{letter}B", 1000**power),
+        (f"{letter}iB", 1024**power),
+        (letter, 1024**power),
+        (letter.lower(), 1024**power),
+    )
+}
+
 
 def read(text: str | None) -> Element:
     """The document's root; an empty element if it is none."""
@@ -31,3 +44,22 @@ def numbers(text: str | None) -> frozenset[int]:
         return cpu_set(text or "", "")
     except ValueError:
         return frozenset()
+
+
+def whole(text: str | None) -> int | None:
+    """A number from 0 up; ``None`` if it is none, or one that no host has."""
+    digits = (text or "").strip()
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > LONGEST_NUMBER:
+        return None
+    return int(digits)
+
+
+def kib(element: Element | None, text: str | None = None) -> int:
+    """What an element says in its ``unit`` (KiB if it does not say), in KiB; 0 for nothing.
+
+    ``text`` stands for the element's own, where the number is an attribute.
+    """
+    if element is None:
+        return 0
+    number = whole(element.text if text is None else text)
+    return (number or 0) * _BYTES.get(element.get("unit") or "KiB", 0) // 1024

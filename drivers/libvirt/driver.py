@@ -11,23 +11,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from xml.etree.ElementTree import Element
 
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
-from drivers.errors import DriverLoadFailed, DriverNotReady
-from drivers.inventory import (
-    DISK_GB,
-    MEMORY_MB,
-    CurrentInventory,
-    cpu_amounts,
-    over_reserved,
-    root_inventory,
-)
-from drivers.libvirt import cpu, cpu_model, disk, documents, memory, opts
-from drivers.libvirt.arch_traits import arch_traits
+from drivers.errors import DriverLoadFailed
+from drivers.libvirt import opts
 from drivers.libvirt.capabilities import CAPABILITIES
-from drivers.libvirt.cpu_traits import cpu_traits
+from drivers.libvirt.children import write_report
 from drivers.libvirt.host import Host, load_binding
+from drivers.libvirt.numa import Known
+from drivers.libvirt.reading import Reader, Reading
+from drivers.libvirt.report import host_report, mixed_cores
 from drivers.libvirt.settings import LibvirtSettings, settings_from
 
 LOG = logging.getLogger(__name__)
@@ -43,7 +36,9 @@ class LibvirtDriver(ComputeDriver):
         self._settings = _settings(context)
         self._host = host or Host(self._settings.uri, load_binding(), self._settings.deadlines)
         self._nodename: str | None = None
+        self._reader = Reader(self._host, self._settings)
         self._wrong: dict[str, str] = {}
+        self._warned: str | None = None
 
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
@@ -63,7 +58,7 @@ class LibvirtDriver(ComputeDriver):
 
     def degraded(self) -> Mapping[str, str]:
         """What libvirt could not answer, and what is odd about the configuration."""
-        return {**self._host.unanswered(), **self._wrong}
+        return {**self._host.unanswered(), **self._reader.sources.failed(), **self._wrong}
 
     def get_available_nodes(self) -> Sequence[str]:
         """The hypervisor's host name, once it has been heard: a root can't be renamed here."""
@@ -75,61 +70,22 @@ class LibvirtDriver(ComputeDriver):
         self,
         provider_tree: ProviderTree,
         nodename: str,
-        allocations: Allocations | None = None,  # noqa: ARG002  # nothing moves yet
+        allocations: Allocations | None = None,
     ) -> None:
-        """Inventory and traits of the root.  All is read before anything is written."""
+        """The root and all below it.  All is read before anything is written."""
         self._note_rename()
-        capabilities = documents.read(self._host.capabilities())
-        amounts = self._amounts(capabilities)
-        traits = self._traits(capabilities)
-        current = provider_tree.data(nodename).inventory
-        inventory = root_inventory(amounts, self._settings.policy, current)
-        provider_tree.update_inventory(nodename, {**inventory, **self._kept(current)})
-        provider_tree.add_traits(nodename, *(t for t, there in traits.items() if there))
-        provider_tree.remove_traits(nodename, *(t for t, there in traits.items() if not there))
+        reading = self._reader.read()
+        report = host_report(nodename, reading, self._settings, _known(provider_tree, nodename))
+        self._wrong = dict(report.notes)
+        self._note_mixed_cores(reading)
+        self._wrong |= write_report(provider_tree, nodename, report, allocations)
 
-    def _amounts(self, capabilities: Element) -> dict[str, int]:
-        """Totals by resource class."""
-        amounts = self._cpus(capabilities)
-        amounts[MEMORY_MB] = memory.memory_mb(self._host.memory_kib())
-        if self._settings.images_type in disk.IN_FILES:
-            size = self._host.file_system_bytes(self._settings.instances_path)
-            amounts[DISK_GB] = disk.disk_gb(size)
-        self._wrong = over_reserved(amounts, self._settings.policy)
-        return amounts
-
-    def _cpus(self, capabilities: Element) -> dict[str, int]:
-        cpu_map = self._host.online_cpus()
-        count = 0 if cpu_map else self._host.cpu_count()
-        online = cpu.online(cpu_map, capabilities, count)
-        try:
-            return cpu_amounts(online, self._settings.policy)
-        except ValueError as err:
-            raise DriverNotReady(str(err)) from None
-
-    def _kept(self, current: CurrentInventory) -> CurrentInventory:
-        """Classes that this host has, in an amount that the driver can't tell."""
-        if self._settings.images_type in disk.IN_FILES:
-            return {}
-        self._wrong[DISK_GB] = (
-            f"the size of [libvirt] images_type = {self._settings.images_type} can't be told:"
-            " DISK_GB stays as Placement has it"
-        )
-        return {DISK_GB: current[DISK_GB]} if DISK_GB in current else {}
-
-    def _traits(self, capabilities: Element) -> dict[str, bool]:
-        """Whether the host has a trait; those that can't be told are not in there."""
-        host_cpu = cpu.host_cpu(capabilities)
-        features = self._guest_features(host_cpu)
-        found = cpu_traits(host_cpu, features, cpu.hyperthreading(capabilities))
-        return found | arch_traits(host_cpu, capabilities)
-
-    def _guest_features(self, host_cpu: cpu.HostCpu) -> cpu_model.Features | None:
-        choice = self._settings.cpu
-        known = self._host.cpu_models(host_cpu.arch) if choice.models and host_cpu.arch else ()
-        asked = cpu_model.questions(host_cpu, choice, known)
-        answers = [self._host.expanded_cpu(q.document, q.name) for q in asked]
-        return cpu_model.guest_features(host_cpu, choice, asked, answers)
+    def _note_mixed_cores(self, reading: Reading) -> None:
+        """Once: it works, and somebody may want it so."""
+        words = mixed_cores(reading, self._settings)
+        if words is not None and words != self._warned:
+            LOG.warning("%s", words)
+        self._warned = words
 
     def _note_rename(self) -> None:
         now = self._host.hostname()
@@ -146,3 +102,8 @@ def _settings(context: DriverContext) -> LibvirtSettings:
         return settings_from(context)
     except ValueError as err:
         raise DriverLoadFailed(f"the libvirt driver's configuration: {err}") from err
+
+
+def _known(tree: ProviderTree, nodename: str) -> Known:
+    found = (tree.data(uuid) for uuid in tree.get_provider_uuids(nodename))
+    return {data.name: data.inventory for data in found}

@@ -70,6 +70,13 @@ def _run_event_loop(binding: Any) -> None:
     threading.Thread(target=run, name="libvirt-events", daemon=True).start()
 
 
+class _NothingOpen:
+    """The session of a lane that only reads files."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
 class Host:
     """One libvirt, supervised, and the file systems below ``root``."""
 
@@ -86,6 +93,8 @@ class Host:
         self._clock = clock
         self._deadlines = deadlines
         self._lane = Lane("libvirt", self._session, clock)
+        # A file server that hangs must not keep us from asking libvirt.
+        self._files = Lane("host-files", _NothingOpen, clock)
         self._binding = binding
         self._pause = 0.0
         self._not_before = 0.0
@@ -103,6 +112,7 @@ class Host:
         if self._watch is not None:
             self._watch.stop()
         self._lane.close(self._deadlines.connect)
+        self._files.close(self._deadlines.connect)
 
     def unanswered(self) -> dict[str, str]:
         """Optional questions that libvirt could not answer, with its words."""
@@ -115,8 +125,19 @@ class Host:
         return self._ask("its host name", lambda c: str(c.getHostname()))
 
     def capabilities(self) -> str:
-        """The capabilities document; asked for once per connection."""
-        return self._ask("capabilities", lambda c: str(c.getCapabilities()), once=True)
+        """The capabilities document, with hugepages and CPUs as they are now."""
+        return self._ask("capabilities", lambda c: str(c.getCapabilities()))
+
+    def cpu_map(self) -> tuple[bool, ...] | None:
+        """Of each CPU that is there, by its number, whether it is online; ``None``: this
+        hypervisor never says.
+        """
+        try:
+            return tuple(map(bool, self._ask("the CPU map", lambda c: c.getCPUMap())[1]))
+        except Refused as err:
+            if err.unsupported:
+                return None
+            raise
 
     def cpu_count(self) -> int:
         """Online CPUs, by number only."""
@@ -139,14 +160,14 @@ class Host:
     def file_system_bytes(self, path: Path) -> int:
         """Size of the file system that holds ``path``, or would if it were made."""
         place = self._root / path.relative_to(path.anchor)
-        return self._bounded(f"the size of the file system of {path}", lambda _: _size(place))
+        return self._on_files(f"the size of the file system of {path}", lambda: _size(place))
+
+    def pmem_namespaces(self) -> frozenset[str]:
+        """Names of the persistent memory namespaces; those without a name do not count."""
+        devices = self._root / "sys/bus/nd/devices"
+        return self._on_files("persistent memory namespaces", lambda: _names_below(devices))
 
     # -- what it can do without
-
-    def online_cpus(self) -> frozenset[int] | None:
-        """Numbers of the online CPUs."""
-        cpus = self._ask_optional("the CPU map", lambda c: c.getCPUMap())
-        return None if cpus is None else frozenset(n for n, on in enumerate(cpus[1]) if on)
 
     def expanded_cpu(self, cpu: str, name: str) -> str | None:
         """A <cpu> document with all features of its model, ``name``, written out."""
@@ -239,6 +260,12 @@ class Host:
         except Blocked as err:
             raise DriverNotReady(f"libvirt at {self.uri}: {err}") from None
 
+    def _on_files(self, what: str, job: Callable[[], T]) -> T:
+        try:
+            return self._files.call(what, lambda _: job(), self._deadlines.call)
+        except (Overdue, Blocked) as err:
+            raise DriverNotReady(f"{what}: {err}") from None
+
 
 def _size(path: Path) -> int:
     """:raises DriverNotReady: the file system can't be read."""
@@ -248,3 +275,12 @@ def _size(path: Path) -> int:
     except OSError as err:
         raise DriverNotReady(f"no size of the file system of {path}: {err}") from err
     return found.f_blocks * found.f_frsize
+
+
+def _names_below(devices: Path) -> frozenset[str]:
+    """:raises DriverNotReady: they are there and can't be read."""
+    try:
+        texts = [file.read_text() for file in devices.glob("namespace*/alt_name")]
+    except OSError as err:
+        raise DriverNotReady(f"no names of persistent memory namespaces: {err}") from err
+    return frozenset(name for text in texts if (name := text.strip()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
 from drivers import opts as common
 
@@ -44,6 +44,40 @@ LIBVIRT_OPTS = [
         " do not get (-flag). Case does not matter.",
     ),
     cfg.StrOpt(
+        "report_numa",
+        default="off",
+        choices=[
+            ("off", "CPUs and memory are inventory of the host, as schedulers expect today"),
+            ("nested", "each NUMA cell is a provider of its own, with its CPUs and memory"),
+        ],
+        help="Where CPUs and memory are reported. Changing it moves the inventory together with"
+        " its allocations, at the next start.",
+    ),
+    cfg.StrOpt(
+        "report_hugepages",
+        default="off",
+        choices=[
+            ("off", "not at all: guests on hugepages are not scheduled by them"),
+            ("pages", "by size, in pages: CUSTOM_HUGEPAGES_2M, CUSTOM_HUGEPAGES_1G, ..."),
+            ("memory", "as a part of MEMORY_MB, which is what Nova does"),
+        ],
+        help="How memory that is set aside as hugepages is reported. Unless it is memory, it is"
+        " kept out of MEMORY_MB, since other guests can't have it.",
+    ),
+    cfg.ListOpt(
+        "pmem_namespaces",
+        default=[],
+        help="Persistent memory namespaces that guests can have, by label: inventory of"
+        " CUSTOM_PMEM_NAMESPACE_<LABEL>. LABEL:NAMESPACE[|NAMESPACE][,...], such as"
+        ' "128G:ns0|ns1,SMALL:ns2". Those of one label should be alike.',
+    ),
+    cfg.BoolOpt(
+        "cpu_power_management",
+        default=False,
+        help="Whether the compute service switches dedicated CPUs off while no guest uses them:"
+        " PCPU inventory then has those that are offline too.",
+    ),
+    cfg.StrOpt(
         "images_type",
         default="default",
         choices=["raw", "flat", "qcow2", "lvm", "rbd", "ploop", "default"],
@@ -78,6 +112,14 @@ LIBVIRT_OPTS = [
 ]
 
 DEFAULT_OPTS = [
+    cfg.MultiOpt(
+        "reserved_huge_pages",
+        item_type=types.Dict(),
+        help="Hugepages that the host keeps for itself, by NUMA cell; may be given more than"
+        " once. The size is in KiB, or like 2MB: node:0,size:2048,count:64. It is told where"
+        " [libvirt] report_hugepages is pages. Of sizes that are not named here, what is"
+        " reserved in Placement stays.",
+    ),
     cfg.StrOpt(
         "instances_path",
         sample_default="$state_path/instances",

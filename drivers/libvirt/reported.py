@@ -30,6 +30,8 @@ class Reported:
 class HostReport:
     """A whole host: the root's own inventory, and all that is below it.
 
+    ``traits`` of the root: whether the host has each; those that can't be told are not in
+    there, and stay as they are.  ``notes`` say what is odd, by what it is about.
     ``cells`` are the NUMA cells by libvirt's number, empty where they are not reported.
     While ``complete`` is false, some module could not say its part: nothing is removed.
     """
@@ -38,3 +40,5 @@ class HostReport:
     cells: Mapping[int, Reported] = field(default_factory=dict)
     children: Sequence[Reported] = ()
     complete: bool = True
+    traits: Mapping[str, bool] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from drivers.api import DriverContext
 from drivers.inventory import InventoryPolicy
+from drivers.libvirt import numa
 from drivers.libvirt.cpu_model import CpuChoice
+from drivers.libvirt.memory import reserved_pages
+from drivers.libvirt.pmem import PmemLabels, pmem_labels
 from drivers.libvirt.session import Deadlines
+from drivers.libvirt.shares import MemoryPolicy
 from drivers.opts import inventory_policy
 
 _USUAL_URIS = {
@@ -28,6 +32,10 @@ class LibvirtSettings:
     instances_path: Path
     policy: InventoryPolicy
     deadlines: Deadlines
+    report_numa: str = numa.OFF
+    memory: MemoryPolicy = field(default_factory=MemoryPolicy)
+    cpu_power_management: bool = False
+    pmem: PmemLabels = field(default_factory=dict)
 
 
 def settings_from(context: DriverContext) -> LibvirtSettings:
@@ -58,4 +66,8 @@ def settings_from(context: DriverContext) -> LibvirtSettings:
             keepalive_interval=group.keepalive_interval,
             keepalive_count=group.keepalive_count,
         ),
+        report_numa=group.report_numa,
+        memory=MemoryPolicy(group.report_hugepages, reserved_pages(conf.reserved_huge_pages or ())),
+        cpu_power_management=group.cpu_power_management,
+        pmem=pmem_labels(group.pmem_namespaces),
     )

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.libvirt import cpu, disk, memory
+from drivers.libvirt import cpu, disk
+from drivers.libvirt.cells import numa_cells
 from drivers.libvirt.documents import numbers, read
 from tests.unit.libvirt.fake_binding import DATA
 
@@ -29,7 +30,8 @@ def test_a_real_document_tells_model_maker_and_features():
 @pytest.mark.parametrize("text", ["", None, "<", "<capabilities/>", "<a><host/></a>", "\0"])
 def test_a_document_without_a_cpu_tells_nothing(text):
     assert cpu.host_cpu(read(text)) == cpu.HostCpu()
-    assert cpu.topology_cpus(read(text)) == frozenset()
+    assert numa_cells(read(text)) == ()
+    assert not any(cpu.cores(read(text)))
     assert cpu.hyperthreading(read(text)) is None
 
 
@@ -47,16 +49,9 @@ def test_hyperthreading_is_read_from_siblings(siblings, expected):
     assert cpu.hyperthreading(read(document)) is expected
 
 
-def test_cpus_of_cells_that_make_sense_are_counted():
-    document = read(cells("<cpu id='0'/>", "<cpu id='x'/>", "<cpu/>", "<cpu id='5'/>"))
-    assert cpu.topology_cpus(document) == {0, 5}
-
-
-def test_online_cpus_come_from_the_best_source_there_is():
-    document = read(cells("<cpu id='0'/>", "<cpu id='5'/>"))
-    assert cpu.online(frozenset({1, 2}), document, 9) == {1, 2}
-    assert cpu.online(None, document, 9) == {0, 5}
-    assert cpu.online(None, read(None), 3) == {0, 1, 2}
+def test_cores_are_read_from_siblings():
+    document = cells("<cpu id='0' siblings='0,4'/>", "<cpu id='1' siblings='1'/>")
+    assert cpu.cores(read(document)) == {frozenset({0, 4}), frozenset({1})}
 
 
 @given(st.text(max_size=20))
@@ -64,6 +59,5 @@ def test_any_text_is_numbers_or_none(text):
     assert all(isinstance(number, int) for number in numbers(text))
 
 
-def test_memory_and_disk_are_whole_units():
-    assert memory.memory_mb(2047) == 1
+def test_disk_is_whole_units():
     assert disk.disk_gb(3 * 1024**3 - 1) == 2

@@ -7,7 +7,15 @@ import pytest
 from oslo_config import cfg
 from stevedore.extension import Extension
 
-from drivers.api import Configurable, DriverContext, DriverNotReady, Lifecycle, ProviderTree, Unwell
+from drivers.api import (
+    Configurable,
+    DriverContext,
+    DriverNotReady,
+    Lifecycle,
+    ProviderTree,
+    ReshapeNeeded,
+    Unwell,
+)
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.host import Host
 from drivers.libvirt.session import Deadlines
@@ -76,13 +84,18 @@ def test_the_root_says_what_the_host_has(make, tree):
     assert "HW_CPU_HYPERTHREADING" not in data.traits
 
 
-def test_a_second_period_changes_nothing_and_asks_three_questions(make, binding, tree):
+def test_a_second_period_changes_nothing_and_asks_four_questions(make, binding, tree):
     driver = make()
     snapshot = reported(driver, tree).freeze()
     before = len(binding.calls)
     again = reported(driver, ProviderTree(snapshot))
     assert again.freeze() is snapshot
-    assert binding.calls[before:] == ["getHostname", "getCPUMap", "getMemoryStats"]
+    assert binding.calls[before:] == [
+        "getHostname",
+        "getCapabilities",
+        "getCPUMap",
+        "getMemoryStats",
+    ]
 
 
 def test_strangers_keep_traits_aggregates_and_providers(make, tree):
@@ -172,3 +185,110 @@ def test_the_name_is_remembered_and_a_new_one_is_an_error_in_the_log(make, bindi
     assert driver.get_available_nodes() == [NODE]
     reported(driver, tree)
     assert "node-2" in caplog.text and NODE in caplog.text
+
+
+def cells(*ids: str) -> str:
+    listed = "".join(
+        f"<cell id='{n}'><memory unit='KiB'>4194304</memory><cpus><cpu id='{n}'/></cpus></cell>"
+        for n in ids
+    )
+    return f"<capabilities><host><topology><cells>{listed}</cells></topology></host></capabilities>"
+
+
+def test_a_source_that_fails_later_keeps_its_last_answer_and_is_named(make, binding, tree):
+    driver = make()
+    snapshot = reported(driver, tree).freeze()
+    for call in ("getMemoryStats", "getCPUMap", "getCapabilities"):
+        binding.refused[call] = FakeLibvirtError(f"no {call} now")
+    assert reported(driver, ProviderTree(snapshot)).freeze() is snapshot
+    said = driver.degraded()
+    assert set(said) == {"capabilities", "memory", "the CPU map"}
+    assert "no getMemoryStats now" in said["memory"]
+    binding.refused.clear()
+    reported(driver, ProviderTree(snapshot))
+    assert driver.degraded() == {}
+
+
+def test_a_document_that_becomes_rubbish_is_not_believed(make, binding, tree):
+    driver = make()
+    snapshot = reported(driver, tree).freeze()
+    binding.answers["getCapabilities"] = "rubbish <"
+    assert reported(driver, ProviderTree(snapshot)).freeze() is snapshot
+    assert "no XML" in driver.degraded()["capabilities"]
+
+
+def test_disk_that_can_not_be_read_stays_as_placement_has_it(make, tree, monkeypatch):
+    def fails(path):
+        raise DriverNotReady("stale file handle")
+
+    monkeypatch.setattr("drivers.libvirt.host._size", fails)
+    tree.update_inventory(NODE, {"DISK_GB": {"total": 77}})
+    driver = make()
+    assert reported(driver, tree).data(NODE).inventory["DISK_GB"]["total"] == 77
+    assert "stale file handle" in driver.degraded()["disk"]
+
+
+def test_hugepages_that_come_while_it_runs_are_noticed(make, binding, tree):
+    driver = make("[libvirt]\nreport_hugepages = pages\n")
+    reported(driver, tree)
+    text = binding.answers["getCapabilities"]
+    wanted = '<pages unit="KiB" size="2048">0<'
+    assert wanted in text
+    binding.answers["getCapabilities"] = text.replace(wanted, wanted.replace("0<", "512<"))
+    inventory = reported(driver, ProviderTree(tree.freeze())).data(NODE).inventory
+    assert inventory["CUSTOM_HUGEPAGES_2M"]["total"] == 512
+    assert inventory["MEMORY_MB"]["total"] == 8192 - 1024
+
+
+def test_numa_cells_nested(make, binding, tree):
+    binding.answers["getCapabilities"] = cells("0", "1")
+    driver = make("[libvirt]\nreport_numa = nested\n")
+    reported(driver, tree)
+    assert set(tree.data(NODE).inventory) == {"DISK_GB"}
+    for number in range(2):
+        inventory = tree.data(f"{NODE}_numa{number}").inventory
+        assert {name: r["total"] for name, r in inventory.items()} == {"VCPU": 1, "MEMORY_MB": 4096}
+
+
+def test_switching_numa_wants_a_reshape_and_then_the_guests_move(make, binding, tree):
+    binding.answers["getCapabilities"] = cells("0", "1")
+    reported(make(), tree)
+    root, later = tree.data(NODE).uuid, ProviderTree(tree.freeze())
+    driver = make("[libvirt]\nreport_numa = nested\n")
+    with pytest.raises(ReshapeNeeded):
+        reported(driver, later)
+    guests = {"guest": {"allocations": {root: {"resources": {"VCPU": 1, "DISK_GB": 1}}}}}
+    driver.update_provider_tree(later, NODE, guests)
+    cell = later.data(f"{NODE}_numa0").uuid
+    assert guests["guest"]["allocations"] == {
+        root: {"resources": {"DISK_GB": 1}},
+        cell: {"resources": {"VCPU": 1}},
+    }
+
+
+def test_persistent_memory_is_reported_by_label_and_what_is_missing_named(make, tree, tmp_path):
+    device = tmp_path / "sys/bus/nd/devices/namespace0.0"
+    device.mkdir(parents=True)
+    (device / "alt_name").write_text("ns0\n")
+    driver = make("[libvirt]\npmem_namespaces = BIG:ns0|ns1\n")
+    inventory = reported(driver, tree).data(NODE).inventory
+    assert inventory["CUSTOM_PMEM_NAMESPACE_BIG"]["total"] == 1
+    assert "no namespace ns1" in driver.degraded()["[libvirt] pmem_namespaces"]
+
+
+def test_a_core_that_dedicated_and_shared_cpus_share_is_warned_of_once(make, binding, tree, caplog):
+    text = binding.answers["getCapabilities"]
+    binding.answers["getCapabilities"] = text.replace('siblings="0"', 'siblings="0-1"').replace(
+        'siblings="1"', 'siblings="0-1"'
+    )
+    driver = make("[compute]\ncpu_shared_set = 0\ncpu_dedicated_set = 1\n")
+    reported(driver, tree)
+    reported(driver, tree)
+    assert caplog.text.count("CPU 1 shares its core") == 1
+
+
+def test_a_cpu_that_went_offline_is_not_counted_and_named(make, binding, tree):
+    binding.answers["getCPUMap"] = (2, [True, False], 1)
+    driver = make("[compute]\ncpu_shared_set = 0-1\n")
+    assert reported(driver, tree).data(NODE).inventory["VCPU"]["total"] == 1
+    assert "CPU 1 is offline" in driver.degraded()["[compute] cpu_shared_set"]

@@ -46,7 +46,7 @@ def host(binding, clock, tmp_path):
 def test_all_calls_are_made_by_one_thread_over_one_connection(host, binding):
     host.hostname()
     host.memory_kib()
-    host.online_cpus()
+    host.cpu_map()
     assert binding.calls == [
         "open",
         "setKeepAlive(5, 3)",
@@ -61,21 +61,52 @@ def test_all_calls_are_made_by_one_thread_over_one_connection(host, binding):
 def test_answers_are_plain_values(host):
     assert host.hostname() == "node-1"
     assert host.memory_kib() == 8 * 1024 * 1024
-    assert host.online_cpus() == {0, 1}
+    assert host.cpu_map() == (True, True)
     assert host.cpu_count() == 2
     assert host.cpu_models("x86_64") == ("Haswell-noTSX", "EPYC")
     assert host.domain_capabilities("x86_64", "kvm") == "<domainCapabilities/>"
     assert host.unanswered() == {}
 
 
-def test_documents_are_asked_for_once_per_connection(host, binding):
+def test_what_can_not_change_is_asked_for_once_per_connection(host, binding):
     for _ in range(3):
-        host.capabilities()
+        host.domain_capabilities("x86_64", "kvm")
         host.expanded_cpu("<cpu/>", "x")
-    assert binding.calls.count("getCapabilities") == binding.calls.count("baselineCPU") == 1
+    calls = binding.calls
+    assert calls.count("getDomainCapabilities") == calls.count("baselineCPU") == 1
     binding.lose_connections()
-    host.capabilities()
-    assert binding.calls.count("getCapabilities") == 2
+    host.expanded_cpu("<cpu/>", "x")
+    assert calls.count("baselineCPU") == 2
+
+
+def test_a_hypervisor_without_a_cpu_map_has_none_and_other_errors_are_told(host, binding):
+    binding.refused["getCPUMap"] = FakeLibvirtError("not supported", 3)
+    assert host.cpu_map() is None
+    binding.refused["getCPUMap"] = FakeLibvirtError("out of luck")
+    with pytest.raises(DriverNotReady, match="out of luck"):
+        host.cpu_map()
+
+
+def test_persistent_memory_namespaces_with_a_name_are_listed(host, tmp_path):
+    assert host.pmem_namespaces() == set()
+    for number, name in enumerate(["ns0", "", "ns2"]):
+        device = tmp_path / f"sys/bus/nd/devices/namespace0.{number}"
+        device.mkdir(parents=True)
+        (device / "alt_name").write_text(f"{name}\n")
+    assert host.pmem_namespaces() == {"ns0", "ns2"}
+
+
+def test_a_file_system_that_hangs_keeps_nobody_from_asking_libvirt(binding, tmp_path, monkeypatch):
+    host = Host("fake:///one", binding, Deadlines(connect=5, call=0.1), tmp_path)
+    released = threading.Event()
+    monkeypatch.setattr("drivers.libvirt.host._size", lambda path: released.wait(20))
+    with pytest.raises(DriverNotReady, match="file system of /srv.*no answer within"):
+        host.file_system_bytes(Path("/srv"))
+    assert host.hostname() == "node-1"
+    with pytest.raises(DriverNotReady, match="still waiting"):
+        host.file_system_bytes(Path("/srv"))
+    released.set()
+    host.close()
 
 
 def test_a_lost_connection_is_opened_again_by_the_next_question(host, binding):

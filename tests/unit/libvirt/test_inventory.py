@@ -11,7 +11,6 @@ from drivers.inventory import (
     VCPU,
     InventoryPolicy,
     Ratio,
-    cpu_amounts,
     cpu_list,
     cpu_set,
     over_reserved,
@@ -91,30 +90,6 @@ def test_any_text_is_a_cpu_set_or_a_value_error_that_names_the_option(text):
         assert cpu_set(text, "the-option")
     except ValueError as err:
         assert "the-option" in str(err)
-
-
-ONLINE = frozenset(range(8))
-
-
-@pytest.mark.parametrize(
-    ("shared", "dedicated", "expected"),
-    [
-        (None, None, {VCPU: 8, PCPU: 0}),
-        ({0, 1}, None, {VCPU: 2, PCPU: 0}),
-        (None, {2, 3, 4}, {VCPU: 0, PCPU: 3}),
-        ({0, 1}, {2, 3, 4}, {VCPU: 2, PCPU: 3}),
-    ],
-)
-def test_cpu_sets_decide_what_is_vcpu_and_what_is_pcpu(shared, dedicated, expected):
-    policy = InventoryPolicy(
-        shared_cpus=shared and frozenset(shared), dedicated_cpus=dedicated and frozenset(dedicated)
-    )
-    assert cpu_amounts(ONLINE, policy) == expected
-
-
-def test_a_set_with_cpus_that_are_offline_names_them():
-    with pytest.raises(ValueError, match=r"cpu_dedicated_set names CPU 8-9,.*online: 0-7"):
-        cpu_amounts(ONLINE, InventoryPolicy(dedicated_cpus=frozenset({7, 8, 9})))
 
 
 def test_sets_that_overlap_are_refused():

@@ -9,7 +9,9 @@ from drivers.api import DriverContext
 from drivers.errors import DriverLoadFailed
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, Ratio
 from drivers.libvirt.driver import LibvirtDriver
+from drivers.libvirt.memory import ReservedPages
 from drivers.libvirt.settings import settings_from
+from drivers.libvirt.shares import MemoryPolicy
 
 
 def context(tmp_path: Path, text: str = "") -> DriverContext:
@@ -60,6 +62,8 @@ reserved_host_disk_mb = 3
 cpu_allocation_ratio = 16
 initial_ram_allocation_ratio = 1.5
 instances_path = /srv/guests
+reserved_huge_pages = node:0,size:2048,count:64
+reserved_huge_pages = node:1,size:1GB,count:1
 [compute]
 cpu_shared_set = 0-3,^1
 cpu_dedicated_set = 4-5
@@ -72,6 +76,10 @@ connection_timeout = 1.5
 call_timeout = 2.5
 keepalive_interval = 7
 keepalive_count = 8
+report_numa = nested
+report_hugepages = pages
+pmem_namespaces = 128G:ns0|ns1,SMALL:ns2
+cpu_power_management = true
 """,
         )
     )
@@ -85,6 +93,13 @@ keepalive_count = 8
     assert found.images_type == "rbd"
     assert found.cpu.models == ("Haswell", "EPYC")
     assert found.cpu.extra_flags == ("+pcid", "-vmx")
+    assert (found.report_numa, found.cpu_power_management) == ("nested", True)
+    reserved = (ReservedPages(0, 2048, 64), ReservedPages(1, 1048576, 1))
+    assert found.memory == MemoryPolicy("pages", reserved)
+    assert found.pmem == {
+        "CUSTOM_PMEM_NAMESPACE_128G": ("ns0", "ns1"),
+        "CUSTOM_PMEM_NAMESPACE_SMALL": ("ns2",),
+    }
     deadlines = found.deadlines
     assert (deadlines.connect, deadlines.call) == (1.5, 2.5)
     assert (deadlines.keepalive_interval, deadlines.keepalive_count) == (7, 8)
@@ -99,6 +114,8 @@ keepalive_count = 8
         ("reserved_host_cpus = 1\n[compute]\ncpu_shared_set = 1", "reserved_host_cpus"),
         ("initial_cpu_allocation_ratio = 0", "initial_cpu_allocation_ratio"),
         ("instances_path = here", "instances_path"),
+        ("reserved_huge_pages = node:0", r"reserved_huge_pages = 'node:0'"),
+        ("[libvirt]\npmem_namespaces = x", r"\[libvirt\] pmem_namespaces"),
         ("[libvirt]\ncpu_mode = custom", "cpu_models"),
         ("[libvirt]\ncpu_models = EPYC", "cpu_mode"),
     ],

@@ -6,33 +6,65 @@ from pathlib import Path
 
 import pytest
 
-from drivers.inventory import InventoryPolicy, cpu_amounts, root_inventory
-from drivers.libvirt import arch_traits, cpu, cpu_model, cpu_traits, documents
+from drivers.libvirt import arch_traits, cpu_traits, documents
+from drivers.libvirt.cells import numa_cells
+from drivers.libvirt.shares import MemoryPolicy
 from reportclient.model import Inventory
+from tests.unit.libvirt.hosts import NODE, fields, new_tree, reading, totals, written
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "libvirt"
 DOCUMENTS = sorted(SHARED.glob("*.xml"))
+HOSTS = {path.name: path.read_text() for path in DOCUMENTS}
+CAPABILITIES = sorted(
+    name for name, text in HOSTS.items() if documents.read(text).tag == "capabilities"
+)
+
+pytestmark = pytest.mark.skipif(not DOCUMENTS, reason=f"no documents in {SHARED}")
 
 
-@pytest.mark.skipif(not DOCUMENTS, reason=f"no documents in {SHARED}")
-def test_every_document_is_read_and_capabilities_tell_cpus():
-    told = set()
-    for path in DOCUMENTS:
-        document = documents.read(path.read_text())
-        host_cpu = cpu.host_cpu(document)
-        choice = cpu_model.CpuChoice("kvm", "host-passthrough")
-        features = cpu_model.guest_features(
-            host_cpu, choice, cpu_model.questions(host_cpu, choice), [None]
+def trees(text):
+    """As it is reported by default, and with all that there is."""
+    pages = MemoryPolicy("pages")
+    yield written(new_tree(), reading(text, memory_mib=65536))
+    yield written(new_tree(), reading(text, memory_mib=65536), memory=pages)
+    if numa_cells(documents.read(text)):
+        yield written(
+            new_tree(), reading(text, memory_mib=65536), memory=pages, report_numa="nested"
         )
-        found = cpu_traits.cpu_traits(host_cpu, features, cpu.hyperthreading(document))
-        found |= arch_traits.arch_traits(host_cpu, document)
-        assert set(found) <= cpu_traits.OWNED | arch_traits.OWNED
-        if document.tag != "capabilities":
-            continue
-        online = cpu.online(None, document, 1)
-        inventory = root_inventory(cpu_amounts(online, InventoryPolicy()), InventoryPolicy(), {})
-        assert Inventory.from_dict(inventory["VCPU"]).problem() is None
-        assert host_cpu.arch is not None and host_cpu.model is not None
-        assert any(found.values()), path.name
-        told.add(path.name)
-    assert told
+
+
+@pytest.mark.parametrize("name", sorted(HOSTS))
+def test_every_document_gives_trees_that_placement_takes(name):
+    for tree in trees(HOSTS[name]):
+        for provider in tree.freeze().walk():
+            for resource_class, record in provider.inventory.items():
+                assert record.problem() is None, resource_class
+        assert tree.data(NODE).traits <= cpu_traits.OWNED | arch_traits.OWNED
+
+
+@pytest.mark.parametrize("name", CAPABILITIES)
+def test_cells_together_have_what_the_host_has(name):
+    flat, _, nested = trees(HOSTS[name])
+    cells = [nested.data(uuid).name for uuid in nested.get_provider_uuids(NODE)[1:]]
+    ids = documents.read(HOSTS[name]).findall("host/topology/cells/cell/cpus/cpu")
+    assert totals(flat)["VCPU"] == len(ids) > 0
+    for resource_class, slack in (("VCPU", 0), ("MEMORY_MB", len(cells))):
+        parts = sum(totals(nested, cell).get(resource_class, 0) for cell in cells)
+        assert 0 <= totals(flat)[resource_class] - parts <= slack
+        reserved = sum(fields(nested, "reserved", cell).get(resource_class, 0) for cell in cells)
+        assert reserved == fields(flat, "reserved")[resource_class]
+
+
+@pytest.mark.parametrize("name", CAPABILITIES)
+def test_capabilities_tell_the_processor(name):
+    traits = next(trees(HOSTS[name])).data(NODE).traits
+    assert {"HW_ARCH_X86_64"} < traits
+
+
+@pytest.mark.skipif("caps_libvirt_amd_6274.xml" not in HOSTS, reason="not there")
+def test_a_large_host_of_another_maker():
+    (*_, nested) = trees(HOSTS["caps_libvirt_amd_6274.xml"])
+    huge = [totals(nested, f"{NODE}_numa{n}").get("CUSTOM_HUGEPAGES_2M") for n in range(4)]
+    assert huge == [100, 1, None, 100]
+    assert totals(nested, f"{NODE}_numa0")["VCPU"] == 8
+    assert nested.has_traits(NODE, ["HW_CPU_HYPERTHREADING"])

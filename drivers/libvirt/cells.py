@@ -1,0 +1,72 @@
+"""Pure: the NUMA cells of a host, from its capabilities document.
+
+    <cell id='0'>
+      <memory unit='KiB'>32731708</memory>
+      <pages unit='KiB' size='2048'>512</pages>      how many; the smallest size is no hugepage
+      <cpus num='8'> <cpu id='0' siblings='0,4' .../> ...
+
+A cell can lack CPUs (memory on a device) or memory; older libvirts tell no units, and of
+memory at most the pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from drivers.libvirt.documents import kib, numbers, whole
+
+LARGEST_BASE_PAGE = 64
+"""KiB; no architecture's ordinary pages are larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One NUMA cell; ``memory_kib`` 0: not said; ``pages`` are hugepages by size in KiB."""
+
+    number: int
+    cpus: frozenset[int]
+    memory_kib: int
+    pages: Mapping[int, int]
+
+    @property
+    def huge_kib(self) -> int:
+        """Memory that is set aside as hugepages."""
+        return sum(size * count for size, count in self.pages.items())
+
+
+def numa_cells(capabilities: Element) -> tuple[Cell, ...]:
+    """All cells with a number, by number; of two with the same one the first counts."""
+    base = _base_page(capabilities)
+    found: dict[int, Cell] = {}
+    seen: frozenset[int] = frozenset()
+    for element in capabilities.findall("host/topology/cells/cell"):
+        number = whole(element.get("id"))
+        if number is None or number in found:
+            continue
+        ids = (numbers(cpu.get("id")) for cpu in element.findall("cpus/cpu"))
+        cpus = frozenset().union(*ids) - seen
+        seen |= cpus
+        found[number] = _cell(number, cpus, element, base)
+    return tuple(found[number] for number in sorted(found))
+
+
+def _cell(number: int, cpus: frozenset[int], element: Element, base: int) -> Cell:
+    pages: dict[int, int] = {}
+    for one in element.findall("pages"):
+        pages.setdefault(_size(one), whole(one.text) or 0)
+    memory = kib(element.find("memory")) or sum(size * count for size, count in pages.items())
+    huge = {size: count for size, count in pages.items() if size > base and count}
+    return Cell(number, cpus, memory, huge)
+
+
+def _base_page(capabilities: Element) -> int:
+    """The size of ordinary pages in KiB: the smallest that the document tells."""
+    host = capabilities.find("host")
+    sizes = [_size(element) for element in (() if host is None else host.iter("pages"))]
+    return min(filter(None, [*sizes, LARGEST_BASE_PAGE]))
+
+
+def _size(pages: Element) -> int:
+    return kib(pages, pages.get("size"))

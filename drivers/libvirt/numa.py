@@ -1,0 +1,119 @@
+"""Pure: what is whose where NUMA cells are providers of their own, and where they are not.
+
+``report_numa = off``: the root has VCPU, PCPU, MEMORY_MB, hugepages and all else.
+``report_numa = nested``: the cells, ``<node>_numa0`` and so on, have the first four, each
+its own, and HW_NUMA_ROOT; the root has all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from drivers.guest_cpus import GuestCpus
+from drivers.inventory import MEMORY_MB, PCPU, VCPU, CurrentInventory, InventoryPolicy, cpu_list
+from drivers.libvirt.cells import Cell
+from drivers.libvirt.memory import HUGEPAGES
+from drivers.libvirt.reported import Reported
+from drivers.libvirt.shares import MemoryPolicy, Share, of_cells, whole_host
+
+NUMA_ROOT = frozenset({"HW_NUMA_ROOT"})
+
+OFF, NESTED = "off", "nested"
+"""Values of [libvirt] report_numa."""
+
+Known = Mapping[str, CurrentInventory]
+"""What Placement knows of this host's providers, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Processing:
+    """CPUs and memory: the root's part, the cells', and what is odd."""
+
+    root: Mapping[str, Mapping[str, Any]]
+    cells: Mapping[int, Reported] = field(default_factory=dict)
+    complete: bool = True
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Processors:
+    """What is to be divided."""
+
+    cells: Sequence[Cell]
+    cpus: GuestCpus
+    memory_kib: int
+    policy: InventoryPolicy
+    memory: MemoryPolicy
+
+
+def cell_name(node: str, number: int) -> str:
+    """The provider of a cell."""
+    return f"{node}_numa{number}"
+
+
+def processing(node: str, report_numa: str, host: Processors, known: Known) -> Processing:
+    """CPUs and memory of a host, by the operator's choice."""
+    if report_numa == OFF:
+        share = whole_host(host.cells, host.cpus, host.memory_kib, host.policy, host.memory)
+        current = {**_ratios(_of_cells(node, known)), **known.get(node, {})}
+        return Processing(share.inventory(current), notes=share.over_reserved())
+    if not host.cells:
+        return _unknown(node, known)
+    shares = of_cells(host.cells, host.cpus, host.memory_kib, host.policy, host.memory)
+    notes = {
+        f"{name} of NUMA cell {number}": words
+        for number, share in shares.items()
+        for name, words in share.over_reserved().items()
+    }
+    return Processing(
+        {},
+        {number: _cell(node, number, share, known) for number, share in shares.items()},
+        notes={**notes, **_without_cell(host)},
+    )
+
+
+def is_processing(name: str) -> bool:
+    """Whether a class is one of those that cells and root hand to each other."""
+    return name in {VCPU, PCPU, MEMORY_MB} or name.startswith(HUGEPAGES)
+
+
+def _cell(node: str, number: int, share: Share, known: Known) -> Reported:
+    """A ratio that somebody set on the root, or on another cell, holds for a new one too."""
+    name = cell_name(node, number)
+    others = {**_ratios(_of_cells(node, known)), **_ratios(known.get(node, {}))}
+    inventory = share.inventory({**others, **known.get(name, {})})
+    return Reported(name, inventory, traits=NUMA_ROOT, managed=NUMA_ROOT)
+
+
+def _of_cells(node: str, known: Known) -> CurrentInventory:
+    """Of each class the record of the first cell that has it."""
+    prefix, found = cell_name(node, 0)[:-1], dict[str, Mapping[str, Any]]()
+    for name in sorted(known):
+        if name.startswith(prefix) and name.removeprefix(prefix).isdigit():
+            found = {**known[name], **found}
+    return found
+
+
+def _ratios(current: CurrentInventory) -> dict[str, dict[str, Any]]:
+    """Amounts belong to their provider; a ratio is the operator's, wherever it stands."""
+    return {name: {"allocation_ratio": r.get("allocation_ratio")} for name, r in current.items()}
+
+
+def _unknown(node: str, known: Known) -> Processing:
+    """Nothing moves on the word of a document that says nothing."""
+    kept = {name: r for name, r in known.get(node, {}).items() if is_processing(name)}
+    words = (
+        "libvirt tells of no NUMA cells: CPUs and memory stay as Placement has them; if this"
+        " host has none, set it to off"
+    )
+    return Processing(kept, complete=False, notes={"[libvirt] report_numa": words})
+
+
+def _without_cell(host: Processors) -> dict[str, str]:
+    inside = frozenset().union(*(cell.cpus for cell in host.cells))
+    outside = (host.cpus.shared | host.cpus.dedicated) - inside
+    if not outside:
+        return {}
+    return {"NUMA": f"CPU {cpu_list(outside)} is in no NUMA cell: not reported"}

@@ -1,0 +1,96 @@
+"""Reader: one look at the host, source by source.  What it makes is judged elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from xml.etree.ElementTree import Element
+
+from drivers.errors import DriverNotReady
+from drivers.libvirt import cpu, cpu_model, disk, documents
+from drivers.libvirt.cells import numa_cells
+from drivers.libvirt.host import Host
+from drivers.libvirt.settings import LibvirtSettings
+from drivers.libvirt.sources import Sources
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the host is; ``None`` stands for what can't be told, now or at all.
+
+    While ``complete`` is false, some source has never answered.
+    """
+
+    capabilities: Element
+    present_cpus: frozenset[int]
+    online_cpus: frozenset[int]
+    memory_kib: int
+    disk_bytes: int | None = None
+    features: cpu_model.Features | None = None
+    pmem_namespaces: frozenset[str] | None = None
+    complete: bool = True
+
+
+class Reader:
+    """Asks the host; a source that fails is answered from memory."""
+
+    def __init__(self, host: Host, settings: LibvirtSettings) -> None:
+        self._host = host
+        self._settings = settings
+        self.sources = Sources()
+
+    def read(self) -> Reading:
+        """:raises DriverNotReady: what a report can't do without has never been answered."""
+        read_or = self.sources.read_or
+        capabilities = read_or("capabilities", self._capabilities, Element("nothing"))
+        present, online = self._cpus(capabilities)
+        reading = Reading(
+            capabilities,
+            present,
+            online,
+            self.sources.read("memory", self._host.memory_kib),
+            read_or("disk", self._disk, None),
+            self._features(capabilities),
+            read_or("persistent memory", self._namespaces, None),
+        )
+        if self.sources.never_answered():
+            return replace(reading, complete=False)
+        return reading
+
+    def _capabilities(self) -> Element:
+        text = self._host.capabilities()
+        document = documents.read(text)
+        if text and document.tag == "nothing":
+            raise DriverNotReady("libvirt's capabilities are no XML document")
+        return document
+
+    def _cpus(self, capabilities: Element) -> tuple[frozenset[int], frozenset[int]]:
+        """CPUs that are there, and those that are online."""
+        cpu_map = self.sources.read_or("the CPU map", self._host.cpu_map, None)
+        if cpu_map:
+            online = frozenset(number for number, on in enumerate(cpu_map) if on)
+            return frozenset(range(len(cpu_map))), online
+        told = frozenset().union(*(cell.cpus for cell in numa_cells(capabilities)))
+        if not told:
+            told = frozenset(range(self.sources.read("the number of CPUs", self._host.cpu_count)))
+        return told, told
+
+    def _disk(self) -> int | None:
+        if self._settings.images_type not in disk.IN_FILES:
+            return None
+        return self._host.file_system_bytes(self._settings.instances_path)
+
+    def _namespaces(self) -> frozenset[str]:
+        if not self._settings.pmem:
+            return frozenset()
+        return self._host.pmem_namespaces()
+
+    def _features(self, capabilities: Element) -> cpu_model.Features | None:
+        """What guests can count on; libvirt's own gaps are told by the host."""
+        choice, host_cpu = self._settings.cpu, cpu.host_cpu(capabilities)
+        known = self._host.cpu_models(host_cpu.arch) if choice.models and host_cpu.arch else ()
+        asked = cpu_model.questions(host_cpu, choice, known)
+        answers = [self._expanded(question) for question in asked]
+        return cpu_model.guest_features(host_cpu, choice, asked, answers)
+
+    def _expanded(self, question: cpu_model.Question) -> str | None:
+        return self._host.expanded_cpu(question.document, question.name)

@@ -1,0 +1,107 @@
+"""From one look at the host to all that is reported of it; no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from drivers.errors import DriverNotReady
+from drivers.guest_cpus import DEDICATED_SET, GuestCpus, guest_cpus, split_cores
+from drivers.inventory import DISK_GB, cpu_list, over_reserved, root_inventory
+from drivers.libvirt import cpu, disk, pmem
+from drivers.libvirt.arch_traits import arch_traits
+from drivers.libvirt.cells import numa_cells
+from drivers.libvirt.cpu_traits import cpu_traits
+from drivers.libvirt.numa import Known, Processors, processing
+from drivers.libvirt.reading import Reading
+from drivers.libvirt.reported import HostReport
+from drivers.libvirt.settings import LibvirtSettings
+
+
+def host_report(node: str, reading: Reading, settings: LibvirtSettings, known: Known) -> HostReport:
+    """``known`` is what Placement has of this host's providers, by name.
+
+    :raises DriverNotReady: the CPU sets name CPUs that this host does not have.
+    """
+    host = Processors(
+        numa_cells(reading.capabilities),
+        _guest_cpus(reading, settings),
+        reading.memory_kib,
+        settings.policy,
+        settings.memory,
+    )
+    found = processing(node, settings.report_numa, host, known)
+    current = known.get(node, {})
+    own = {**_disk(reading, settings, current), **_pmem(reading, settings, current)}
+    return HostReport(
+        {**found.root, **own},
+        found.cells,
+        (),
+        complete=found.complete and reading.complete,
+        traits=_traits(reading),
+        notes={**host.cpus.left_out, **found.notes, **_notes(reading, settings)},
+    )
+
+
+def mixed_cores(reading: Reading, settings: LibvirtSettings) -> str | None:
+    """A warning, if some core runs a dedicated CPU beside a shared one."""
+    mixed = split_cores(_guest_cpus(reading, settings), cpu.cores(reading.capabilities))
+    if not mixed:
+        return None
+    return (
+        f"{DEDICATED_SET}: CPU {cpu_list(mixed)} shares its core with a CPU of cpu_shared_set:"
+        " guests that want it for themselves will notice the others"
+    )
+
+
+def _guest_cpus(reading: Reading, settings: LibvirtSettings) -> GuestCpus:
+    try:
+        return guest_cpus(
+            reading.present_cpus,
+            reading.online_cpus,
+            settings.policy,
+            wakes_dedicated=settings.cpu_power_management,
+        )
+    except ValueError as err:
+        raise DriverNotReady(str(err)) from None
+
+
+def _disk(
+    reading: Reading, settings: LibvirtSettings, current: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Mapping[str, Any]]:
+    """An amount that can't be told stays as Placement has it."""
+    if reading.disk_bytes is None:
+        return {DISK_GB: current[DISK_GB]} if DISK_GB in current else {}
+    return root_inventory(_disk_gb(reading), settings.policy, current)
+
+
+def _pmem(
+    reading: Reading, settings: LibvirtSettings, current: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Mapping[str, Any]]:
+    if reading.pmem_namespaces is None:
+        return {name: current[name] for name in settings.pmem if name in current}
+    return pmem.pmem_inventory(settings.pmem, reading.pmem_namespaces)
+
+
+def _disk_gb(reading: Reading) -> dict[str, int]:
+    return {DISK_GB: disk.disk_gb(reading.disk_bytes or 0)}
+
+
+def _traits(reading: Reading) -> dict[str, bool]:
+    """Whether the host has a trait; those that can't be told are not in there."""
+    host_cpu = cpu.host_cpu(reading.capabilities)
+    threads = cpu.hyperthreading(reading.capabilities)
+    found = cpu_traits(host_cpu, reading.features, threads)
+    return found | arch_traits(host_cpu, reading.capabilities)
+
+
+def _notes(reading: Reading, settings: LibvirtSettings) -> dict[str, str]:
+    notes = over_reserved(_disk_gb(reading), settings.policy)
+    if settings.images_type not in disk.IN_FILES:
+        notes[DISK_GB] = (
+            f"the size of [libvirt] images_type = {settings.images_type} can't be told:"
+            " DISK_GB stays as Placement has it"
+        )
+    if reading.pmem_namespaces is not None:
+        notes |= pmem.missing_namespaces(settings.pmem, reading.pmem_namespaces)
+    return notes

@@ -1,0 +1,125 @@
+"""Hosts made of documents, and the trees that they are reported as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from drivers.api import ProviderTree
+from drivers.inventory import InventoryPolicy
+from drivers.libvirt import cpu, cpu_model, documents
+from drivers.libvirt.children import write_report
+from drivers.libvirt.cpu_model import CpuChoice
+from drivers.libvirt.reading import Reading
+from drivers.libvirt.report import host_report
+from drivers.libvirt.reported import HostReport
+from drivers.libvirt.session import Deadlines
+from drivers.libvirt.settings import LibvirtSettings
+from reportclient.model import Allocations
+
+NODE = "host1"
+ROOT = "c0ffee00-0000-4000-8000-000000000001"
+
+
+def capabilities(*cells: str, host: str = "") -> str:
+    """A document with these cells (see ``cell``)."""
+    return (
+        "<capabilities><host><cpu><arch>x86_64</arch><model>EPYC</model></cpu>"
+        f"<topology><cells num='{len(cells)}'>{''.join(cells)}</cells></topology>{host}"
+        "</host></capabilities>"
+    )
+
+
+def cell(
+    number: int,
+    cpus: Iterable[int],
+    mib: int = 4096,
+    pages: Mapping[int, int] | None = None,
+    siblings: str | None = None,
+) -> str:
+    """One cell; ``pages`` by size in KiB."""
+    listed = "".join(
+        f"<cpu id='{n}' siblings='{siblings if siblings is not None else n}'/>" for n in cpus
+    )
+    sizes = {4: mib * 256, **(pages or {})}
+    counted = "".join(f"<pages unit='KiB' size='{k}'>{n}</pages>" for k, n in sizes.items())
+    return (
+        f"<cell id='{number}'><memory unit='KiB'>{mib * 1024}</memory>{counted}"
+        f"<cpus>{listed}</cpus></cell>"
+    )
+
+
+def two_cells(pages: Mapping[int, int] | None = None) -> str:
+    """Four CPUs and 4 GiB in each of two cells."""
+    return capabilities(cell(0, range(4), pages=pages), cell(1, range(4, 8), pages=pages))
+
+
+def settings(**fields: Any) -> LibvirtSettings:
+    """The defaults, but for ``fields``."""
+    given = {
+        "uri": "test:///default",
+        "cpu": CpuChoice(mode="host-passthrough"),
+        "images_type": "default",
+        "instances_path": Path("/srv"),
+        "policy": InventoryPolicy(),
+        "deadlines": Deadlines(),
+        **fields,
+    }
+    return LibvirtSettings(**given)
+
+
+def reading(text: str, memory_mib: int = 8192, **fields: Any) -> Reading:
+    """What would be read of a host with this document; all its CPUs are online."""
+    document = documents.read(text)
+    host_cpu = cpu.host_cpu(document)
+    choice = CpuChoice(mode="host-passthrough")
+    asked = cpu_model.questions(host_cpu, choice)
+    features = cpu_model.guest_features(host_cpu, choice, asked, [None] * len(asked))
+    ids = document.findall("host/topology/cells/cell/cpus/cpu")
+    cpus = frozenset().union(*(documents.numbers(one.get("id")) for one in ids)) or {0}
+    given = {
+        "capabilities": document,
+        "present_cpus": frozenset(cpus),
+        "online_cpus": frozenset(cpus),
+        "memory_kib": memory_mib * 1024,
+        "disk_bytes": 100 * 1024**3,
+        "features": features,
+        "pmem_namespaces": frozenset(),
+        **fields,
+    }
+    return Reading(**given)
+
+
+def new_tree() -> ProviderTree:
+    tree = ProviderTree()
+    tree.new_root(NODE, ROOT)
+    return tree
+
+
+def report_of(tree: ProviderTree, look: Reading, **fields: Any) -> HostReport:
+    found = [tree.data(uuid) for uuid in tree.get_provider_uuids(NODE)]
+    known = {data.name: data.inventory for data in found}
+    return host_report(NODE, look, settings(**fields), known)
+
+
+def written(
+    tree: ProviderTree,
+    look: Reading,
+    allocations: Allocations | None = None,
+    **fields: Any,
+) -> ProviderTree:
+    """The tree after a period, begun from what Placement has by then."""
+    later = ProviderTree(tree.freeze())
+    write_report(later, NODE, report_of(tree, look, **fields), allocations)
+    return later
+
+
+def totals(tree: ProviderTree, name: str = NODE) -> dict[str, int]:
+    """Totals by class."""
+    return {key: record["total"] for key, record in tree.data(name).inventory.items()}
+
+
+def fields(tree: ProviderTree, field: str, name: str = NODE) -> dict[str, Any]:
+    """One field of all records, by class."""
+    return {key: record[field] for key, record in tree.data(name).inventory.items()}

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drivers.libvirt.memory import (
+    ReservedPages,
+    hugepage_class,
+    hugepages,
+    memory_mb,
+    reserved_pages,
+    shared_out,
+)
+from reportclient.model import Inventory
+from reportclient.names import name_problem
+
+
+def test_memory_is_whole_units():
+    assert memory_mb(2047, 0, "off") == 1
+
+
+@pytest.mark.parametrize(("choice", "expected"), [("off", 6), ("pages", 6), ("memory", 8)])
+def test_hugepages_are_kept_out_of_memory_unless_they_are_reported_as_such(choice, expected):
+    assert memory_mb(8192, 2048, choice) == expected
+
+
+def test_more_hugepages_than_memory_leave_none():
+    assert memory_mb(1024, 4096, "off") == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [(64, "64K"), (2048, "2M"), (16384, "16M"), (32768, "32M"), (524288, "512M"), (1048576, "1G")],
+)
+def test_classes_are_named_by_size(size, expected):
+    assert hugepage_class(size) == f"CUSTOM_HUGEPAGES_{expected}"
+
+
+@given(st.integers(1, 2**50), st.integers(1, 2**50))
+def test_every_size_has_a_class_of_its_own_that_placement_takes(size, other):
+    assert name_problem(hugepage_class(size), "resource class") is None
+    assert (hugepage_class(size) == hugepage_class(other)) == (size == other)
+
+
+def test_hugepages_are_counted_in_pages_and_never_overcommitted():
+    found = hugepages({2048: 512, 1048576: 0}, {}, {})
+    assert list(found) == ["CUSTOM_HUGEPAGES_2M"]
+    record = found["CUSTOM_HUGEPAGES_2M"]
+    assert (record["total"], record["reserved"], record["allocation_ratio"]) == (512, 0, 1.0)
+
+
+def test_what_is_reserved_is_configured_else_as_placement_has_it_and_never_above_the_total():
+    known = {"CUSTOM_HUGEPAGES_2M": {"reserved": 9}}
+    assert hugepages({2048: 512}, {}, known)["CUSTOM_HUGEPAGES_2M"]["reserved"] == 9
+    assert hugepages({2048: 512}, {2048: 5}, known)["CUSTOM_HUGEPAGES_2M"]["reserved"] == 5
+    assert hugepages({2048: 3}, {}, known)["CUSTOM_HUGEPAGES_2M"]["reserved"] == 3
+
+
+@pytest.mark.parametrize("size", ["2048", "2048K", "2MB", "2 MiB", "2M"])
+def test_reserved_pages_are_read_as_the_reference_writes_them(size):
+    size = size.replace(" ", "")
+    found = reserved_pages([{"node": "1", "size": size, "count": "64"}])
+    assert found == (ReservedPages(1, 2048, 64),)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {},
+        {"node": "0", "size": "2048"},
+        {"node": "x", "size": "2048", "count": "1"},
+        {"node": "0", "size": "big", "count": "1"},
+        {"node": "0", "size": "2048", "count": "-1"},
+        {"node": "0", "size": "2048", "count": "1", "more": "1"},
+    ],
+)
+def test_bad_reserved_pages_name_the_option_and_what_was_written(record):
+    with pytest.raises(ValueError, match="reserved_huge_pages") as caught:
+        reserved_pages([record])
+    for key, value in record.items():
+        assert re.search(f"{key}:{value}", str(caught.value))
+
+
+@given(st.integers(0, 2**40), st.lists(st.integers(0, 2**40), min_size=1, max_size=9))
+def test_what_is_shared_out_adds_up_and_nobody_gets_more_than_there_is(amount, weights):
+    parts = shared_out(amount, weights)
+    assert sum(parts) == amount and len(parts) == len(weights)
+    if any(weights) and amount <= sum(weights):
+        assert all(part <= weight for part, weight in zip(parts, weights, strict=True))
+
+
+def test_without_weights_it_is_shared_equally():
+    assert shared_out(5, [0, 0]) == [3, 2]
+    assert shared_out(5, []) == []
+
+
+def test_records_are_what_placement_takes():
+    for record in hugepages({2048: 2**40}, {2048: 2**41}, {}).values():
+        assert Inventory.from_dict(record).problem() is None
