@@ -2,7 +2,7 @@
 
     <cell id='0'>
       <memory unit='KiB'>32731708</memory>
-      <pages unit='KiB' size='2048'>512</pages>      how many; the smallest size is no hugepage
+      <pages unit='KiB' size='2048'>512</pages>      how many; a cell's smallest are ordinary ones
       <cpus num='8'> <cpu id='0' siblings='0,4' .../> ...
 
 A cell can lack CPUs (memory on a device) or memory; older libvirts tell no units, and of
@@ -38,7 +38,6 @@ class Cell:
 
 def numa_cells(capabilities: Element) -> tuple[Cell, ...]:
     """All cells with a number, by number; of two with the same one the first counts."""
-    base = _base_page(capabilities)
     found: dict[int, Cell] = {}
     seen: frozenset[int] = frozenset()
     for element in capabilities.findall("host/topology/cells/cell"):
@@ -48,24 +47,18 @@ def numa_cells(capabilities: Element) -> tuple[Cell, ...]:
         ids = (numbers(cpu.get("id")) for cpu in element.findall("cpus/cpu"))
         cpus = frozenset().union(*ids) - seen
         seen |= cpus
-        found[number] = _cell(number, cpus, element, base)
+        found[number] = _cell(number, cpus, element)
     return tuple(found[number] for number in sorted(found))
 
 
-def _cell(number: int, cpus: frozenset[int], element: Element, base: int) -> Cell:
+def _cell(number: int, cpus: frozenset[int], element: Element) -> Cell:
     pages: dict[int, int] = {}
     for one in element.findall("pages"):
         pages.setdefault(_size(one), whole(one.text) or 0)
+    base = min(filter(None, [*pages, LARGEST_BASE_PAGE]))
     memory = kib(element.find("memory")) or sum(size * count for size, count in pages.items())
     huge = {size: count for size, count in pages.items() if size > base and count}
     return Cell(number, cpus, memory, huge)
-
-
-def _base_page(capabilities: Element) -> int:
-    """The size of ordinary pages in KiB: the smallest that the document tells."""
-    host = capabilities.find("host")
-    sizes = [_size(element) for element in (() if host is None else host.iter("pages"))]
-    return min(filter(None, [*sizes, LARGEST_BASE_PAGE]))
 
 
 def _size(pages: Element) -> int:

@@ -54,8 +54,10 @@ def report(driver: LibvirtDriver, tree: ProviderTree | None = None) -> ProviderT
 
 
 def meminfo_mb() -> int:
-    line = next(x for x in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in x)
-    return int(line.split()[1]) // 1024
+    """All memory but what is set aside as hugepages."""
+    lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    found = {words[0]: int(words[1]) for words in lines}
+    return (found["MemTotal:"] - found.get("Hugetlb:", 0)) // 1024
 
 
 def online_cpus() -> int:

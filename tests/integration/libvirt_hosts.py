@@ -1,0 +1,91 @@
+"""The libvirt driver on hosts that are made of documents, reporting to a real Placement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent.cli.draw import draw_tree
+from agent.cli.look import Look
+from drivers.libvirt.driver import LibvirtDriver
+from drivers.libvirt.host import Host
+from drivers.libvirt.session import Deadlines
+from tests.integration.agents import NODE, ROOT, Agent
+from tests.servers.placement import RealPlacement
+from tests.unit.libvirt.fake_binding import FakeLibvirt
+from tests.unit.libvirt.test_settings import context
+
+MIB = 1024 * 1024
+DISK = 500 * 1024**3
+
+
+class DocumentedHost:
+    """One hypervisor; each ``start`` is an agent that starts anew on it."""
+
+    def __init__(self, placement: RealPlacement, directory: Path, text: str, mib: int) -> None:
+        self.placement = placement
+        self.directory = directory
+        self.binding = FakeLibvirt()
+        self.binding.answers["getHostname"] = NODE
+        self.binding.answers["getCapabilities"] = text
+        self.binding.answers["getMemoryStats"] = {"total": mib * 1024}
+        self.cpus(8)
+        self._hosts: list[Host] = []
+
+    def cpus(self, count: int) -> None:
+        self.binding.answers["getCPUMap"] = (count, [True] * count, count)
+
+    def start(self, text: str = "", **rules: Any) -> Agent:
+        host = Host("fake:///one", self.binding, Deadlines(connect=20, call=20), self.directory)
+        host.file_system_bytes = lambda path: DISK  # type: ignore[method-assign]
+        self._hosts.append(host)
+        return Agent(self.placement, LibvirtDriver(context(self.directory, text), host), **rules)
+
+    def reported(self, text: str = "") -> Agent:
+        """Started, and quiet afterwards."""
+        agent = self.start(text)
+        report = agent.period()
+        assert report.ok, report.complaints()
+        assert agent.period().done == ()
+        return agent
+
+    def close(self) -> None:
+        for host in self._hosts:
+            host.close()
+
+
+def drawn(agent: Agent) -> str:
+    """The tree without the traits that say what any compute node with libvirt can do."""
+    tree = agent.nodes.trackers[ROOT].view.edit()
+    for uuid in tree.get_provider_uuids(ROOT):
+        general = [t for t in tree.data(uuid).traits if t.startswith(("COMPUTE_", "CUSTOM_OWNER"))]
+        tree.remove_traits(uuid, *general)
+    return draw_tree(tree.freeze(), ROOT, look=Look(width=88))
+
+
+def providers(placement: RealPlacement) -> dict[str, dict[str, Any]]:
+    """All of this host by name, with ``inventory`` totals and ``parent`` name."""
+    found = placement.request("GET", f"/resource_providers?in_tree={ROOT}")["resource_providers"]
+    names = {one["uuid"]: one["name"] for one in found}
+    return {
+        one["name"]: {
+            "uuid": one["uuid"],
+            "parent": names.get(one["parent_provider_uuid"]),
+            "inventory": {
+                name: record["total"]
+                for name, record in placement.stranger.inventory(one["uuid"]).items()
+            },
+        }
+        for one in found
+    }
+
+
+def holds(placement: RealPlacement, consumer: str) -> Mapping[str, Mapping[str, int]]:
+    """What a consumer has, by the provider's name."""
+    names = {one["uuid"]: name for name, one in providers(placement).items()}
+    parts = placement.stranger.allocation(consumer)["allocations"]
+    return {names[uuid]: part["resources"] for uuid, part in parts.items()}
+
+
+Make = Callable[..., DocumentedHost]

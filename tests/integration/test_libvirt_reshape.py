@@ -1,0 +1,120 @@
+"""Reshapes of the libvirt driver on a real Placement, with guests: everybody keeps its totals."""
+
+from __future__ import annotations
+
+import pytest
+
+from drivers.errors import ReshapeFailed
+from tests.integration.agents import NODE, ROOT, child_uuid
+from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
+from tests.unit.libvirt.hosts import capabilities, cell
+
+NESTED = "[libvirt]\nreport_numa = nested\nreport_hugepages = pages\n"
+FLAT = "[libvirt]\nreport_hugepages = pages\n"
+CELLS = [f"{NODE}_numa0", f"{NODE}_numa1"]
+
+
+def two_cells(second=True):
+    cells = [cell(n, range(4 * n, 4 * n + 4), mib=8192, pages={2048: 1024}) for n in range(2)]
+    return capabilities(*cells[: 1 + second])
+
+
+@pytest.fixture
+def host(placement, tmp_path):
+    host = DocumentedHost(placement, tmp_path, two_cells(), mib=16384)
+    yield host
+    host.close()
+
+
+def guest(host, **resources):
+    return host.placement.stranger.put_allocation({ROOT: {**resources, "DISK_GB": 10}})
+
+
+def totals(host, who):
+    found: dict[str, int] = {}
+    for resources in holds(host.placement, who).values():
+        for name, amount in resources.items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+def test_on_and_off_again_with_guests_of_every_kind(host):
+    host.reported(FLAT)
+    guests = [
+        guest(host, VCPU=2, MEMORY_MB=2048),
+        guest(host, VCPU=4, MEMORY_MB=4096),
+        guest(host, VCPU=1, CUSTOM_HUGEPAGES_2M=1000),
+        guest(host, VCPU=1, CUSTOM_HUGEPAGES_2M=500, MEMORY_MB=1),
+    ]
+    before = [totals(host, who) for who in guests]
+    host.reported(NESTED)
+    assert [totals(host, who) for who in guests] == before
+    for who in guests:
+        cells = set(holds(host.placement, who)) - {NODE}
+        assert len(cells) == 1, "each fits on one cell"
+        assert holds(host.placement, who)[NODE] == {"DISK_GB": 10}
+    assert set(providers(host.placement)) == {NODE, *CELLS}
+    assert set(providers(host.placement)[NODE]["inventory"]) == {"DISK_GB"}
+    host.reported(FLAT)
+    assert [totals(host, who) for who in guests] == before
+    assert all(set(holds(host.placement, who)) == {NODE} for who in guests)
+    assert set(providers(host.placement)) == {NODE}
+
+
+def test_a_guest_that_is_larger_than_a_cell_is_split(host):
+    host.reported(FLAT)
+    who = guest(host, VCPU=6, MEMORY_MB=8000)
+    host.reported(NESTED)
+    assert totals(host, who) == {"VCPU": 6, "MEMORY_MB": 8000, "DISK_GB": 10}
+    assert set(holds(host.placement, who)) == {NODE, *CELLS}
+
+
+def test_one_who_fits_nowhere_stops_the_start_before_anything_is_sent(host):
+    agent = host.reported(FLAT)
+    host.placement.stranger.set_inventory(
+        ROOT,
+        {
+            **host.placement.stranger.inventory(ROOT),
+            "MEMORY_MB": {"total": 20000, "max_unit": 20000},
+        },
+    )
+    who = guest(host, MEMORY_MB=15000)
+    before = providers(host.placement)
+    agent = host.start(NESTED)
+    report = agent.period()
+    assert report.fatal and isinstance(report.error, ReshapeFailed)
+    words = str(report.error)
+    assert who in words and "MEMORY_MB" in words and "raise the allocation ratio" in words
+    assert providers(host.placement) == before
+    assert totals(host, who)["MEMORY_MB"] == 15000
+
+
+def test_while_running_nothing_moves_unless_it_is_allowed(host):
+    """A cell that vanishes (firmware that joins two) moves what was on it."""
+    agent = host.reported(NESTED)
+    cell1 = providers(host.placement)[CELLS[1]]["uuid"]
+    who = host.placement.stranger.put_allocation({cell1: {"VCPU": 2, "MEMORY_MB": 64}})
+    host.binding.answers["getCapabilities"] = capabilities(cell(0, range(8), mib=16384))
+    report = agent.period(1.0)
+    assert report.reshape_pending == ("driver1",)
+    assert set(holds(host.placement, who)) == {CELLS[1]}
+    host.reported(NESTED)
+    assert holds(host.placement, who) == {CELLS[0]: {"VCPU": 2, "MEMORY_MB": 64}}
+    assert CELLS[1] not in providers(host.placement)
+
+
+def test_another_drivers_and_a_strangers_providers_stay_through_all_of_it(host):
+    host.reported(FLAT)
+    stranger = host.placement.stranger
+    stranger.create_child(ROOT, "of-a-stranger")
+    stranger.create_child(ROOT, f"{NODE}_other", child_uuid(f"{NODE}_other"))
+    host.reported(NESTED)
+    below = stranger.create_child(providers(host.placement)[CELLS[0]]["uuid"], "below-a-cell")
+    stranger.set_inventory(below, {"CUSTOM_NIC": {"total": 1}})
+    agent = host.start(FLAT)
+    agent.period()
+    found = providers(host.placement)
+    assert {"of-a-stranger", f"{NODE}_other", "below-a-cell"} < set(found)
+    assert CELLS[1] not in found
+    assert found[CELLS[0]]["inventory"] == {}, "it stays for what is below it, emptied"
+    assert agent.period().done == ()
