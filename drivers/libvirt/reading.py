@@ -49,7 +49,7 @@ class Reader:
             online,
             self.sources.read("memory", self._host.memory_kib),
             read_or("disk", self._disk, None),
-            self._features(capabilities),
+            read_or("CPU features", lambda: self._features(capabilities), None),
             read_or("persistent memory", self._namespaces, None),
         )
         if self.sources.never_answered():

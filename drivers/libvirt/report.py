@@ -36,7 +36,6 @@ def host_report(node: str, reading: Reading, settings: LibvirtSettings, known: K
     return HostReport(
         {**found.root, **own},
         found.cells,
-        (),
         complete=found.complete and reading.complete,
         traits=_traits(reading),
         notes={**host.cpus.left_out, **found.notes, **_notes(reading, settings)},

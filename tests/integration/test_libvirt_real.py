@@ -81,6 +81,22 @@ def test_inventory_is_what_the_kernel_says(driver):
     assert set(inventory) == {"VCPU", "MEMORY_MB", "DISK_GB"}
 
 
+def test_cells_together_have_what_the_kernel_says(libvirtd, tmp_path):
+    text = f"[libvirt]\nconnection_uri = {libvirtd.uri}\nreport_numa = nested\n"
+    driver = LibvirtDriver(context(tmp_path, text))
+    tree = report(driver)
+    node = driver.get_available_nodes()[0]
+    driver.cleanup_host("host")
+    assert set(tree.data(node).inventory) == {"DISK_GB"}
+    cells = [tree.data(uuid) for uuid in tree.get_provider_uuids(node)[1:]]
+    nodes = list(Path("/sys/devices/system/node").glob("node[0-9]*"))
+    assert len(cells) == max(len(nodes), 1)
+    assert all(cell.traits == {"HW_NUMA_ROOT"} for cell in cells)
+    parts = [{name: r["total"] for name, r in cell.inventory.items()} for cell in cells]
+    assert sum(part["VCPU"] for part in parts) == online_cpus()
+    assert sum(part["MEMORY_MB"] for part in parts) == pytest.approx(meminfo_mb(), rel=0.02)
+
+
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="flags by their x86 names")
 def test_cpu_traits_are_the_kernels_flags(driver):
     cpuinfo = Path("/proc/cpuinfo").read_text()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from drivers.errors import ReshapeFailed
-from tests.integration.agents import NODE, ROOT, child_uuid
+from drivers.libvirt.children import write_report
+from drivers.libvirt.reported import HostReport, Reported
+from tests.integration.agents import NODE, ROOT, Agent, Small, child_uuid
 from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
+from tests.servers.placement import RealPlacement
 from tests.unit.libvirt.hosts import capabilities, cell
 
 NESTED = "[libvirt]\nreport_numa = nested\nreport_hugepages = pages\n"
@@ -118,3 +121,96 @@ def test_another_drivers_and_a_strangers_providers_stay_through_all_of_it(host):
     assert CELLS[1] not in found
     assert found[CELLS[0]]["inventory"] == {}, "it stays for what is below it, emptied"
     assert agent.period().done == ()
+
+
+# -- devices, as the driver's other modules report them
+
+CPUS = {"VCPU": {"total": 8, "max_unit": 8}}
+DISK = {"DISK_GB": {"total": 100}}
+
+
+class Devices:
+    """A driver that writes whatever report it has now."""
+
+    def __init__(self, placement):
+        self.placement = placement
+        self.now = HostReport(CPUS)
+
+    def start(self, report):
+        self.now = report
+        agent = Agent(self.placement, Small(self.write))
+        return agent, agent.period()
+
+    def write(self, tree, node, allocations):
+        write_report(tree, node, self.now, allocations)
+
+
+def cells():
+    return {n: Reported(name, CPUS) for n, name in enumerate(CELLS)}
+
+
+def gpu(number, cell):
+    inventory = {"VGPU": {"total": 4, "max_unit": 4}}
+    name = f"{NODE}_pci_0000_8{number}_00_0"
+    return Reported(name, inventory, cell=cell, from_root=frozenset({"VGPU"}))
+
+
+def test_a_class_moves_from_the_root_to_devices_below_cells_in_one_request(placement):
+    devices = Devices(placement)
+    assert devices.start(HostReport({**CPUS, "VGPU": {"total": 8}}))[1].ok
+    guests = [placement.stranger.put_allocation({ROOT: {"VCPU": 1, "VGPU": 3}}) for _ in range(2)]
+    mark = placement.mark()
+    _, report = devices.start(HostReport(DISK, cells(), [gpu(0, 0), gpu(1, 1)]))
+    assert report.ok, report.complaints()
+    assert [r.path for r in placement.since(mark)].count("/reshaper") == 1
+    for number, who in enumerate(sorted(guests)):
+        assert holds(placement, who) == {
+            CELLS[0]: {"VCPU": 1},
+            gpu(number, 0).name: {"VGPU": 3},
+        }
+    found = providers(placement)
+    assert [found[gpu(n, n).name]["parent"] for n in range(2)] == CELLS
+
+
+def test_devices_in_use_get_another_place_when_cells_come_and_go(placement):
+    devices = Devices(placement)
+    assert devices.start(HostReport(CPUS, {}, [gpu(0, 1)]))[1].ok
+    uuid = providers(placement)[gpu(0, 1).name]["uuid"]
+    who = placement.stranger.put_allocation({uuid: {"VGPU": 2}, ROOT: {"VCPU": 1}})
+    assert devices.start(HostReport(DISK, cells(), [gpu(0, 1)]))[1].ok
+    assert providers(placement)[gpu(0, 1).name]["parent"] == CELLS[1]
+    assert holds(placement, who) == {gpu(0, 1).name: {"VGPU": 2}, CELLS[0]: {"VCPU": 1}}
+    assert devices.start(HostReport(CPUS, {}, [gpu(0, 1)]))[1].ok
+    assert providers(placement)[gpu(0, 1).name]["parent"] == NODE
+    assert holds(placement, who) == {gpu(0, 1).name: {"VGPU": 2}, NODE: {"VCPU": 1}}
+
+
+def test_a_device_in_use_that_vanishes_is_drained_and_goes_when_it_is_free(placement):
+    devices = Devices(placement)
+    assert devices.start(HostReport(CPUS, {}, [gpu(0, 0)]))[1].ok
+    uuid = providers(placement)[gpu(0, 0).name]["uuid"]
+    who = placement.stranger.put_allocation({uuid: {"VGPU": 2}})
+    agent, _ = devices.start(HostReport({"VCPU": {"total": 6}}))
+    assert placement.stranger.inventory(uuid)["VGPU"]["reserved"] == 4
+    assert placement.stranger.inventory(ROOT)["VCPU"]["total"] == 6, "all else goes on"
+    placement.stranger.delete_allocation(who)
+    agent.period()
+    assert set(providers(placement)) == {NODE}
+
+
+def test_an_older_placement_keeps_devices_where_they_are_and_says_why(tmp_path):
+    with RealPlacement(tmp_path / "placement", max_microversion="1.36") as older:
+        devices = Devices(older)
+        assert devices.start(HostReport(CPUS, {}, [gpu(0, 1)]))[1].ok
+        _, report = devices.start(HostReport(DISK, cells(), [gpu(0, 1)]))
+        assert "1.37" in " ".join(report.complaints().values())
+        uuids = {name: child_uuid(f"libvirt {name}") for name in [*CELLS, gpu(0, 1).name]}
+        moved = older.request("GET", f"/resource_providers/{uuids[CELLS[0]]}", microversion="1.36")
+        assert moved["parent_provider_uuid"] == ROOT
+        path = f"/resource_providers/{uuids[CELLS[1]]}/inventories"
+        cell = older.request("GET", path, microversion="1.36")["inventories"]
+        assert cell["VCPU"]["total"] == 8
+        device = older.request(
+            "GET", f"/resource_providers/{uuids[gpu(0, 1).name]}", microversion="1.36"
+        )
+        assert device["parent_provider_uuid"] == ROOT
