@@ -31,9 +31,15 @@ def child_uuid(root: str, name: str) -> str:
 
 
 def write_report(
-    tree: ProviderTree, nodename: str, report: HostReport, allocations: Allocations | None
+    tree: ProviderTree,
+    nodename: str,
+    report: HostReport,
+    allocations: Allocations | None,
+    homes: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
     """Edit ``tree``; ``allocations`` as ``update_provider_tree`` gets them.
+
+    ``homes`` are the cells of guests that are bound to one, by the guest's UUID.
 
     Returns what could not be written and why, by provider name.
 
@@ -51,7 +57,9 @@ def write_report(
     there = {trait for trait, has in report.traits.items() if has}
     tree.update_traits(nodename, tree.data(root).traits - report.traits.keys() | there)
     if allocations is not None:
-        move_allocations(tree, moving.moves(placed), allocations)
+        cells = {number: placed.get(cell.name, "") for number, cell in report.cells.items()}
+        where = {who: cells.get(number, "") for who, number in (homes or {}).items()}
+        move_allocations(tree, moving.moves(placed), allocations, where)
     for uuid in gone:
         _remove(tree, uuid)
     return problems

@@ -78,7 +78,9 @@ class LibvirtDriver(ComputeDriver):
         report = host_report(nodename, reading, self._settings, _known(provider_tree, nodename))
         self._wrong = dict(report.notes)
         self._note_mixed_cores(reading)
-        self._wrong |= write_report(provider_tree, nodename, report, allocations)
+        moves = allocations is not None and report.cells
+        homes = self._reader.homes(reading.capabilities) if moves else {}
+        self._wrong |= write_report(provider_tree, nodename, report, allocations, homes)
 
     def _note_mixed_cores(self, reading: Reading) -> None:
         """Once: it works, and somebody may want it so."""

@@ -9,6 +9,7 @@ next question; while libvirtd is down, attempts are spaced out and cost nothing.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
@@ -168,6 +169,18 @@ class Host:
         return self._on_files("persistent memory namespaces", lambda: _names_below(devices))
 
     # -- what it can do without
+
+    def guest_documents(self) -> tuple[str, ...]:
+        """The domain documents of all guests, running or not."""
+        return self._ask("the guests", self._guest_documents)
+
+    def _guest_documents(self, connection: Any) -> tuple[str, ...]:
+        """On the worker thread: domains hold the connection too."""
+        documents = []
+        for domain in connection.listAllDomains(0):
+            with contextlib.suppress(self._binding.libvirtError):  # it has gone meanwhile
+                documents.append(str(domain.XMLDesc(0)))
+        return tuple(documents)
 
     def expanded_cpu(self, cpu: str, name: str) -> str | None:
         """A <cpu> document with all features of its model, ``name``, written out."""

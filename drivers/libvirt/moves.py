@@ -1,8 +1,8 @@
 """Pure: allocations that follow their inventory to other providers.
 
-Each consumer keeps its totals.  What it has is kept together on the first target
-that takes all of it, the largest consumers first, since they are the hardest to
-place; who fits on no single one is split over several.
+Each consumer keeps its totals.  What it has is kept together: on its home, if it is
+known and has room, else on the first target that takes all of it.  The largest come
+first, since they are the hardest to place; who fits on no single one is split.
 """
 
 from __future__ import annotations
@@ -45,16 +45,25 @@ _Rooms = Mapping[str, Mapping[str, _Room]]
 """By target, by class."""
 
 
-def move_allocations(tree: ProviderTree, moves: Iterable[Move], allocations: Allocations) -> None:
+def move_allocations(
+    tree: ProviderTree,
+    moves: Iterable[Move],
+    allocations: Allocations,
+    homes: Mapping[str, str] | None = None,
+) -> None:
     """Edit ``allocations`` in place; the inventories are in ``tree`` by now.
+
+    ``homes`` are targets by consumer, where it is known: they come first.
 
     :raises ReshapeFailed: there is no room for somebody, and what can be done.
     """
     for move in moves:
         rooms = _rooms(tree, move.targets, allocations)
-        for consumer, amounts in _by_size(_taken(move, allocations), rooms):
+        bound = {who: home for who, home in (homes or {}).items() if home in rooms}
+        for consumer, amounts in _in_order(_taken(move, allocations), rooms, bound):
             parts = allocations[consumer]["allocations"]
-            if not _placed_whole(parts, amounts, move.targets, rooms):
+            targets = [bound[consumer]] if consumer in bound else []
+            if not _placed_whole(parts, amounts, [*targets, *move.targets], rooms):
                 _split(tree, parts, consumer, amounts, rooms)
 
 
@@ -99,10 +108,10 @@ def _take(parts: dict[str, Any], source: str, classes: frozenset[str]) -> dict[s
     return amounts
 
 
-def _by_size(
-    taken: Mapping[str, Counter[str]], rooms: _Rooms
+def _in_order(
+    taken: Mapping[str, Counter[str]], rooms: _Rooms, bound: Mapping[str, str]
 ) -> list[tuple[str, Mapping[str, int]]]:
-    """The largest share of any class decides."""
+    """Those who have a home first; then the largest share of any class decides."""
     totals: Counter[str] = Counter()
     for classes in rooms.values():
         totals.update({name: room.record.total for name, room in classes.items()})
@@ -110,7 +119,7 @@ def _by_size(
     def share(amounts: Mapping[str, int]) -> float:
         return max(amount / max(totals[name], 1) for name, amount in amounts.items())
 
-    return sorted(taken.items(), key=lambda pair: (-share(pair[1]), pair[0]))
+    return sorted(taken.items(), key=lambda pair: (pair[0] not in bound, -share(pair[1]), pair[0]))
 
 
 def _placed_whole(

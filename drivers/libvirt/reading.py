@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
 from drivers.errors import DriverNotReady
 from drivers.libvirt import cpu, cpu_model, disk, documents
 from drivers.libvirt.cells import numa_cells
+from drivers.libvirt.homes import homes
 from drivers.libvirt.host import Host
 from drivers.libvirt.settings import LibvirtSettings
 from drivers.libvirt.sources import Sources
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,15 @@ class Reader:
         if self.sources.never_answered():
             return replace(reading, complete=False)
         return reading
+
+    def homes(self, capabilities: Element) -> dict[str, int]:
+        """The NUMA cells of guests that are bound to one, by UUID; asked for a reshape only."""
+        try:
+            domains = self._host.guest_documents()
+        except DriverNotReady as err:
+            LOG.warning("guests are moved without regard to the cells they run on: %s", err)
+            return {}
+        return homes(domains, numa_cells(capabilities))
 
     def _capabilities(self) -> Element:
         text = self._host.capabilities()

@@ -64,6 +64,7 @@ PURE = (
     "drivers/libvirt/shares.py",
     "drivers/libvirt/numa.py",
     "drivers/libvirt/pmem.py",
+    "drivers/libvirt/homes.py",
     "drivers/libvirt/reported.py",
     "drivers/libvirt/moves.py",
     "drivers/libvirt/children.py",

@@ -55,6 +55,7 @@ class FakeLibvirt:
             "baselineCPU": (DATA / "expanded-x86_64.xml").read_text(),
             "getCPUModelNames": ["Haswell-noTSX", "EPYC"],
             "getDomainCapabilities": "<domainCapabilities/>",
+            "listAllDomains": [],
         }
 
     def open(self, uri: str) -> FakeConnection:
@@ -89,6 +90,18 @@ class FakeLibvirt:
             raise problem
         self.connections.append(FakeConnection(self))
         return self.connections[-1]
+
+
+class FakeDomain:
+    """``document`` ``None``: it is gone by the time that it is read."""
+
+    def __init__(self, document: str | None) -> None:
+        self._document = document
+
+    def XMLDesc(self, flags: int) -> str:
+        if self._document is None:
+            raise FakeLibvirtError("Domain not found")
+        return self._document
 
 
 class FakeConnection:

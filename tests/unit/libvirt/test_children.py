@@ -227,6 +227,22 @@ def test_a_guest_that_fits_no_single_cell_is_split(tree):
     assert holds(guests, GUESTS[0], "numa1") == {"VCPU": 4, "MEMORY_MB": 500}
 
 
+def test_a_guest_with_a_home_goes_there_if_there_is_room(tree):
+    tree.update_inventory(NODE, {**DISK, **BOTH})
+    guests = {
+        GUESTS[0]: held(root={"VCPU": 8}),
+        GUESTS[1]: held(root={"VCPU": 2}),
+        GUESTS[2]: held(root={"VCPU": 7}),
+    }
+    later = ProviderTree(tree.freeze())
+    report = HostReport(DISK, cells(3))
+    homes = {GUESTS[1]: 1, GUESTS[2]: 1, "somebody else": 2}
+    write_report(later, NODE, report, guests, homes)
+    assert holds(guests, GUESTS[2], "numa1") == {"VCPU": 7}
+    assert holds(guests, GUESTS[1], "numa0") == {"VCPU": 2}, "its home is full by then"
+    assert holds(guests, GUESTS[0], "numa2") == {"VCPU": 8}
+
+
 def test_step_and_unit_sizes_of_the_targets_hold(tree):
     tree.update_inventory(NODE, {**DISK, "VCPU": {"total": 8}})
     inventory = {"VCPU": {"total": 8, "step_size": 2, "max_unit": 4}}

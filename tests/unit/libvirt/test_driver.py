@@ -20,7 +20,7 @@ from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.host import Host
 from drivers.libvirt.session import Deadlines
 from drivers.loader import GROUP, driver_from
-from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
+from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt, FakeLibvirtError
 from tests.unit.libvirt.test_settings import context
 
 NODE = "node-1"
@@ -264,6 +264,31 @@ def test_switching_numa_wants_a_reshape_and_then_the_guests_move(make, binding, 
         root: {"resources": {"DISK_GB": 1}},
         cell: {"resources": {"VCPU": 1}},
     }
+
+
+def test_a_guest_that_is_bound_to_a_cell_moves_there(make, binding, tree):
+    binding.answers["getCapabilities"] = cells("0", "1")
+    reported(make(), tree)
+    root, later = tree.data(NODE).uuid, ProviderTree(tree.freeze())
+    document = "<domain><uuid>guest</uuid><vcpu cpuset='1'>1</vcpu></domain>"
+    binding.answers["listAllDomains"] = [FakeDomain(document)]
+    guests = {"guest": {"allocations": {root: {"resources": {"VCPU": 1}}}}}
+    driver = make("[libvirt]\nreport_numa = nested\n")
+    driver.update_provider_tree(later, *driver.get_available_nodes(), guests)
+    assert list(guests["guest"]["allocations"]) == [later.data(f"{NODE}_numa1").uuid]
+
+
+def test_guests_that_libvirt_does_not_tell_of_move_all_the_same(make, binding, tree, caplog):
+    binding.answers["getCapabilities"] = cells("0", "1")
+    reported(make(), tree)
+    root, later = tree.data(NODE).uuid, ProviderTree(tree.freeze())
+    binding.refused["listAllDomains"] = FakeLibvirtError("not now")
+    guests = {"guest": {"allocations": {root: {"resources": {"VCPU": 1}}}}}
+    driver = make("[libvirt]\nreport_numa = nested\n")
+    driver.update_provider_tree(later, *driver.get_available_nodes(), guests)
+    assert list(guests["guest"]["allocations"]) == [later.data(f"{NODE}_numa0").uuid]
+    assert "not now" in caplog.text
+    assert driver.degraded() == {}
 
 
 def test_persistent_memory_is_reported_by_label_and_what_is_missing_named(make, tree, tmp_path):

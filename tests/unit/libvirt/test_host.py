@@ -10,7 +10,7 @@ import pytest
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt.host import LONGEST_PAUSE, Host, load_binding
 from drivers.libvirt.session import Deadlines
-from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
+from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt, FakeLibvirtError
 
 DEADLINES = Deadlines(connect=0.3, call=0.3, keepalive_interval=5, keepalive_count=3)
 
@@ -94,6 +94,11 @@ def test_persistent_memory_namespaces_with_a_name_are_listed(host, tmp_path):
         device.mkdir(parents=True)
         (device / "alt_name").write_text(f"{name}\n")
     assert host.pmem_namespaces() == {"ns0", "ns2"}
+
+
+def test_a_guest_that_goes_while_guests_are_read_is_left_out(host, binding):
+    binding.answers["listAllDomains"] = [FakeDomain("<domain/>"), FakeDomain(None)]
+    assert host.guest_documents() == ("<domain/>",)
 
 
 def test_a_file_system_that_hangs_keeps_nobody_from_asking_libvirt(binding, tmp_path, monkeypatch):
