@@ -170,6 +170,14 @@ def test_libvirts_own_test_driver_is_reported_too(tmp_path):
     assert inventory["VCPU"]["total"] > 0
 
 
+def test_guests_of_a_real_libvirt_are_read():
+    host = Host("test:///default", load_binding(), Deadlines(connect=30, call=30))
+    (document,) = host.guest_documents()
+    host.close()
+    found = documents.read(document)
+    assert documents.text_of(found, "uuid") and found.find("vcpu") is not None
+
+
 def test_the_daemon_and_what_it_started_are_gone_after_stop():
     directory = tempfile.mkdtemp(prefix="libvirtd-")
     daemon = PrivateLibvirtd(directory)
