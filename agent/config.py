@@ -51,6 +51,7 @@ class Settings:
     rules: Rules
     bulk_chunk: int
     registry: RegistrySettings
+    provider_config: Path = Path(opts.PROVIDER_CONFIG_LOCATION)
     transport_url: str = ""
     exchange: str = "nova"
 
@@ -107,6 +108,7 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         ),
         bulk_chunk=conf.compute.bulk_inventory_writes,
         registry=registry_opts.settings(conf),
+        provider_config=Path(conf.compute.provider_config_location),
         transport_url=conf.transport_url,
         exchange=conf.control_exchange,
     )

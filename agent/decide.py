@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from agent.ask import Wish, ask_drivers
 from agent.keep import keep_strangers, open_again, take_nothing_away
+from agent.provider_config.overlay import Laid, Overlay
 from agent.rules import Rules
 from agent.traits import AgentTraits, add_agent_traits, agent_traits
 from drivers.errors import ReshapeFailed
@@ -22,10 +23,14 @@ from reportclient.view import View
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one look led to: the drivers' wish and the plan that would fulfil it."""
+    """What one look led to: the drivers' wish and the plan that would fulfil it.
+
+    ``laid`` is what provider files add.
+    """
 
     wish: Wish
     plan: Plan
+    laid: Laid = field(default_factory=Laid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +41,11 @@ class Decider:
     node: str
     drivers: Sequence[LoadedDriver]
     rules: Rules
+    overlay: Overlay = field(default_factory=Overlay)
 
     def decide(
         self,
-        view: View,
+        placement: View,
         disabled: bool | None,
         allocations: Callable[[], Allocations] | None,
     ) -> Decision:
@@ -48,6 +54,7 @@ class Decider:
         ``allocations`` reads them, should a driver need a reshape; ``None`` means that
         none may be done now.
         """
+        view = self.overlay.under(placement)  # what files add is not the drivers' business
         wish = ask_drivers(self.drivers, lambda: self._fresh_tree(view), self.node, allocations)
         if len(wish.errors) == len(self.drivers) and self.uuid not in view.snapshot:
             return Decision(wish, Plan())  # nobody could say anything about a new host
@@ -58,22 +65,31 @@ class Decider:
                 moved = moved_allocations(wish.allocations_before, wish.allocations, affected)
             except AllocationsBroken as err:
                 wish = wish.without_reshape(ReshapeFailed(f"node {self.node}: {err}"))
-        return Decision(wish, self._plan(view, wish, moved, disabled))
+        plan, laid = self._plan(placement, view, wish, moved, disabled)
+        return Decision(wish, plan, laid)
 
     def _plan(
-        self, view: View, wish: Wish, moved: Allocations | None, disabled: bool | None
-    ) -> Plan:
+        self,
+        placement: View,
+        view: View,
+        wish: Wish,
+        moved: Allocations | None,
+        disabled: bool | None,
+    ) -> tuple[Plan, Laid]:
+        """``view`` is ``placement`` without what files added."""
         tree = wish.tree
         if wish.complete:
             open_again(tree, view)
         else:
             take_nothing_away(tree, view.snapshot)
         kept = list(keep_strangers(tree, view))
-        add_agent_traits(tree, self.uuid, view.snapshot, self._traits(disabled))
-        strangers = self._strangers(view)
+        strangers, before = self._strangers(placement), placement.snapshot
+        laid = self.overlay.lay(tree, self.uuid, before, strangers)
+        add_agent_traits(tree, self.uuid, before, self._traits(disabled))
         new = tree.freeze()
-        plan = diff(view.snapshot, new, moved, known=view.known, strangers=strangers)
-        return replace(plan, problems=(*plan.problems, *kept)) if kept else plan
+        plan = diff(before, new, moved, known=placement.known, strangers=strangers)
+        problems = (*plan.problems, *kept, *laid.problems)
+        return replace(plan, problems=problems) if problems else plan, laid
 
     def _fresh_tree(self, view: View) -> ProviderTree:
         tree = view.edit()

@@ -26,6 +26,7 @@ from agent.loop import Loop
 from agent.messaging import TransportUnavailable
 from agent.node_table import NodeTable
 from agent.nodes import Nodes
+from agent.provider_config.additions import Additions
 from agent.registry.errors import RegistryError
 from agent.rules import BulkWrites
 from agent.service import Service
@@ -79,6 +80,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     dev = start_placement(conf, stack) if conf.dev else None
     adapter = dev.adapter() if dev else _adapter(conf)
     api = PlacementAPI(adapter, on_answer=systemd.feed)
+    additions = Additions.of(settings.provider_config, settings.state_path)
     nodes = Nodes(
         compute_id(settings.state_path),
         drivers,
@@ -87,10 +89,13 @@ def _run(args: list[str], stack: ExitStack) -> int:
         BulkWrites(settings.bulk_chunk),
         settings.state_path,
         table=NodeTable.of(settings.state_path),
+        additions=additions,
     )
     service = Service(settings.host, nodes, systemd, stop=lambda: loop.stopping)
     transport = _transport(settings, conf)
+    additions.files.load()
     switches = switching(settings, loop, service, transport)
+    service.more_complaints = additions.complaints
     status = StatusFile(
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
@@ -101,7 +106,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     service.open()
     if conf.once:
         switches.look()
-        return 0 if service.period() else FAILED
+        return 0 if service.period() and not additions.files.findings else FAILED
     stack.callback(switches.stop)
     switches.start()
     _until_stopped(service, loop, settings)
@@ -132,10 +137,10 @@ def _start_logging(conf: Any) -> None:
 
 
 def _until_stopped(service: Service, loop: Loop, settings: config.Settings) -> None:
-    """Run until SIGTERM or SIGINT; SIGHUP asks for a period now."""
+    """Run until SIGTERM or SIGINT; SIGHUP reads provider files again, and asks for a period."""
     signal.signal(signal.SIGTERM, lambda *_: _stop(service, loop, settings.shutdown_within))
     signal.signal(signal.SIGINT, lambda *_: _stop(service, loop, settings.shutdown_within))
-    signal.signal(signal.SIGHUP, lambda *_: loop.refresh())
+    signal.signal(signal.SIGHUP, lambda *_: _reload(service, loop))
     first_in = 0.0 if settings.at_once else random.uniform(0, settings.first_within)
     if first_in > opts.READY_WITHIN:
         service.ready_anyway(f"first report in {first_in:.0f} s")
@@ -146,6 +151,11 @@ def _until_stopped(service: Service, loop: Loop, settings: config.Settings) -> N
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:
         pool.submit(loop.run, service.period, settings.interval, first_in).result()
     LOG.info("Stopped")
+
+
+def _reload(service: Service, loop: Loop) -> None:
+    loop.post(service.nodes.additions.files.read)
+    loop.refresh()
 
 
 def _ready_at_the_latest(service: Service) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.identity import IdentityError
 from agent.node_table import NodeTable
+from agent.provider_config.additions import Additions
 from agent.report import Report
 from agent.rules import BulkWrites, Rules
 from agent.tracker import Tracker
@@ -42,6 +43,8 @@ class Nodes:
     """Where views are saved; ``None``: nowhere."""
     trackers: dict[str, Tracker] = field(default_factory=dict)
     table: NodeTable = field(default_factory=NodeTable)
+    additions: Additions = field(default_factory=Additions)
+    """What provider files add to them."""
 
     def period(
         self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
@@ -53,7 +56,9 @@ class Nodes:
             return [self._nobody(err)]
         if not trackers:
             return [Report(NOBODY, degraded={f"driver {self.drivers[0].name}": "has no node"})]
-        return _each(trackers, lambda one: one.period(now, disabled=disabled, stop=stop))
+        reports = _each(trackers, lambda one: one.period(now, disabled=disabled, stop=stop))
+        self.additions.tell_absent(self.trackers, reports)
+        return reports
 
     def switch(self, now: float, *, disabled: bool) -> list[Report]:
         """Make COMPUTE_STATUS_DISABLED right on every root.  Never raises: the reports tell."""
@@ -100,6 +105,7 @@ class Nodes:
             known.node = name
             return known
         made = Tracker(uuid, name, self.api, self.drivers, self.rules, self.bulk)
+        made.additions = self.additions
         if self.state_path is not None:
             made.file = ViewFile.of(self.state_path, uuid)
             made.view = made.file.load()

@@ -8,6 +8,8 @@ from oslo_config import cfg
 
 from agent.registry import opts as registry
 
+PROVIDER_CONFIG_LOCATION = "/etc/compute-agent/provider_config"
+
 DEFAULT: list[cfg.Opt] = [
     cfg.StrOpt(
         "host",
@@ -92,6 +94,13 @@ COMPUTE: list[cfg.Opt] = [
         regex=r"^(CUSTOM_[A-Z0-9_]+|OWNER_[A-Z0-9_]+)$",
         help="Trait set on the root providers, and on each sharing provider that this agent "
         "creates: one without it belongs to somebody else and is never written.",
+    ),
+    cfg.StrOpt(
+        "provider_config_location",
+        default=PROVIDER_CONFIG_LOCATION,
+        help="Directory whose *.yaml files add inventories and traits of the operator's own to "
+        "providers. Read at start and on SIGHUP; a bad file changes nothing, and is told with "
+        "its line. This directory need not be there, another one has to be.",
     ),
     cfg.BoolOpt(
         "reshape_when_running",

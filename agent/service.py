@@ -41,6 +41,8 @@ class Service:
     """Hears the reports first; what it finds is told with them."""
     complaints: Callable[[], Mapping[str, str]] = dict
     """What else is wrong that keeps Placement from being right, by part."""
+    more_complaints: Callable[[], Mapping[str, str]] = dict
+    """The same, of provider files."""
     clock: Callable[[], float] = time.monotonic
     narrator: Narrator = field(default_factory=Narrator)
     listeners: list[Listener] = field(default_factory=list)
@@ -90,7 +92,7 @@ class Service:
             self._tell([_on_top(report, self._last.get(report.node)) for report in reports])
 
     def _tell(self, reports: Sequence[Report]) -> None:
-        more = self.complaints()
+        more = {**self.complaints(), **self.more_complaints()}
         told = [replace(one, degraded={**one.degraded, **more}) for one in reports]
         self._last = {one.node: one for one in reports}
         self.narrator.tell(told)

@@ -12,6 +12,7 @@ from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_e
 
 from agent.decide import Decider, Decision
 from agent.explain import elsewhere, explained
+from agent.provider_config.additions import Additions
 from agent.refusals import RESHAPE, Refusals
 from agent.report import Report
 from agent.rules import BulkWrites, Rules
@@ -59,6 +60,7 @@ class Tracker:
     rules: Rules
     bulk: BulkWrites = field(default_factory=BulkWrites)
     file: ViewFile | None = None
+    additions: Additions = field(default_factory=Additions)
     view: View = field(default_factory=View)
     refusals: Refusals = field(default_factory=Refusals)
     verify_at: float = 0.0
@@ -123,6 +125,7 @@ class Tracker:
     ) -> Report:
         self._refresh(api, now)
         decision = self._decide(api, disabled)
+        self.additions.note(decision.laid)
         plan = bulked(self.refusals.spare(decision.plan), self.bulk.chunk)
         conditions = Conditions(stop, self.rules.at_once, self.refusals.blocking())
         outcome = apply(plan, self.view, api, conditions)
@@ -173,11 +176,13 @@ class Tracker:
             self.audit_at = now + _spread(self.rules.audit_every, 0.1)
 
     def _decide(self, api: API, disabled: bool | None) -> Decision:
-        decider = Decider(self.uuid, self.node, self.drivers, self.rules)
+        overlay = self.additions.over(self.view, self.uuid)
+        decider = Decider(self.uuid, self.node, self.drivers, self.rules, overlay)
         may_reshape = self.rules.reshape_when_running or not self.started
         may_reshape = may_reshape and self.refusals.reshape() is None
         read = (lambda: allocations(self.view, api)) if may_reshape else None
         decision = decider.decide(self.view, disabled, read)
+        self.additions.meet(self.uuid, decision.laid)
         wish = decision.wish
         for name in wish.reshape_pending:
             self.refusals.failed_reshape = wish.errors.get(name, self.refusals.failed_reshape)

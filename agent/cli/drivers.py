@@ -10,6 +10,7 @@ from agent.cli.session import Session
 from agent.identity import IdentityError
 from agent.node_table import NodeTable
 from agent.nodes import Nodes
+from agent.provider_config.additions import Additions
 from agent.rules import BulkWrites
 from agent.service import Service
 from agent.systemd import Systemd
@@ -21,10 +22,11 @@ from reportclient.http import API
 
 
 @contextmanager
-def asked(session: Session, own_uuid: str, api: API) -> Iterator[Nodes]:
+def asked(session: Session, own_uuid: str, api: API, *, holding: bool = False) -> Iterator[Nodes]:
     """The nodes of this host by its drivers; ``nodes.trackers`` is filled.
 
     No view is loaded and none is saved: what is to be known is read from Placement.
+    Provider files are read as they are now; ``holding`` leaves what they added as it is.
 
     :raises drivers.errors.DriverError: a driver can't be loaded, opened or can't say
         which nodes there are.
@@ -36,7 +38,10 @@ def asked(session: Session, own_uuid: str, api: API) -> Iterator[Nodes]:
     config.refuse_typos(session.conf)
     table = NodeTable.of(settings.state_path, writing=False)
     bulk = BulkWrites(settings.bulk_chunk)
-    nodes = Nodes(own_uuid, drivers, api, settings.rules, bulk, table=table)
+    additions = Additions.of(settings.provider_config, settings.state_path, writing=False)
+    additions.holding = holding
+    additions.files.load()
+    nodes = Nodes(own_uuid, drivers, api, settings.rules, bulk, table=table, additions=additions)
     service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
     try:
         service.open()

@@ -12,6 +12,7 @@ from agent.cli.drivers import asked
 from agent.cli.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.session import Session
 from agent.nodes import Nodes
+from agent.provider_config.additions import notes
 from agent.report import Report
 from agent.tracker import Tracker
 from drivers.errors import ReshapeFailed
@@ -35,21 +36,25 @@ class Foreseen:
     calls: tuple[Call, ...]
     complaints: tuple[str, ...]
     reshape_pending: bool = False
+    notes: tuple[str, ...] = ()
+    """About provider files: what should be known, and makes no period worse."""
 
 
-def foresee(session: Session, *, at_start: bool) -> list[Foreseen]:
+def foresee(session: Session, *, at_start: bool, holding: bool = False) -> list[Foreseen]:
     """Ask the drivers as the agent does.
 
     ``at_start``: the first period after a start, when a reshape is allowed; otherwise
-    any other.
+    any other.  ``holding``: what provider files added stays as it is.
     """
     api = session.placement()
     own = session.compute_id() or MADE_UP
     with (
         ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
-        asked(session, own, ReadAhead(api, pool)) as nodes,
+        asked(session, own, ReadAhead(api, pool), holding=holding) as nodes,
     ):
-        return [_of(tracker, nodes, api, at_start) for tracker in nodes.trackers.values()]
+        found = [_of(tracker, nodes, api, at_start) for tracker in nodes.trackers.values()]
+        told = () if holding else tuple(notes(nodes.additions, nodes.trackers))
+        return [*found[:-1], *(replace(last, notes=told) for last in found[-1:])]
 
 
 def _of(tracker: Tracker, nodes: Nodes, api: API, at_start: bool) -> Foreseen:
@@ -65,7 +70,7 @@ def _of(tracker: Tracker, nodes: Nodes, api: API, at_start: bool) -> Foreseen:
         plan=plan,
         problems=decision.plan.problems,
         driver_errors=decision.wish.errors,
-        degraded=dict(_degraded(nodes)),
+        degraded={**dict(_degraded(nodes)), **nodes.additions.complaints()},
         reshape_pending=decision.wish.reshape_pending,
     )
     complaints = (*report.complaints().values(), *_taken_names(tracker, plan, api))

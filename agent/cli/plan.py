@@ -83,6 +83,8 @@ class ShowPlan(DrawnOrListed[list[Foreseen]]):
                 self.complain(f"{foreseen.node}: {complaint}")
             if foreseen.reshape_pending:
                 self.complain(f"{foreseen.node}: {PENDING}")
+            for note in foreseen.notes:
+                self.complain(note)
         if any(foreseen.complaints for foreseen in answer):
             return NOT_WELL
         changes = any(foreseen.calls for foreseen in answer)

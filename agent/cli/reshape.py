@@ -56,10 +56,10 @@ class Reshape(DrawnOrListed[Reshaped]):
         own = session.compute_id()
         if own is None:
             raise session.no_compute_id()
-        seen = Reshaped(foresee(session, at_start=True))
+        seen = Reshaped(foresee(session, at_start=True, holding=True))
         if options.plan or seen.complaints or not any(one.calls for one in seen.foreseen):
             return seen
-        with asked(session, own, session.placement(writing=True)) as nodes:
+        with asked(session, own, session.placement(writing=True), holding=True) as nodes:
             return Reshaped(seen.foreseen, nodes.period(time.monotonic()))
 
     def draw(self, answer: Reshaped, look: Look, options: argparse.Namespace) -> str:

@@ -19,6 +19,7 @@ MAY_USE = {
 # Third-party libraries and the files that may import them.
 DOORS: Mapping[str, tuple[str, ...]] = {
     "cliff": ("agent/cli/*",),
+    "jsonschema": ("agent/provider_config/schema.py",),
     "keystoneauth1": ("reportclient/http.py",),
     "libvirt": ("drivers/libvirt/host.py",),
     "os_resource_classes": ("*",),
@@ -52,6 +53,10 @@ PURE = (
     "reportclient/saved_view.py",
     "reportclient/candidates.py",
     "agent/traits.py",
+    "agent/provider_config/document.py",
+    "agent/provider_config/entries.py",
+    "agent/provider_config/overlay.py",
+    "agent/provider_config/schema.py",
     "agent/refusals.py",
     "agent/keep.py",
     "reportclient/request_filter.py",

@@ -1,0 +1,205 @@
+"""What files say about providers, as values: from checked documents to entries.  Pure."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.provider_config.document import BadFiles, Document, Finding, Path
+from agent.provider_config.schema import breaches
+from reportclient.model import Inventory
+
+KNOWN_MINOR = 0
+"""The newest 1.x schema that is understood in full."""
+
+COMPUTE_NODE = "$COMPUTE_NODE"
+
+Key = tuple[str, str]
+"""``uuid`` or ``name``, and which."""
+
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+_KNOWN_KEYS: tuple[tuple[tuple[str | None, ...], tuple[str, ...]], ...] = (
+    ((), ("meta", "providers")),
+    (("meta",), ("schema_version",)),
+    (("providers", None), ("identification", "inventories", "traits")),
+    (("providers", None, "inventories"), ("additional",)),
+    (("providers", None, "traits"), ("additional",)),
+)
+"""Keys by place, where others are allowed; ``None`` stands for each item of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is added to one provider, or, for ``$COMPUTE_NODE``, to each root.
+
+    ``by`` is ``uuid`` or ``name``.  The records are complete: what a file leaves out is
+    Placement's default, whatever was there before.  ``places`` are ``file:line`` by class.
+    """
+
+    by: str
+    identifier: str
+    place: str
+    inventory: Mapping[str, Inventory] = field(default_factory=dict)
+    traits: frozenset[str] = frozenset()
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        """What two entries may not have in common."""
+        return self.by, self.identifier
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """All entries of all files, in their order, without ``default``: that of $COMPUTE_NODE."""
+
+    explicit: tuple[Entry, ...] = ()
+    default: Entry | None = None
+
+    def all(self) -> tuple[Entry, ...]:
+        """With the one of $COMPUTE_NODE."""
+        return self.explicit if self.default is None else (*self.explicit, self.default)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one file says, and what about it should be known though it can be used."""
+
+    entries: tuple[Entry, ...]
+    warnings: tuple[Finding, ...]
+
+
+def said(document: Document) -> Said:
+    """The entries of one file.
+
+    :raises BadFiles: with all that is wrong.
+    """
+    newer = _newer_minor(document)
+    found = breaches(document)
+    strange = list(_strange_keys(document))
+    typos = [finding for finding, near in strange if near and not newer]
+    if found or typos:
+        raise BadFiles(sorted([*found, *typos], key=lambda one: one.line))
+    warnings = [finding for finding, near in strange if newer or not near]
+    if newer:
+        warnings.insert(0, newer)
+    entries, problems = [], []
+    for number, provider in enumerate(document.data.get("providers", ())):
+        path = ("providers", number)
+        entry, wrong = _entry(document, path, provider)
+        problems += wrong
+        if entry.inventory or entry.traits:
+            entries.append(entry)
+        elif not wrong:
+            warnings.append(document.finding(path, "adds nothing: it is ignored"))
+    if problems:
+        raise BadFiles(problems)
+    return Said(tuple(entries), tuple(warnings))
+
+
+def combined(entries: Iterable[Entry]) -> Entries:
+    """Those of all files.
+
+    :raises BadFiles: a provider is described twice; both places are named.
+    """
+    first: dict[Key, Entry] = {}
+    problems = []
+    for entry in entries:
+        if entry.key in first:
+            file, _, line = entry.place.rpartition(":")
+            text = (
+                f"the provider with the {entry.by} {entry.identifier} is described in "
+                f"{first[entry.key].place} already; make one entry of the two"
+            )
+            problems.append(Finding(file, int(line), "", text))
+        first.setdefault(entry.key, entry)
+    if problems:
+        raise BadFiles(problems)
+    default = first.pop(("uuid", COMPUTE_NODE), None)
+    return Entries(tuple(first.values()), default)
+
+
+def _newer_minor(document: Document) -> Finding | None:
+    """A warning for a newer 1.x.  :raises BadFiles: it is of another major version."""
+    path = ("meta", "schema_version")
+    meta = document.data.get("meta") if isinstance(document.data, dict) else None
+    version = meta.get("schema_version") if isinstance(meta, dict) else None
+    match = _VERSION.fullmatch(version) if isinstance(version, str) else None
+    if match is None:
+        return None  # the schema says what is wrong with it
+    if match[1] != "1":
+        text = f"is {version}; this agent reads 1.x: write it so, or upgrade the agent"
+        raise BadFiles([document.finding(path, text)])
+    if int(match[2]) <= KNOWN_MINOR:
+        return None
+    text = f"is {version}, newer than 1.{KNOWN_MINOR}: keys that are unknown here are ignored"
+    return document.finding(path, text)
+
+
+def _strange_keys(document: Document) -> Iterator[tuple[Finding, bool]]:
+    """Keys that the schema allows and that mean nothing, and whether each is a likely slip."""
+    for pattern, known in _KNOWN_KEYS:
+        for path, found in _matching(document.data, pattern, ()):
+            for name in found if isinstance(found, dict) else ():
+                if name in known or name == "__source_file":
+                    continue
+                near = difflib.get_close_matches(name, known, 1, 0.7)
+                text = f"unknown key; is {near[0]} meant?" if near else "unknown key: ignored"
+                yield document.finding((*path, name), text), bool(near)
+
+
+def _matching(data: Any, pattern: tuple[str | None, ...], path: Path) -> Iterator[tuple[Path, Any]]:
+    if not pattern:
+        yield path, data
+    elif pattern[0] is None:
+        for number, item in enumerate(data if isinstance(data, list) else ()):
+            yield from _matching(item, pattern[1:], (*path, number))
+    elif isinstance(data, dict) and pattern[0] in data:
+        yield from _matching(data[pattern[0]], pattern[1:], (*path, pattern[0]))
+
+
+def _entry(
+    document: Document, path: Path, provider: Mapping[str, Any]
+) -> tuple[Entry, list[Finding]]:
+    [(by, identifier)] = provider["identification"].items()
+    if by == "uuid" and identifier != COMPUTE_NODE:
+        identifier = identifier.lower()
+    classes, problems = _classes(document, (*path, "inventories", "additional"), provider)
+    entry = Entry(
+        by,
+        identifier,
+        document.place(path),
+        {name: record for name, (record, _) in classes.items()},
+        frozenset(provider.get("traits", {}).get("additional", ())),
+        {name: place for name, (_, place) in classes.items()},
+    )
+    return entry, problems
+
+
+def _classes(
+    document: Document, path: Path, provider: Mapping[str, Any]
+) -> tuple[dict[str, tuple[Inventory, str]], list[Finding]]:
+    """Records and places by class, and what is wrong with them."""
+    found: dict[str, tuple[Inventory, str]] = {}
+    problems = []
+    for number, item in enumerate(provider.get("inventories", {}).get("additional", ())):
+        for name, amounts in item.items():
+            where = (*path, number, name)
+            record = _record(amounts)
+            problem = record.problem()
+            if problem:
+                problems.append(document.finding(where, problem))
+            if name in found:
+                text = f"is there twice, first at {found[name][1]}"
+                problems.append(document.finding(where, text))
+            found.setdefault(name, (record, document.place(where)))
+    return found, problems
+
+
+def _record(amounts: Mapping[str, Any]) -> Inventory:
+    """YAML's 8.0 is a whole number to the schema."""
+    whole = {k: int(v) if k != "allocation_ratio" else float(v) for k, v in amounts.items()}
+    return Inventory.from_dict(whole).over(None)

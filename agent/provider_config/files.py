@@ -1,0 +1,202 @@
+"""The files of ``[compute] provider_config_location``: read, checked, the last good ones kept.
+
+A bad file changes nothing in Placement: what was read last stays in use, over restarts
+too, and the agent says that it is not well, with the file and the line.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.provider_config.document import BadFiles, Finding, read
+from agent.provider_config.entries import Entries, Entry, combined, said
+from agent.provider_config.kept import Damaged, KeptFile
+
+LOG = logging.getLogger(__name__)
+
+KEPT = "provider-config.json"
+PART = "provider files"
+"""What is degraded while they are bad."""
+
+Texts = tuple[tuple[str, str], ...]
+"""Paths and contents, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Files that can be used."""
+
+    entries: Entries
+    warnings: tuple[Finding, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def texts_in(location: Path, *, required: bool) -> Texts:
+    """The ``*.yaml`` of a directory in the order of their names, or the one file.
+
+    A directory that is not there is one without files, unless it is ``required``.
+
+    :raises BadFiles: something can't be read.
+    """
+    try:
+        names = sorted(path.name for path in location.iterdir())
+    except NotADirectoryError:
+        return (_text(location),)
+    except FileNotFoundError as err:
+        if required:
+            raise BadFiles([_unreadable(location, err)]) from err
+        return ()
+    except OSError as err:
+        raise BadFiles([_unreadable(location, err)]) from err
+    paths = (location / name for name in names if _is_ours(name))
+    texts: list[tuple[str, str]] = []
+    findings: list[Finding] = []
+    for path in paths:
+        try:
+            texts.append(_text(path))
+        except BadFiles as err:
+            findings += err.findings
+    if findings:
+        raise BadFiles(findings)
+    return tuple(texts)
+
+
+def parsed(texts: Iterable[tuple[str, str]]) -> Loaded:
+    """What the files say.
+
+    :raises BadFiles: with all that is wrong in all of them.
+    """
+    entries: list[Entry] = []
+    warnings: list[Finding] = []
+    findings: list[Finding] = []
+    names = []
+    for name, text in texts:
+        names.append(name)
+        try:
+            found = said(read(text, name))
+        except BadFiles as err:
+            findings += err.findings
+        else:
+            entries += found.entries
+            warnings += found.warnings
+    try:
+        together = combined(entries)
+    except BadFiles as err:
+        findings += err.findings
+    if findings:
+        raise BadFiles(findings)
+    return Loaded(together, tuple(warnings), tuple(names))
+
+
+@dataclass(slots=True)
+class ProviderFiles:
+    """``entries`` is what is in use; ``None`` where nobody knows what that was."""
+
+    location: Path
+    required: bool = False
+    """Whether the directory has to be there: somebody has named it."""
+    kept: KeptFile | None = None
+    """Where the last good files are kept."""
+    writing: bool = True
+    """False for who only looks."""
+    entries: Entries | None = field(default_factory=Entries)
+    findings: tuple[Finding, ...] = ()
+    """What is wrong with the files as they are now."""
+    warnings: tuple[Finding, ...] = ()
+
+    @property
+    def directory(self) -> str:
+        """Where the files are."""
+        return str(self.location)
+
+    def load(self) -> None:
+        """At start: the files, or the last good ones.  Never raises: ``complaints`` tell."""
+        self.entries = None
+        self.read()
+        if self.entries is None:
+            self.entries = self._last_good()
+
+    def read(self) -> None:
+        """Put the files as they are now into use, all of them or none.  Never raises."""
+        try:
+            texts = texts_in(self.location, required=self.required)
+            loaded = parsed(texts)
+        except BadFiles as err:
+            self.findings = err.findings
+            for finding in err.findings:
+                LOG.warning("Provider files are not taken over: %s", finding)
+            return
+        self._tell(loaded)
+        self.findings, self.warnings, self.entries = (), loaded.warnings, loaded.entries
+        self._keep(texts)
+
+    def complaints(self) -> dict[str, str]:
+        """What is wrong, by part; empty when all is well."""
+        if not self.findings:
+            return {}
+        use = "nothing new is added" if self.entries is None else "the last good files hold"
+        return {PART: f"{BadFiles(self.findings)}; {use}: mend it, then reload compute-agent"}
+
+    def _tell(self, loaded: Loaded) -> None:
+        for warning in loaded.warnings:
+            LOG.warning("%s", warning)
+        if loaded.entries != self.entries and (loaded.files or self.entries):
+            count = len(loaded.entries.all())
+            LOG.info(
+                "Provider files in use: %d in %s, %d entries",
+                len(loaded.files),
+                self.location,
+                count,
+            )
+
+    def _last_good(self) -> Entries | None:
+        if self.kept is None:
+            return None
+        try:
+            found = self.kept.load()
+            return None if found is None else parsed(_texts(found)).entries
+        except (Damaged, BadFiles) as err:
+            LOG.warning("The last good provider files in %s can't be used: %s", self.kept.path, err)
+            return None
+
+    def _keep(self, texts: Texts) -> None:
+        if self.kept is None or not self.writing:
+            return
+        try:
+            if texts:
+                self.kept.keep({"files": texts})
+            elif self.kept.path.exists():
+                self.kept.remove()
+        except OSError as err:
+            LOG.warning("The provider files can't be kept in %s: %s", self.kept.path, err.strerror)
+
+
+def _is_ours(name: str) -> bool:
+    return name.endswith(".yaml") and not name.startswith(".")
+
+
+def _text(path: Path) -> tuple[str, str]:
+    try:
+        data = path.read_bytes()
+    except OSError as err:
+        raise BadFiles([_unreadable(path, err)]) from err
+    try:
+        return str(path), data.decode()
+    except UnicodeDecodeError as err:
+        line = data[: err.start].count(b"\n") + 1
+        raise BadFiles([Finding(str(path), line, "", "not UTF-8")]) from err
+
+
+def _unreadable(path: Path, err: OSError) -> Finding:
+    return Finding(str(path), 1, "", f"can't be read: {err.strerror}")
+
+
+def _texts(found: Mapping[str, object]) -> Texts:
+    """:raises Damaged: what was kept is something else."""
+    try:
+        return tuple((str(name), str(text)) for name, text in found["files"])  # type: ignore[attr-defined]
+    except (LookupError, TypeError, ValueError) as err:
+        raise Damaged(f"it holds no files ({err})") from err
