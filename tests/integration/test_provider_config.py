@@ -1,0 +1,548 @@
+"""Provider files on the fake and on a real Placement: what they add, and what they never touch."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from drivers.api import DriverNotReady, ReshapeNeeded
+from reportclient.errors import Unreachable
+from tests.contract.fake_placement import FakePlacement
+from tests.integration.agents import (
+    NODE,
+    ROOT,
+    VERIFY,
+    Small,
+    child_uuid,
+    devices,
+    fails,
+    inventory,
+)
+from tests.integration.provider_hosts import EVERY_ROOT, Host, entry
+
+DEVICE = f"{NODE}_dev1"
+CHILD = child_uuid(DEVICE)
+STORAGE = "eeeeeeee-0000-4000-8000-000000000001"
+AGG = "aaaaaaaa-0000-4000-8000-000000000001"
+
+
+@pytest.fixture(params=["fake", "real"])
+def any_placement(request: pytest.FixtureRequest):
+    return request.getfixturevalue("fake_placement" if request.param == "fake" else "placement")
+
+
+@pytest.fixture
+def host(fake_placement: FakePlacement, tmp_path: Path) -> Host:
+    """A root and a device below it, by two drivers."""
+    return Host(fake_placement, tmp_path, Small(inventory()), Small(devices(DEVICE)))
+
+
+@pytest.fixture
+def any_host(any_placement, tmp_path: Path) -> Host:
+    """The same, on the real Placement too: for what depends on its answers."""
+    return Host(any_placement, tmp_path, Small(inventory()), Small(devices(DEVICE)))
+
+
+def started(host: Host, *entries: str) -> Host:
+    if entries:
+        host.write(*entries)
+    host.start()
+    host.settle()
+    return host
+
+
+def echoing(tree, nodename, allocations=None) -> None:
+    """As some drivers do: what is there is taken over, and one's own set in it."""
+    records = tree.data(nodename).inventory
+    records["VCPU"] = {"total": 8}
+    tree.update_inventory(nodename, records)
+
+
+# -- what they add
+
+
+def test_inventory_and_traits_are_added_to_what_the_drivers_say(any_host: Host) -> None:
+    started(
+        any_host,
+        entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8),
+        entry(f"name: {DEVICE}", "CUSTOM_FAST", CUSTOM_SLOT=2),
+    )
+    assert any_host.totals() == {"VCPU": 8, "CUSTOM_LICENSE": 8}
+    assert any_host.custom() == {"CUSTOM_GOLD"}
+    assert any_host.totals(CHILD) == {"CUSTOM_DEVICE": 1, "CUSTOM_SLOT": 2}
+    assert any_host.custom(CHILD) == {"CUSTOM_FAST"}
+
+
+def test_a_quiet_period_asks_nothing_and_a_verification_one_get(any_host: Host) -> None:
+    started(any_host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
+    assert any_host.calls_of(any_host.period) == []
+    assert any_host.calls_of(lambda: any_host.period(2 * VERIFY)) == [
+        f"GET /resource_providers?in_tree={ROOT}"
+    ]
+
+
+def test_one_more_trait_costs_its_name_and_one_write(any_host: Host) -> None:
+    started(any_host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
+    any_host.write(entry(EVERY_ROOT, "CUSTOM_GOLD", "CUSTOM_SILVER"))
+    any_host.reload()
+    assert any_host.calls_of(any_host.period) == [
+        "PUT /traits/CUSTOM_SILVER",
+        f"PUT /resource_providers/{ROOT}/traits",
+    ]
+    any_host.write(entry(EVERY_ROOT, "CUSTOM_SILVER"))
+    any_host.reload()
+    assert any_host.calls_of(any_host.period) == [f"PUT /resource_providers/{ROOT}/traits"]
+    assert any_host.custom() == {"CUSTOM_SILVER"}
+
+
+def test_what_a_record_leaves_out_is_placements_default(host: Host) -> None:
+    started(host, entry(EVERY_ROOT, CUSTOM_LICENSE=8))
+    host.stranger.set_inventory(
+        ROOT, {"VCPU": {"total": 8}, "CUSTOM_LICENSE": {"total": 8, "reserved": 3}}
+    )
+    host.settle()
+    record = host.stranger.inventory(ROOT)["CUSTOM_LICENSE"]
+    assert (record["reserved"], record["max_unit"]) == (0, 2147483647)
+
+
+def test_what_somebody_took_away_comes_back_at_the_next_verification(host: Host) -> None:
+    started(host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
+    host.stranger.remove_trait(ROOT, "CUSTOM_GOLD")
+    host.settle()
+    assert host.custom() == {"CUSTOM_GOLD"}
+
+
+def test_every_root_gets_what_is_for_the_compute_node_but_those_that_are_named(
+    any_placement, tmp_path: Path
+) -> None:
+    host = Host(any_placement, tmp_path, Small(inventory(), ["n1", "n2", "n3", "n4"]))
+    two = child_uuid("n2")
+    host.write(entry(EVERY_ROOT, "CUSTOM_ANY", CUSTOM_LICENSE=1), name="z.yaml")
+    host.write(
+        entry("name: n1", "CUSTOM_ONE"),
+        entry(f"uuid: {two.upper()}", CUSTOM_OTHER=2),
+        "- identification: {name: n3}\n",  # says nothing, so it stands in nothing's way
+    )
+    started(host)
+    seen = {
+        name: (host.custom(child_uuid(name)), host.totals(child_uuid(name)))
+        for name in ("n1", "n2", "n3", "n4")
+    }
+    assert seen == {
+        "n1": ({"CUSTOM_ONE"}, {"VCPU": 8}),
+        "n2": (set(), {"VCPU": 8, "CUSTOM_OTHER": 2}),
+        "n3": ({"CUSTOM_ANY"}, {"VCPU": 8, "CUSTOM_LICENSE": 1}),
+        "n4": ({"CUSTOM_ANY"}, {"VCPU": 8, "CUSTOM_LICENSE": 1}),
+    }
+    assert host.calls_of(host.periods) == []
+
+
+# -- what is taken out of a file
+
+
+def test_what_leaves_the_file_leaves_placement_and_nothing_else_does(any_host: Host) -> None:
+    started(any_host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
+    any_host.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
+    any_host.write()
+    any_host.reload()
+    any_host.settle()
+    assert any_host.totals() == {"VCPU": 8}
+    assert any_host.custom() == {"CUSTOM_FOREIGN"}
+    assert list(any_host.state.glob("provider-config-*.json")) == []
+
+
+def test_a_driver_that_takes_over_what_it_is_shown_keeps_nothing_of_a_file(
+    fake_placement, tmp_path: Path
+) -> None:
+    host = Host(fake_placement, tmp_path, Small(echoing))
+    started(host, entry(EVERY_ROOT, CUSTOM_LICENSE=8))
+    assert host.totals() == {"VCPU": 8, "CUSTOM_LICENSE": 8}
+    host.write()
+    host.reload()
+    host.settle()
+    assert host.totals() == {"VCPU": 8}
+
+
+def test_what_was_there_before_the_file_stays_after_it(host: Host) -> None:
+    started(host)
+    host.stranger.add_trait(ROOT, "CUSTOM_GOLD")
+    host.write(entry(EVERY_ROOT, "CUSTOM_GOLD", "CUSTOM_SILVER"))
+    host.reload()
+    host.settle()
+    host.write()
+    host.reload()
+    host.settle()
+    assert host.custom() == {"CUSTOM_GOLD"}
+
+
+def test_what_left_the_file_while_the_agent_was_away_is_taken_away_at_its_start(
+    any_host: Host,
+) -> None:
+    started(any_host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
+    (any_host.files / "a.yaml").unlink()
+    any_host.start()
+    assert any_host.calls_of(any_host.settle)[1:3] == [
+        f"PUT /resource_providers/{ROOT}/traits",
+        f"PUT /resource_providers/{ROOT}/inventories",
+    ]
+    assert (any_host.custom(), any_host.totals()) == (set(), {"VCPU": 8})
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("part", ["traits", "inventories"])
+def test_an_agent_killed_at_a_write_still_knows_what_is_its_own(
+    fake_placement: FakePlacement, tmp_path: Path, part: str, after: bool
+) -> None:
+    host = Host(fake_placement, tmp_path, Small(echoing))
+    started(host)
+    host.write(entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
+    host.reload()
+    fake_placement.fail_next("PUT", f"{ROOT}/{part}", Unreachable("killed"), after=after)
+    assert not host.period().ok
+    host.write()
+    host.start()
+    host.settle()
+    assert (host.custom(), host.totals()) == (set(), {"VCPU": 8})
+
+
+def test_a_name_leaves_the_journal_only_once_placement_is_without_it(
+    fake_placement: FakePlacement, tmp_path: Path
+) -> None:
+    host = Host(fake_placement, tmp_path, Small(inventory()))
+    started(host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
+    host.write()
+    host.reload()
+    fake_placement.fail_next("PUT", f"{ROOT}/traits", Unreachable("killed"))
+    host.period()
+    host.start()
+    host.settle()
+    assert host.custom() == set()
+    host.stranger.add_trait(ROOT, "CUSTOM_GOLD")
+    host.settle()
+    assert host.custom() == {"CUSTOM_GOLD"}
+
+
+def test_a_class_in_use_is_drained_until_it_is_free(any_host: Host) -> None:
+    started(any_host, entry(EVERY_ROOT, CUSTOM_LICENSE=8))
+    consumer = any_host.stranger.put_allocation({ROOT: {"CUSTOM_LICENSE": 3}})
+    any_host.write()
+    any_host.reload()
+    report = any_host.period(2 * VERIFY)
+    assert consumer in str(report.complaints())
+    assert any_host.stranger.inventory(ROOT)["CUSTOM_LICENSE"]["reserved"] == 8
+    any_host.start()  # it is still known to be ours
+    any_host.stranger.delete_allocation(consumer)
+    any_host.settle()
+    assert any_host.totals() == {"VCPU": 8}
+
+
+def test_a_class_that_comes_back_while_it_is_drained_is_open_again(host: Host) -> None:
+    started(host, entry(EVERY_ROOT, CUSTOM_LICENSE=8))
+    host.stranger.put_allocation({ROOT: {"CUSTOM_LICENSE": 3}})
+    host.write()
+    host.reload()
+    host.period(2 * VERIFY)
+    host.write(entry(EVERY_ROOT, CUSTOM_LICENSE=9))
+    host.reload()
+    host.settle()
+    record = host.stranger.inventory(ROOT)["CUSTOM_LICENSE"]
+    assert (record["total"], record["reserved"]) == (9, 0)
+
+
+# -- what belongs to others
+
+
+def test_a_class_that_a_driver_reports_is_the_drivers(host: Host) -> None:
+    path = host.write(entry(f"name: {DEVICE}", "CUSTOM_FAST", CUSTOM_DEVICE=7, CUSTOM_SLOT=2))
+    host.start()
+    host.period()
+    report = host.period()
+    [told] = report.complaints().values()
+    assert f"provider {DEVICE} ({CHILD}): {path}:4: CUSTOM_DEVICE is reported by a driver" in told
+    assert host.totals(CHILD) == {"CUSTOM_DEVICE": 1, "CUSTOM_SLOT": 2}
+    assert host.custom(CHILD) == {"CUSTOM_FAST"}
+    host.write(entry(f"name: {DEVICE}", "CUSTOM_FAST", CUSTOM_SLOT=2))
+    host.reload()
+    host.settle()
+    assert host.totals(CHILD) == {"CUSTOM_DEVICE": 1, "CUSTOM_SLOT": 2}
+
+
+def test_a_class_and_a_trait_that_a_driver_begins_to_report_become_the_drivers(
+    fake_placement, tmp_path: Path
+) -> None:
+    driver = Small(inventory())
+    host = started(
+        Host(fake_placement, tmp_path, driver),
+        entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8),
+    )
+
+    def grown(tree, nodename, allocations=None):
+        tree.update_inventory(nodename, {"VCPU": {"total": 8}, "CUSTOM_LICENSE": {"total": 5}})
+        tree.add_traits(nodename, "CUSTOM_GOLD")
+
+    driver.body = grown
+    host.period()
+    assert host.totals()["CUSTOM_LICENSE"] == 5
+    host.write()
+    host.reload()
+    host.settle()
+    assert (host.custom(), host.totals()["CUSTOM_LICENSE"]) == ({"CUSTOM_GOLD"}, 5)
+
+
+def test_one_provider_described_by_name_and_by_uuid_is_told_with_both_places(host: Host) -> None:
+    one = host.write(entry(f"name: {DEVICE}", "CUSTOM_ONE"), name="one.yaml")
+    two = host.write(entry(f"uuid: {CHILD}", "CUSTOM_TWO"), name="two.yaml")
+    host.start()
+    host.period()
+    [told] = host.period().complaints().values()
+    assert f"{two}:3 (uuid {CHILD}) describes it, and so does {one}:3 (name {DEVICE})" in told
+    assert host.custom(CHILD) == {"CUSTOM_ONE"}
+
+
+def test_a_sharing_provider_of_somebody_else_is_never_changed(any_host: Host) -> None:
+    started(any_host)
+    any_host.stranger.create_provider("storage", STORAGE)
+    any_host.stranger.set_aggregates(STORAGE, [AGG])
+    any_host.stranger.add_trait(STORAGE, "MISC_SHARES_VIA_AGGREGATE")
+    any_host.stranger.set_aggregates(ROOT, [AGG])
+    any_host.period(2 * VERIFY)
+    path = any_host.write(entry("name: storage", "CUSTOM_FAST", CUSTOM_SLOT=1))
+    any_host.reload()
+    for _ in range(2):
+        [told] = any_host.period(2 * VERIFY).complaints().values()
+        assert f"{path}:3: it belongs to somebody else and shares with us: not changed" in told
+    assert (any_host.custom(STORAGE), any_host.totals(STORAGE)) == (set(), {})
+    any_host.write()
+    any_host.reload()
+    any_host.settle()
+
+
+def test_a_driver_that_fails_takes_nothing_of_a_file_along(host: Host) -> None:
+    started(
+        host,
+        entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8),
+        entry(f"name: {DEVICE}", "CUSTOM_FAST"),
+    )
+    for driver in host.drivers:
+        driver.body = fails(DriverNotReady("a bad moment"))
+        assert not host.period().ok
+    assert (host.custom(), host.custom(CHILD)) == ({"CUSTOM_GOLD"}, {"CUSTOM_FAST"})
+    host.write(entry(EVERY_ROOT, CUSTOM_LICENSE=8))
+    host.reload()
+    host.period()
+    assert (host.custom(), host.custom(CHILD)) == (set(), set())
+    assert host.totals() == {"VCPU": 8, "CUSTOM_LICENSE": 8}
+
+
+def test_a_device_that_goes_and_comes_back_gets_what_the_file_adds(any_host: Host) -> None:
+    started(any_host, entry(f"name: {DEVICE}", "CUSTOM_FAST", CUSTOM_SLOT=2))
+    any_host.drivers[1].body = devices()
+    any_host.settle()
+    assert list(any_host.state.glob("provider-config-*.json")) == []
+    any_host.drivers[1].body = devices(DEVICE)
+    any_host.settle()
+    assert any_host.totals(CHILD) == {"CUSTOM_DEVICE": 1, "CUSTOM_SLOT": 2}
+
+
+# -- beside the rest of the agent
+
+
+def test_a_host_that_starts_disabled_is_so_in_the_write_that_adds_its_traits(
+    any_host: Host,
+) -> None:
+    any_host.write(entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
+    any_host.start()
+    calls = any_host.calls_of(lambda: any_host.period(disabled=True))
+    assert calls.count(f"PUT /resource_providers/{ROOT}/traits") == 1
+    assert calls.index(f"PUT /resource_providers/{ROOT}/traits") < calls.index(
+        f"PUT /resource_providers/{ROOT}/inventories"
+    )
+    assert {"CUSTOM_GOLD", "COMPUTE_STATUS_DISABLED"} <= any_host.stranger.traits(ROOT)
+
+
+def test_switching_a_host_touches_nothing_that_a_file_added(any_host: Host) -> None:
+    started(any_host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
+    for disabled in (True, False):
+        calls = any_host.calls_of(lambda: any_host.nodes.switch(any_host.now, disabled=disabled))
+        assert calls == [f"PUT /resource_providers/{ROOT}/traits"]
+        assert any_host.calls_of(lambda: any_host.period(disabled=disabled)) == []
+        assert ("COMPUTE_STATUS_DISABLED" in any_host.stranger.traits(ROOT)) is disabled
+    assert any_host.custom() == {"CUSTOM_GOLD"}
+
+
+def test_a_reshape_carries_what_a_file_added_and_the_guests_that_use_it(
+    any_placement, tmp_path: Path
+) -> None:
+    def flat(tree, nodename, allocations=None):
+        tree.update_inventory(nodename, {"VCPU": {"total": 8}, "VGPU": {"total": 4}})
+
+    def nested(tree, nodename, allocations=None):
+        if "VGPU" in tree.data(nodename).inventory and allocations is None:
+            raise ReshapeNeeded
+        tree.update_inventory(nodename, {"VCPU": {"total": 8}})
+        if not tree.exists(DEVICE):
+            tree.new_child(DEVICE, nodename)
+        tree.update_inventory(DEVICE, {"VGPU": {"total": 4}})
+        for held in (allocations or {}).values():
+            amount = held["allocations"][ROOT]["resources"].pop("VGPU")
+            held["allocations"][CHILD] = {"resources": {"VGPU": amount}}
+
+    driver = Small(flat)
+    host = started(Host(any_placement, tmp_path, driver), entry(EVERY_ROOT, CUSTOM_LICENSE=8))
+    consumer = host.stranger.put_allocation({ROOT: {"VGPU": 1, "CUSTOM_LICENSE": 2}})
+    driver.body = nested
+    host.write(entry(EVERY_ROOT, CUSTOM_LICENSE=9), entry(f"name: {DEVICE}", CUSTOM_SLOT=1))
+    host.start()
+    mark = host.placement.mark()
+    assert host.period().ok
+    assert "POST /reshaper" in [f"{r.method} {r.path}" for r in host.placement.since(mark)]
+    held = host.stranger.allocation(consumer)["allocations"]
+    assert held[ROOT]["resources"] == {"CUSTOM_LICENSE": 2}
+    assert held[CHILD]["resources"] == {"VGPU": 1}
+    assert host.totals() == {"VCPU": 8, "CUSTOM_LICENSE": 9}
+    assert host.totals(CHILD) == {"VGPU": 4, "CUSTOM_SLOT": 1}
+    host.settle()
+
+
+# -- absent providers
+
+
+def test_an_absent_provider_is_named_once_and_again_after_it_was_there(
+    fake_placement: FakePlacement, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = Host(fake_placement, tmp_path, Small(inventory()), Small(devices()))
+    path = host.write(entry(f"name: {DEVICE}", "CUSTOM_FAST"))
+    line = f"{path}:3: no provider has the name {DEVICE}: its entry waits until there is one"
+    started(host)
+    assert [one.message for one in caplog.records].count(line) == 1
+    host.drivers[1].body = devices(DEVICE)
+    host.settle()
+    assert host.custom(CHILD) == {"CUSTOM_FAST"}
+    host.drivers[1].body = devices()
+    host.settle()
+    assert [one.message for one in caplog.records].count(line) == 2
+
+
+def test_a_provider_is_not_called_absent_while_a_driver_could_not_say(
+    fake_placement: FakePlacement, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = Small(fails(DriverNotReady("not yet")))
+    host = Host(fake_placement, tmp_path, Small(inventory()), failing)
+    host.write(entry(f"name: {DEVICE}", "CUSTOM_FAST"))
+    host.start()
+    host.period()
+    assert "waits" not in caplog.text
+    failing.body = devices(DEVICE)
+    host.settle()
+    assert "waits" not in caplog.text
+
+
+def test_a_provider_of_one_node_is_not_absent_for_the_others(
+    fake_placement: FakePlacement, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = Host(fake_placement, tmp_path, Small(inventory(), ["n1", "n2", "n3"]))
+    host.write(entry("name: n2", "CUSTOM_FAST"))
+    started(host)
+    assert "waits" not in caplog.text
+
+
+# -- bad files
+
+
+def test_a_bad_file_changes_nothing_until_it_is_mended(host: Host) -> None:
+    started(host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
+    path = host.write(entry(EVERY_ROOT, "HW_GOLD"))
+    host.reload()
+    assert host.calls_of(host.period) == []
+    [told] = host.nodes.additions.complaints().values()
+    assert told.startswith(f"{path}:5: providers[0].traits.additional[0]: has to be")
+    assert "the last good files hold: mend it, then reload compute-agent" in told
+    host.write(entry(EVERY_ROOT, "CUSTOM_SILVER"))
+    host.reload()
+    host.settle()
+    assert (host.custom(), host.nodes.additions.complaints()) == ({"CUSTOM_SILVER"}, {})
+
+
+def test_a_bad_file_at_start_leaves_the_last_good_ones_in_use(host: Host) -> None:
+    started(host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
+    host.write("- nonsense\n")
+    host.start()
+    host.drivers[1].body = devices(DEVICE, f"{NODE}_dev2")  # the drivers' part goes on
+    host.settle()
+    assert "the last good files hold" in str(host.nodes.additions.complaints())
+    assert (host.custom(), host.totals()) == ({"CUSTOM_GOLD"}, {"VCPU": 8, "CUSTOM_LICENSE": 8})
+
+
+def test_a_bad_file_and_nothing_kept_leaves_what_was_applied_as_it_is(host: Host) -> None:
+    started(host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
+    (host.state / "provider-config.json").unlink()
+    host.write("- nonsense\n")
+    host.start()
+    host.settle()
+    assert "nothing new is added" in str(host.nodes.additions.complaints())
+    assert (host.custom(), host.totals()) == ({"CUSTOM_GOLD"}, {"VCPU": 8, "CUSTOM_LICENSE": 8})
+    host.write()
+    host.reload()
+    host.settle()
+    assert (host.custom(), host.totals()) == (set(), {"VCPU": 8})
+
+
+def test_a_bad_file_at_the_first_start_ever_keeps_nobody_from_reporting(host: Host) -> None:
+    host.write("- nonsense\n")
+    host.start()
+    host.settle()
+    assert host.totals() == {"VCPU": 8}
+
+
+# -- a state directory that fails
+
+
+def test_a_damaged_journal_is_set_aside_and_nothing_is_taken_away_by_guess(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    started(host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
+    [journal] = host.state.glob("provider-config-*.json")
+    kept = journal.read_bytes().replace(b"GOLD", b"BOLD")
+    journal.write_bytes(kept)
+    host.write()
+    host.start()
+    host.settle()
+    assert host.custom() == {"CUSTOM_GOLD"}
+    assert f"{journal} can't be used (its checksum is wrong), it is now" in caplog.text
+    assert journal.with_name(f"{journal.name}.damaged").read_bytes() == kept
+
+
+def test_a_journal_that_can_not_be_written_is_told_once_and_stops_nobody(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    started(host)
+    (host.state / f".provider-config-{ROOT}.json").mkdir(parents=True)  # in the way of root too
+    host.write(entry(EVERY_ROOT, "CUSTOM_GOLD"))
+    host.reload()
+    host.settle()
+    host.write(entry(EVERY_ROOT, "CUSTOM_SILVER"))
+    host.reload()
+    host.settle()
+    assert host.custom() == {"CUSTOM_SILVER"}
+    assert caplog.text.count("can't be written (Is a directory): what provider files add now") == 1
+
+
+def test_the_journal_holds_names_by_provider_and_a_checksum(host: Host) -> None:
+    started(host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
+    header, body = (host.state / f"provider-config-{ROOT}.json").read_text().splitlines()
+    assert set(json.loads(header)) == {"version", "sha256"}
+    assert json.loads(body) == {ROOT: {"classes": ["CUSTOM_LICENSE"], "traits": ["CUSTOM_GOLD"]}}
+
+
+def test_files_that_are_read_and_not_changed_are_told_once(
+    fake_placement: FakePlacement, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    host = started(
+        Host(fake_placement, tmp_path, Small(inventory())), entry(EVERY_ROOT, "CUSTOM_X")
+    )
+    host.reload()
+    assert caplog.text.count("Provider files in use: 1 in") == 1
