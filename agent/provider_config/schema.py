@@ -35,7 +35,7 @@ def _found(error: Any) -> Iterator[tuple[Path, str]]:
     kind, value = error.validator, error.instance
     if "propertyNames" in error.schema_path:
         yield (*path, value), f"has to be {error.schema['description']}"
-    elif kind is None:
+    elif kind == "not":
         yield path, "is reserved, and can't be set"
     elif kind == "required":
         for name in error.validator_value:
