@@ -106,9 +106,10 @@ class ShowSchema(Command):
 def _lines(answer: Checked, look: Look) -> Iterator[str]:
     if answer.loaded is None:
         count = len(answer.errors)
+        errors, those = ("errors", "them") if count > 1 else ("error", "it")
         yield (
-            f"{look.paint(str(answer.where), 'bold')}: {count} error{'s' if count > 1 else ''}; "
-            "mend them: the agent would go on with what it has"
+            f"{look.paint(str(answer.where), 'bold')}: {count} {errors}; mend {those}: "
+            "the agent would go on with what it has"
         )
         return
     count = len(answer.loaded.files)

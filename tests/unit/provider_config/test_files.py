@@ -112,7 +112,10 @@ def test_files_are_read_in_the_order_of_their_names_and_only_yaml_ones(tmp_path:
         (f"{HEAD}racks: [7]\n", ["a.yaml:2: racks: unknown key: ignored"]),
         (entry("traits: {}"), ["a.yaml:3: providers[0]: adds nothing: it is ignored"]),
         (HEAD, []),
-        (FULL.replace("'1.0'", "'1.0'\n  author: me"), ["a.yaml:3: meta.author: unknown key: ignored"]),
+        (
+            FULL.replace("'1.0'", "'1.0'\n  author: me"),
+            ["a.yaml:3: meta.author: unknown key: ignored"],
+        ),
     ],
 )
 def test_what_should_be_known_is_a_warning(text: str, said: list[str]) -> None:
@@ -134,7 +137,10 @@ def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
         ("# nothing\n", ":1: the file is empty; give it a meta.schema_version, or take it away"),
         ("meta: [\n", ":2: not YAML: expected the node content, but found '<stream end>'"),
         ("meta: {}\n---\nmeta: {}\n", ":2: not YAML: but found another document"),
-        ("a: \x07\n", ":1: not YAML: unacceptable character #x0007: special characters are not allowed"),
+        (
+            "a: \x07\n",
+            ":1: not YAML: unacceptable character #x0007: special characters are not allowed",
+        ),
         ("- 1\n", ":1: has to be a mapping with 'meta' and 'providers', not a list"),
         ("providers: []\n", ":1: 'meta' is missing"),
         ("meta: {}\n", ":1: meta: 'schema_version' is missing"),
