@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -154,8 +154,13 @@ def _until_stopped(service: Service, loop: Loop, settings: config.Settings) -> N
 
 
 def _reload(service: Service, loop: Loop) -> None:
-    loop.post(service.nodes.additions.files.read)
+    loop.post(service.nodes.additions.files.read).add_done_callback(_log_failure)
     loop.refresh()
+
+
+def _log_failure(done: Future[None]) -> None:
+    if not done.cancelled() and done.exception() is not None:
+        LOG.error("Provider files could not be read again", exc_info=done.exception())
 
 
 def _ready_at_the_latest(service: Service) -> None:

@@ -118,7 +118,10 @@ class _Laying:
         return Laid(self._by_root(), tuple(self.problems), frozenset(self.met))
 
     def _targets(self, entries: Entries, root: str) -> dict[str, Entry]:
-        """Entries by the UUID of their provider; an explicit one goes before $COMPUTE_NODE."""
+        """Entries by the UUID of their provider; an explicit one goes before $COMPUTE_NODE.
+
+        The root comes first, as in the rest of a plan.
+        """
         found: dict[str, Entry] = {}
         for entry in entries.explicit:
             provider = self._provider_of(entry)
@@ -135,7 +138,7 @@ class _Laying:
                 self._problem(provider.uuid, text)
         if entries.default is not None and root in self.answer:
             found.setdefault(root, entries.default)
-        return found
+        return dict(sorted(found.items(), key=lambda item: item[0] != root))
 
     def _provider_of(self, entry: Entry) -> Provider | None:
         if entry.by == "name":

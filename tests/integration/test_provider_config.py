@@ -140,6 +140,44 @@ def test_every_root_gets_what_is_for_the_compute_node_but_those_that_are_named(
     assert host.calls_of(host.periods) == []
 
 
+def test_on_a_new_node_it_costs_names_and_no_write_of_its_own(
+    fake_placement: FakePlacement, tmp_path: Path
+) -> None:
+    nodes = [f"n{number}" for number in range(5)]
+    host = Host(fake_placement, tmp_path, Small(inventory(), nodes))
+    host.write(entry(EVERY_ROOT, "CUSTOM_ANY", CUSTOM_LICENSE=1))
+    host.start()
+    calls = host.calls_of(host.periods)
+    for node in map(child_uuid, nodes):
+        assert calls.count(f"PUT /resource_providers/{node}/traits") == 1
+        assert calls.count(f"PUT /resource_providers/{node}/inventories") == 1
+    assert host.calls_of(host.periods) == []
+
+
+def test_a_sharing_provider_of_ours_gets_it_once_for_all_nodes(
+    any_placement, tmp_path: Path
+) -> None:
+    def shared(tree, nodename, allocations=None):
+        inventory()(tree, nodename)
+        tree.add_aggregates(nodename, AGG)
+        if not tree.exists("storage"):
+            tree.new_root("storage", STORAGE)
+            tree.update_inventory("storage", {"DISK_GB": {"total": 100}})
+            tree.update_traits("storage", ["MISC_SHARES_VIA_AGGREGATE"])
+            tree.update_aggregates("storage", [AGG])
+
+    host = Host(any_placement, tmp_path, Small(shared, ["n1", "n2"]))
+    host.write(entry("name: storage", "CUSTOM_FAST", CUSTOM_SLOT=2))
+    host.start()
+    host.periods()  # both make it at once: one of them may find it there
+    host.settle()
+    assert host.totals(STORAGE) == {"DISK_GB": 100, "CUSTOM_SLOT": 2}
+    host.write()
+    host.reload()
+    host.settle()
+    assert (host.totals(STORAGE), host.custom(STORAGE)) == ({"DISK_GB": 100}, set())
+
+
 # -- what is taken out of a file
 
 

@@ -238,6 +238,29 @@ def test_plan_tells_of_bad_files_and_of_providers_that_are_not_there(story: Stor
     assert f"{story.files}/b.yaml:1: meta: has to be a mapping with 'schema_version'" in said.err
 
 
+def test_computectl_reshape_leaves_what_files_added_as_it_is(
+    story: Story, placement: RealPlacement
+) -> None:
+    path = story.files / "a.yaml"
+    path.write_text(HEAD + entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
+    script = 'nodes: {"{host}": {inventory: {VCPU: 16, VGPU: 8}}}\n'
+    story.host.script(script)
+    assert story.host.agent().code == 0
+    uuid = story.host.compute_id.read_text().strip()
+    placement.stranger.put_allocation({uuid: {"CUSTOM_LICENSE": 2, "VGPU": 2}})
+    moves = "changes: [{after: 0, children: {gpu: {}}, moves: {VGPU: {to: {gpu: 8}}}}]\n"
+    story.host.script(script + moves)
+    path.write_text(HEAD + entry(EVERY_ROOT, "CUSTOM_SILVER"))
+    journal = story.host.compute_id.with_name(f"provider-config-{uuid}.json")
+    kept = journal.read_bytes()
+    said = story.host.ctl("reshape")
+    assert said.code == 0, said
+    assert "CUSTOM_SILVER" not in said.out
+    assert set(placement.stranger.inventory(uuid)) == {"VCPU", "CUSTOM_LICENSE"}
+    assert "CUSTOM_GOLD" in placement.stranger.traits(uuid)
+    assert journal.read_bytes() == kept
+
+
 def test_check_lists_errors_and_warnings_for_programs(story: Story) -> None:
     story.slip()
     path = story.host.directory / "new.yaml"
