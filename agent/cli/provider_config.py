@@ -15,7 +15,7 @@ from agent.cli.session import Session
 from agent.cli.trouble import UNUSABLE
 from agent.provider_config.document import BadFiles, Finding
 from agent.provider_config.entries import COMPUTE_NODE, Entry
-from agent.provider_config.files import Loaded, parsed, texts_in
+from agent.provider_config.files import Loaded, parsed, passed_over, texts_in
 from agent.provider_config.schema import published
 from reportclient.model import Inventory
 
@@ -67,7 +67,7 @@ class CheckFiles(DrawnOrListed[Checked]):
         """Read them, and nothing else."""
         where = options.files or session.settings.provider_config
         try:
-            return Checked(where, parsed(texts_in(where, required=True)))
+            return Checked(where, parsed(texts_in(where, required=True), passed_over(where)))
         except BadFiles as err:
             return Checked(where, None, err.findings)
 

@@ -57,13 +57,15 @@ class Additions:
 
     def absent(self, roots: Collection[str]) -> list[Entry]:
         """Entries whose provider is in no tree; none before each of the trees was seen."""
-        if self.files.entries is None or not roots or not self._met.keys() >= set(roots):
+        if self.files.entries is None or not self._seen(roots):
             return []
         met = frozenset[Key]().union(*(self._met[root] for root in roots))
         return [entry for entry in self.files.entries.explicit if entry.key not in met]
 
     def tell_absent(self, roots: Collection[str], reports: Sequence[Report]) -> None:
         """Each one once, and once more when it was there meanwhile."""
+        if not self._seen(roots):
+            return
         absent = self.absent(roots)
         self._told &= {entry.key for entry in absent}
         if any(report.error or report.driver_errors for report in reports):
@@ -72,6 +74,9 @@ class Additions:
             if entry.key not in self._told:
                 LOG.warning("%s", waits(entry))
                 self._told.add(entry.key)
+
+    def _seen(self, roots: Collection[str]) -> bool:
+        return bool(roots) and self._met.keys() >= set(roots)
 
 
 def waits(entry: Entry) -> str:

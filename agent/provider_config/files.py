@@ -64,13 +64,23 @@ def texts_in(location: Path, *, required: bool) -> Texts:
     return tuple(texts)
 
 
-def parsed(texts: Iterable[tuple[str, str]]) -> Loaded:
-    """What the files say.
+def passed_over(location: Path) -> tuple[Finding, ...]:
+    """A warning for each file that somebody may think is read."""
+    try:
+        likely = sorted(path.name for path in location.iterdir() if path.suffix == ".yml")
+    except OSError:
+        return ()
+    text = "is not read: only *.yaml are"
+    return tuple(Finding(str(location / name), 1, "", text) for name in likely)
+
+
+def parsed(texts: Iterable[tuple[str, str]], known: Iterable[Finding] = ()) -> Loaded:
+    """What the files say; ``known`` are warnings that there are already.
 
     :raises BadFiles: with all that is wrong in all of them.
     """
     entries: list[Entry] = []
-    warnings: list[Finding] = []
+    warnings = list(known)
     findings: list[Finding] = []
     names = []
     for name, text in texts:
@@ -123,7 +133,7 @@ class ProviderFiles:
         """Put the files as they are now into use, all of them or none.  Never raises."""
         try:
             texts = texts_in(self.location, required=self.required)
-            loaded = parsed(texts)
+            loaded = parsed(texts, passed_over(self.location))
         except BadFiles as err:
             self.findings = err.findings
             for finding in err.findings:

@@ -141,9 +141,9 @@ class _Laying:
         return dict(sorted(found.items(), key=lambda item: item[0] != root))
 
     def _provider_of(self, entry: Entry) -> Provider | None:
-        if entry.by == "name":
-            return self.answer.named(entry.identifier)
-        return self.answer.get(entry.identifier)
+        """As in Nova, a name may be a UUID, and the other way round."""
+        by_name, by_uuid = self.answer.named(entry.identifier), self.answer.get(entry.identifier)
+        return by_name or by_uuid if entry.by == "name" else by_uuid or by_name
 
     def _add(self, uuid: str, entry: Entry) -> None:
         provider = self.answer.providers[uuid]

@@ -448,6 +448,26 @@ def test_a_reshape_carries_what_a_file_added_and_the_guests_that_use_it(
 # -- absent providers
 
 
+def test_a_provider_is_found_by_a_name_that_is_its_uuid(host: Host) -> None:
+    started(host, entry(f"name: {CHILD}", "CUSTOM_FAST"))
+    assert host.custom(CHILD) == {"CUSTOM_FAST"}
+
+
+def test_a_new_node_makes_nobody_be_called_absent_again(
+    fake_placement: FakePlacement, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = Small(inventory(), ["n1", "n2"])
+    host = Host(fake_placement, tmp_path, driver)
+    started(host, entry("name: nobody", "CUSTOM_FAST"))
+    driver.nodes = ["n1", "n2", "n3"]
+    path = f"/resource_providers.in_tree={child_uuid('n3')}"
+    fake_placement.fail_next("GET", path, Unreachable("not now"))
+    host.periods()
+    host.settle()
+    assert fake_placement.unused_failures == []
+    assert caplog.text.count("no provider has the name nobody") == 1
+
+
 def test_an_absent_provider_is_named_once_and_again_after_it_was_there(
     fake_placement: FakePlacement, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

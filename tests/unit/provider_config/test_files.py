@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from agent import config
 from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.additions import Additions
 from agent.provider_config.document import MOST_VALUES, BadFiles
@@ -96,6 +97,25 @@ def test_files_are_read_in_the_order_of_their_names_and_only_yaml_ones(tmp_path:
         (tmp_path / name).write_text(entry(f"traits: {{additional: [CUSTOM_{name[0].upper()}]}}"))
     found = texts_in(tmp_path, required=True)
     assert [Path(name).name for name, _ in found] == ["a.yaml", "b.yaml"]
+
+
+def test_a_file_that_somebody_may_think_is_read_gets_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "c.yml").write_text("")
+    files = Additions.of(tmp_path, tmp_path / "state").files
+    files.load()
+    assert [str(one) for one in files.warnings] == [
+        f"{tmp_path}/c.yml:1: is not read: only *.yaml are"
+    ]
+
+
+def test_the_place_of_the_files_is_an_option(tmp_path: Path) -> None:
+    conf = tmp_path / "agent.conf"
+    conf.write_text("[compute]\nprovider_config_location = /srv/providers/\n")
+    found = config.settings(config.load(["--config-file", str(conf)]))
+    assert found.provider_config == Path("/srv/providers")
+    conf.write_text("")
+    found = config.settings(config.load(["--config-file", str(conf)]))
+    assert str(found.provider_config) == PROVIDER_CONFIG_LOCATION
 
 
 @pytest.mark.parametrize(
