@@ -43,6 +43,7 @@ class Host:
         self.stranger = placement.stranger
         self.files, self.state = directory / "provider_config", directory / "state"
         self.files.mkdir()
+        self.state.mkdir()
         self.drivers = drivers
         self.now = 0.0
         self.nodes: Nodes

@@ -577,7 +577,7 @@ def test_a_journal_that_can_not_be_written_is_told_once_and_stops_nobody(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
     started(host)
-    (host.state / f".provider-config-{ROOT}.json").mkdir(parents=True)  # in the way of root too
+    (host.state / f".provider-config-{ROOT}.json").mkdir()  # in the way of root too
     host.write(entry(EVERY_ROOT, "CUSTOM_GOLD"))
     host.reload()
     host.settle()
