@@ -89,4 +89,13 @@ class Rejected(PlacementError):
 
 
 class TooOld(PlacementError):
-    """This Placement does not speak the microversion that a call needs."""
+    """This Placement does not speak the microversion that a call needs.
+
+    ``speaks`` is the newest that it has, where that is known.
+    """
+
+    def __init__(
+        self, message: str, *, request_id: str | None = None, speaks: str | None = None
+    ) -> None:
+        super().__init__(message, request_id=request_id)
+        self.speaks = speaks

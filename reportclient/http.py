@@ -118,7 +118,8 @@ class PlacementAPI:
     def _refuse_too_old(self, what: str, needs: str | None) -> None:
         least = max(needs or OLDEST, OLDEST, key=_number)
         if _number(self._version) < _number(least):
-            raise TooOld(f"{what} needs microversion {least}; Placement has {self._version}")
+            text = f"{what} needs microversion {least}; Placement has {self._version}"
+            raise TooOld(text, speaks=self._version)
 
 
 def _reason(err: Exception) -> str:

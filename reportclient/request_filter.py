@@ -1,16 +1,36 @@
 """The request filter: candidate queries that leave disabled hosts out.  Pure.
 
-GET /allocation_candidates with only_enabled(parameters, microversion)
+``reportclient.asking`` applies it to every query.  A scheduler or a tool with query code of
+its own keeps that, and has its parameters filtered; nothing else of this package is needed::
+
+    import requests
+    from reportclient.request_filter import only_enabled
+
+    asked = {"resources": "VCPU:2,MEMORY_MB:512", "required": ["CUSTOM_A", "in:CUSTOM_B,CUSTOM_C"]}
+    requests.get(
+        f"{placement}/allocation_candidates",
+        params=only_enabled(asked, "1.39"),
+        headers={"OpenStack-API-Version": "placement 1.39", "X-Auth-Token": token},
+    )
+
+The parameters and the header have to be of the same microversion.  Before 1.35 Placement
+can't be asked for roots: there, the filter sees only what a root itself gives to the group
+without a suffix.  Whoever asks with groups only, or for resources below the roots, has to
+look at the ``traits`` of the roots in ``provider_summaries``, as ``reportclient.asking`` does.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import os_traits
 
-FORBIDDEN = f"!{os_traits.COMPUTE_STATUS_DISABLED}"
+from reportclient.query.request import ResourceRequest
+
+DISABLED: str = os_traits.COMPUTE_STATUS_DISABLED
+FORBIDDEN = f"!{DISABLED}"
 
 ROOT_REQUIRED = (1, 35)
 """From this microversion on, ``root_required`` looks at root providers only."""
@@ -46,12 +66,23 @@ def only_enabled(parameters: Mapping[str, Value], microversion: str) -> dict[str
     return merged
 
 
+def of_enabled_hosts(request: ResourceRequest) -> ResourceRequest:
+    """The same for a typed request: it forbids COMPUTE_STATUS_DISABLED on the root.
+
+    :raises CannotForbid: the request requires the trait.
+    """
+    choices = (c for group in request.by_suffix().values() for c in group.required_traits)
+    if DISABLED in request.root_required or frozenset([DISABLED]) in choices:
+        raise CannotForbid(f"the query asks for {DISABLED} and must not")
+    return replace(request, root_forbidden=request.root_forbidden | {DISABLED})
+
+
 def _merged(found: Value | None, *, several: bool) -> Value:
     values = [found] if isinstance(found, str) else list(found or ())
     values = [value for value in values if value]
     terms = [term.strip() for value in values for term in _terms(value)]
-    if FORBIDDEN[1:] in terms:
-        raise CannotForbid(f"the query asks for {FORBIDDEN[1:]} and must not")
+    if DISABLED in terms:
+        raise CannotForbid(f"the query asks for {DISABLED} and must not")
     if FORBIDDEN in terms:
         return found if found is not None else FORBIDDEN
     joinable = [n for n, value in enumerate(values) if not value.startswith("in:")]

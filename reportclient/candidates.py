@@ -1,0 +1,69 @@
+"""Candidate and provider queries: all that a caller needs to say what it wants.  Pure.
+
+>>> request = ResourceRequest(
+...     RequestGroup.of({"VCPU": 2, "MEMORY_MB": 512}, required=["HW_CPU_X86_AVX2"]),
+...     {"_ACCEL": RequestGroup.of({"ACCELERATOR_FPGA": 1}, required=["in:CUSTOM_A,CUSTOM_B"])},
+... )
+>>> written(checked(request)).split("&")[2:]
+['resources_ACCEL=ACCELERATOR_FPGA:1', 'required_ACCEL=in:CUSTOM_A,CUSTOM_B']
+>>> least(needs(request))
+'1.39'
+
+``reportclient.asking`` sends it, and leaves disabled hosts out.
+"""
+
+from __future__ import annotations
+
+from reportclient.query.answers import (
+    AllocationCandidates,
+    AllocationRequest,
+    ListedProvider,
+    ProviderSummary,
+    candidates_of,
+    merged,
+    providers_of,
+)
+from reportclient.query.checks import checked, checked_query, problems
+from reportclient.query.needs import Need, least, missing, needs, provider_needs
+from reportclient.query.older import CannotAsk, put, put_query
+from reportclient.query.request import ProviderQuery, RequestGroup, ResourceRequest
+from reportclient.query.terms import BadQuery
+from reportclient.query.text import (
+    parameters,
+    provider_parameters,
+    query_string,
+    read_provider_query,
+    read_request,
+    written,
+)
+
+__all__ = [
+    "AllocationCandidates",
+    "AllocationRequest",
+    "BadQuery",
+    "CannotAsk",
+    "ListedProvider",
+    "Need",
+    "ProviderQuery",
+    "ProviderSummary",
+    "RequestGroup",
+    "ResourceRequest",
+    "candidates_of",
+    "checked",
+    "checked_query",
+    "least",
+    "merged",
+    "missing",
+    "needs",
+    "parameters",
+    "problems",
+    "provider_needs",
+    "provider_parameters",
+    "providers_of",
+    "put",
+    "put_query",
+    "query_string",
+    "read_provider_query",
+    "read_request",
+    "written",
+]

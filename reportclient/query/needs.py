@@ -1,0 +1,115 @@
+"""Which microversion a query needs: the lowest that serves.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from reportclient.query.request import (
+    UNSUFFIXED,
+    ProviderQuery,
+    RequestGroup,
+    ResourceRequest,
+    called,
+)
+
+PLAIN = "1.29"
+"""From here on an answer has the parents and the roots of all providers of a tree."""
+FORBIDDEN_TRAITS = "1.22"
+REPEATED_MEMBER_OF = "1.24"
+GRANULAR = "1.25"
+IN_TREE = "1.31"
+FORBIDDEN_AGGREGATES = "1.32"
+STRING_SUFFIXES = "1.33"
+MAPPINGS = "1.34"
+ROOT_REQUIRED = "1.35"
+SAME_SUBTREE = "1.36"
+ANY_TRAITS = "1.39"
+
+PROVIDERS_IN_TREE = "1.14"
+PROVIDERS_REQUIRED = "1.18"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A feature, the version it came with, and what in the request asks for it."""
+
+    feature: str
+    version: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        before = f"{self.where}: " if self.where else ""
+        return f"{before}{self.feature} (microversion {self.version})"
+
+
+def number(version: str) -> tuple[int, ...]:
+    """To compare versions by.
+
+    >>> number("1.9") < number("1.10")
+    True
+    """
+    return tuple(int(part) for part in version.split("."))
+
+
+def needs(request: ResourceRequest, *, mappings: bool = False) -> list[Need]:
+    """All that an old Placement may not have; ``mappings``: if they have to be answered."""
+    found = [
+        need for suffix, group in request.by_suffix().items() for need in _of_group(group, suffix)
+    ]
+    if mappings:
+        found.append(Need("mappings", MAPPINGS))
+    if request.root_required or request.root_forbidden:
+        found.append(Need("root_required", ROOT_REQUIRED))
+    if request.same_subtree:
+        found.append(Need("same_subtree", SAME_SUBTREE))
+    return found
+
+
+def provider_needs(query: ProviderQuery) -> list[Need]:
+    """The same for ``GET /resource_providers``."""
+    group = query.where
+    found = list(_of_traits_and_aggregates(group, ""))
+    if group.in_tree is not None:
+        found.append(Need("in_tree", PROVIDERS_IN_TREE))
+    if group.required_traits or group.forbidden_traits:
+        found.append(Need("required", PROVIDERS_REQUIRED))
+    return found
+
+
+def least(found: Iterable[Need]) -> str:
+    """The lowest version in which all of it can be had."""
+    return max((PLAIN, *(need.version for need in found)), key=number)
+
+
+def missing(found: Iterable[Need], version: str) -> list[Need]:
+    """What a Placement of this version does not have."""
+    return [need for need in found if number(need.version) > number(version)]
+
+
+def _of_group(group: RequestGroup, suffix: str) -> Iterator[Need]:
+    where = called(suffix)
+    if suffix != UNSUFFIXED:
+        yield Need("groups", GRANULAR, where)
+        if not _is_numbered(suffix):
+            yield Need("a suffix that is no number", STRING_SUFFIXES, where)
+    if not group.resources:
+        yield Need("a group without resources", SAME_SUBTREE, where)
+    if group.in_tree is not None:
+        yield Need("in_tree", IN_TREE, where)
+    yield from _of_traits_and_aggregates(group, where)
+
+
+def _of_traits_and_aggregates(group: RequestGroup, where: str) -> Iterator[Need]:
+    if group.forbidden_traits:
+        yield Need("forbidden traits", FORBIDDEN_TRAITS, where)
+    if any(len(choice) > 1 for choice in group.required_traits):
+        yield Need("any of several traits (in:)", ANY_TRAITS, where)
+    if len(group.member_of) + bool(group.forbidden_aggregates) > 1:
+        yield Need("member_of more than once", REPEATED_MEMBER_OF, where)
+    if group.forbidden_aggregates:
+        yield Need("forbidden aggregates", FORBIDDEN_AGGREGATES, where)
+
+
+def _is_numbered(suffix: str) -> bool:
+    return suffix.isascii() and suffix.isdecimal() and not suffix.startswith("0")

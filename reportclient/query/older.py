@@ -1,0 +1,164 @@
+"""The same question to an older Placement, where it can be put in its words.  Pure.
+
+- Any of several traits: a query for each, whose answers are merged.  Only where the caller
+  allows it, as it costs as many calls.
+- ``root_required``: looked for in the answer, which has the roots and their traits.  Then
+  there is no ``limit`` in the query, and what is too much is cut off here.
+- Suffixes that are no numbers become numbers; nobody sees them, as there are no mappings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice, product
+
+from reportclient.query.answers import AllocationCandidates
+from reportclient.query.needs import (
+    ANY_TRAITS,
+    ROOT_REQUIRED,
+    STRING_SUFFIXES,
+    Need,
+    least,
+    missing,
+    needs,
+    number,
+    provider_needs,
+)
+from reportclient.query.request import (
+    UNSUFFIXED,
+    ProviderQuery,
+    RequestGroup,
+    ResourceRequest,
+)
+from reportclient.query.terms import AnyOf
+
+MOST_QUERIES = 32
+"""In place of one: alternatives of several groups multiply."""
+
+
+class CannotAsk(Exception):
+    """This Placement is too old for the query; the message names the features and versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """How a request is put: the queries, and what is left to do with their answers.
+
+    ``needs`` is the microversion below which the queries make no sense.
+    """
+
+    queries: tuple[ResourceRequest, ...]
+    needs: str
+    root_required: frozenset[str] = frozenset()
+    root_forbidden: frozenset[str] = frozenset()
+    limit: int | None = None
+
+
+def put(
+    request: ResourceRequest, version: str, *, several: bool = False, mappings: bool = False
+) -> Put:
+    """For a Placement that speaks ``version``.
+
+    ``several`` allows more than one query, ``mappings`` says that the answer needs them.
+
+    :raises CannotAsk: it can't be had there.
+    """
+    wanted = needs(request, mappings=mappings)
+    if not missing(wanted, version):
+        return Put((request,), least(wanted), limit=request.limit)
+    judged = number(version) < number(ROOT_REQUIRED) and bool(
+        request.root_required or request.root_forbidden
+    )
+    asked = without_root(request) if judged else request
+    if number(version) < number(STRING_SUFFIXES) and not mappings:
+        asked = _numbered(asked)
+    queries = _split(asked) if several and number(version) < number(ANY_TRAITS) else (asked,)
+    _refuse_missing(
+        [need for query in queries for need in needs(query, mappings=mappings)], version
+    )
+    return Put(
+        queries,
+        least(need for query in queries for need in needs(query, mappings=mappings)),
+        request.root_required if judged else frozenset(),
+        request.root_forbidden if judged else frozenset(),
+        request.limit,
+    )
+
+
+def put_query(
+    query: ProviderQuery, version: str, *, several: bool = False
+) -> tuple[ProviderQuery, ...]:
+    """The same for ``GET /resource_providers``.  :raises CannotAsk: it can't be had there."""
+    wanted = provider_needs(query)
+    if not missing(wanted, version):
+        return (query,)
+    groups = _of_one_each(query.where) if several else [query.where]
+    found = tuple(replace(query, where=group) for group in islice(groups, MOST_QUERIES + 1))
+    _refuse_too_many(len(found))
+    _refuse_missing([need for each in found for need in provider_needs(each)], version)
+    return found
+
+
+def judged(answer: AllocationCandidates, how: Put) -> AllocationCandidates:
+    """The answer without the candidates whose roots are not as they have to be, and cut."""
+    kept = [
+        request
+        for request in answer.allocation_requests
+        if any(
+            how.root_required <= traits and not how.root_forbidden & traits
+            for traits in answer.anchors_traits(request)
+        )
+    ]
+    return answer.only(kept[: how.limit])
+
+
+def without_root(request: ResourceRequest) -> ResourceRequest:
+    """What is asked of the root left out, and the limit, which would cut the wrong ones."""
+    return replace(request, root_required=frozenset(), root_forbidden=frozenset(), limit=None)
+
+
+def _numbered(request: ResourceRequest) -> ResourceRequest:
+    suffixes = [suffix for suffix in request.by_suffix() if suffix != UNSUFFIXED]
+    names = {suffix: str(n) for n, suffix in enumerate(suffixes, 1)}
+    groups = {names[suffix]: request.groups[suffix] for suffix in suffixes}
+    return replace(request, groups=groups)
+
+
+def _split(request: ResourceRequest) -> tuple[ResourceRequest, ...]:
+    by_suffix = request.by_suffix()
+    choices = product(*(list(_of_one_each(group)) for group in by_suffix.values()))
+    found = []
+    for chosen in islice(choices, MOST_QUERIES + 1):
+        groups = dict(zip(by_suffix, chosen, strict=True))
+        unsuffixed = groups.pop(UNSUFFIXED, RequestGroup())
+        found.append(replace(request, unsuffixed=unsuffixed, groups=groups))
+    _refuse_too_many(len(found))
+    return tuple(found)
+
+
+def _of_one_each(group: RequestGroup) -> list[RequestGroup]:
+    """The group once for each combination of alternatives; those that it forbids are none."""
+    choices = [
+        sorted(choice - group.forbidden_traits)
+        for choice in sorted(group.required_traits, key=sorted)
+    ]
+    sets = islice((_single(chosen) for chosen in product(*choices)), MOST_QUERIES + 1)
+    return [replace(group, required_traits=traits) for traits in dict.fromkeys(sets)]
+
+
+def _single(traits: tuple[str, ...]) -> AnyOf:
+    return frozenset(frozenset([name]) for name in traits)
+
+
+def _refuse_too_many(count: int) -> None:
+    if count > MOST_QUERIES:
+        raise CannotAsk(
+            f"the alternatives (in:) would make more than {MOST_QUERIES} queries of this one; "
+            f"a Placement with microversion {ANY_TRAITS} takes them in one"
+        )
+
+
+def _refuse_missing(found: list[Need], version: str) -> None:
+    lacking = dict.fromkeys(map(str, missing(found, version)))
+    if lacking:
+        raise CannotAsk(f"Placement has microversion {version} and lacks: {'; '.join(lacking)}")

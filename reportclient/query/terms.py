@@ -1,0 +1,132 @@
+"""The values of Placement's query parameters, read and written.  Pure.
+
+Traits: ``A,!B`` or ``in:A,B``.  Aggregates: ``UUID``, ``in:UUID,UUID``, ``!UUID`` or
+``!in:UUID,UUID``.  Resources: ``CLASS:AMOUNT,CLASS:AMOUNT``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from reportclient.model import canonical_uuid, canonical_uuids
+
+ANY_OF = "in:"
+FORBIDDEN = "!"
+
+AnyOf: TypeAlias = frozenset[frozenset[str]]
+"""All of these, and of each at least one."""
+
+
+class BadQuery(ValueError):
+    """Placement would refuse this query; the message names the group and the parameter."""
+
+
+def read_traits(values: Iterable[str], parameter: str) -> tuple[AnyOf, frozenset[str]]:
+    """What is required, and what is forbidden, by all values of ``parameter`` together.
+
+    :raises BadQuery: alternatives and a forbidden trait in one value, or an empty name.
+    """
+    required: set[frozenset[str]] = set()
+    forbidden: set[str] = set()
+    for value in values:
+        terms = [term.strip() for term in value.removeprefix(ANY_OF).split(",")]
+        if not all(terms) or FORBIDDEN in terms:
+            raise BadQuery(f"{parameter}={value}: a name is missing")
+        if value.startswith(ANY_OF):
+            required.add(_alternatives(terms, value, parameter))
+            continue
+        forbidden |= {term[1:] for term in terms if term.startswith(FORBIDDEN)}
+        required |= {frozenset([term]) for term in terms if not term.startswith(FORBIDDEN)}
+    return frozenset(required), frozenset(forbidden)
+
+
+def _alternatives(terms: list[str], value: str, parameter: str) -> frozenset[str]:
+    mixed = [term for term in terms if term.startswith(FORBIDDEN)]
+    if mixed:
+        raise BadQuery(
+            f"{parameter}={value}: alternatives can't be mixed with a forbidden trait; "
+            f"give {parameter} once more, with {mixed[0]} alone"
+        )
+    return frozenset(terms)
+
+
+def traits_values(required: AnyOf, forbidden: Iterable[str]) -> list[str]:
+    """The other way round: one value for all that is certain, one for each choice."""
+    single = sorted(name for names in required if len(names) == 1 for name in names)
+    plain = [*single, *(FORBIDDEN + name for name in sorted(forbidden))]
+    choices = sorted(ANY_OF + ",".join(sorted(names)) for names in required if len(names) > 1)
+    return [",".join(plain), *choices] if plain else choices
+
+
+def read_aggregates(values: Iterable[str], parameter: str) -> tuple[AnyOf, frozenset[str]]:
+    """Aggregates that a provider has to be in, and those that it must not be in.
+
+    :raises BadQuery: no UUID, or several without ``in:``.
+    """
+    required: set[frozenset[str]] = set()
+    forbidden: set[str] = set()
+    for value in values:
+        positive = value.removeprefix(FORBIDDEN)
+        uuids = [text.strip() for text in positive.removeprefix(ANY_OF).split(",")]
+        if len(uuids) > 1 and not positive.startswith(ANY_OF):
+            raise BadQuery(f"{parameter}={value}: several aggregates need {ANY_OF} before them")
+        try:
+            found = canonical_uuids(uuids, f"{parameter}={value}")
+        except ValueError as err:
+            raise BadQuery(str(err)) from None
+        if value.startswith(FORBIDDEN):
+            forbidden |= found
+        else:
+            required.add(found)
+    return frozenset(required), frozenset(forbidden)
+
+
+def aggregates_values(required: AnyOf, forbidden: Iterable[str]) -> list[str]:
+    """The other way round: a value for each choice, and one for all that are forbidden."""
+    values = sorted(_listed(uuids) for uuids in required)
+    return [*values, *([FORBIDDEN + _listed(forbidden)] if forbidden else [])]
+
+
+def _listed(uuids: Iterable[str]) -> str:
+    found = sorted(uuids)
+    return found[0] if len(found) == 1 else ANY_OF + ",".join(found)
+
+
+def read_resources(value: str, parameter: str, *, between: str = ":") -> dict[str, int]:
+    """Amounts by class.
+
+    :raises BadQuery: not ``CLASS:AMOUNT``, or a class twice, of which Placement would take
+        the last in silence.
+    """
+    found: dict[str, int] = {}
+    for term in value.split(","):
+        name, separator, amount = (part.strip() for part in term.partition(between))
+        if not name or not separator:
+            raise BadQuery(
+                f"{parameter}={value}: {term!r} is not CLASS{between}AMOUNT, such as VCPU{between}2"
+            )
+        if name in found:
+            raise BadQuery(f"{parameter}={value}: {name} is there twice")
+        found[name] = _amount(amount, name, f"{parameter}={value}")
+    return found
+
+
+def _amount(text: str, name: str, where: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise BadQuery(f"{where}: the amount of {name} is {text!r}, not a whole number") from None
+
+
+def resources_value(resources: Mapping[str, int]) -> str:
+    """The other way round, by the names of the classes."""
+    return ",".join(f"{name}:{amount}" for name, amount in sorted(resources.items()))
+
+
+def read_uuid(value: str, parameter: str) -> str:
+    """A UUID in Placement's spelling.  :raises BadQuery: it is none."""
+    try:
+        return canonical_uuid(value.strip(), f"{parameter}={value}")
+    except ValueError as err:
+        raise BadQuery(str(err)) from None

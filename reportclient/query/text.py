@@ -1,0 +1,197 @@
+"""A request as the query string that Placement reads, and the other way round.  Pure.
+
+The order is always the same: group by group, the unsuffixed one first, then what holds for
+the whole request.  So equal requests are equal texts, and logs can be compared.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import parse_qsl, quote
+
+from reportclient.query.request import (
+    UNSUFFIXED,
+    ProviderQuery,
+    RequestGroup,
+    ResourceRequest,
+)
+from reportclient.query.terms import (
+    ANY_OF,
+    BadQuery,
+    aggregates_values,
+    read_resources,
+    read_traits,
+    read_uuid,
+    resources_value,
+    traits_values,
+)
+
+Value = str | Iterable[str]
+
+_OF_GROUPS = ("resources", "required", "member_of", "in_tree")
+_OF_REQUEST = ("group_policy", "root_required", "same_subtree", "limit")
+_OF_PROVIDERS = ("name", "uuid", *_OF_GROUPS)
+_ONCE = ("resources", "in_tree", "group_policy", "root_required", "limit", "name", "uuid")
+_KEY = re.compile(rf"({'|'.join(_OF_GROUPS)})([a-zA-Z0-9_-]{{1,64}})?")
+_PATH = re.compile(r"\s*(?:GET\s+)?(?:[\w/:.-]*/\w+\s*)?\?|\s*GET\s+")
+_READABLE = ",:!"
+
+Found = dict[str, list[str]]
+
+
+def parameters(request: ResourceRequest) -> dict[str, list[str]]:
+    """Parameters by name, in their order; ``only_enabled`` takes them."""
+    found: Found = {}
+    for suffix, group in request.by_suffix().items():
+        found |= _of_group(group, suffix)
+    if request.group_policy is not None:
+        found["group_policy"] = [request.group_policy]
+    single = frozenset(frozenset([name]) for name in request.root_required)
+    found["root_required"] = traits_values(single, request.root_forbidden)
+    found["same_subtree"] = sorted(",".join(sorted(names)) for names in request.same_subtree)
+    if request.limit is not None:
+        found["limit"] = [str(request.limit)]
+    return {name: values for name, values in found.items() if values}
+
+
+def provider_parameters(query: ProviderQuery) -> dict[str, list[str]]:
+    """The same for ``GET /resource_providers``."""
+    found: Found = {}
+    if query.name is not None:
+        found["name"] = [query.name]
+    if query.uuid is not None:
+        found["uuid"] = [query.uuid]
+    return found | _of_group(query.where, UNSUFFIXED)
+
+
+def query_string(values: Mapping[str, Value]) -> str:
+    """Parameters as they stand after the ``?``."""
+    pairs = (
+        f"{name}={quote(value, safe=_READABLE)}"
+        for name, found in values.items()
+        for value in ([found] if isinstance(found, str) else found)
+    )
+    return "&".join(pairs)
+
+
+def written(request: ResourceRequest) -> str:
+    """The query string of a request."""
+    return query_string(parameters(request))
+
+
+def read_request(query: str) -> ResourceRequest:
+    """A request from the query string of ``GET /allocation_candidates``.
+
+    :raises BadQuery: a parameter that Placement does not know, or could not read.
+    """
+    found = _by_name(query, _is_of_candidates, (*_OF_GROUPS, *_OF_REQUEST))
+    groups = dict(_groups(found))
+    unsuffixed = groups.pop(UNSUFFIXED, RequestGroup())
+    return ResourceRequest(
+        unsuffixed,
+        groups,
+        _one(found, "group_policy"),
+        *read_root(_one(found, "root_required")),
+        frozenset(map(read_subtree, found.get("same_subtree", ()))),
+        _limit(_one(found, "limit")),
+    )
+
+
+def read_provider_query(query: str) -> ProviderQuery:
+    """A query from the query string of ``GET /resource_providers``.
+
+    :raises BadQuery: as :func:`read_request`.
+    """
+    found = _by_name(query, _OF_PROVIDERS.__contains__, _OF_PROVIDERS)
+    uuid = _one(found, "uuid")
+    uuid = None if uuid is None else read_uuid(uuid, "uuid")
+    return ProviderQuery(_one(found, "name"), uuid, _group(found, UNSUFFIXED))
+
+
+def read_root(value: str | None) -> tuple[frozenset[str], frozenset[str]]:
+    """What a root has to have, and must not have.  :raises BadQuery: ``in:`` is in it."""
+    if value is None:
+        return frozenset(), frozenset()
+    if value.startswith(ANY_OF):
+        raise BadQuery(
+            f"root_required={value}: of the root, no alternatives can be asked; "
+            "ask once for each, or ask a group for them"
+        )
+    required, forbidden = read_traits([value], "root_required")
+    return frozenset().union(*required), forbidden
+
+
+def read_subtree(value: str) -> frozenset[str]:
+    """Suffixes: ``_COMPUTE,_ACCEL``."""
+    return frozenset(suffix.strip() for suffix in value.split(","))
+
+
+def _of_group(group: RequestGroup, suffix: str) -> Found:
+    found = {
+        "resources": [resources_value(group.resources)] if group.resources else [],
+        "required": traits_values(group.required_traits, group.forbidden_traits),
+        "member_of": aggregates_values(group.member_of, group.forbidden_aggregates),
+        "in_tree": [] if group.in_tree is None else [group.in_tree],
+    }
+    return {name + suffix: values for name, values in found.items() if values}
+
+
+def _is_of_candidates(name: str) -> bool:
+    return name in _OF_REQUEST or _KEY.fullmatch(name) is not None
+
+
+def _by_name(query: str, known: object, names: Iterable[str]) -> Found:
+    assert callable(known)
+    found: Found = {}
+    for name, value in parse_qsl(_without_path(query), keep_blank_values=True):
+        if not known(name):
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"is {near[0]} meant?" if near else f"known are {', '.join(names)}"
+            raise BadQuery(f"Placement has no parameter {name!r} here; {hint}")
+        found.setdefault(name, []).append(value)
+    for name, values in found.items():
+        _refuse_several(name, values)
+    return found
+
+
+def _without_path(query: str) -> str:
+    """Whoever copies a query takes the path along, and the line breaks of a document."""
+    return "".join(_PATH.sub("", query, count=1).split())
+
+
+def _refuse_several(name: str, values: list[str]) -> None:
+    key = _KEY.fullmatch(name)
+    if len(values) > 1 and (key[1] if key else name) in _ONCE:
+        raise BadQuery(f"{name} is there {len(values)} times, and may be there once")
+
+
+def _groups(found: Found) -> Iterator[tuple[str, RequestGroup]]:
+    suffixes = dict.fromkeys(
+        key[2] or UNSUFFIXED for name in found if (key := _KEY.fullmatch(name))
+    )
+    return ((suffix, _group(found, suffix)) for suffix in suffixes)
+
+
+def _group(found: Found, suffix: str) -> RequestGroup:
+    resources = _one(found, f"resources{suffix}")
+    return RequestGroup.of(
+        None if resources is None else read_resources(resources, f"resources{suffix}"),
+        found.get(f"required{suffix}", ()),
+        found.get(f"member_of{suffix}", ()),
+        _one(found, f"in_tree{suffix}"),
+        suffix=suffix,
+    )
+
+
+def _one(found: Found, name: str) -> str | None:
+    return next(iter(found.get(name, ())), None)
+
+
+def _limit(value: str | None) -> int | None:
+    if value is None:
+        return None
+    if not value.isdecimal():
+        raise BadQuery(f"limit={value}: not a whole number")
+    return int(value)
