@@ -57,7 +57,7 @@ def allocation_candidates(
     """``GET /allocation_candidates``; one call, but for alternatives on an old server.
 
     :raises reportclient.query.terms.BadQuery: Placement would refuse it; nothing is sent.
-    :raises reportclient.request_filter.CannotForbid: it asks for disabled hosts, and they are left out.
+    :raises reportclient.request_filter.CannotForbid: it asks for disabled hosts.
     :raises TooOld: this Placement lacks what is asked for; the message names it.
     :raises reportclient.errors.PlacementError: what goes wrong otherwise.
     """
