@@ -26,6 +26,9 @@ ROOT_REQUIRED = "1.35"
 SAME_SUBTREE = "1.36"
 ANY_TRAITS = "1.39"
 
+ANY, ROOT, SUFFIX = "any of several traits (in:)", "root_required", "a suffix that is no number"
+"""Features that can be done without; see ``older``."""
+
 PROVIDERS_IN_TREE = "1.14"
 PROVIDERS_REQUIRED = "1.18"
 
@@ -60,7 +63,7 @@ def needs(request: ResourceRequest, *, mappings: bool = False) -> list[Need]:
     if mappings:
         found.append(Need("mappings", MAPPINGS))
     if request.root_required or request.root_forbidden:
-        found.append(Need("root_required", ROOT_REQUIRED))
+        found.append(Need(ROOT, ROOT_REQUIRED))
     if request.same_subtree:
         found.append(Need("same_subtree", SAME_SUBTREE))
     return found
@@ -92,7 +95,7 @@ def _of_group(group: RequestGroup, suffix: str) -> Iterator[Need]:
     if suffix != UNSUFFIXED:
         yield Need("groups", GRANULAR, where)
         if not _is_numbered(suffix):
-            yield Need("a suffix that is no number", STRING_SUFFIXES, where)
+            yield Need(SUFFIX, STRING_SUFFIXES, where)
     if not group.resources:
         yield Need("a group without resources", SAME_SUBTREE, where)
     if group.in_tree is not None:
@@ -104,7 +107,7 @@ def _of_traits_and_aggregates(group: RequestGroup, where: str) -> Iterator[Need]
     if group.forbidden_traits:
         yield Need("forbidden traits", FORBIDDEN_TRAITS, where)
     if any(len(choice) > 1 for choice in group.required_traits):
-        yield Need("any of several traits (in:)", ANY_TRAITS, where)
+        yield Need(ANY, ANY_TRAITS, where)
     if len(group.member_of) + bool(group.forbidden_aggregates) > 1:
         yield Need("member_of more than once", REPEATED_MEMBER_OF, where)
     if group.forbidden_aggregates:

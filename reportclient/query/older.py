@@ -14,14 +14,14 @@ from itertools import islice, product
 
 from reportclient.query.answers import AllocationCandidates
 from reportclient.query.needs import (
+    ANY,
     ANY_TRAITS,
-    ROOT_REQUIRED,
-    STRING_SUFFIXES,
+    ROOT,
+    SUFFIX,
     Need,
     least,
     missing,
     needs,
-    number,
     provider_needs,
 )
 from reportclient.query.request import (
@@ -64,18 +64,17 @@ def put(
     :raises CannotAsk: it can't be had there.
     """
     wanted = needs(request, mappings=mappings)
-    if not missing(wanted, version):
+    lacking = missing(wanted, version)
+    if not lacking:
         return Put((request,), least(wanted), limit=request.limit)
-    judged = number(version) < number(ROOT_REQUIRED) and bool(
-        request.root_required or request.root_forbidden
+    _refuse(
+        version, [each for each in lacking if each.feature not in _otherwise(several, mappings)]
     )
+    judged = ROOT in {need.feature for need in lacking}
     asked = without_root(request) if judged else request
-    if number(version) < number(STRING_SUFFIXES) and not mappings:
+    if SUFFIX in {need.feature for need in lacking}:
         asked = _numbered(asked)
-    queries = _split(asked) if several and number(version) < number(ANY_TRAITS) else (asked,)
-    _refuse_missing(
-        [need for query in queries for need in needs(query, mappings=mappings)], version
-    )
+    queries = _split(asked) if ANY in {need.feature for need in lacking} else (asked,)
     return Put(
         queries,
         least(need for query in queries for need in needs(query, mappings=mappings)),
@@ -95,7 +94,7 @@ def put_query(
     groups = _of_one_each(query.where) if several else [query.where]
     found = tuple(replace(query, where=group) for group in islice(groups, MOST_QUERIES + 1))
     _refuse_too_many(len(found))
-    _refuse_missing([need for each in found for need in provider_needs(each)], version)
+    _refuse(version, [need for one in found for need in missing(provider_needs(one), version)])
     return found
 
 
@@ -158,7 +157,12 @@ def _refuse_too_many(count: int) -> None:
         )
 
 
-def _refuse_missing(found: list[Need], version: str) -> None:
-    lacking = dict.fromkeys(map(str, missing(found, version)))
+def _otherwise(several: bool, mappings: bool) -> frozenset[str]:
+    """Features that can be done without."""
+    return frozenset({ROOT} | ({ANY} if several else set()) | (set() if mappings else {SUFFIX}))
+
+
+def _refuse(version: str, lacking: list[Need]) -> None:
     if lacking:
-        raise CannotAsk(f"Placement has microversion {version} and lacks: {'; '.join(lacking)}")
+        features = "; ".join(dict.fromkeys(map(str, lacking)))
+        raise CannotAsk(f"Placement has microversion {version} and lacks: {features}")

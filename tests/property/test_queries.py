@@ -1,0 +1,116 @@
+"""A request and its query string are the same thing."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reportclient.candidates import (
+    BadQuery,
+    ProviderQuery,
+    RequestGroup,
+    ResourceRequest,
+    checked,
+    least,
+    needs,
+    parameters,
+    problems,
+    provider_parameters,
+    put,
+    query_string,
+    read_provider_query,
+    read_request,
+    written,
+)
+from reportclient.query.needs import missing
+from reportclient.query.older import CannotAsk
+from reportclient.request_filter import of_enabled_hosts, only_enabled
+from tests.property.strategies import AGGREGATES, CLASSES, TRAITS, UUIDS
+
+names = st.sampled_from(TRAITS)
+some_traits = st.frozensets(names, max_size=3)
+choices = st.frozensets(st.frozensets(names, min_size=1, max_size=3), max_size=3)
+aggregates = st.frozensets(st.sampled_from(AGGREGATES), max_size=3)
+aggregate_choices = st.frozensets(
+    st.frozensets(st.sampled_from(AGGREGATES), min_size=1, max_size=3), max_size=2
+)
+resources = st.dictionaries(st.sampled_from(CLASSES), st.integers(1, 2**31 - 1), max_size=3)
+groups = st.builds(
+    RequestGroup,
+    resources,
+    choices,
+    some_traits,
+    aggregate_choices,
+    aggregates,
+    st.none() | st.sampled_from(UUIDS),
+)
+SUFFIXES = ["1", "2", "10", "_A", "_B", "a-b", "007", "s" * 64]
+suffixes = st.sampled_from(SUFFIXES)
+requests = st.builds(
+    ResourceRequest,
+    groups,
+    st.dictionaries(suffixes, groups.filter(bool), max_size=3),
+    st.sampled_from([None, "none", "isolate"]),
+    some_traits,
+    some_traits,
+    st.frozensets(st.frozensets(suffixes, min_size=1, max_size=3), max_size=2),
+    st.none() | st.integers(1, 1000),
+)
+valid = requests.filter(lambda request: not list(problems(request)))
+texts = st.text(min_size=1, max_size=20)
+queries = st.builds(ProviderQuery, st.none() | texts, st.none() | st.sampled_from(UUIDS), groups)
+
+
+@given(requests)
+def test_what_is_written_is_read_as_it_was(request: ResourceRequest) -> None:
+    assert read_request(written(request)) == request
+
+
+@given(queries)
+def test_so_are_queries_for_providers_whatever_their_names(query: ProviderQuery) -> None:
+    assert read_provider_query(query_string(provider_parameters(query))) == query
+
+
+@given(requests, st.randoms())
+def test_equal_requests_are_equal_texts(request: ResourceRequest, random) -> None:
+    pairs = written(request).split("&")
+    random.shuffle(pairs)
+    again = read_request("&".join(pair for pair in pairs if pair))
+    assert again == request
+    assert written(again) == written(request)
+
+
+@given(st.text(alphabet="abcdefgimnoqrstuvy_=&:,!123ABV%?/ ", max_size=60))
+def test_no_text_makes_it_fail_otherwise_than_clearly(text: str) -> None:
+    try:
+        checked(read_request(text))
+    except BadQuery as err:
+        assert str(err)
+
+
+@given(valid)
+def test_the_filter_means_the_same_typed_and_not(request: ResourceRequest) -> None:
+    try:
+        filtered = parameters(of_enabled_hosts(request))
+    except ValueError:
+        return
+    merged = only_enabled(parameters(request), "1.39")
+    assert read_request(query_string(merged)) == read_request(query_string(filtered))
+
+
+@given(valid, st.integers(29, 39))
+def test_what_an_older_placement_is_asked_is_what_it_has(
+    request: ResourceRequest, minor: int
+) -> None:
+    version = f"1.{minor}"
+    try:
+        how = put(request, version, several=True)
+    except CannotAsk as err:
+        assert version in str(err) or "more than" in str(err)
+        return
+    for query in how.queries:
+        assert not missing(needs(query), version)
+        assert not list(problems(query))
+    if not missing(needs(request), version):
+        assert how.queries == (request,)
+        assert how.needs == least(needs(request))
