@@ -89,14 +89,15 @@ class ComputeCtl(App):
     def run_subcommand(self, argv: list[str]) -> int:
         """A command that there is not is an error like others: one line on stderr."""
         try:
-            self.command_manager.find_command(argv)
+            command, _, rest = self.command_manager.find_command(argv)
         except ValueError:
             what = "option" if argv[0].startswith("-") else "command"
             near = difflib.get_close_matches(argv[0], list(self.command_manager.commands), 1)
             hint = f"is {near[0]} meant?" if near else f"`{NAME} --help` lists all"
             self.stderr.write(f"{NAME}: there is no {what} {argv[0]}; {hint}\n")
             return UNUSABLE
-        return int(super().run_subcommand(argv))
+        spelled = getattr(command, "spelled", list)(rest)
+        return int(super().run_subcommand([*argv[: len(argv) - len(rest)], *spelled]))
 
     def session(self) -> Session:
         """The configuration of the global options.  :raises agent.config.ConfigError: it is bad."""

@@ -12,6 +12,8 @@ from reportclient.errors import (
     TooOld,
     Unreachable,
 )
+from reportclient.query.terms import BadQuery
+from reportclient.request_filter import CannotForbid
 
 NOT_WELL, UNUSABLE, CHANGES = 1, 2, 3
 """Exit codes; 3 only where it was asked for."""
@@ -29,7 +31,7 @@ class Trouble(Exception):
         return " ".join(f"{super().__str__().rstrip('. ')}; {self.next_step}".split())
 
 
-def explained(err: Exception, files: str) -> Trouble:
+def explained(err: Exception, files: str) -> Trouble:  # noqa: PLR0911  one return a kind
     """The same as a :class:`Trouble`; ``files`` are those that the configuration came from."""
     if isinstance(err, Trouble):
         return err
@@ -39,6 +41,10 @@ def explained(err: Exception, files: str) -> Trouble:
         return Trouble(str(err), "compute-agent reports nothing until then")
     if isinstance(err, DriverError):
         return Trouble(str(err), f"see compute_driver, and the driver's options, in {files}")
+    if isinstance(err, BadQuery):
+        return Trouble(str(err), "nothing was asked; --help shows how it is written")
+    if isinstance(err, CannotForbid):
+        return Trouble(str(err), "--include-disabled asks for disabled hosts as well")
     if isinstance(err, PlacementError):
         return _placement(err, files)
     return Trouble(

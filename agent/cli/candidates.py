@@ -1,0 +1,215 @@
+"""``computectl candidates``: what a scheduler would get from Placement, and why not more."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from agent.cli.constraints import Asked
+from agent.cli.counted import Counted
+from agent.cli.draw_candidates import Shown, draw_candidates, used_only
+from agent.cli.findings import COLUMNS as FINDING_COLUMNS
+from agent.cli.findings import Finding, findings, told
+from agent.cli.listing import DrawnOrListed, Table
+from agent.cli.look import Look
+from agent.cli.provider_names import name_of, names_in, trees_of
+from agent.cli.request_file import read_request_file
+from agent.cli.request_options import (
+    add_group_options,
+    add_request_options,
+    request_of,
+    spelled_out,
+    was_asked,
+)
+from agent.cli.seen import find
+from agent.cli.session import Session
+from agent.cli.trouble import NOT_WELL, Trouble
+from agent.cli.unknown_names import unknown
+from agent.cli.why import Explainer, Why
+from reportclient.asking import How, allocation_candidates
+from reportclient.candidates import AllocationCandidates, ResourceRequest, read_request
+from reportclient.errors import UnknownNames
+from reportclient.http import API
+
+LIMIT = 1000
+"""Nova's scheduler asks for as many."""
+COLUMNS = ("candidate", "host", "host_uuid", "provider", "provider_uuid", "resources", "groups")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Candidates, and where it was asked for what explains them."""
+
+    shown: Shown
+    why: Why | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+class ShowCandidates(DrawnOrListed[Answered]):
+    """Ask Placement for allocation candidates, as a scheduler would.
+
+    Disabled hosts are left out, as a scheduler leaves them out. Exits with 1 if there are
+    no candidates.
+    """
+
+    drawn = "hosts"
+    examples = """\
+  computectl candidates --resources VCPU=2,MEMORY_MB=512 --required HW_CPU_X86_AVX2
+  computectl candidates --resources VCPU=2 --group ACCEL:CUSTOM_FPGA=1 \\
+      --required-ACCEL in:CUSTOM_TYPE1,CUSTOM_TYPE2 --in-tree-ACCEL host1
+  computectl candidates --query 'resources=VCPU:2&required=!CUSTOM_OLD' --explain
+  computectl candidates --file request.yaml -f json
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The request in one of three forms, and how to answer it."""
+        parser = super().get_parser(prog_name)
+        add_group_options(parser)
+        add_request_options(parser)
+        parser.add_argument(
+            "--query",
+            metavar="QUERY",
+            help="the request as it stands in a URL, in place of options",
+        )
+        parser.add_argument(
+            "--file",
+            metavar="FILE",
+            help="the request in a YAML file whose keys are Placement's parameters, and `groups`; "
+            "- is stdin",
+        )
+        parser.add_argument(
+            "--limit",
+            type=int,
+            metavar="N",
+            help=f"how many candidates at most; left out: {LIMIT}, as Nova's scheduler",
+        )
+        parser.add_argument(
+            "--include-disabled",
+            action="store_true",
+            help="with the hosts that are disabled, which a scheduler does not see",
+        )
+        parser.add_argument(
+            "--explain",
+            action="store_true",
+            help="say which constraint leaves out what, by asking again without it",
+        )
+        return parser
+
+    @classmethod
+    def spelled(cls, words: Sequence[str]) -> list[str]:
+        """See :func:`agent.cli.request_options.spelled_out`."""
+        return spelled_out(words)
+
+    def ask(self, session: Session, options: argparse.Namespace) -> Answered:
+        """The candidates, the names of those that are drawn, and what explains them."""
+        api = Counted(session.placement())
+        request = _request(options, api)
+        try:
+            answer = allocation_candidates(
+                request, api, How(options.include_disabled, several=True)
+            )
+            why, found = self._explained(Asked(request, options.include_disabled), options, api)
+        except UnknownNames as err:
+            raise unknown(err, api) from err
+        hosts = answer.hosts()
+        names = names_in(trees_of(answer, hosts), api) | _names_of_groups(answer, api)
+        return Answered(Shown(answer, names, api.calls, request.limit), why, tuple(found))
+
+    def _explained(
+        self, asked: Asked, options: argparse.Namespace, api: API
+    ) -> tuple[Why | None, list[Finding]]:
+        if not options.explain:
+            return None, []
+        why = Explainer(api).why(asked)
+        return why, findings(why, asked, api)
+
+    def draw(self, answer: Answered, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+        """Host by host, and below them the explanation."""
+        text = draw_candidates(answer.shown, look)
+        if answer.why is None:
+            return text
+        paragraphs = (
+            _filled(bullet, words, look)
+            for bullet, words in told(list(answer.findings), answer.why)
+        )
+        return "\n".join([text, "", *paragraphs])
+
+    def table(self, answer: Answered) -> Table:
+        """A row for each provider of each candidate; or, explained, one for each constraint."""
+        if answer.why is not None:
+            return FINDING_COLUMNS, [finding.row() for finding in answer.findings]
+        return COLUMNS, list(_rows(answer.shown))
+
+    def verdict(self, answer: Answered, options: argparse.Namespace) -> int:
+        """No candidates is not well."""
+        if len(answer.shown.answer):
+            return 0
+        if not options.explain:
+            self.complain("no candidates; --explain says which constraint leaves none")
+        return NOT_WELL
+
+
+def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
+    said = list(was_asked(options))
+    forms = [f"--{name}" for name in ("query", "file") if getattr(options, name)]
+    if len(forms) + bool(said) > 1:
+        raise Trouble(f"{' and '.join([*forms, *said[:1]])} are two requests", "give one of them")
+    if options.query:
+        request = read_request(options.query)
+    elif options.file:
+        request = read_request_file(_text(options.file), options.file)
+    else:
+        request = request_of(options, lambda name: str(find(name, api)["uuid"]))
+    limit = options.limit if options.limit is not None else request.limit
+    return replace(request, limit=LIMIT if limit is None else limit)
+
+
+def _text(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as err:
+        reason = getattr(err, "strerror", None) or "it is not UTF-8"
+        raise Trouble(f"--file {file}: {reason}", "name a file that can be read") from err
+
+
+def _names_of_groups(answer: AllocationCandidates, api: API) -> dict[str, str]:
+    """Of those that meet a group without giving anything, in trees that are not named yet."""
+    found = {
+        answer.provider_summaries[uuid].root_uuid
+        for request in answer.allocation_requests
+        for uuid in used_only(request)
+        if uuid in answer.provider_summaries
+    }
+    return names_in(found - set(trees_of(answer, answer.hosts())), api)
+
+
+def _rows(shown: Shown) -> list[Sequence[Any]]:
+    rows: list[Sequence[Any]] = []
+    for number, request in enumerate(shown.answer.allocation_requests, 1):
+        host = shown.answer.host(request)
+        place = (number, name_of(host, shown.names), host)
+        suffixes: dict[str, list[str]] = {}
+        for suffix, uuids in sorted((request.mappings or {}).items()):
+            for uuid in uuids:
+                suffixes.setdefault(uuid, []).append(suffix)
+        for uuid in (*request.allocations, *used_only(request)):
+            resources = dict(request.allocations.get(uuid, {}))
+            name = name_of(uuid, shown.names)
+            rows.append([*place, name, uuid, resources, suffixes.get(uuid, [])])
+    return rows
+
+
+def _filled(bullet: str, words: str, look: Look) -> str:
+    return textwrap.fill(
+        words,
+        look.width,
+        initial_indent=bullet,
+        subsequent_indent="  " if bullet else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,98 @@
+"""Candidates as text, host by host, each in a line as Placement's documents write them.  Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from agent.cli.look import Look
+from agent.cli.provider_names import name_of
+from reportclient.candidates import AllocationCandidates, AllocationRequest
+
+SHOWN_HOSTS = 20
+"""What a screen has room for; the formats for programs have all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An answer, the names of its providers, and how many calls it took."""
+
+    answer: AllocationCandidates
+    names: Mapping[str, str]
+    calls: int
+    limit: int | None = None
+
+
+def draw_candidates(shown: Shown, look: Look) -> str:
+    """All that there is for people."""
+    return "\n".join(_lines(shown, look))
+
+
+def counted(number: int, what: str) -> str:
+    """``1 host``, ``2 hosts``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def amounts(resources: Mapping[str, int]) -> str:
+    """``MEMORY_MB 512, VCPU 2``."""
+    return ", ".join(f"{name} {amount}" for name, amount in sorted(resources.items()))
+
+
+def used_only(request: AllocationRequest) -> dict[str, list[str]]:
+    """Providers that meet a group without giving anything, and the suffixes of those groups."""
+    found: dict[str, list[str]] = {}
+    for suffix, providers in sorted((request.mappings or {}).items()):
+        for uuid in providers:
+            if uuid not in request.allocations:
+                found.setdefault(uuid, []).append(suffix)
+    return found
+
+
+def _lines(shown: Shown, look: Look) -> Iterator[str]:
+    answer = shown.answer
+    hosts = answer.hosts()
+    yield _heading(shown, len(hosts))
+    by_host: dict[str, list[AllocationRequest]] = {}
+    for request in answer.allocation_requests:
+        by_host.setdefault(answer.host(request), []).append(request)
+    number = 0
+    for host in hosts[:SHOWN_HOSTS]:
+        yield ""
+        yield f"{look.paint(name_of(host, shown.names), 'bold')}  {host}"
+        for request in by_host[host]:
+            number += 1
+            yield _candidate(number, request, shown, look)
+    if len(hosts) > SHOWN_HOSTS:
+        more = sum(len(by_host[host]) for host in hosts[SHOWN_HOSTS:])
+        yield ""
+        others = counted(len(hosts) - SHOWN_HOSTS, "host")
+        yield f"and {counted(more, 'candidate')} on {others} more; -f json lists all"
+
+
+def _heading(shown: Shown, hosts: int) -> str:
+    many = len(shown.answer)
+    at_least = "at least " if shown.limit is not None and many >= shown.limit else ""
+    where = f" on {counted(hosts, 'host')}" if many else ""
+    return f"{at_least}{counted(many, 'candidate')}{where}, {counted(shown.calls, 'call')}"
+
+
+def _candidate(number: int, request: AllocationRequest, shown: Shown, look: Look) -> str:
+    summaries = shown.answer.provider_summaries
+    parts = []
+    for uuid, resources in sorted(
+        request.allocations.items(), key=lambda item: name_of(item[0], shown.names)
+    ):
+        shared = ", shared" if summaries[uuid].shares else ""
+        parts.append(f"{name_of(uuid, shown.names)} ({amounts(resources)}{shared})")
+    for uuid, suffixes in used_only(request).items():
+        parts.append(f"{name_of(uuid, shown.names)} (group {', '.join(suffixes)})")
+    lead = f"{number:4}  "
+    return textwrap.fill(
+        " + ".join(parts),
+        max(look.width, len(lead) + 20),
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

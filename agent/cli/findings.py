@@ -1,0 +1,138 @@
+"""What an explanation found, as sentences for an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from agent.cli.constraints import Asked, Constraint, Kind, alone, constraints, one_of
+from agent.cli.draw_candidates import counted
+from agent.cli.facts import Facts
+from agent.cli.why import LOOKED_AT, MOST_CALLS, Effect, Why
+from reportclient.asking import How, allocation_candidates
+from reportclient.candidates import AllocationCandidates
+from reportclient.http import API
+from reportclient.query.request import called
+
+TOLD = 8
+"""Constraints of which everything is told; a request with more has them in the list only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``verdict``: ``decides``, ``impossible``, ``conflicts`` or ``nothing``.
+
+    ``more`` candidates there would be without it; ``kept_out`` are UUIDs.
+    """
+
+    constraint: Constraint
+    verdict: str
+    sentence: str
+    more: int = 0
+    kept_out: tuple[str, ...] = ()
+
+    def row(self) -> list[Any]:
+        """For programs."""
+        group = self.constraint.suffix
+        written = self.constraint.written
+        return [written, group, self.verdict, self.more, list(self.kept_out), self.sentence]
+
+
+COLUMNS = ("constraint", "group", "verdict", "more_candidates", "kept_out", "sentence")
+
+
+def findings(why: Why, asked: Asked, api: API) -> list[Finding]:
+    """Those first that decide."""
+    facts = Facts(api)
+    found = [_decides(effect, why, facts) for effect in why.decisive[:TOLD]]
+    found += [_impossible(each, why, facts, api) for each in why.impossible[:TOLD]]
+    found += [Finding(each, "conflicts", f"{_subject(each)}.") for each in why.together]
+    told = {finding.constraint for finding in found}
+    rest = (each for each in constraints(asked) if each not in told)
+    return [*found, *(Finding(each, "nothing", f"{_subject(each)}.") for each in rest)]
+
+
+def told(found: list[Finding], why: Why) -> Iterator[tuple[str, str]]:
+    """Paragraphs: the bullet or nothing, and the text."""
+    none = len(why.answer) == 0
+    by_verdict = {
+        verdict: [finding for finding in found if finding.verdict == verdict]
+        for verdict in ("decides", "impossible", "conflicts", "nothing")
+    }
+    if by_verdict["impossible"]:
+        yield "", "These can't be met, whatever else is asked:"
+    for finding in (*by_verdict["decides"], *by_verdict["impossible"]):
+        yield "- ", finding.sentence
+    if by_verdict["conflicts"]:
+        yield "", "No host meets all of these at once, though each alone is met:"
+        yield from (("- ", finding.sentence) for finding in by_verdict["conflicts"])
+    if not none and not by_verdict["decides"]:
+        yield "", "No constraint leaves out anything by itself."
+    elif by_verdict["nothing"] and (by_verdict["decides"] or by_verdict["impossible"]):
+        rest = ", ".join(finding.constraint.written for finding in by_verdict["nothing"])
+        yield "", f"By itself this leaves out nothing more: {rest}"
+    if len(why.answer) >= LOOKED_AT:
+        yield "", f"Only the first {LOOKED_AT} candidates of each answer were compared."
+    if not why.complete:
+        yield "", f"Stopped after {MOST_CALLS} questions: the request has too many constraints."
+
+
+def _decides(effect: Effect, why: Why, facts: Facts) -> Finding:
+    constraint, answer = effect.constraint, effect.answer
+    assert answer is not None
+    what = "provider" if constraint.suffix else "host"
+    out = effect.kept_out
+    parts = [_subject(constraint)]
+    if out:
+        parts.append(f"leaves out {counted(len(out), what)} ({facts.named(out)})")
+    many = counted(len(answer), "candidate")
+    if len(why.answer) == 0:
+        parts.append(f"{_without(constraint, answer)} there would be {many}")
+    else:
+        parts.append(f"without it there would be {effect.more} more")
+    fact = facts.of(constraint, answer)
+    return Finding(constraint, "decides", f"{'; '.join(parts)}. {fact}".strip(), effect.more, out)
+
+
+def _without(constraint: Constraint, answer: AllocationCandidates) -> str:
+    asked = any(
+        constraint.terms[0] in resources
+        for request in answer.allocation_requests[:1]
+        for resources in request.allocations.values()
+        if constraint.kind is Kind.RESOURCES
+    )
+    return f"with {constraint.terms[0]}:1" if asked else "without it"
+
+
+def _impossible(constraint: Constraint, why: Why, facts: Facts, api: API) -> Finding:
+    answer = why.resources_only
+    if constraint.kind is Kind.RESOURCES:
+        answer = None
+        if constraint.amount > 1:
+            how = How(include_disabled=True)
+            answer = allocation_candidates(alone(one_of(constraint)).request, api, how)
+        answer = answer if answer is not None and len(answer) else None
+    fact = facts.of(constraint, answer)
+    return Finding(constraint, "impossible", f"{_subject(constraint)}. {fact}".strip())
+
+
+def _subject(constraint: Constraint) -> str:
+    """The constraint as a demand."""
+    terms = " or ".join(constraint.terms)
+    who = "the host" if constraint.suffix is None else called(constraint.suffix)
+    said = {
+        Kind.ENABLED: "the host has to be enabled",
+        Kind.ROOT_REQUIRED: f"the host itself has to have {terms}",
+        Kind.ROOT_FORBIDDEN: f"the host itself must not have {terms}",
+        Kind.IN_TREE: f"{who} has to be met in the tree of {terms}",
+        Kind.REQUIRED: f"{who} needs {terms}",
+        Kind.FORBIDDEN: f"{who} must not have {terms}",
+        Kind.MEMBER_OF: f"{who} has to be in the aggregate {terms}",
+        Kind.NOT_MEMBER_OF: f"{who} must not be in the aggregate {terms}",
+        Kind.ISOLATE: "each group needs a provider of its own",
+        Kind.SAME_SUBTREE: f"the groups {', '.join(constraint.terms)} have to be in one subtree",
+        Kind.RESOURCES: f"{who} needs {constraint.amount} of {terms}",
+    }
+    text = said[constraint.kind]
+    return f"{constraint.written}: {text}"

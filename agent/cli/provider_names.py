@@ -1,0 +1,37 @@
+"""What providers are called: Placement's candidates have UUIDs only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from agent.cli.read_ahead import AT_ONCE
+from reportclient.candidates import AllocationCandidates
+from reportclient.http import API
+
+
+def names_in(trees: Iterable[str], api: API) -> dict[str, str]:
+    """Names by UUID of all providers of the trees of these roots; a call for each tree."""
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
+        paths = [f"/resource_providers?in_tree={root}" for root in dict.fromkeys(trees)]
+        bodies = pool.map(lambda path: api.request("GET", path), paths)
+        listed = [item for body in bodies for item in body["resource_providers"]]
+    return {item["uuid"]: item["name"] for item in listed}
+
+
+def trees_of(answer: AllocationCandidates, hosts: Iterable[str]) -> list[str]:
+    """Roots of all that the candidates of these hosts use, sharing providers included."""
+    wanted = set(hosts)
+    summaries = answer.provider_summaries
+    found = [
+        summaries[uuid].root_uuid
+        for request in answer.allocation_requests
+        if answer.host(request) in wanted
+        for uuid in request.allocations
+    ]
+    return list(dict.fromkeys(found))
+
+
+def name_of(uuid: str, names: Mapping[str, str]) -> str:
+    """The name, or the UUID of one that went meanwhile."""
+    return names.get(uuid, uuid)

@@ -1,0 +1,138 @@
+"""``computectl providers``: finds providers in Placement, whatever trees they are in."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.cli.counted import Counted
+from agent.cli.draw_candidates import counted
+from agent.cli.listing import DrawnOrListed, Table
+from agent.cli.look import Look
+from agent.cli.provider_names import name_of, names_in
+from agent.cli.request_options import add_group_options, provider_query_of
+from agent.cli.seen import find
+from agent.cli.session import Session
+from agent.cli.trouble import NOT_WELL, Trouble
+from agent.cli.unknown_names import unknown
+from reportclient.asking import FoundProviders, How, resource_providers
+from reportclient.candidates import ListedProvider, ProviderQuery, read_provider_query
+from reportclient.errors import UnknownNames
+from reportclient.http import API
+
+MOST_HOSTS = 50
+"""Hosts that are looked up by name; where there are more, their UUIDs have to do."""
+COLUMNS = ("provider", "uuid", "host", "host_uuid", "parent_uuid", "generation")
+_GROUP = ("resources", "required", "forbidden", "member_of", "in_tree")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What was found, and what the roots are called."""
+
+    found: FoundProviders
+    names: Mapping[str, str]
+    calls: int
+
+
+class FindProviders(DrawnOrListed[Answered]):
+    """Find resource providers by what they are called, have and are.
+
+    Providers of disabled hosts are left out, and counted. Exits with 1 if none is found.
+    """
+
+    drawn = "lines"
+    examples = """\
+  computectl providers --required CUSTOM_PHYSNET_PUBLIC
+  computectl providers --resources SRIOV_NET_VF=1 --in-tree host1
+  computectl providers host1 --include-disabled
+  computectl providers --query 'required=in:HW_CPU_X86_AVX2,HW_CPU_X86_AVX512F' -f json
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The query by options or as it stands in a URL."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "provider", nargs="?", metavar="NAME_OR_UUID", help="the one with this name or UUID"
+        )
+        add_group_options(parser)
+        parser.add_argument(
+            "--query", metavar="QUERY", help="the query as it stands in a URL, in place of options"
+        )
+        parser.add_argument(
+            "--include-disabled",
+            action="store_true",
+            help="with the providers of hosts that are disabled",
+        )
+        return parser
+
+    def ask(self, session: Session, options: argparse.Namespace) -> Answered:
+        """What is found, and the names of the hosts that it is on."""
+        api = Counted(session.placement())
+        query = _query(options, api)
+        try:
+            found = resource_providers(query, api, How(options.include_disabled, several=True))
+        except UnknownNames as err:
+            raise unknown(err, api) from err
+        return Answered(found, _root_names(found, api), api.calls)
+
+    def draw(self, answer: Answered, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+        """A line for each."""
+        providers = sorted(answer.found.providers, key=lambda one: one.name)
+        width = max((len(one.name) for one in providers), default=0)
+        many = f"{counted(len(providers), 'provider')}, {counted(answer.calls, 'call')}"
+        lines = (_line(one, width, answer.names, look) for one in providers)
+        return "\n".join([many, *([""] if providers else []), *lines])
+
+    def table(self, answer: Answered) -> Table:
+        """A row for each."""
+        return COLUMNS, [
+            [
+                one.name,
+                one.uuid,
+                name_of(one.root_uuid, answer.names),
+                one.root_uuid,
+                one.parent_uuid,
+                one.generation,
+            ]
+            for one in sorted(answer.found.providers, key=lambda one: one.name)
+        ]
+
+    def verdict(self, answer: Answered, options: argparse.Namespace) -> int:  # noqa: ARG002
+        """None is not well; what is left out is told."""
+        left_out = answer.found.left_out
+        if left_out:
+            verb = "is" if left_out == 1 else "are"
+            self.complain(
+                f"{counted(left_out, 'provider')} of disabled hosts {verb} left out; "
+                "--include-disabled shows them"
+            )
+        elif not answer.found.providers:
+            self.complain("no provider is found; names have to be given in full")
+        return 0 if answer.found.providers else NOT_WELL
+
+
+def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
+    said = [name for name in ("provider", *_GROUP) if getattr(options, name)]
+    if options.query and said:
+        raise Trouble("--query and other options are two queries", "give one of them")
+    if options.query:
+        return read_provider_query(options.query)
+    if not said:
+        raise Trouble(
+            "without a name or an option this would be every provider that there is",
+            "`computectl providers --help` has examples",
+        )
+    return provider_query_of(options, lambda name: str(find(name, api)["uuid"]))
+
+
+def _root_names(found: FoundProviders, api: API) -> dict[str, str]:
+    names = {one.uuid: one.name for one in found.providers}
+    missing = {one.root_uuid for one in found.providers} - names.keys()
+    return names | (names_in(sorted(missing), api) if len(missing) <= MOST_HOSTS else {})
+
+
+def _line(one: ListedProvider, width: int, names: Mapping[str, str], look: Look) -> str:
+    where = "" if one.uuid == one.root_uuid else f"  on {name_of(one.root_uuid, names)}"
+    return f"{look.paint(one.name, 'bold')}{' ' * (width - len(one.name))}  {one.uuid}{where}"

@@ -1,0 +1,73 @@
+"""A request in a YAML file; every error has the file, the line and the key.  Pure.
+
+The keys are Placement's parameters; ``groups`` has those with a suffix::
+
+    resources: {VCPU: 2, MEMORY_MB: 512}
+    required: [HW_CPU_X86_AVX2, "in:CUSTOM_A,CUSTOM_B"]
+    groups:
+      _ACCEL: {resources: {ACCELERATOR: 1}, in_tree: 0c5f…}
+    root_required: ["!CUSTOM_WINDOWS_LICENSE_POOL"]
+    same_subtree: [[_COMPUTE, _ACCEL]]
+"""
+
+from __future__ import annotations
+
+from drivers.fake.marked import Field, ScriptError, read
+from reportclient.candidates import BadQuery, RequestGroup, ResourceRequest
+from reportclient.query.request import UNSUFFIXED
+from reportclient.query.text import read_root
+
+_OF_GROUPS = ("resources", "required", "member_of", "in_tree")
+_OF_REQUEST = ("groups", "group_policy", "root_required", "same_subtree", "limit")
+
+__all__ = ["ScriptError", "read_request_file"]
+
+
+def read_request_file(text: str, source: str) -> ResourceRequest:
+    """The request.  :raises ScriptError: it can't be read."""
+    top = read(text, source)
+    fields = top.mapping((*_OF_GROUPS, *_OF_REQUEST))
+    groups = fields["groups"].mapping() if "groups" in fields else {}
+    return ResourceRequest(
+        _group(top, fields, UNSUFFIXED),
+        {name: _group(one, one.mapping(_OF_GROUPS), name) for name, one in groups.items()},
+        fields["group_policy"].text() if "group_policy" in fields else None,
+        *_root(fields.get("root_required")),
+        frozenset(frozenset(_texts(one)) for one in _items(fields.get("same_subtree"))),
+        fields["limit"].whole() if "limit" in fields else None,
+    )
+
+
+def _group(where: Field, fields: dict[str, Field], suffix: str) -> RequestGroup:
+    resources = fields["resources"].mapping() if "resources" in fields else {}
+    try:
+        return RequestGroup.of(
+            {name: amount.whole() for name, amount in resources.items()},
+            _texts(fields.get("required")),
+            _texts(fields.get("member_of")),
+            fields["in_tree"].text() if "in_tree" in fields else None,
+            suffix=suffix,
+        )
+    except BadQuery as err:
+        raise where.error(str(err)) from None
+
+
+def _root(field: Field | None) -> tuple[frozenset[str], frozenset[str]]:
+    values = _texts(field)
+    if field is None or not values:
+        return frozenset(), frozenset()
+    try:
+        return read_root(",".join(values))
+    except BadQuery as err:
+        raise field.error(str(err)) from None
+
+
+def _texts(field: Field | None) -> list[str]:
+    """One text, or a list of them."""
+    if field is None:
+        return []
+    return [field.text()] if field.scalar and not field.empty else [i.text() for i in field.items()]
+
+
+def _items(field: Field | None) -> list[Field]:
+    return [] if field is None else field.items()

@@ -1,0 +1,220 @@
+"""The options that say what is asked for, and the request that they make.
+
+An option of a group has the group's suffix at its end, as Placement's parameters have:
+``--required_ACCEL`` is ``required_ACCEL`` in the query, and ``--required-ACCEL``, which is
+easier to type, is ``requiredACCEL``.  argparse knows no options whose names are made up, so
+they are spelled out for it before it reads them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.cli.trouble import Trouble
+from reportclient.candidates import ProviderQuery, RequestGroup, ResourceRequest
+from reportclient.model import canonical_uuid
+from reportclient.query.request import UNSUFFIXED
+from reportclient.query.terms import read_resources
+from reportclient.query.text import read_root, read_subtree
+
+KINDS = ("resources", "required", "forbidden", "member-of", "in-tree")
+OF_GROUP = "--of-group"
+_OF_GROUP = re.compile(
+    rf"--({'|'.join(KINDS)})(?:-([a-zA-Z0-9_-]+)|(_[a-zA-Z0-9_-]*))(?:=(.*))?", re.DOTALL
+)
+
+Resolve = Callable[[str], str]
+"""From the name of a provider to its UUID."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """What was said of one group."""
+
+    resources: dict[str, int] = field(default_factory=dict)
+    required: list[str] = field(default_factory=list)
+    member_of: list[str] = field(default_factory=list)
+    in_tree: str | None = None
+
+
+def spelled_out(words: Sequence[str]) -> list[str]:
+    """The command line with the options of groups in the one form that argparse is told of."""
+    found = []
+    rest = iter(words)
+    for word in rest:
+        match = _OF_GROUP.fullmatch(word)
+        if match is None:
+            found.append(word)
+            continue
+        value = match[4] if match[4] is not None else next(rest, None)
+        found.append(f"{OF_GROUP}={json.dumps([match[1], match[2] or match[3], value])}")
+    return found
+
+
+def add_group_options(parser: argparse._ActionsContainer) -> None:
+    """What can be asked of one group, here the one without a suffix."""
+    parser.add_argument(
+        "--resources",
+        action="append",
+        default=[],
+        metavar="CLASS=N,…",
+        help="amounts by resource class, such as VCPU=2,MEMORY_MB=512",
+    )
+    parser.add_argument(
+        "--required",
+        action="append",
+        default=[],
+        metavar="TRAITS",
+        help="traits that have to be there: A,B; or at least one of them: in:A,B; may be repeated",
+    )
+    parser.add_argument(
+        "--forbidden",
+        action="append",
+        default=[],
+        metavar="TRAITS",
+        help="traits that must not be there: A,B; may be repeated",
+    )
+    parser.add_argument(
+        "--member-of",
+        action="append",
+        default=[],
+        metavar="AGGREGATES",
+        help="an aggregate, one of several (in:UUID,UUID), or none of them (!UUID, !in:UUID,UUID); "
+        "may be repeated",
+    )
+    parser.add_argument(
+        "--in-tree",
+        metavar="NAME_OR_UUID",
+        help="only from the tree that this provider is in",
+    )
+
+
+def add_request_options(parser: argparse._ActionsContainer) -> None:
+    """Groups, and what holds for the whole request."""
+    parser.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="SUFFIX[:CLASS=N,…]",
+        help="a group that one provider has to meet; options with its suffix at the end are "
+        "about it: --required-SUFFIX, --forbidden-SUFFIX, --member-of-SUFFIX, --in-tree-SUFFIX; "
+        "may be repeated",
+    )
+    parser.add_argument(OF_GROUP, action="append", default=[], help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--group-policy",
+        metavar="{isolate,none}",
+        help="whether each group needs a provider of its own; has to be said with two and more",
+    )
+    parser.add_argument(
+        "--root-required",
+        metavar="TRAITS",
+        help="traits that the host itself has to have (A) and must not have (!B)",
+    )
+    parser.add_argument(
+        "--same-subtree",
+        action="append",
+        default=[],
+        metavar="SUFFIX,…",
+        help="groups of which one has to be met above, or by, all others; may be repeated",
+    )
+
+
+def request_of(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest:
+    """From the options.
+
+    :raises Trouble: one can't be read.
+    :raises reportclient.candidates.BadQuery: a value is not as Placement reads it.
+    """
+    said = {UNSUFFIXED: _said_of_unsuffixed(options)}
+    for text in options.group:
+        suffix, _, resources = text.partition(":")
+        if not suffix:
+            raise Trouble(f"--group {text}: the suffix is missing", "write --group SUFFIX:CLASS=N")
+        _add(said.setdefault(suffix, _Said()), "resources", resources or None, suffix, needed=False)
+    for text in options.of_group:
+        kind, suffix, value = json.loads(text)
+        _add(said.setdefault(suffix, _Said()), kind, value, suffix)
+    groups = {suffix: _group(of, suffix, resolve) for suffix, of in said.items()}
+    return ResourceRequest(
+        groups.pop(UNSUFFIXED),
+        groups,
+        options.group_policy,
+        *read_root(options.root_required),
+        frozenset(map(read_subtree, options.same_subtree)),
+    )
+
+
+def provider_query_of(options: argparse.Namespace, resolve: Resolve) -> ProviderQuery:
+    """The same for providers.  :raises Trouble: and BadQuery, as :func:`request_of`."""
+    said = _said_of_unsuffixed(options)
+    name, uuid = options.provider, None
+    if name is not None and (found := uuid_or_none(name)) is not None:
+        name, uuid = None, found
+    return ProviderQuery(name, uuid, _group(said, UNSUFFIXED, resolve))
+
+
+def uuid_or_none(text: str) -> str | None:
+    """The UUID that the text is, if it is one."""
+    try:
+        return canonical_uuid(text, "provider")
+    except ValueError:
+        return None
+
+
+def was_asked(options: argparse.Namespace) -> Iterable[str]:
+    """The options that say something of the request."""
+    kinds = ("resources", "required", "forbidden", "member_of", "in_tree", "group", "of_group")
+    whole = ("group_policy", "root_required", "same_subtree")
+    return [f"--{kind.replace('_', '-')}" for kind in (*kinds, *whole) if getattr(options, kind)]
+
+
+def _said_of_unsuffixed(options: argparse.Namespace) -> _Said:
+    said = _Said()
+    values: Mapping[str, Sequence[str]] = {
+        "resources": options.resources,
+        "required": options.required,
+        "forbidden": options.forbidden,
+        "member-of": options.member_of,
+        "in-tree": [] if options.in_tree is None else [options.in_tree],
+    }
+    for kind, several in values.items():
+        for value in several:
+            _add(said, kind, value, UNSUFFIXED)
+    return said
+
+
+def _add(said: _Said, kind: str, value: str | None, suffix: str, *, needed: bool = True) -> None:
+    option = f"--{kind}{'-' if suffix and not suffix.startswith('_') else ''}{suffix}"
+    if not value:
+        if needed:
+            raise Trouble(f"{option}: a value is missing", "`--help` shows how it is written")
+        return
+    match kind:
+        case "resources":
+            amounts = read_resources(value.replace(":", "="), option, between="=")
+            twice = sorted(said.resources.keys() & amounts)
+            if twice:
+                raise Trouble(f"{option} {value}: {twice[0]} was given before", "give it once")
+            said.resources |= amounts
+        case "required":
+            said.required.append(value)
+        case "forbidden":
+            said.required.append(",".join(f"!{name.strip()}" for name in value.split(",")))
+        case "member-of":
+            said.member_of.append(value)
+        case _ if said.in_tree is not None:
+            raise Trouble(f"{option} is there twice", "a group can be in one tree only")
+        case _:
+            said.in_tree = value
+
+
+def _group(said: _Said, suffix: str, resolve: Resolve) -> RequestGroup:
+    tree = said.in_tree
+    if tree is not None:
+        tree = uuid_or_none(tree) or resolve(tree)
+    return RequestGroup.of(said.resources, said.required, said.member_of, tree, suffix=suffix)
