@@ -118,6 +118,16 @@ def one_of(constraint: Constraint) -> Constraint:
     return replace(constraint, amount=1)
 
 
+def with_amount(asked: Asked, constraint: Constraint) -> Asked:
+    """The same, with the amount of the constraint in place of what its group asks for."""
+    request, suffix = asked.request, constraint.suffix or UNSUFFIXED
+    group = request.by_suffix()[suffix]
+    changed = replace(group, resources={**group.resources, constraint.terms[0]: constraint.amount})
+    if suffix == UNSUFFIXED:
+        return replace(asked, request=replace(request, unsuffixed=changed))
+    return replace(asked, request=replace(request, groups={**request.groups, suffix: changed}))
+
+
 def _less(asked: Asked, constraint: Constraint) -> Asked:
     request = asked.request
     match constraint.kind:
@@ -173,7 +183,9 @@ def _tidied(asked: Asked) -> Asked:
         for suffix, group in request.groups.items()
         if group.resources or (group and suffix in together)
     }
-    subtrees = frozenset(kept for names in request.same_subtree if (kept := names & groups.keys()))
+    subtrees = frozenset(names.intersection(groups) for names in request.same_subtree) - {
+        frozenset()
+    }
     unsuffixed = request.unsuffixed if request.unsuffixed.resources else RequestGroup()
     left = replace(request, unsuffixed=unsuffixed, groups=groups, same_subtree=subtrees)
     return replace(asked, request=left)

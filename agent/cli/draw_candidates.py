@@ -1,4 +1,4 @@
-"""Candidates as text, host by host, each in a line as Placement's documents write them.  Pure."""
+"""Candidates as text, by the names of their hosts, as Placement's documents write them.  Pure."""
 
 from __future__ import annotations
 
@@ -56,13 +56,11 @@ def _lines(shown: Shown, look: Look) -> Iterator[str]:
     by_host: dict[str, list[AllocationRequest]] = {}
     for request in answer.allocation_requests:
         by_host.setdefault(answer.host(request), []).append(request)
-    number = 0
+    hosts.sort(key=lambda host: name_of(host, shown.names))
     for host in hosts[:SHOWN_HOSTS]:
         yield ""
         yield f"{look.paint(name_of(host, shown.names), 'bold')}  {host}"
-        for request in by_host[host]:
-            number += 1
-            yield _candidate(number, request, shown, look)
+        yield from sorted(_candidate(request, shown, look) for request in by_host[host])
     if len(hosts) > SHOWN_HOSTS:
         more = sum(len(by_host[host]) for host in hosts[SHOWN_HOSTS:])
         yield ""
@@ -77,7 +75,7 @@ def _heading(shown: Shown, hosts: int) -> str:
     return f"{at_least}{counted(many, 'candidate')}{where}, {counted(shown.calls, 'call')}"
 
 
-def _candidate(number: int, request: AllocationRequest, shown: Shown, look: Look) -> str:
+def _candidate(request: AllocationRequest, shown: Shown, look: Look) -> str:
     summaries = shown.answer.provider_summaries
     parts = []
     for uuid, resources in sorted(
@@ -87,7 +85,7 @@ def _candidate(number: int, request: AllocationRequest, shown: Shown, look: Look
         parts.append(f"{name_of(uuid, shown.names)} ({amounts(resources)}{shared})")
     for uuid, suffixes in used_only(request).items():
         parts.append(f"{name_of(uuid, shown.names)} (group {', '.join(suffixes)})")
-    lead = f"{number:4}  "
+    lead = "  - "
     return textwrap.fill(
         " + ".join(parts),
         max(look.width, len(lead) + 20),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent.cli.constraints import Constraint, Kind
@@ -16,10 +16,12 @@ from reportclient.candidates import (
     RequestGroup,
 )
 from reportclient.http import API
+from reportclient.query.terms import resources_value
 from reportclient.reader import provider_with
 
 NAMED = 3
 """Providers that a sentence names; of more it tells how many."""
+_NOT_TOGETHER = ", but not together with the rest."
 _ALL = How(include_disabled=True, several=True)
 
 
@@ -28,6 +30,8 @@ class Facts:
     """Looked up once each."""
 
     api: API
+    resources: Mapping[str, Mapping[str, int]]
+    """What each group asks for, by suffix."""
     _names: dict[str, str] = field(default_factory=dict)
 
     def of(  # noqa: PLR0911  one return a kind
@@ -36,11 +40,11 @@ class Facts:
         """``resources`` has trees in which amounts are looked for.  Empty if there is no more."""
         match constraint.kind:
             case Kind.ENABLED:
-                return "They are disabled; `computectl service enable` switches a host on."
+                return "`computectl service enable` lets a host take guests again."
             case Kind.REQUIRED | Kind.FORBIDDEN:
-                return self._traits(constraint.terms)
+                return self._traits(constraint)
             case Kind.ROOT_REQUIRED | Kind.ROOT_FORBIDDEN:
-                return self._traits(constraint.terms, roots=True)
+                return self._traits(constraint, roots=True)
             case Kind.MEMBER_OF | Kind.NOT_MEMBER_OF:
                 return self._members(constraint)
             case Kind.IN_TREE:
@@ -52,6 +56,15 @@ class Facts:
             case Kind.RESOURCES:
                 return self._amount(constraint, resources)
 
+    def is_short(self, constraint: Constraint, answer: AllocationCandidates) -> bool:
+        """Whether no provider of these trees can give the amount."""
+        return not self._amount(constraint, answer).endswith(_NOT_TOGETHER)
+
+    def tree_of(self, uuid: str) -> str:
+        """The name of its root, or the UUID."""
+        listed = provider_with(uuid, self.api)
+        return uuid if listed is None else self._name(listed["root_provider_uuid"])
+
     def named(self, uuids: Iterable[str]) -> str:
         """``a, b, c and 5 more``."""
         found = list(uuids)
@@ -59,16 +72,20 @@ class Facts:
         more = len(found) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "")
 
-    def _traits(self, traits: tuple[str, ...], *, roots: bool = False) -> str:
-        any_of = "in:" + ",".join(traits) if len(traits) > 1 else traits[0]
-        found = self._find(RequestGroup.of(required=[any_of]))
+    def _traits(self, constraint: Constraint, *, roots: bool = False) -> str:
+        traits = constraint.terms
+        any_of = ["in:" + ",".join(traits) if len(traits) > 1 else traits[0]]
+        found = self._find(RequestGroup.of(required=any_of))
         what = " or ".join(traits)
         if not found:
             return f"No provider has {what}."
-        of_them = [one.uuid for one in found]
-        said = f"{_have(len(found), what)} ({self.named(of_them)})"
+        said = f"{_have(len(found), what)} ({self.named(one.uuid for one in found)})"
         if roots and not any(one.uuid == one.root_uuid for one in found):
             return f"{said}, but no root: it has to be on the host itself."
+        wanted = self.resources.get(constraint.suffix or "", {})
+        if constraint.suffix and constraint.kind is Kind.REQUIRED and wanted:
+            if not self._find(RequestGroup.of(wanted, any_of)):
+                return f"{said}, but none that gives {resources_value(wanted)}."
         return f"{said}."
 
     def _members(self, constraint: Constraint) -> str:
@@ -84,18 +101,17 @@ class Facts:
         return said
 
     def _tree(self, uuid: str) -> str:
-        listed = provider_with(uuid, self.api)
-        if listed is None:
+        name = self.tree_of(uuid)
+        if name == uuid:
             return "Placement has no provider with this UUID."
-        return f"It is the tree of {self._name(listed['root_provider_uuid'])}."
+        return f"It is the tree of {name}."
 
     def _amount(self, constraint: Constraint, answer: AllocationCandidates | None) -> str:
         [name] = constraint.terms
         summaries = answer.provider_summaries.values() if answer else ()
         having = [summary for summary in summaries if name in summary.capacity]
         if not having:
-            where = "No provider of these trees has" if answer else "Nothing is found that has"
-            return f"{where} {name} to give."
+            return f"No provider{' of these trees' if answer else ''} has any {name} to give."
         best = max(having, key=lambda summary: summary.free(name))
         free = best.free(name)
         if free < constraint.amount:
@@ -110,7 +126,7 @@ class Facts:
         record = self.api.request("GET", path)["inventories"].get(name)
         free = f"{self._name(best.uuid)} has {best.free(name)} free"
         if record is None or _fits(record, constraint.amount):
-            return f"{free}, but not together with the rest."
+            return free + _NOT_TOGETHER
         units = ", ".join(f"{key} {record[key]}" for key in ("min_unit", "max_unit", "step_size"))
         return f"{free}, but gives it by {units}."
 

@@ -11,7 +11,6 @@ from agent.cli.draw_candidates import counted
 from agent.cli.facts import Facts
 from agent.cli.why import LOOKED_AT, MOST_CALLS, Effect, Why
 from reportclient.asking import How, allocation_candidates
-from reportclient.candidates import AllocationCandidates
 from reportclient.http import API
 from reportclient.query.request import called
 
@@ -44,8 +43,9 @@ COLUMNS = ("constraint", "group", "verdict", "more_candidates", "kept_out", "sen
 
 def findings(why: Why, asked: Asked, api: API) -> list[Finding]:
     """Those first that decide."""
-    facts = Facts(api)
-    found = [_decides(effect, why, facts) for effect in why.decisive[:TOLD]]
+    groups = asked.request.by_suffix()
+    facts = Facts(api, {suffix: group.resources for suffix, group in groups.items()})
+    found = [_decides(effect, why, facts) for effect in _worth_telling(why, facts)[:TOLD]]
     found += [_impossible(each, why, facts, api) for each in why.impossible[:TOLD]]
     found += [Finding(each, "conflicts", f"{_subject(each)}.") for each in why.together]
     told = {finding.constraint for finding in found}
@@ -78,6 +78,19 @@ def told(found: list[Finding], why: Why) -> Iterator[tuple[str, str]]:
         yield "", f"Stopped after {MOST_CALLS} questions: the request has too many constraints."
 
 
+def _worth_telling(why: Why, facts: Facts) -> list[Effect]:
+    """Without amounts that only do not fit beside the rest, where something else decides."""
+    found = why.decisive
+    if all(effect.constraint.kind is Kind.RESOURCES for effect in found):
+        return found
+    return [
+        effect
+        for effect in found
+        if effect.constraint.kind is not Kind.RESOURCES
+        or (effect.answer is not None and facts.is_short(effect.constraint, effect.answer))
+    ]
+
+
 def _decides(effect: Effect, why: Why, facts: Facts) -> Finding:
     constraint, answer = effect.constraint, effect.answer
     assert answer is not None
@@ -88,21 +101,12 @@ def _decides(effect: Effect, why: Why, facts: Facts) -> Finding:
         parts.append(f"leaves out {counted(len(out), what)} ({facts.named(out)})")
     many = counted(len(answer), "candidate")
     if len(why.answer) == 0:
-        parts.append(f"{_without(constraint, answer)} there would be {many}")
+        less = f"with {constraint.terms[0]}:1" if effect.lowered else "without it"
+        parts.append(f"{less} there would be {many}")
     else:
         parts.append(f"without it there would be {effect.more} more")
     fact = facts.of(constraint, answer)
     return Finding(constraint, "decides", f"{'; '.join(parts)}. {fact}".strip(), effect.more, out)
-
-
-def _without(constraint: Constraint, answer: AllocationCandidates) -> str:
-    asked = any(
-        constraint.terms[0] in resources
-        for request in answer.allocation_requests[:1]
-        for resources in request.allocations.values()
-        if constraint.kind is Kind.RESOURCES
-    )
-    return f"with {constraint.terms[0]}:1" if asked else "without it"
 
 
 def _impossible(constraint: Constraint, why: Why, facts: Facts, api: API) -> Finding:
@@ -120,16 +124,16 @@ def _impossible(constraint: Constraint, why: Why, facts: Facts, api: API) -> Fin
 def _subject(constraint: Constraint) -> str:
     """The constraint as a demand."""
     terms = " or ".join(constraint.terms)
-    who = "the host" if constraint.suffix is None else called(constraint.suffix)
+    who = called(constraint.suffix) if constraint.suffix else "the request"
     said = {
         Kind.ENABLED: "the host has to be enabled",
         Kind.ROOT_REQUIRED: f"the host itself has to have {terms}",
         Kind.ROOT_FORBIDDEN: f"the host itself must not have {terms}",
         Kind.IN_TREE: f"{who} has to be met in the tree of {terms}",
         Kind.REQUIRED: f"{who} needs {terms}",
-        Kind.FORBIDDEN: f"{who} must not have {terms}",
-        Kind.MEMBER_OF: f"{who} has to be in the aggregate {terms}",
-        Kind.NOT_MEMBER_OF: f"{who} must not be in the aggregate {terms}",
+        Kind.FORBIDDEN: f"{who} must not get {terms}",
+        Kind.MEMBER_OF: f"{who} has to be met in the aggregate {terms}",
+        Kind.NOT_MEMBER_OF: f"{who} must not be met in the aggregate {terms}",
         Kind.ISOLATE: "each group needs a provider of its own",
         Kind.SAME_SUBTREE: f"the groups {', '.join(constraint.terms)} have to be in one subtree",
         Kind.RESOURCES: f"{who} needs {constraint.amount} of {terms}",

@@ -6,7 +6,7 @@ smallest set is looked for that can't.  The number of calls is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from agent.cli.constraints import (
@@ -17,6 +17,7 @@ from agent.cli.constraints import (
     constraints,
     one_of,
     only,
+    with_amount,
     without,
 )
 from reportclient.asking import How, allocation_candidates
@@ -33,13 +34,15 @@ class Effect:
     """What one constraint leaves out: ``answer`` is what there would be without it.
 
     ``kept_out`` are providers where it is of a group with a suffix, and hosts otherwise;
-    ``more`` counts the candidates.  ``answer`` is ``None`` if nothing would be left to ask.
+    ``more`` counts the candidates.  ``answer`` is ``None`` if nothing would be left to ask;
+    ``lowered`` says that in its place as little as possible was asked for.
     """
 
     constraint: Constraint
     answer: AllocationCandidates | None
     kept_out: tuple[str, ...] = ()
     more: int = 0
+    lowered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,9 @@ class Why:
 
     @property
     def decisive(self) -> list[Effect]:
-        """Constraints that leave out something by themselves, the heaviest first."""
+        """Constraints that leave out something by themselves, amounts last."""
         found = [effect for effect in self.effects if effect.more > 0]
-        return sorted(found, key=lambda effect: -effect.more)
+        return sorted(found, key=lambda effect: effect.constraint.kind is Kind.RESOURCES)
 
 
 class _OutOfCalls(Exception):
@@ -93,20 +96,12 @@ class Explainer:
 
     def _effect(self, constraint: Constraint, asked: Asked, answer: AllocationCandidates) -> Effect:
         less = without(asked, constraint)
-        if less is None:
-            fewer = alone(one_of(constraint)).request
-            less = _same_but(
-                asked, fewer.by_suffix()[constraint.suffix or ""].resources, constraint
-            )
-            if constraint.amount == 1:
-                return Effect(constraint, None)
-        relaxed = self._ask(less)
-        return Effect(
-            constraint,
-            relaxed,
-            tuple(_kept_out(constraint, answer, relaxed)),
-            len(relaxed) - len(answer),
-        )
+        lowered = less is None
+        if less is None and constraint.amount == 1:
+            return Effect(constraint, None)
+        relaxed = self._ask(less or with_amount(asked, one_of(constraint)))
+        out = tuple(sorted(_kept_out(constraint, answer, relaxed)))
+        return Effect(constraint, relaxed, out, len(relaxed) - len(answer), lowered)
 
     def _deeper(self, asked: Asked, found: Why) -> Why:
         rest = [each for each in constraints(asked) if each.kind is not Kind.RESOURCES]
@@ -144,17 +139,6 @@ class Explainer:
             request = replace(asked.request, limit=LOOKED_AT)
             self._known[key] = allocation_candidates(request, self.api, how)
         return self._known[key]
-
-
-def _same_but(asked: Asked, resources: Mapping[str, int], constraint: Constraint) -> Asked:
-    """With other amounts in the group of the constraint."""
-    request = asked.request
-    if not constraint.suffix:
-        changed = replace(request, unsuffixed=replace(request.unsuffixed, resources=resources))
-    else:
-        group = replace(request.groups[constraint.suffix], resources=resources)
-        changed = replace(request, groups={**request.groups, constraint.suffix: group})
-    return replace(asked, request=changed)
 
 
 def _kept_out(
