@@ -68,7 +68,7 @@ class Facts:
     def named(self, uuids: Iterable[str]) -> str:
         """``a, b, c and 5 more``."""
         found = list(uuids)
-        names = [self._name(uuid) for uuid in found[:NAMED]]
+        names = sorted(self._name(uuid) for uuid in found[:NAMED])
         more = len(found) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "")
 
@@ -83,9 +83,9 @@ class Facts:
         if roots and not any(one.uuid == one.root_uuid for one in found):
             return f"{said}, but no root: it has to be on the host itself."
         wanted = self.resources.get(constraint.suffix or "", {})
-        if constraint.suffix and constraint.kind is Kind.REQUIRED and wanted:
-            if not self._find(RequestGroup.of(wanted, any_of)):
-                return f"{said}, but none that gives {resources_value(wanted)}."
+        needed = constraint.suffix and constraint.kind is Kind.REQUIRED and wanted
+        if needed and not self._find(RequestGroup.of(wanted, any_of)):
+            return f"{said}, but none that gives {resources_value(wanted)}."
         return f"{said}."
 
     def _members(self, constraint: Constraint) -> str:

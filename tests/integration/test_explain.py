@@ -1,0 +1,195 @@
+"""``--explain`` on the fleet of 200 hosts: for what can't be had, it names what is in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from agent.cli.constraints import Asked
+from agent.cli.counted import Counted
+from agent.cli.facts import NAMED
+from agent.cli.findings import Finding, findings
+from agent.cli.why import MOST_CALLS, Explainer, Why
+from reportclient.asking import allocation_candidates
+from reportclient.candidates import read_request
+from reportclient.http import PlacementAPI, token_adapter
+from tests.integration.fleet import CEPH, host, load_fleet, uuid
+from tests.servers.placement import RealPlacement
+
+NOBODYS = "7a0e6a3c-52a5-4a39-8f4b-0d5b5f0c1e99"
+DISABLED = 2
+ENABLED = 200 - DISABLED
+TWO_PORTS = "resources1=SRIOV_NET_VF:1&resources2=SRIOV_NET_VF:1"
+
+UNSATISFIABLE = {
+    "more than any host has": (
+        "resources=VCPU:249,MEMORY_MB:1024",
+        "resources=VCPU:249",
+        f"The most that one provider has free is 248, {host(0)}.",
+    ),
+    "a resource class that nobody gives": (
+        "resources=VCPU:1,VGPU:1",
+        "resources=VGPU:1",
+        "No provider of these trees has any VGPU to give.",
+    ),
+    "more than one card has, though the host has it": (
+        "resources=VCPU:1&resources_NIC=SRIOV_NET_VF:17",
+        "resources_NIC=SRIOV_NET_VF:17",
+        "The most that one provider has free is 16",
+    ),
+    "a trait that nobody has": (
+        "resources=VCPU:1,DISK_GB:10&required=HW_CPU_X86_AVX512F",
+        "required=HW_CPU_X86_AVX512F",
+        "No provider has HW_CPU_X86_AVX512F.",
+    ),
+    "alternatives that nobody has": (
+        "resources=VCPU:1&required=in:HW_CPU_X86_AVX512F,HW_CPU_X86_AVX512CD",
+        "required=in:HW_CPU_X86_AVX512CD,HW_CPU_X86_AVX512F",
+        "No provider has HW_CPU_X86_AVX512CD or HW_CPU_X86_AVX512F.",
+    ),
+    "a forbidden trait that all have": (
+        "resources=VCPU:1&required=!HW_CPU_X86_AVX2",
+        "required=!HW_CPU_X86_AVX2",
+        "200 providers have HW_CPU_X86_AVX2",
+    ),
+    "a trait of the hosts asked of their cards": (
+        "resources=VCPU:1&resources_NIC=SRIOV_NET_VF:1&required_NIC=HW_CPU_X86_AVX2",
+        "required_NIC=HW_CPU_X86_AVX2",
+        "but none that gives SRIOV_NET_VF:1.",
+    ),
+    "a trait of the cards asked of the hosts": (
+        "resources=VCPU:1&root_required=CUSTOM_PHYSNET_0",
+        "root_required=CUSTOM_PHYSNET_0",
+        "but no root: it has to be on the host itself.",
+    ),
+    "an aggregate that nobody is in": (
+        f"resources=VCPU:1&member_of={NOBODYS}",
+        f"member_of={NOBODYS}",
+        "No provider is in it.",
+    ),
+    "a tree that has no processors": (
+        "resources=VCPU:1&in_tree={ceph}",
+        "in_tree={ceph}",
+        f"It is the tree of {CEPH}.",
+    ),
+    "a tree that there is not": (
+        f"resources=VCPU:1&in_tree={NOBODYS}",
+        f"in_tree={NOBODYS}",
+        "Placement has no provider with this UUID.",
+    ),
+    "one card for two groups that need their own": (
+        f"{TWO_PORTS}&required1=CUSTOM_PHYSNET_0&required2=CUSTOM_PHYSNET_0&group_policy=isolate",
+        "group_policy=isolate",
+        "There are too few providers",
+    ),
+    "two cards in one subtree": (
+        "resources_A=SRIOV_NET_VF:1&resources_B=SRIOV_NET_VF:1&required_A=CUSTOM_PHYSNET_0"
+        "&required_B=CUSTOM_PHYSNET_1&group_policy=none&same_subtree=_A,_B",
+        "same_subtree=_A,_B",
+        "No provider of one of these groups stands above those of the others.",
+    ),
+    "a host that is disabled": (
+        f"resources=VCPU:1&in_tree={uuid(199)}",
+        "root_required=!COMPUTE_STATUS_DISABLED",
+        "`computectl service enable`",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def api(placement_server: RealPlacement) -> Iterator[PlacementAPI]:
+    load_fleet(placement_server, disabled=DISABLED)
+    yield PlacementAPI(token_adapter(placement_server.url, "admin"))
+    placement_server.empty()
+
+
+@pytest.fixture(scope="module")
+def ceph(api: PlacementAPI) -> str:
+    [found] = api.request("GET", f"/resource_providers?name={CEPH}")["resource_providers"]
+    return found["uuid"]
+
+
+def explained(query: str, api: PlacementAPI) -> tuple[Why, list[Finding], int]:
+    asked = Asked(read_request(query))
+    counted = Counted(api)
+    why = Explainer(counted).why(asked)
+    return why, findings(why, asked, counted), counted.calls
+
+
+@pytest.mark.parametrize("title", UNSATISFIABLE)
+def test_the_constraint_that_leaves_none_is_named(title: str, api: PlacementAPI, ceph: str) -> None:
+    query, culprit, fact = (text.format(ceph=ceph) for text in UNSATISFIABLE[title])
+    assert len(allocation_candidates(read_request(query), api)) == 0
+    why, found, calls = explained(query, api)
+    assert why.complete
+    telling = {one.constraint.written: one for one in found if one.verdict != "nothing"}
+    assert culprit in telling
+    assert fact in telling[culprit].sentence
+    assert telling[culprit].sentence.startswith(f"{culprit}: ")
+    assert calls <= 25
+    for innocent in telling.keys() - {culprit}:  # whatever else is named would help as well
+        assert telling[innocent].more > 0
+
+
+def test_a_constraint_alone_tells_what_it_leaves_out(api: PlacementAPI) -> None:
+    _, found, _ = explained("resources=VCPU:1&required=HW_CPU_X86_AVX512F", api)
+    first = found[0]
+    assert (first.verdict, first.more) == ("decides", ENABLED)
+    assert set(first.kept_out) == {uuid(number) for number in range(ENABLED)}
+    names = ", ".join(host(number) for number in range(NAMED))
+    assert f"leaves out 198 hosts ({names} and 195 more)" in first.sentence
+
+
+def test_where_there_are_candidates_each_constraint_tells_how_many_it_costs(
+    api: PlacementAPI,
+) -> None:
+    why, found, _ = explained(
+        f"resources_NIC=SRIOV_NET_VF:1&required_NIC=CUSTOM_PHYSNET_1&in_tree_NIC={uuid(7)}", api
+    )
+    assert len(why.answer) == 1
+    costs = {one.constraint.written: one.more for one in found}
+    assert costs["required_NIC=CUSTOM_PHYSNET_1"] == 1
+    assert costs[f"in_tree_NIC={uuid(7)}"] == ENABLED - 1
+    assert costs["root_required=!COMPUTE_STATUS_DISABLED"] == 0
+
+
+def test_two_that_nobody_meets_are_both_named_though_neither_alone_would_help(
+    api: PlacementAPI,
+) -> None:
+    _, found, _ = explained(
+        f"resources=VCPU:1&required=HW_CPU_X86_AVX512F,HW_CPU_X86_AVX2&member_of={NOBODYS}", api
+    )
+    impossible = {one.constraint.written for one in found if one.verdict == "impossible"}
+    assert impossible == {"required=HW_CPU_X86_AVX512F", f"member_of={NOBODYS}"}
+
+
+def test_what_only_goes_wrong_together_is_named_together(api: PlacementAPI) -> None:
+    query = (
+        "resources1=SRIOV_NET_VF:1&required1=CUSTOM_PHYSNET_0,!CUSTOM_PHYSNET_1"
+        f"&resources=VCPU:1&in_tree={uuid(3)}&root_required=HW_CPU_X86_AVX2"
+        f"&resources2=SRIOV_NET_VF:1&in_tree2={uuid(4)}&in_tree1={uuid(5)}&group_policy=none"
+    )
+    why, found, calls = explained(query, api)
+    together = {one.constraint.written for one in found if one.verdict == "conflicts"}
+    trees = {f"in_tree={uuid(3)}", f"in_tree1={uuid(5)}", f"in_tree2={uuid(4)}"}
+    assert len(together) == 2 and together < trees
+    assert why.complete and calls <= MOST_CALLS
+
+
+def test_the_calls_are_bounded_and_it_is_said_if_they_are_used_up(api: PlacementAPI) -> None:
+    asked = Asked(read_request("resources=VCPU:1&required=HW_CPU_X86_AVX512F,HW_CPU_X86_SGX"))
+    explainer = Explainer(api, most=3)
+    why = explainer.why(asked)
+    assert explainer.calls == 3
+    assert not why.complete
+
+
+def test_units_are_told_where_there_is_enough(api: PlacementAPI, placement_server) -> None:
+    stranger = placement_server.stranger
+    made = stranger.create_provider("by-eights")
+    inventory = {"CUSTOM_UNITS": {"total": 64, "max_unit": 16}, "PCPU": {"total": 4}}
+    stranger.set_inventory(made, inventory)
+    _, found, _ = explained("resources=PCPU:1,CUSTOM_UNITS:24", api)
+    assert "by-eights has 64 free, but gives it by min_unit 1, max_unit 16" in found[0].sentence
+    stranger.delete_provider(made)
