@@ -12,7 +12,7 @@ from typing import Any
 
 from agent.cli.constraints import Asked
 from agent.cli.counted import Counted
-from agent.cli.draw_candidates import Shown, draw_candidates, used_only
+from agent.cli.draw_candidates import SHOWN_HOSTS, Shown, draw_candidates, used_only
 from agent.cli.findings import COLUMNS as FINDING_COLUMNS
 from agent.cli.findings import Finding, findings, told
 from agent.cli.listing import DrawnOrListed, Table
@@ -32,7 +32,7 @@ from agent.cli.trouble import NOT_WELL, Trouble
 from agent.cli.unknown_names import unknown
 from agent.cli.why import Explainer, Why
 from reportclient.asking import How, allocation_candidates
-from reportclient.candidates import AllocationCandidates, ResourceRequest, read_request
+from reportclient.candidates import ResourceRequest, read_request
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 
@@ -116,8 +116,9 @@ class ShowCandidates(DrawnOrListed[Answered]):
             why, found = self._explained(Asked(request, options.include_disabled), options, api)
         except UnknownNames as err:
             raise unknown(err, api) from err
-        hosts = answer.hosts()
-        names = names_in(trees_of(answer, hosts), api) | _names_of_groups(answer, api)
+        drawn = options.formatter == self.drawn
+        hosts = answer.hosts()[: SHOWN_HOSTS if drawn else None]
+        names = names_in(trees_of(answer, hosts), api)
         return Answered(Shown(answer, names, api.calls, request.limit), why, tuple(found))
 
     def _explained(
@@ -175,17 +176,6 @@ def _text(file: str) -> str:
     except (OSError, UnicodeError) as err:
         reason = getattr(err, "strerror", None) or "it is not UTF-8"
         raise Trouble(f"--file {file}: {reason}", "name a file that can be read") from err
-
-
-def _names_of_groups(answer: AllocationCandidates, api: API) -> dict[str, str]:
-    """Of those that meet a group without giving anything, in trees that are not named yet."""
-    found = {
-        answer.provider_summaries[uuid].root_uuid
-        for request in answer.allocation_requests
-        for uuid in used_only(request)
-        if uuid in answer.provider_summaries
-    }
-    return names_in(found - set(trees_of(answer, answer.hosts())), api)
 
 
 def _rows(shown: Shown) -> list[Sequence[Any]]:

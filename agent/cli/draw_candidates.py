@@ -56,8 +56,7 @@ def _lines(shown: Shown, look: Look) -> Iterator[str]:
     by_host: dict[str, list[AllocationRequest]] = {}
     for request in answer.allocation_requests:
         by_host.setdefault(answer.host(request), []).append(request)
-    hosts.sort(key=lambda host: name_of(host, shown.names))
-    for host in hosts[:SHOWN_HOSTS]:
+    for host in sorted(hosts[:SHOWN_HOSTS], key=lambda host: name_of(host, shown.names)):
         yield ""
         yield f"{look.paint(name_of(host, shown.names), 'bold')}  {host}"
         yield from sorted(_candidate(request, shown, look) for request in by_host[host])

@@ -71,7 +71,7 @@ def told(found: list[Finding], why: Why) -> Iterator[tuple[str, str]]:
         yield "", "No constraint leaves out anything by itself."
     elif by_verdict["nothing"] and (by_verdict["decides"] or by_verdict["impossible"]):
         rest = ", ".join(finding.constraint.written for finding in by_verdict["nothing"])
-        yield "", f"By itself this leaves out nothing more: {rest}"
+        yield "", f"Nothing more is left out by: {rest}"
     if len(why.answer) >= LOOKED_AT:
         yield "", f"Only the first {LOOKED_AT} candidates of each answer were compared."
     if not why.complete:

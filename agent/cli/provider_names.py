@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from agent.cli.read_ahead import AT_ONCE
-from reportclient.candidates import AllocationCandidates
+from reportclient.candidates import AllocationCandidates, AllocationRequest
 from reportclient.http import API
 
 
@@ -27,9 +27,14 @@ def trees_of(answer: AllocationCandidates, hosts: Iterable[str]) -> list[str]:
         summaries[uuid].root_uuid
         for request in answer.allocation_requests
         if answer.host(request) in wanted
-        for uuid in request.allocations
+        for uuid in (*request.allocations, *_meeting(request))
+        if uuid in summaries
     ]
     return list(dict.fromkeys(found))
+
+
+def _meeting(request: AllocationRequest) -> Iterator[str]:
+    return (uuid for uuids in (request.mappings or {}).values() for uuid in uuids)
 
 
 def name_of(uuid: str, names: Mapping[str, str]) -> str:

@@ -58,7 +58,8 @@ class FakePlacement(Endpoints):
     ) -> dict[str, Any]:
         """As ``reportclient.http.API`` has it."""
         if _version(needs or OLDEST) > _version(self.microversion):
-            raise TooOld(f"{method} {path} needs microversion {needs or OLDEST}")
+            text = f"{method} {path} needs microversion {needs or OLDEST}"
+            raise TooOld(text, speaks=self.microversion)
         self.requests.append(Recorded(method, path, copy.deepcopy(json)))
         failure = next((f for f in self._failures if f.meets(method, path)), None)
         if failure is None:

@@ -66,6 +66,7 @@ PURE = (
     "agent/provider_config/schema.py",
     "agent/refusals.py",
     "agent/keep.py",
+    "agent/cli/constraints.py",
     "reportclient/request_filter.py",
     "drivers/errors.py",
     "drivers/inventory.py",

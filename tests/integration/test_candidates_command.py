@@ -1,0 +1,117 @@
+"""``computectl candidates`` and ``computectl providers`` against a real Placement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.agent_host import AgentHost
+from tests.integration.fleet import host, load_fleet, uuid
+from tests.integration.test_computectl import one_line
+from tests.servers.placement import RealPlacement
+
+TWO_PORTS = """
+resources: {VCPU: 2}
+groups:
+  _A: {resources: {SRIOV_NET_VF: 1}, required: CUSTOM_PHYSNET_0}
+  _B: {resources: {SRIOV_NET_VF: 1}, required: CUSTOM_PHYSNET_1, in_tree: %s}
+group_policy: isolate
+""" % uuid(7)  # noqa: UP031
+
+
+@pytest.fixture(scope="module")
+def ctl(placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFactory) -> AgentHost:
+    load_fleet(placement_server, disabled=2)
+    made = AgentHost(tmp_path_factory.mktemp("ctl"), placement_server.url)
+    made.configure()
+    return made
+
+
+def test_candidates_are_grouped_by_host_with_what_each_provider_gives(ctl: AgentHost) -> None:
+    said = ctl.ctl("candidates", "--resources", "VCPU=2", "--in-tree", host(7))
+    assert (said.code, said.err) == (0, "")
+    heading, empty, own, candidate = said.out.splitlines()
+    assert heading.startswith("1 candidate on 1 host, ")
+    assert own == f"{host(7)}  {uuid(7)}"
+    assert (empty, candidate) == ("", f"  - {host(7)} (VCPU 2)")
+
+
+def test_options_a_query_and_a_file_give_the_same(ctl: AgentHost, tmp_path: Path) -> None:
+    file = tmp_path / "request.yaml"
+    file.write_text(TWO_PORTS)
+    options = (
+        "--resources VCPU=2 --group _A:SRIOV_NET_VF=1 --required_A CUSTOM_PHYSNET_0 "
+        "--group _B:SRIOV_NET_VF=1 --required_B=CUSTOM_PHYSNET_1 --group-policy isolate "
+        f"--in-tree_B {host(7)}"
+    )
+    query = (
+        "resources=VCPU:2&resources_A=SRIOV_NET_VF:1&required_A=CUSTOM_PHYSNET_0"
+        "&resources_B=SRIOV_NET_VF:1&required_B=CUSTOM_PHYSNET_1&group_policy=isolate"
+        f"&in_tree_B={uuid(7)}"
+    )
+    forms = (options.split(), ["--query", query], ["--file", str(file)])
+    answers = [ctl.ctl("candidates", *form, "-f", "json").json() for form in forms]
+    assert answers[0] == answers[1] == answers[2]
+    rows = {row["provider"]: row for row in answers[0]}
+    assert set(rows) == {host(7), f"{host(7)}_pf0", f"{host(7)}_pf1"}
+    assert rows[f"{host(7)}_pf1"]["resources"] == {"SRIOV_NET_VF": 1}
+    assert rows[f"{host(7)}_pf1"]["groups"] == ["_B"]
+    assert {row["host"] for row in answers[0]} == {host(7)}
+
+
+def test_a_long_answer_is_cut_for_people_and_whole_for_programs(ctl: AgentHost) -> None:
+    drawn = ctl.ctl("candidates", "--resources", "VCPU=2")
+    assert drawn.out.startswith("198 candidates on 198 hosts, 21 calls\n")
+    assert drawn.out.rstrip().endswith("and 178 candidates on 178 hosts more; -f json lists all")
+
+
+def test_disabled_hosts_show_only_where_they_are_asked_for(ctl: AgentHost) -> None:
+    options = ("candidates", "--resources", "VCPU=2", "--in-tree", host(199))
+    said = ctl.ctl(*options)
+    assert "--explain" in one_line(said, 1)
+    assert host(199) in ctl.ctl(*options, "--include-disabled").out
+
+
+def test_an_explanation_is_a_row_for_each_constraint_to_programs(ctl: AgentHost) -> None:
+    said = ctl.ctl("candidates", "--resources", "VCPU=249", "--explain", "-f", "json")
+    assert (said.code, said.err) == (1, "")
+    rows = {row["constraint"]: row for row in said.json()}
+    assert rows["resources=VCPU:249"]["verdict"] == "decides"
+    assert len(rows["resources=VCPU:249"]["kept_out"]) == 198
+    assert rows["root_required=!COMPUTE_STATUS_DISABLED"]["verdict"] == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("--resources VCPU=0", "the unsuffixed group: the amount of VCPU is 0"),
+        ("--resources VCPU=1 --query resources=VCPU:1", "--query and --resources"),
+        ("--file /nonexistent/request.yaml", "/nonexistent/request.yaml: No such file"),
+        ("--resources VCPU=1 --required CUSTOM_PHYSNET_00", "is CUSTOM_PHYSNET_0 meant?"),
+        ("--resources VCPU=1 --in-tree nobody", "nobody"),
+        ("--resources VCPU=1 --required COMPUTE_STATUS_DISABLED", "--include-disabled"),
+    ],
+)
+def test_what_can_not_be_asked_is_one_line(ctl: AgentHost, words: str, named: str) -> None:
+    assert named in one_line(ctl.ctl("candidates", *words.split()), 2)
+
+
+def test_providers_are_found_by_what_they_have_and_are(ctl: AgentHost) -> None:
+    options = ("--required", "in:CUSTOM_PHYSNET_0", "--in-tree", host(7))
+    [row] = ctl.ctl("providers", *options, "-f", "json").json()
+    assert row["provider"] == f"{host(7)}_pf0"
+    assert (row["host"], row["host_uuid"], row["parent_uuid"]) == (host(7), uuid(7), uuid(7))
+    drawn = ctl.ctl("providers", *options).out.splitlines()
+    assert drawn[-1] == f"{host(7)}_pf0  {row['uuid']}  on {host(7)}"
+
+
+def test_providers_of_disabled_hosts_are_counted(ctl: AgentHost) -> None:
+    assert "1 provider of disabled hosts is left out" in one_line(
+        ctl.ctl("providers", host(199)), 1
+    )
+    assert host(199) in ctl.ctl("providers", uuid(199), "--include-disabled").out
+
+
+def test_every_provider_there_is_has_to_be_meant(ctl: AgentHost) -> None:
+    assert "every provider" in one_line(ctl.ctl("providers"), 2)

@@ -1,0 +1,59 @@
+"""A request taken apart, and put together again with less."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+
+from agent.cli.constraints import Asked, Kind, constraints, only, without
+from reportclient.candidates import problems, read_request, written
+from tests.property.test_queries import valid
+
+FULL = (
+    "resources=VCPU:2&required=in:A,B&resources1=FPGA:1&required1=T,!U&required_N=HW_NUMA_ROOT&group_policy=isolate"
+    "&root_required=R,!S&same_subtree=1,_N"
+)
+
+
+def test_each_constraint_is_told_as_the_query_has_it() -> None:
+    told = [each.written for each in constraints(Asked(read_request(FULL)))]
+    assert told == [
+        "root_required=!COMPUTE_STATUS_DISABLED",
+        "root_required=R",
+        "root_required=!S",
+        "required=in:A,B",
+        "required1=T",
+        "required1=!U",
+        "required_N=HW_NUMA_ROOT",
+        "group_policy=isolate",
+        "same_subtree=1,_N",
+        "resources=VCPU:2",
+        "resources1=FPGA:1",
+    ]
+
+
+def test_what_held_a_group_without_resources_takes_it_along() -> None:
+    asked = Asked(read_request(FULL))
+    subtree = next(each for each in constraints(asked) if each.kind is Kind.SAME_SUBTREE)
+    left = without(asked, subtree)
+    assert left is not None and set(left.request.groups) == {"1"}
+
+
+def test_resources_only_have_nothing_else() -> None:
+    bare = only(Asked(read_request(FULL)), ())
+    assert bare.include_disabled
+    assert written(bare.request) == "resources=VCPU:2&resources1=FPGA:1&group_policy=none"
+
+
+@settings(max_examples=40)
+@given(valid)
+def test_whatever_is_left_out_what_is_left_can_be_asked(request) -> None:
+    asked = Asked(request)
+    for constraint in constraints(asked):
+        left = without(asked, constraint)
+        if left is None:
+            assert constraint.kind is Kind.RESOURCES
+            continue
+        assert not list(problems(left.request))
+        assert constraint not in constraints(left)
+        assert set(constraints(left)) < set(constraints(asked))
+    assert not list(problems(only(asked, ()).request))

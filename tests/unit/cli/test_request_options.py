@@ -1,0 +1,89 @@
+"""The options of ``computectl candidates`` say what Placement's parameters say."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from agent.cli.request_options import (
+    add_group_options,
+    add_request_options,
+    request_of,
+    spelled_out,
+)
+from agent.cli.trouble import Trouble
+from reportclient.candidates import BadQuery, ResourceRequest, read_request
+
+TREE = "00000000-0000-4000-8000-000000000001"
+AGG = "00000000-0000-4000-8000-0000000000a1"
+
+
+def parsed(*words: str) -> ResourceRequest:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    add_group_options(parser)
+    add_request_options(parser)
+    return request_of(parser.parse_args(spelled_out(words)), {"host1": TREE}.__getitem__)
+
+
+@pytest.mark.parametrize(
+    ("words", "query"),
+    [
+        ("--resources VCPU=2,MEMORY_MB=512", "resources=VCPU:2,MEMORY_MB:512"),
+        ("--resources VCPU:2 --resources MEMORY_MB=512", "resources=VCPU:2,MEMORY_MB:512"),
+        (
+            "--resources VCPU=2 --required A,!B --required in:C,D --forbidden E,F",
+            "resources=VCPU:2&required=A,!B,!E,!F&required=in:C,D",
+        ),
+        (
+            f"--resources VCPU=2 --member-of {AGG} --member-of !in:{AGG},{TREE}",
+            f"resources=VCPU:2&member_of={AGG}&member_of=!in:{AGG},{TREE}",
+        ),
+        ("--resources VCPU=2 --in-tree host1", f"resources=VCPU:2&in_tree={TREE}"),
+        (f"--resources VCPU=2 --in-tree {TREE.upper()}", f"resources=VCPU:2&in_tree={TREE}"),
+        (
+            "--resources VCPU=2,MEMORY_MB=512 --group ACCEL:FPGA=1 --required-ACCEL CUSTOM_TYPE1",
+            "resources=VCPU:2,MEMORY_MB:512&resourcesACCEL=FPGA:1&requiredACCEL=CUSTOM_TYPE1",
+        ),
+        (
+            "--group _C:VCPU=1 --group _N --required_N=HW_NUMA_ROOT --forbidden_N X "
+            "--same-subtree _C,_N --group-policy none",
+            "resources_C=VCPU:1&required_N=HW_NUMA_ROOT,!X&same_subtree=_C,_N&group_policy=none",
+        ),
+        (
+            f"--resources-1 VCPU=1 --in-tree-1 host1 --member-of-1 {AGG} --resources-22 PCPU=1",
+            f"resources1=VCPU:1&in_tree1={TREE}&member_of1={AGG}&resources22=PCPU:1",
+        ),
+        (
+            "--resources VCPU=1 --root-required A,!B --same-subtree X,Y --same-subtree Z",
+            "resources=VCPU:1&root_required=A,!B&same_subtree=X,Y&same_subtree=Z",
+        ),
+    ],
+)
+def test_options_make_the_request_of_the_query(words: str, query: str) -> None:
+    assert parsed(*words.split()) == read_request(query)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("--resources VCPU", "--resources"),
+        ("--resources VCPU=two", "'two'"),
+        ("--resources VCPU=1 --resources VCPU=2", "VCPU was given before"),
+        ("--group :VCPU=1", "--group :VCPU=1: the suffix is missing"),
+        ("--required-ACCEL", "--required-ACCEL: a value is missing"),
+        ("--required_ACCEL=", "--required_ACCEL: a value is missing"),
+        ("--in-tree-A host1 --in-tree-A host1", "--in-tree-A is there twice"),
+        ("--required-A in:X,!Y", "requiredA=in:X,!Y"),
+        ("--root-required in:X,Y", "root_required=in:X,Y"),
+        ("--member-of rack7", "member_of=rack7"),
+    ],
+)
+def test_what_can_not_be_read_names_the_option_or_the_group(words: str, named: str) -> None:
+    with pytest.raises((Trouble, BadQuery)) as told:
+        parsed(*words.split())
+    assert named in str(told.value)
+
+
+def test_a_word_that_is_a_value_stays_one() -> None:
+    assert spelled_out(["--query", "x", "--limit", "3"]) == ["--query", "x", "--limit", "3"]
