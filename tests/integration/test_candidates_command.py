@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.agent_host import AgentHost
+from tests.integration.ctl_here import Here
 from tests.integration.fleet import host, load_fleet, uuid
 from tests.integration.test_computectl import one_line
 from tests.servers.placement import RealPlacement
@@ -21,14 +21,14 @@ group_policy: isolate
 
 
 @pytest.fixture(scope="module")
-def ctl(placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFactory) -> AgentHost:
+def ctl(placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFactory) -> Here:
     load_fleet(placement_server, disabled=2)
-    made = AgentHost(tmp_path_factory.mktemp("ctl"), placement_server.url)
+    made = Here(tmp_path_factory.mktemp("ctl"), placement_server.url)
     made.configure()
     return made
 
 
-def test_candidates_are_grouped_by_host_with_what_each_provider_gives(ctl: AgentHost) -> None:
+def test_candidates_are_grouped_by_host_with_what_each_provider_gives(ctl: Here) -> None:
     said = ctl.ctl("candidates", "--resources", "VCPU=2", "--in-tree", host(7))
     assert (said.code, said.err) == (0, "")
     heading, empty, own, candidate = said.out.splitlines()
@@ -37,7 +37,7 @@ def test_candidates_are_grouped_by_host_with_what_each_provider_gives(ctl: Agent
     assert (empty, candidate) == ("", f"  - {host(7)} (VCPU 2)")
 
 
-def test_options_a_query_and_a_file_give_the_same(ctl: AgentHost, tmp_path: Path) -> None:
+def test_options_a_query_and_a_file_give_the_same(ctl: Here, tmp_path: Path) -> None:
     file = tmp_path / "request.yaml"
     file.write_text(TWO_PORTS)
     options = (
@@ -60,20 +60,20 @@ def test_options_a_query_and_a_file_give_the_same(ctl: AgentHost, tmp_path: Path
     assert {row["host"] for row in answers[0]} == {host(7)}
 
 
-def test_a_long_answer_is_cut_for_people_and_whole_for_programs(ctl: AgentHost) -> None:
+def test_a_long_answer_is_cut_for_people_and_whole_for_programs(ctl: Here) -> None:
     drawn = ctl.ctl("candidates", "--resources", "VCPU=2")
     assert drawn.out.startswith("198 candidates on 198 hosts, 21 calls\n")
     assert drawn.out.rstrip().endswith("and 178 candidates on 178 hosts more; -f json lists all")
 
 
-def test_disabled_hosts_show_only_where_they_are_asked_for(ctl: AgentHost) -> None:
+def test_disabled_hosts_show_only_where_they_are_asked_for(ctl: Here) -> None:
     options = ("candidates", "--resources", "VCPU=2", "--in-tree", host(199))
     said = ctl.ctl(*options)
     assert "--explain" in one_line(said, 1)
     assert host(199) in ctl.ctl(*options, "--include-disabled").out
 
 
-def test_an_explanation_is_a_row_for_each_constraint_to_programs(ctl: AgentHost) -> None:
+def test_an_explanation_is_a_row_for_each_constraint_to_programs(ctl: Here) -> None:
     said = ctl.ctl("candidates", "--resources", "VCPU=249", "--explain", "-f", "json")
     assert (said.code, said.err) == (1, "")
     rows = {row["constraint"]: row for row in said.json()}
@@ -93,11 +93,11 @@ def test_an_explanation_is_a_row_for_each_constraint_to_programs(ctl: AgentHost)
         ("--resources VCPU=1 --required COMPUTE_STATUS_DISABLED", "--include-disabled"),
     ],
 )
-def test_what_can_not_be_asked_is_one_line(ctl: AgentHost, words: str, named: str) -> None:
+def test_what_can_not_be_asked_is_one_line(ctl: Here, words: str, named: str) -> None:
     assert named in one_line(ctl.ctl("candidates", *words.split()), 2)
 
 
-def test_providers_are_found_by_what_they_have_and_are(ctl: AgentHost) -> None:
+def test_providers_are_found_by_what_they_have_and_are(ctl: Here) -> None:
     options = ("--required", "in:CUSTOM_PHYSNET_0", "--in-tree", host(7))
     [row] = ctl.ctl("providers", *options, "-f", "json").json()
     assert row["provider"] == f"{host(7)}_pf0"
@@ -106,12 +106,12 @@ def test_providers_are_found_by_what_they_have_and_are(ctl: AgentHost) -> None:
     assert drawn[-1] == f"{host(7)}_pf0  {row['uuid']}  on {host(7)}"
 
 
-def test_providers_of_disabled_hosts_are_counted(ctl: AgentHost) -> None:
+def test_providers_of_disabled_hosts_are_counted(ctl: Here) -> None:
     assert "1 provider of disabled hosts is left out" in one_line(
         ctl.ctl("providers", host(199)), 1
     )
     assert host(199) in ctl.ctl("providers", uuid(199), "--include-disabled").out
 
 
-def test_every_provider_there_is_has_to_be_meant(ctl: AgentHost) -> None:
+def test_every_provider_there_is_has_to_be_meant(ctl: Here) -> None:
     assert "every provider" in one_line(ctl.ctl("providers"), 2)

@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from reportclient.http import PlacementAPI, token_adapter
-from tests.integration.agent_host import AgentHost
+from tests.integration.ctl_here import Here
 from tests.integration.fleet import load_fleet, uuid
 from tests.integration.transcripts import replayed, steps
 from tests.servers.placement import RealPlacement
@@ -29,8 +29,8 @@ def text() -> str:
 
 
 @pytest.fixture(scope="module")
-def host(placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFactory) -> AgentHost:
-    made = AgentHost(tmp_path_factory.mktemp("docs"), placement_server.url)
+def host(placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFactory) -> Here:
+    made = Here(tmp_path_factory.mktemp("docs"), placement_server.url)
     made.configure()
     load_fleet(placement_server, disabled=2)
     return made
@@ -38,7 +38,7 @@ def host(placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.timeout(240)
 def test_every_command_says_what_the_document_says(
-    host: AgentHost, monkeypatch: pytest.MonkeyPatch
+    host: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(host.directory)
     (host.directory / "request.yaml").write_text(block("yaml"))
@@ -54,9 +54,7 @@ def test_every_command_says_what_the_document_says(
         assert output == command.output, command.words
 
 
-def test_the_python_of_the_document_runs(
-    host: AgentHost, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_python_of_the_document_runs(host: Here, capsys: pytest.CaptureFixture[str]) -> None:
     exec(block("python"), {"api": PlacementAPI(token_adapter(host.url, "admin"))})
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 10
