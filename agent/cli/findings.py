@@ -94,8 +94,8 @@ def _worth_telling(why: Why, facts: Facts) -> list[Effect]:
 def _decides(effect: Effect, why: Why, facts: Facts) -> Finding:
     constraint, answer = effect.constraint, effect.answer
     assert answer is not None
-    what = "provider" if constraint.suffix else "host"
     out = effect.kept_out
+    what = "host" if set(out) <= set(answer.hosts()) else "provider"
     parts = [_subject(constraint)]
     if out:
         parts.append(f"leaves out {counted(len(out), what)} ({facts.named(out)})")

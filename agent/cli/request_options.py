@@ -61,7 +61,7 @@ def add_group_options(parser: argparse._ActionsContainer) -> None:
         "--resources",
         action="append",
         default=[],
-        metavar="CLASS=N,…",
+        metavar="CLASS=N,...",
         help="amounts by resource class, such as VCPU=2,MEMORY_MB=512",
     )
     parser.add_argument(
@@ -99,7 +99,7 @@ def add_request_options(parser: argparse._ActionsContainer) -> None:
         "--group",
         action="append",
         default=[],
-        metavar="SUFFIX[:CLASS=N,…]",
+        metavar="SUFFIX[:CLASS=N,...]",
         help="a group that one provider has to meet; options with its suffix at the end are "
         "about it: --required-SUFFIX, --forbidden-SUFFIX, --member-of-SUFFIX, --in-tree-SUFFIX; "
         "may be repeated",
@@ -119,7 +119,7 @@ def add_request_options(parser: argparse._ActionsContainer) -> None:
         "--same-subtree",
         action="append",
         default=[],
-        metavar="SUFFIX,…",
+        metavar="SUFFIX,...",
         help="groups of which one has to be met above, or by, all others; may be repeated",
     )
 

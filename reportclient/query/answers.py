@@ -113,10 +113,12 @@ class ListedProvider:
 
 def candidates_of(body: Mapping[str, Any]) -> AllocationCandidates:
     """From the body of an answer.  :raises KeyError: it is not Placement's."""
-    return AllocationCandidates(
-        tuple(map(_request, body["allocation_requests"])),
-        {uuid: _summary(uuid, record) for uuid, record in body["provider_summaries"].items()},
-    )
+    summaries = {u: _summary(u, record) for u, record in body["provider_summaries"].items()}
+    requests = tuple(map(_request, body["allocation_requests"]))
+    for request in requests:
+        if not request.allocations.keys() <= summaries.keys():
+            raise KeyError("provider_summaries")
+    return AllocationCandidates(requests, summaries)
 
 
 def merged(answers: Iterable[AllocationCandidates]) -> AllocationCandidates:

@@ -1,0 +1,127 @@
+"""Asking Placement: how answers are read, and what is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reportclient.asking import How, allocation_candidates, resource_providers
+from reportclient.candidates import (
+    BadQuery,
+    ProviderQuery,
+    RequestGroup,
+    ResourceRequest,
+    candidates_of,
+)
+from reportclient.errors import TooOld, Unreachable
+
+ROOT, CHILD, STORE = (f"00000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
+REQUEST = ResourceRequest(RequestGroup.of({"VCPU": 1}))
+
+
+class Answers:
+    """A door to Placement that gives these answers, and keeps what was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[str, str | None]] = []
+
+    def request(self, method: str, path: str, *, json: Any = None, needs: str | None = None) -> Any:
+        self.asked.append((path, needs))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def summary(root: str, parent: str | None = None, *traits: str) -> dict[str, Any]:
+    return {
+        "resources": {"VCPU": {"capacity": 8, "used": 3}},
+        "traits": list(traits),
+        "parent_provider_uuid": parent,
+        "root_provider_uuid": root,
+    }
+
+
+BODY = {
+    "allocation_requests": [
+        {
+            "allocations": {
+                STORE: {"resources": {"DISK_GB": 1}},
+                CHILD: {"resources": {"VCPU": 1}},
+            },
+            "mappings": {"": [CHILD], "_D": [STORE]},
+        }
+    ],
+    "provider_summaries": {
+        ROOT: summary(ROOT),
+        CHILD: summary(ROOT, ROOT),
+        STORE: summary(STORE, None, "MISC_SHARES_VIA_AGGREGATE"),
+    },
+}
+
+
+def test_the_host_of_a_candidate_is_the_root_of_what_is_not_shared() -> None:
+    answer = candidates_of(BODY)
+    [request] = answer.allocation_requests
+    assert answer.host(request) == ROOT
+    assert request.mappings == {"": (CHILD,), "_D": (STORE,)}
+    assert answer.provider_summaries[CHILD].free("VCPU") == 5
+    assert answer.provider_summaries[CHILD].free("VGPU") == 0
+
+
+def test_a_query_says_the_lowest_version_that_serves() -> None:
+    api = Answers(BODY, BODY)
+    allocation_candidates(REQUEST, api, How(include_disabled=True))
+    allocation_candidates(REQUEST, api)
+    assert api.asked == [
+        ("/allocation_candidates?resources=VCPU:1", "1.29"),
+        ("/allocation_candidates?resources=VCPU:1&root_required=!COMPUTE_STATUS_DISABLED", "1.35"),
+    ]
+
+
+def test_an_older_placement_is_asked_in_its_own_words_once() -> None:
+    api = Answers(TooOld("no", speaks="1.34"), BODY)
+    assert len(allocation_candidates(REQUEST, api)) == 1
+    assert api.asked[-1] == ("/allocation_candidates?resources=VCPU:1", "1.29")
+
+
+@pytest.mark.parametrize("speaks", [None, "1.12"])
+def test_one_that_is_too_old_for_anything_is_told_so(speaks: str | None) -> None:
+    error = TooOld("too old for anything", speaks=speaks)
+    with pytest.raises(TooOld, match="too old for anything"):
+        allocation_candidates(REQUEST, Answers(error, error))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"hello": "from a proxy"},
+        {"allocation_requests": [], "provider_summaries": []},
+        {**BODY, "provider_summaries": {}},
+        {"allocation_requests": [{}], "provider_summaries": {}},
+    ],
+)
+def test_what_is_not_placements_is_no_answer(body: dict[str, Any]) -> None:
+    with pytest.raises(Unreachable, match="not in Placement's words"):
+        allocation_candidates(REQUEST, Answers(body))
+
+
+def test_providers_likewise() -> None:
+    with pytest.raises(Unreachable, match="not in Placement's words"):
+        resource_providers(ProviderQuery("host1"), Answers({"hello": "from a proxy"}))
+
+
+def test_nothing_is_sent_of_what_is_wrong() -> None:
+    api = Answers()
+    for request in (
+        ResourceRequest(RequestGroup({"VCPU": True})),
+        ResourceRequest(RequestGroup({"VCPU": 1}, frozenset({frozenset({"A", "!B"})}))),
+        ResourceRequest(RequestGroup({"VCPU": 1}), {"a b": RequestGroup({"VCPU": 1})}),
+        ResourceRequest(RequestGroup({"VCPU": 1}, in_tree="host1")),
+        ResourceRequest(RequestGroup({"VCPU": 1}), {"_A": RequestGroup()}),
+    ):
+        with pytest.raises(BadQuery):
+            allocation_candidates(request, api)
+    assert not api.asked
