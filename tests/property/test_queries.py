@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.cli.constraints import Asked, Kind, constraints, only, without
 from reportclient.candidates import (
     BadQuery,
     ProviderQuery,
@@ -114,3 +115,18 @@ def test_what_an_older_placement_is_asked_is_what_it_has(
     if not missing(needs(request), version):
         assert how.queries == (request,)
         assert how.needs == least(needs(request))
+
+
+@settings(max_examples=40)
+@given(valid)
+def test_whatever_is_left_out_what_is_left_can_be_asked(request) -> None:
+    asked = Asked(request)
+    for constraint in constraints(asked):
+        left = without(asked, constraint)
+        if left is None:
+            assert constraint.kind is Kind.RESOURCES
+            continue
+        assert not list(problems(left.request))
+        assert constraint not in constraints(left)
+        assert set(constraints(left)) < set(constraints(asked))
+    assert not list(problems(only(asked, ()).request))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-
 from agent.cli.constraints import Asked, Kind, constraints, only, without
-from reportclient.candidates import problems, read_request, written
-from tests.property.test_queries import valid
+from reportclient.candidates import read_request, written
 
 FULL = (
     "resources=VCPU:2&required=in:A,B&resources1=FPGA:1&required1=T,!U&required_N=HW_NUMA_ROOT&group_policy=isolate"
@@ -42,18 +39,3 @@ def test_resources_only_have_nothing_else() -> None:
     bare = only(Asked(read_request(FULL)), ())
     assert bare.include_disabled
     assert written(bare.request) == "resources=VCPU:2&resources1=FPGA:1&group_policy=none"
-
-
-@settings(max_examples=40)
-@given(valid)
-def test_whatever_is_left_out_what_is_left_can_be_asked(request) -> None:
-    asked = Asked(request)
-    for constraint in constraints(asked):
-        left = without(asked, constraint)
-        if left is None:
-            assert constraint.kind is Kind.RESOURCES
-            continue
-        assert not list(problems(left.request))
-        assert constraint not in constraints(left)
-        assert set(constraints(left)) < set(constraints(asked))
-    assert not list(problems(only(asked, ()).request))
