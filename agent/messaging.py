@@ -116,6 +116,8 @@ class RpcServer:
     endpoints: Sequence[Any]
     serving: threading.Event = field(default_factory=threading.Event)
     """Set when calls can be answered; it stays set when the broker is lost."""
+    told: Callable[[], object] = lambda: None
+    """Called when it is set."""
     _stopping: threading.Event = field(default_factory=threading.Event)
     _server: Any = None
 
@@ -139,6 +141,7 @@ class RpcServer:
                 self._server = server
                 self.serving.set()
                 LOG.info("Answering calls on topic %s", self.target.topic)
+                self.told()
                 return
             self._stopping.wait(pause * random.uniform(0.5, 1))
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -45,6 +45,9 @@ class Switching:
         self.service.complaints = self.switch.complaints
         self.service.after_period = self._after_period
         self.heartbeat.rpc_version = self._rpc_version
+        if self.server is not None:
+            # Who has just started can be called at once, not only after the next heartbeat.
+            self.server.told = self.heartbeat.soon
 
     def look(self) -> None:
         """For a single period: the last known status, and the record's if there is one."""

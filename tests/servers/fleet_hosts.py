@@ -1,0 +1,120 @@
+"""Many hosts in one process, each with the agent's own parts, for tests of a fleet.
+
+    python -m tests.servers.fleet_hosts CONFIG DIRECTORY FIRST COUNT
+
+What is simulated: there is one process for many hosts, so they share its connections to
+the broker (for what they send) and to Placement; each host's hypervisor, which has eight VCPUs
+and nothing to say; and only three hosts in ten can be called, since each server has a
+connection of its own: the others follow their records.  All else is what ``compute-agent`` runs: settings, identity,
+trackers, loop, switch, heartbeat and RPC server, with a thread or two for each host and a
+state directory of its own.
+
+Says ``ready`` once every host has heard of its record, or waited for it; ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from agent import config, messaging
+from agent.identity import compute_id
+from agent.loop import Loop
+from agent.node_table import NodeTable
+from agent.nodes import Nodes
+from agent.service import Service
+from agent.switching import Switching, switching
+from agent.systemd import Systemd
+from drivers.api import ComputeDriver, DriverContext
+from drivers.loaded import LoadedDriver
+from reportclient.http import API, PlacementAPI, adapter_from_conf
+from reportclient.provider_tree import ProviderTree
+
+STARTING_AT_ONCE = 16
+TURN = 0.05
+"""Seconds that a thread may run: with hundreds of them, Python's 5 ms go into waking them up."""
+VCPUS = 8
+CALLED = ("0", "4", "8")
+"""Last digits of the hosts that answer calls."""
+CROWDED = (
+    "oslo.messaging._drivers.pool",
+    "oslo_messaging._drivers.amqpdriver",
+    "urllib3.connectionpool",
+)
+"""Complain that so many share one connection."""
+
+
+def name_of(number: int) -> str:
+    return f"host{number:04}"
+
+
+def uuid_of(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012}"
+
+
+class SmallHypervisor(ComputeDriver):
+    """One node, by the name of its host."""
+
+    def get_available_nodes(self) -> list[str]:
+        return [self.context.host]
+
+    def update_provider_tree(
+        self, provider_tree: ProviderTree, nodename: str, allocations: Any = None
+    ) -> None:
+        provider_tree.update_inventory(nodename, {"VCPU": {"total": VCPUS}})
+
+
+def host(settings: config.Settings, api: API, transport: Any) -> tuple[Loop, Service, Switching]:
+    """One host, put together as ``agent.main`` does it."""
+    loop = Loop(idle=lambda: None)
+    driver = SmallHypervisor(DriverContext(settings.host, settings.state_path))
+    nodes = Nodes(
+        compute_id(settings.state_path),
+        [LoadedDriver.of("small", driver)],
+        api,
+        settings.rules,
+        state_path=settings.state_path,
+        table=NodeTable.of(settings.state_path),
+    )
+    service = Service(settings.host, nodes, Systemd(), stop=lambda: loop.stopping)
+    return loop, service, switching(settings, loop, service, transport)
+
+
+def start(settings: config.Settings, api: API, transport: Any) -> None:
+    loop, service, switches = host(settings, api, transport)
+    if not settings.host.endswith(CALLED):
+        switches.server = None
+    switches.start()
+    job = (service.period, settings.interval, 0.0)
+    threading.Thread(target=loop.run, args=job, name=settings.host, daemon=True).start()
+
+
+def main(config_file: str, directory: str, first: str, count: str) -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
+    sys.setswitchinterval(TURN)
+    messaging.quiet_logs()
+    for crowded in CROWDED:
+        logging.getLogger(crowded).setLevel(logging.ERROR)
+    conf = config.load(["--config-file", config_file])
+    common = config.settings(conf)
+    api = PlacementAPI(adapter_from_conf(conf))
+    transport = messaging.transport(common.transport_url, [config_file])
+    hosts = [
+        replace(common, host=name_of(each), state_path=Path(directory, name_of(each)))
+        for each in range(int(first), int(first) + int(count))
+    ]
+    with ThreadPoolExecutor(STARTING_AT_ONCE) as pool:
+        list(pool.map(lambda settings: start(settings, api, transport), hosts))
+    print("ready", flush=True)
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
