@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from agent.cli.calls import Call, calls_of
 from agent.cli.drivers import asked
+from agent.cli.known_status import KnownStatus
 from agent.cli.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.session import Session
 from agent.nodes import Nodes
@@ -52,15 +53,17 @@ def foresee(session: Session, *, at_start: bool, holding: bool = False) -> list[
         ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
         asked(session, own, ReadAhead(api, pool), holding=holding) as nodes,
     ):
-        found = [_of(tracker, nodes, api, at_start) for tracker in nodes.trackers.values()]
-        told = () if holding else tuple(notes(nodes.additions, nodes.trackers))
+        status = KnownStatus.of(session)
+        trackers = nodes.trackers
+        found = [_of(one, nodes, api, at_start, status) for one in trackers.values()]
+        told = () if holding else tuple(notes(nodes.additions, trackers))
         return [*found[:-1], *(replace(last, notes=told) for last in found[-1:])]
 
 
-def _of(tracker: Tracker, nodes: Nodes, api: API, at_start: bool) -> Foreseen:
+def _of(tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: KnownStatus) -> Foreseen:
     tracker.started = not at_start
     try:
-        decision = tracker.look(time.monotonic())
+        decision = tracker.look(time.monotonic(), disabled=status.disabled)
     except (ReshapeFailed, ValueError) as err:
         failed = Report(tracker.node, error=err)
         return _foreseen(tracker, Plan(), failed.complaints().values())
@@ -73,7 +76,8 @@ def _of(tracker: Tracker, nodes: Nodes, api: API, at_start: bool) -> Foreseen:
         degraded={**dict(_degraded(nodes)), **nodes.additions.complaints()},
         reshape_pending=decision.wish.reshape_pending,
     )
-    complaints = (*report.complaints().values(), *_taken_names(tracker, plan, api))
+    complaints = (*report.complaints().values(), *status.complaints())
+    complaints += tuple(_taken_names(tracker, plan, api))
     foreseen = _foreseen(tracker, plan, complaints)
     return replace(foreseen, reshape_pending=bool(decision.wish.reshape_pending))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from agent.cli.drivers import asked
 from agent.cli.foreseen import Foreseen, foresee
+from agent.cli.known_status import KnownStatus
 from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
 from agent.cli.plan import drawn, listed
@@ -60,7 +61,8 @@ class Reshape(DrawnOrListed[Reshaped]):
         if options.plan or seen.complaints or not any(one.calls for one in seen.foreseen):
             return seen
         with asked(session, own, session.placement(writing=True), holding=True) as nodes:
-            return Reshaped(seen.foreseen, nodes.period(time.monotonic()))
+            disabled = KnownStatus.of(session).disabled
+            return Reshaped(seen.foreseen, nodes.period(time.monotonic(), disabled=disabled))
 
     def draw(self, answer: Reshaped, look: Look, options: argparse.Namespace) -> str:
         """The plan, and what was done."""

@@ -18,6 +18,8 @@ from agent.cli.trouble import NOT_WELL, Trouble
 from agent.status_file import FILE_NAME, VERSION, started_at
 
 COLUMNS = ("node", "ok", "last_ok", "calls", "changes", "complaints", "reshape_pending")
+SERVICE = ("disabled", "reason", "registry", "rpc")
+"""The same in each row: what holds for the host as a whole."""
 LATE_AFTER = 3
 """Periods without a word after which an agent counts as stuck."""
 
@@ -46,16 +48,23 @@ class Status:
         return max(0.0, self.now - float(self.written["updated"]))
 
     @property
+    def service(self) -> dict[str, Any]:
+        """Whether the host takes guests, and who can say otherwise; empty if not written."""
+        found = self.written.get("service")
+        return found if isinstance(found, dict) else {}
+
+    @property
     def well(self) -> bool:
         """Whether all is well, and was so just now."""
         return self.trouble is None and all(node["ok"] for node in self.written["nodes"])
 
 
 class ShowStatus(DrawnOrListed[Status]):
-    """Show how compute-agent on this host is: each node, what is wrong, what is pending.
+    """Show how compute-agent on this host is: whether it takes new guests, and each node.
 
-    Reads a file that the agent writes after each period; asks neither Placement nor the
-    drivers. Exits with 1 if the agent is not running, is stuck, or is not well.
+    With what is wrong and what is pending. Reads a file that the agent writes after each
+    period; asks neither Placement nor the drivers. Exits with 1 if the agent is not running,
+    is stuck, or is not well.
     """
 
     drawn = "words"
@@ -74,8 +83,10 @@ class ShowStatus(DrawnOrListed[Status]):
         return "\n".join(_lines(answer, look))
 
     def table(self, answer: Status) -> Table:
-        """A row for each node."""
-        return COLUMNS, [[node[name] for name in COLUMNS] for node in answer.written["nodes"]]
+        """A row for each node; ``registry`` says why that does not answer."""
+        service = [answer.service.get(name) for name in SERVICE]
+        nodes = [[node[name] for name in COLUMNS] for node in answer.written["nodes"]]
+        return (*COLUMNS, *SERVICE), [[*node, *service] for node in nodes]
 
     def verdict(self, answer: Status, options: argparse.Namespace) -> int:  # noqa: ARG002
         """For health checks."""
@@ -91,6 +102,8 @@ def _lines(status: Status, look: Look) -> Iterator[str]:
         f"compute-agent on {look.paint(written['host'], 'bold')} (pid {written['pid']}): "
         f"{health}; last period {_ago(status.age)} ago"
     )
+    if status.service:
+        yield from _service(status.service, look)
     for node in written["nodes"]:
         last = node["last_ok"]
         seen = "never well" if last is None else f"well {_ago(status.now - last)} ago"
@@ -100,6 +113,17 @@ def _lines(status: Status, look: Look) -> Iterator[str]:
             yield f"    {complaint}"
         if node["reshape_pending"]:
             yield "    see it: computectl reshape --plan; do it: computectl reshape"
+
+
+def _service(service: dict[str, Any], look: Look) -> Iterator[str]:
+    words = {True: look.paint("disabled", "yellow"), False: "enabled"}
+    status = words.get(service["disabled"]) if "disabled" in service else None
+    status = status or "not known yet whether it is enabled"
+    reason = service.get("reason")
+    because = f" ({reason})" if reason else ""
+    yield f"  service: {status}{because}; calls over RPC: {service.get('rpc') or 'none'}"
+    if service.get("registry"):
+        yield f"    the last known status holds, the registry does not serve: {service['registry']}"
 
 
 def _read(path: Path) -> dict[str, Any]:

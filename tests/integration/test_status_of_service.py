@@ -1,0 +1,91 @@
+"""What ``computectl status`` and ``plan`` say about a host that is disabled, beside the agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.registry.schema import open_engine, upgrade
+from agent.registry.store import SqlRegistry
+from agent.standing import Standing, StandingFile
+from tests.integration.agent_host import AgentHost
+from tests.servers.placement import RealPlacement
+
+TRAIT = "COMPUTE_STATUS_DISABLED"
+
+
+@pytest.fixture
+def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
+    """One that has reported once, enabled."""
+    host = AgentHost(tmp_path, placement.url)
+    host.configure()
+    host.script('nodes: {"{host}": {inventory: {VCPU: 8}}}\n')
+    assert host.agent().code == 0
+    return host
+
+
+@pytest.fixture
+def registry(host: AgentHost) -> SqlRegistry:
+    engine = open_engine(f"sqlite:///{host.directory}/state/services.sqlite")
+    upgrade(engine)
+    found = SqlRegistry(engine)
+    found.heartbeat("host1", "an agent", None, [])
+    return found
+
+
+def root_of(host: AgentHost) -> str:
+    return host.compute_id.read_text().strip()
+
+
+def test_the_status_says_who_disabled_it_and_why(host: AgentHost, registry: SqlRegistry) -> None:
+    registry.set_status("host1", disabled=True, reason="new disks")
+    assert host.agent().code == 0
+    drawn = host.ctl("status").out
+    assert "  service: disabled (new disks); calls over RPC: none\n" in drawn
+    (row,) = host.ctl("status", "-f", "json").json()
+    assert (row["disabled"], row["reason"], row["registry"]) == (True, "new disks", None)
+    assert row["rpc"] == "none"
+
+
+def test_the_status_says_that_the_registry_is_away(host: AgentHost) -> None:
+    host.configure(more="[registry]\nconnection = postgresql+psycopg2://me:secret@127.0.0.1:1/x")
+    assert host.agent().code == 0
+    said = host.ctl("status")
+    assert "the last known status holds, the registry does not serve: postgresql" in said.out
+    assert "secret" not in said.out + said.err
+    (row,) = host.ctl("status", "-f", "json").json()
+    assert "127.0.0.1" in row["registry"]
+
+
+def test_a_plan_foresees_what_the_status_asks_for(
+    host: AgentHost, registry: SqlRegistry, placement: RealPlacement
+) -> None:
+    file = StandingFile.of(host.directory / "state")
+    file.keep(Standing(disabled=True, reason="new disks", record_version=2))
+    (row,) = host.ctl("plan", "-f", "json").json()
+    assert (row["method"], row["path"]) == ("PUT", f"/resource_providers/{root_of(host)}/traits")
+    assert TRAIT in row["body"]["traits"]
+    assert TRAIT not in placement.stranger.traits(root_of(host)), "a plan only looks"
+    registry.set_status("host1", disabled=True, reason="new disks")
+    mark = placement.mark()
+    assert host.agent().code == 0
+    writes = [f"{each.method} {each.path}" for each in placement.since(mark) if each.is_write]
+    assert writes == [f"{row['method']} {row['path']}"], "the period does what the plan said"
+    assert "nothing would change" in host.ctl("plan").out
+    file.keep(Standing(disabled=False, record_version=3))
+    (row,) = host.ctl("plan", "-f", "json").json()
+    assert TRAIT not in row["body"]["traits"]
+
+
+def test_a_plan_without_a_known_status_leaves_the_trait(
+    host: AgentHost, placement: RealPlacement
+) -> None:
+    placement.stranger.add_trait(root_of(host), TRAIT)
+    path = StandingFile.of(host.directory / "state").path
+    path.unlink(missing_ok=True)
+    assert "nothing would change" in host.ctl("plan").out
+    path.write_text("{")
+    said = host.ctl("plan")
+    assert said.code == 1
+    assert f"whether this host is disabled is not known: {path}" in said.err
