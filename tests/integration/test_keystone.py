@@ -1,0 +1,242 @@
+"""A real Keystone before Placement and before os-services: who is let in, as what, and how long.
+
+The agent has the role ``service`` and nothing else, as docs/operate.rst advises.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from agent import config
+from agent.registry.schema import open_engine
+from agent.registry.store import SqlRegistry
+from reportclient.errors import AuthenticationFailed, Forbidden
+from reportclient.http import PlacementAPI, adapter_from_conf
+from tests.integration.switched import status_of
+from tests.servers.agent import AgentProcess
+from tests.servers.databases import free_port
+from tests.servers.keystone import PASSWORD, PROJECT, REGION, Keystone, authtoken, missing
+from tests.servers.placement import RealPlacement
+from tests.servers.registry import RegistryProcess
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+BY_PASSWORD = f"""
+auth_type = password
+username = {{user}}
+password = {{password}}
+project_name = {PROJECT}
+user_domain_id = default
+project_domain_id = default
+"""
+BY_APPLICATION_CREDENTIAL = """
+auth_type = v3applicationcredential
+application_credential_id = {0}
+application_credential_secret = {1}
+"""
+
+
+class PlacementWithKeystone(RealPlacement):
+    """Believes only tokens; its policy is Placement's own."""
+
+    def __init__(self, directory: Path, authtoken: str) -> None:
+        super().__init__(directory, reshaper_for_admin=False)
+        self._authtoken = authtoken
+
+    def _write_configuration(self) -> None:
+        super()._write_configuration()
+        path = self.directory / "placement.conf"
+        text = path.read_text().replace("auth_strategy = noauth2", "auth_strategy = keystone")
+        path.write_text(text + self._authtoken)
+
+
+@dataclass
+class Cloud:
+    keystone: Keystone
+    placement: PlacementWithKeystone
+    registry: RegistryProcess
+    records: SqlRegistry
+
+    def api(self, directory: Path, login: str) -> PlacementAPI:
+        """Placement for one who logs in so, by the catalogue."""
+        path = directory / "some.conf"
+        path.write_text(f"[DEFAULT]\ncompute_driver = fake\n{self.login(login)}")
+        return PlacementAPI(adapter_from_conf(config.load(["--config-file", str(path)])))
+
+    def login(self, how: str) -> str:
+        return f"[placement]\nregion_name = {REGION}\nauth_url = {self.keystone.url}\n{how}"
+
+    def openstack(self, user: str, password: str, *words: str, project: str = PROJECT):
+        return subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", "openstackclient.shell"]
+            + ["--os-compute-api-version", "2.53", "compute", "service", *words],
+            env=self.keystone.environment(user, password, project),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="session")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    directory = tmp_path_factory.mktemp("cloud")
+    with Keystone(directory / "keystone") as keystone:
+        keystone.add_project()
+        port = free_port()
+        for name in ("placement", "compute-registry", "agent"):
+            keystone.add_user(name, "service")
+        for name in ("member",):
+            keystone.add_user(name, name)
+        (directory / "registry").mkdir()
+        more = f"rest_port = {port}\n{authtoken(keystone, 'compute-registry', 'yrtsiger-etupmoc')}"
+        placement = PlacementWithKeystone(
+            directory / "placement", authtoken(keystone, "placement", "tnemecalp")
+        )
+        with placement, RegistryProcess(directory / "registry", more=more) as registry:
+            keystone.add_endpoint("placement", placement.url)
+            keystone.add_endpoint("compute", f"http://127.0.0.1:{port}/v2.1")
+            engine = open_engine(f"sqlite:///{directory}/registry/services.sqlite")
+            yield Cloud(keystone, placement, registry, SqlRegistry(engine))
+            engine.dispose()
+
+
+@pytest.fixture
+def agent(cloud: Cloud, tmp_path: Path) -> Iterator[AgentProcess]:
+    cloud.placement.empty()
+    process = AgentProcess(tmp_path, cloud.placement.url)
+    process.write()
+    yield process
+    process.kill()
+
+
+def logs_in(agent: AgentProcess, cloud: Cloud, how: str) -> None:
+    before, _, _ = agent.config.read_text().partition("[placement]")
+    agent.config.write_text(before + cloud.login(how))
+
+
+AGENT = BY_PASSWORD.format(user="agent", password="tnega")
+
+
+def test_an_application_credential_with_the_service_role_is_enough(
+    cloud: Cloud, agent: AgentProcess, tmp_path: Path
+) -> None:
+    credential = cloud.keystone.application_credential("agent", "tnega", "service")
+    logs_in(agent, cloud, BY_APPLICATION_CREDENTIAL.format(*credential))
+    done = agent.once()
+    assert done.returncode == 0, done.stderr
+    root = (agent.state_path / "compute_id").read_text().strip()
+    path = f"/resource_providers/{root}/inventories"
+    found = cloud.api(tmp_path, AGENT).request("GET", path)
+    assert found["inventories"].keys() == {"VCPU", "MEMORY_MB"}
+
+
+def test_the_service_role_may_reshape(cloud: Cloud, tmp_path: Path) -> None:
+    api = cloud.api(tmp_path, AGENT)
+    made = api.request("POST", "/resource_providers", json={"name": "reshaped"}, needs="1.30")
+    inventory = {
+        "resource_provider_generation": made["generation"],
+        "inventories": {"VCPU": {"total": 4}},
+    }
+    body = {"inventories": {made["uuid"]: inventory}, "allocations": {}}
+    api.request("POST", "/reshaper", json=body, needs="1.30")
+    found = api.request("GET", f"/resource_providers/{made['uuid']}/inventories")
+    assert found["inventories"]["VCPU"]["total"] == 4
+
+
+def test_a_member_is_refused_by_placement_and_the_agent_says_so(
+    cloud: Cloud, agent: AgentProcess, tmp_path: Path
+) -> None:
+    how = BY_PASSWORD.format(user="member", password="rebmem")
+    with pytest.raises(Forbidden, match="placement:resource_providers"):
+        cloud.api(tmp_path, how).request("GET", "/resource_providers")
+    logs_in(agent, cloud, how)
+    done = agent.once()
+    assert done.returncode == 1
+    assert "placement:resource_providers" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_password_is_an_error_of_the_credentials(cloud: Cloud, tmp_path: Path) -> None:
+    api = cloud.api(tmp_path, BY_PASSWORD.format(user="agent", password="wrong"))
+    with pytest.raises(AuthenticationFailed, match="credentials"):
+        api.request("GET", "/resource_providers")
+
+
+def test_a_revoked_token_is_renewed_in_the_middle_and_nobody_notices(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    path = tmp_path / "agent.conf"
+    path.write_text(f"[DEFAULT]\ncompute_driver = fake\n{cloud.login(AGENT)}")
+    adapter = adapter_from_conf(config.load(["--config-file", str(path)]))
+    api = PlacementAPI(adapter)
+    api.request("GET", "/resource_providers")
+    before = adapter.get_token()
+    cloud.keystone.revoke(before)
+    mark = cloud.placement.mark()
+    api.request("GET", "/resource_providers")
+    assert [each.status for each in cloud.placement.since(mark)] == [401, 200]
+    assert adapter.get_token() != before
+
+
+def test_a_running_agent_outlives_the_end_of_its_token(cloud: Cloud, agent: AgentProcess) -> None:
+    """Its user is disabled for a while: tokens end, and there are no new ones."""
+    keystone = cloud.keystone
+    password = keystone.add_user("long-lived", "service")
+    credential = keystone.application_credential("long-lived", password, "service")
+    logs_in(agent, cloud, BY_APPLICATION_CREDENTIAL.format(*credential))
+    verify = "[compute]\nresource_provider_association_refresh = 1\n"
+    agent.config.write_text(agent.config.read_text() + verify)
+    agent.start()
+    agent.until(lambda: (agent.state_path / "status.json").exists(), 30)
+    user = keystone.session("long-lived", password).get_user_id()
+    mark = cloud.placement.mark()
+    keystone.admin.patch(f"{keystone.url}/users/{user}", json={"user": {"enabled": False}})
+    agent.until(lambda: 401 in statuses(cloud, mark), 30)
+    keystone.admin.patch(f"{keystone.url}/users/{user}", json={"user": {"enabled": True}})
+    mark = cloud.placement.mark()
+    agent.until(lambda: 200 in statuses(cloud, mark), 30)
+    agent.until(lambda: status_of(agent)["nodes"][0]["ok"], 30)
+
+
+def statuses(cloud: Cloud, mark: int) -> list[int]:
+    return [each.status for each in cloud.placement.since(mark)]
+
+
+DISABLE = ("set", "--disable", "--disable-reason", "new disks")
+
+
+def test_the_openstack_client_of_an_admin_finds_us_in_the_catalogue(cloud: Cloud) -> None:
+    cloud.records.heartbeat("host1", "a", None, [])
+    admin = ("admin", PASSWORD)
+    done = cloud.openstack(*admin, *DISABLE, "host1", "nova-compute", project="admin")
+    assert done.returncode == 0, done.stderr
+    done = cloud.openstack(*admin, "list", "--long", "-f", "json", project="admin")
+    found = {each["Host"]: each for each in json.loads(done.stdout)}
+    assert (found["host1"]["Status"], found["host1"]["Disabled Reason"]) == (
+        "disabled",
+        "new disks",
+    )
+
+
+def test_the_service_role_may_switch_as_well(cloud: Cloud) -> None:
+    cloud.records.heartbeat("host2", "a", None, [])
+    done = cloud.openstack("agent", "tnega", *DISABLE, "host2", "nova-compute")
+    assert done.returncode == 0, done.stderr
+    assert cloud.records.get_service("host2").disabled
+
+
+def test_a_member_is_refused_in_the_words_of_the_policy(cloud: Cloud) -> None:
+    cloud.records.heartbeat("host3", "a", None, [])
+    done = cloud.openstack("member", "rebmem", *DISABLE, "host3", "nova-compute")
+    assert done.returncode == 1
+    assert "this takes one of the roles admin, service" in done.stderr
+    assert "403" in done.stderr
+    assert not cloud.records.get_service("host3").disabled
