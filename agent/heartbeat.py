@@ -160,6 +160,8 @@ class Heartbeat:
         self.heard.set()
         if self.switch.standing.told:
             self._in_step.set()
+            if not self.switch.standing.told:  # asked between the two lines above
+                self._in_step.clear()
 
     def _is_lost(self, err: Exception) -> None:
         if self.lost is None:

@@ -23,7 +23,7 @@ def open_registry(settings: RegistrySettings, transport: Any) -> Registry:
 
 
 def _open_database(settings: RegistrySettings) -> Registry:
-    # Agents of a fleet ask over RPC: they never load SQLAlchemy and Alembic (28 MiB).
+    # Agents of a fleet ask over RPC: they never load SQLAlchemy and oslo.db (19 MiB).
     from agent.registry.schema import open_engine, upgrade  # noqa: PLC0415
     from agent.registry.store import SqlRegistry  # noqa: PLC0415
 

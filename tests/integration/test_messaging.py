@@ -120,6 +120,26 @@ def test_a_broker_that_hangs_at_the_start(agent, broker) -> None:
     assert called(broker, False) == "disabled"
 
 
+def test_a_broker_that_hangs_while_it_runs_stops_no_report_and_no_switch(
+    agent, broker, placement
+) -> None:
+    reported(agent)
+    agent.until_logged("Answering calls")
+    group = broker._broker.pid
+    os.killpg(group, signal.SIGSTOP)
+    try:
+        root = root_of(agent)
+        before = status_of(agent)["updated"]
+        agent.send(signal.SIGHUP)
+        agent.until(lambda: status_of(agent)["updated"] > before, 10)
+        registry_of(agent).set_status("testhost", disabled=True)
+        eventually(lambda: has_trait(placement, root), within=15)
+    finally:
+        os.killpg(group, signal.SIGCONT)
+    eventually(lambda: answered(broker, True), within=60)
+    assert not has_trait(placement, root)
+
+
 def test_wrong_credentials(agent, broker, placement) -> None:
     agent.options = options(broker.url.replace("guest:guest", "guest:wrong"))
     assert reported(agent) < IN_TIME
