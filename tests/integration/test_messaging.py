@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from agent import messaging
+from agent.rpc import VERSION_6
 from tests.integration.switched import (
     Caller,
     eventually,
     has_trait,
     options,
+    record_of,
     registry_of,
     root_of,
     status_of,
@@ -138,6 +140,15 @@ def test_a_broker_that_hangs_while_it_runs_stops_no_report_and_no_switch(
         os.killpg(group, signal.SIGCONT)
     eventually(lambda: answered(broker, True), within=60)
     assert not has_trait(placement, root)
+
+
+def test_one_that_has_just_started_can_be_called_before_its_next_heartbeat(agent, broker) -> None:
+    agent.options = options(broker.url, report_interval=50)
+    reported(agent)
+    agent.kill()
+    agent.start()  # its status is known now: there is nothing else to tell the registry
+    agent.until_logged("Answering calls", times=2, seconds=30)
+    eventually(lambda: record_of(agent).rpc_version == VERSION_6, within=30)
 
 
 def test_wrong_credentials(agent, broker, placement) -> None:

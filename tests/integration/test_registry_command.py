@@ -121,6 +121,24 @@ def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: Sql
     assert registry.get_service("host1").version == 1
 
 
+def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(
+    host: AgentHost, registry: SqlRegistry
+) -> None:
+    registry.heartbeat("host1", "rack 1", "6.5", [])
+    with registry.engine.begin() as connection:
+        nothing = dict.fromkeys(("last_seen", "address", "rpc_version"))
+        connection.execute(SERVICES.update().values(**nothing))
+    (row,) = host.ctl("service", "list", "-f", "json").json()
+    assert (row["state"], row["last_seen"], row["silent_for"]) == ("down", None, None)
+    assert "never" in host.ctl("service", "list").out.splitlines()[1]
+    assert "no heartbeat ever" in host.ctl("service", "show", "host1").out
+    said = host.ctl("service", "disable", "host1")
+    assert said.code == 0, said
+    assert "host1 has never been up; its agent reads the record when it starts" in said.out
+    assert registry.get_service("host1").disabled
+    assert host.ctl("service", "delete", "host1").code == 0
+
+
 def test_two_agents_with_one_host_name_are_named(host: AgentHost, registry: SqlRegistry) -> None:
     registry.heartbeat("host1", "rack 1", "6.5", [])
     with pytest.raises(Exception, match="rack 2"):
