@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from agent.ask import Wish, ask_drivers
-from agent.keep import keep_strangers, open_again, take_nothing_away
+from agent.heard import HeardTree
+from agent.keep import keep_strangers, open_again
+from agent.merge import Merge
+from agent.parts import Parts
 from agent.rules import Rules
 from agent.traits import AgentTraits, add_agent_traits, agent_traits
 from drivers.errors import ReshapeFailed
@@ -22,10 +25,14 @@ from reportclient.view import View
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one look led to: the drivers' wish and the plan that would fulfil it."""
+    """What one look led to: the drivers' wish and the plan that would fulfil it.
+
+    ``parts`` is which driver has what afterwards.
+    """
 
     wish: Wish
     plan: Plan
+    parts: Parts = field(default_factory=Parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,12 @@ class Decider:
     node: str
     drivers: Sequence[LoadedDriver]
     rules: Rules
+    parts: Parts = field(default_factory=Parts)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it matters who says what: several drivers speak, or one that did is gone."""
+        return len(self.drivers) > 1 or bool(self.parts)
 
     def decide(
         self,
@@ -48,9 +61,11 @@ class Decider:
         ``allocations`` reads them, should a driver need a reshape; ``None`` means that
         none may be done now.
         """
-        wish = ask_drivers(self.drivers, lambda: self._fresh_tree(view), self.node, allocations)
+        merge = (lambda: self._merge(view)) if self.is_shared else None
+        fresh = lambda: self._fresh_tree(view)  # noqa: E731
+        wish = ask_drivers(self.drivers, fresh, self.node, allocations, merge)
         if len(wish.errors) == len(self.drivers) and self.uuid not in view.snapshot:
-            return Decision(wish, Plan())  # nobody could say anything about a new host
+            return Decision(wish, Plan(), self.parts)  # nobody could say anything of a new host
         moved: Allocations | None = None
         if wish.allocations is not None and wish.allocations_before is not None:
             try:
@@ -58,25 +73,28 @@ class Decider:
                 moved = moved_allocations(wish.allocations_before, wish.allocations, affected)
             except AllocationsBroken as err:
                 wish = wish.without_reshape(ReshapeFailed(f"node {self.node}: {err}"))
-        return Decision(wish, self._plan(view, wish, moved, disabled))
+        return self._decision(view, wish, moved, disabled)
 
-    def _plan(
+    def _decision(
         self, view: View, wish: Wish, moved: Allocations | None, disabled: bool | None
-    ) -> Plan:
+    ) -> Decision:
         tree = wish.tree
         if wish.complete:
             open_again(tree, view)
-        else:
-            take_nothing_away(tree, view.snapshot)
-        kept = list(keep_strangers(tree, view))
+        kept = (*wish.problems, *keep_strangers(tree, view))
         add_agent_traits(tree, self.uuid, view.snapshot, self._traits(disabled))
         strangers = self._strangers(view)
         new = tree.freeze()
         plan = diff(view.snapshot, new, moved, known=view.known, strangers=strangers)
-        return replace(plan, problems=(*plan.problems, *kept)) if kept else plan
+        plan = replace(plan, problems=(*plan.problems, *kept)) if kept else plan
+        return Decision(wish, plan, wish.parts_after(new, self.parts))
+
+    def _merge(self, view: View) -> Merge:
+        order = tuple(loaded.name for loaded in self.drivers)
+        return Merge(order, self.parts, view.snapshot, view.made)
 
     def _fresh_tree(self, view: View) -> ProviderTree:
-        tree = view.edit()
+        tree = HeardTree(view.snapshot, view.generations) if self.is_shared else view.edit()
         if not tree.exists(self.uuid):
             tree.new_root(self.node, self.uuid)
         tree.rename(self.uuid, self.node)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.identity import IdentityError
 from agent.node_table import NodeTable
+from agent.parts_file import PartsFile
 from agent.report import Report
 from agent.rules import BulkWrites, Rules
 from agent.tracker import Tracker
@@ -103,6 +104,8 @@ class Nodes:
         if self.state_path is not None:
             made.file = ViewFile.of(self.state_path, uuid)
             made.view = made.file.load()
+            made.parts_file = PartsFile.of(self.state_path, uuid)
+            made.parts = made.parts_file.load()
         return made
 
 

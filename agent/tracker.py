@@ -12,6 +12,8 @@ from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_e
 
 from agent.decide import Decider, Decision
 from agent.explain import elsewhere, explained
+from agent.parts import Parts
+from agent.parts_file import PartsFile
 from agent.refusals import RESHAPE, Refusals
 from agent.report import Report
 from agent.rules import BulkWrites, Rules
@@ -59,6 +61,8 @@ class Tracker:
     rules: Rules
     bulk: BulkWrites = field(default_factory=BulkWrites)
     file: ViewFile | None = None
+    parts_file: PartsFile | None = None
+    parts: Parts = field(default_factory=Parts)
     view: View = field(default_factory=View)
     refusals: Refusals = field(default_factory=Refusals)
     verify_at: float = 0.0
@@ -111,6 +115,8 @@ class Tracker:
         self.hold = _held(report.error, now)
         if self.file is not None and self.view.generations:
             self.file.keep(self.view)
+        if self.parts_file is not None:
+            self.parts_file.keep(self.parts)
         return replace(report, calls=counted.calls, done=tuple(counted.done))
 
     def look(self, now: float, *, disabled: bool | None = None) -> Decision:
@@ -173,12 +179,12 @@ class Tracker:
             self.audit_at = now + _spread(self.rules.audit_every, 0.1)
 
     def _decide(self, api: API, disabled: bool | None) -> Decision:
-        decider = Decider(self.uuid, self.node, self.drivers, self.rules)
+        decider = Decider(self.uuid, self.node, self.drivers, self.rules, self.parts)
         may_reshape = self.rules.reshape_when_running or not self.started
         may_reshape = may_reshape and self.refusals.reshape() is None
         read = (lambda: allocations(self.view, api)) if may_reshape else None
         decision = decider.decide(self.view, disabled, read)
-        wish = decision.wish
+        wish, self.parts = decision.wish, decision.parts
         for name in wish.reshape_pending:
             self.refusals.failed_reshape = wish.errors.get(name, self.refusals.failed_reshape)
         return decision

@@ -48,7 +48,7 @@ class ProviderTree:
         self._taken_along: set[str] = set()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ProviderTree:
-        copy = ProviderTree(self._base, self._generations)
+        copy = type(self)(self._base, self._generations)
         copy._changed = self._changed.copy()
         copy._names = self._names.copy()
         copy._children = {parent: dict(uuids) for parent, uuids in self._children.items()}
