@@ -107,6 +107,8 @@ def _ask_each(
     root = tree.data(node).uuid
     for loaded in drivers:
         attempt = copy.deepcopy(tree)
+        if merge is not None and isinstance(attempt, HeardTree):
+            attempt.hidden = merge.hidden_from(loaded.name)
         try:
             loaded.ask(attempt, node, allocations)
             _refuse_other_root(attempt, root, node)

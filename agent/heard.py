@@ -1,8 +1,8 @@
 """HeardTree: a provider tree that remembers what was said on it.  Pure.
 
 A driver that repeats what Placement has changes nothing; that it said so is known only
-here.  What was there before and was merely passed along is not counted for traits and
-aggregates, where it can be told apart.
+here.  It is not shown the resource classes that other drivers report: what it reads and
+sets again would be taken for its own word.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agent.parts import Claim, Kind
-from reportclient.model import canonical_uuids
+from reportclient.model import ProviderData, canonical_uuids
+from reportclient.plan import as_dicts
 from reportclient.provider_tree import InventoryDict, ProviderTree
 from reportclient.snapshot import EMPTY, Snapshot
 
@@ -24,6 +25,29 @@ class HeardTree(ProviderTree):
     ) -> None:
         super().__init__(base, generations)
         self.heard: set[Claim] = set()
+        self.hidden: frozenset[Claim] = frozenset()
+        """Classes that are not shown; they are there all the same."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> HeardTree:
+        copy = super().__deepcopy__(memo)
+        assert isinstance(copy, HeardTree)
+        copy.hidden = self.hidden
+        return copy
+
+    def data(self, name_or_uuid: str) -> ProviderData:
+        """See :class:`ProviderTree`; without what is hidden."""
+        data = super().data(name_or_uuid)
+        shown = [key for key in data.inventory if Claim("class", data.uuid, key) not in self.hidden]
+        if len(shown) < len(data.inventory):
+            return data._replace(inventory={key: data.inventory[key] for key in shown})
+        return data
+
+    def has_inventory_changed(self, name_or_uuid: str, inventory: InventoryDict) -> bool:
+        """See :class:`ProviderTree`; what is hidden is not compared."""
+        provider = self._find(name_or_uuid)
+        hidden = {name for kind, uuid, name in self.hidden if uuid == provider.uuid}
+        there = {name: record for name, record in provider.inventory.items() if name in hidden}
+        return super().has_inventory_changed(name_or_uuid, {**as_dicts(there), **inventory})
 
     def new_root(self, name: str, uuid: str, generation: int | None = None) -> str:
         """See :class:`ProviderTree`."""

@@ -42,12 +42,17 @@ class Merge:
     _left_out: set[Claim] = field(default_factory=set)
     """Classes of nobody that some driver left out."""
 
+    def hidden_from(self, name: str) -> Claims:
+        """Resource classes that other drivers report."""
+        known = frozenset[Claim](self._won).union(*self.parts.of.values())
+        return frozenset(c for c in known if c.kind == "class" and self._another(name, c))
+
     def take(self, name: str, shown: ProviderTree, answer: HeardTree) -> HeardTree:
         """The driver's answer with all undone that is not for it to do.
 
         :raises DriverError: it can't be undone, so that the answer can't be used.
         """
-        heard = frozenset(answer.heard)
+        heard, answer.hidden = frozenset(answer.heard), frozenset()
         try:
             self._places_back(name, shown, answer)
             self._providers_back(name, shown, answer)
@@ -55,10 +60,11 @@ class Merge:
             raise DriverError(
                 f"it changed what another driver reports, which can't be undone: {err}"
             ) from err
+        self._said[name] = heard
         for uuid in answer.touched():
             if shown.exists(uuid):
                 self._contents_back(name, shown.data(uuid), answer)
-        self._claim(name, heard)
+        self._claim(name)
         return answer
 
     def finish(self, tree: ProviderTree, *, complete: bool) -> None:
@@ -90,9 +96,11 @@ class Merge:
         return frozenset(claim for claim in claims if self._keeps(name, claim, new))
 
     def _keeps(self, name: str, claim: Claim, new: Snapshot) -> bool:
-        if claim.exclusive and self._won.get(claim, name) != name:
-            return False
-        return is_there(claim, new) or is_there(claim, self.base)
+        if claim.exclusive:
+            there = is_there(claim, new) or is_there(claim, self.base)
+            return there and self._another(name, claim) is None
+        let_go = (name, claim) in self._let_go and claim not in self._said.get(name, ())
+        return is_there(claim, new) and not let_go
 
     def _departed(self) -> list[str]:
         return [name for name in self.parts.of if name not in self.order]
@@ -117,9 +125,8 @@ class Merge:
         said = any(claim in claims for who, claims in self._said.items() if who != name)
         return said or any(who != name for who in self._holders(claim))
 
-    def _claim(self, name: str, heard: Claims) -> None:
-        self._said[name] = heard
-        for claim in heard:
+    def _claim(self, name: str) -> None:
+        for claim in self._said[name]:
             if claim.exclusive and self._owner(claim) in (None, name):
                 self._won[claim] = name
 
@@ -205,16 +212,15 @@ class Merge:
         """One class as it is to be: the driver's own word, or the one of who has it."""
         claim = Claim("class", shown.uuid, key)
         owner, there = self._another(name, claim), shown.inventory.get(key)
-        if owner is None or there is None or not _differ(there, record):
+        if owner is None or claim not in self._said[name]:
             return record
-        if claim not in self._won and self.order.index(name) < self.order.index(owner):
+        is_before = self.order.index(name) < self.order.index(owner)
+        if there is None or (is_before and claim not in self._won):
             self._won[claim] = name
             return record
-        self._problem(
-            shown,
-            f"{key} is reported by driver {owner}, and differently by driver {name}: "
-            f"{owner} counts, being the one before in compute_driver",
-        )
+        if _differ(there, record):
+            text = f"{key} is reported by driver {owner}, and differently by driver {name}"
+            self._problem(shown, f"{text}: {owner} counts, being the first in compute_driver")
         return there
 
     def _kept(self, name: str, kind: Kind, uuid: str, lost: Iterable[str]) -> list[str]:
