@@ -44,6 +44,7 @@ class Decider:
     drivers: Sequence[LoadedDriver]
     rules: Rules
     parts: Parts = field(default_factory=Parts)
+    mark: str = ""
 
     @property
     def is_shared(self) -> bool:
@@ -102,7 +103,7 @@ class Decider:
 
     def _traits(self, disabled: bool | None) -> AgentTraits:
         capabilities = [loaded.driver.capabilities for loaded in self.drivers]
-        return agent_traits(capabilities, disabled, self.rules.owner_trait)
+        return agent_traits(capabilities, disabled, self.rules.owner_trait, self.mark)
 
     def _strangers(self, view: View) -> frozenset[str]:
         """Sharing providers that no agent of ours made."""

@@ -93,6 +93,36 @@ COMPUTE: list[cfg.Opt] = [
         help="Trait set on the root providers, and on each sharing provider that this agent "
         "creates: one without it belongs to somebody else and is never written.",
     ),
+    cfg.StrOpt(
+        "root_provider",
+        default="own",
+        choices=[
+            ("own", "this agent makes the root providers of its nodes, and reports them"),
+            (
+                "attach",
+                "the roots belong to another service, such as nova-compute: the drivers' "
+                "devices are hung beneath them, and nothing of the roots is written but "
+                "traits that the drivers add",
+            ),
+        ],
+        help="Whose the root providers are; see docs/attach.rst.",
+    ),
+    cfg.IntOpt(
+        "max_concurrent_nodes",
+        default=8,
+        min=1,
+        max=64,
+        help="How many nodes are reported at the same time, where a driver has many. What "
+        "hangs is not counted.",
+    ),
+    cfg.IntOpt(
+        "vanished_node_delay",
+        default=900,
+        min=-1,
+        help="Seconds until the providers of a node that its driver does not name any more "
+        "are removed, and at least 2.5 times resource_provider_association_refresh: by then "
+        "another service that reports the node has put its mark there. -1 removes none.",
+    ),
     cfg.BoolOpt(
         "reshape_when_running",
         default=False,

@@ -6,12 +6,14 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, TypeGuard
 
 from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
 
 from agent.decide import Decider, Decision
 from agent.explain import elsewhere, explained
+from agent.mark import marks_of_others, service_of
 from agent.parts import Parts
 from agent.parts_file import PartsFile
 from agent.refusals import RESHAPE, Refusals
@@ -33,7 +35,7 @@ from reportclient.errors import (
 )
 from reportclient.http import API
 from reportclient.plan import CreateProvider, Operation, bulked
-from reportclient.reader import allocations, found_with, refresh
+from reportclient.reader import Listed, allocations, found_with, refresh
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -69,6 +71,12 @@ class Tracker:
     audit_at: float | None = None
     ask_again_at: float = 0.0
     """When what was refused is asked for again."""
+    mark: str = ""
+    """The service's mark, which the root carries where the service has many nodes."""
+    rival: str | None = None
+    """Another service's mark that was put in place of ours."""
+    doing: str = ""
+    """For whoever asks why it takes so long."""
     started: bool = False
     """Whether every driver has answered once, and no reshape is left from the start."""
     hold: tuple[float, PlacementError] | None = None
@@ -94,10 +102,10 @@ class Tracker:
         """
         return self._with_retries(now, lambda api: self._switch_once(api, now, disabled))
 
-    def _with_retries(self, now: float, once: Callable[[_Counting], Report]) -> Report:
+    def _with_retries(self, now: float, once: Callable[[Counting], Report]) -> Report:
         if self.hold is not None and now < self.hold[0]:
             return Report(self.node, error=self.hold[1])
-        counted = _Counting(self.api)
+        counted = Counting(self.api)
         retrying = Retrying(
             retry=_plan_anew,
             stop=stop_after_attempt(ATTEMPTS),
@@ -125,12 +133,13 @@ class Tracker:
         return self._decide(self.api, disabled)
 
     def _once(
-        self, api: _Counting, now: float, disabled: bool | None, stop: Callable[[], bool]
+        self, api: Counting, now: float, disabled: bool | None, stop: Callable[[], bool]
     ) -> Report:
         self._refresh(api, now)
         decision = self._decide(api, disabled)
         plan = bulked(self.refusals.spare(decision.plan), self.bulk.chunk)
         conditions = Conditions(stop, self.rules.at_once, self.refusals.blocking())
+        self.doing = "writing to Placement"
         outcome = apply(plan, self.view, api, conditions)
         api.done += outcome.done
         self._learn(outcome, api)
@@ -172,17 +181,55 @@ class Tracker:
         audit = now >= self.audit_at
         if self.view.certain and now < self.verify_at and not audit:
             return
+        self.doing = "reading Placement"
+        marked = self._root_has(self.mark)
         self.view = refresh(self.view, self.uuid, api, everything=audit)
+        self._look_for_rivals(marked)
         # Spread, so that hosts that were started together do not verify together for ever.
         self.verify_at = now + _spread(self.rules.verify_every, 0.1)
         if audit:
             self.audit_at = now + _spread(self.rules.audit_every, 0.1)
 
+    def verified(self, listed: Listed | None, now: float) -> bool:
+        """Whether a listing of its root alone says that nothing has changed.
+
+        Only where there is nothing below the root: what is there has generations of its
+        own.  A child that a stranger makes is seen by the next audit, or write.
+        """
+        root = self.view.snapshot.get(self.uuid)
+        same = (
+            listed is not None
+            and root is not None
+            and listed["generation"] == self.view.generations.get(self.uuid)
+            and listed["name"] == root.name
+            and listed["parent_provider_uuid"] is None
+        )
+        if same:
+            self.view = replace(self.view, certain=True)
+            self.verify_at = now + (self.rules.verify_every or inf)
+        return same
+
+    def is_alone(self) -> bool:
+        """Whether the root is all that there is, and carries the mark."""
+        root = self.view.snapshot.get(self.uuid)
+        alone = root is not None and len(self.view.snapshot) == 1 and not root.aggregates
+        return alone and self._root_has(self.mark)
+
+    def _root_has(self, trait: str) -> bool:
+        root = self.view.snapshot.get(self.uuid)
+        return root is not None and trait in root.traits
+
+    def _look_for_rivals(self, marked: bool) -> None:
+        root = self.view.snapshot.get(self.uuid)
+        others = marks_of_others(root.traits, self.mark) if root and marked and self.mark else ()
+        self.rival = next(iter(sorted(others)), None)
+
     def _decide(self, api: API, disabled: bool | None) -> Decision:
-        decider = Decider(self.uuid, self.node, self.drivers, self.rules, self.parts)
+        decider = Decider(self.uuid, self.node, self.drivers, self.rules, self.parts, self.mark)
         may_reshape = self.rules.reshape_when_running or not self.started
         may_reshape = may_reshape and self.refusals.reshape() is None
         read = (lambda: allocations(self.view, api)) if may_reshape else None
+        self.doing = "asking the drivers"
         decision = decider.decide(self.view, disabled, read)
         wish, self.parts = decision.wish, decision.parts
         for name in wish.reshape_pending:
@@ -223,12 +270,18 @@ class Tracker:
             problems=decision.plan.problems,
             driver_errors=wish.errors,
             failed=self.refusals.told(outcome.failed),
-            degraded=_degraded(self.drivers),
+            degraded=_degraded(self.drivers) | self._rivalry(),
             reshape_pending=wish.reshape_pending,
             reshape_error=self.refusals.reshape(),
             error=fatal or outcome.stopped_by or drained.stopped_by,
             fatal=fatal is not None,
         )
+
+    def _rivalry(self) -> dict[str, str]:
+        if self.rival is None:
+            return {}
+        other = service_of(self.rival)
+        return {"node": f"is reported by the service with compute_id {other} as well"}
 
 
 def _is_fatal(err: BaseException) -> TypeGuard[ReshapeFailed]:
@@ -239,7 +292,7 @@ def _left_from_start(report: Report) -> bool:
     return bool(report.driver_errors or report.reshape_pending or RESHAPE in report.failed)
 
 
-class _Counting:
+class Counting:
     """An API that counts its calls, and what was done with it, for one period."""
 
     def __init__(self, api: API) -> None:
@@ -250,6 +303,7 @@ class _Counting:
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
+        """See :class:`reportclient.http.API`."""
         self.calls += 1
         return self._api.request(method, path, json=json, needs=needs)
 

@@ -55,6 +55,7 @@ PURE = (
     "agent/refusals.py",
     "agent/keep.py",
     "agent/parts.py",
+    "agent/mark.py",
     "agent/heard.py",
     "agent/merge.py",
     "drivers/errors.py",
