@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.ask import Wish, ask_drivers
+from agent.attach import Restraint
 from agent.heard import HeardTree
 from agent.keep import keep_strangers, open_again
 from agent.merge import Merge
@@ -16,7 +17,7 @@ from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.diff import diff
 from reportclient.model import Allocations, Inventory
-from reportclient.plan import Plan
+from reportclient.plan import Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.reshape import Affected, AllocationsBroken, moved_allocations
 from reportclient.snapshot import Snapshot
@@ -33,6 +34,8 @@ class Decision:
     wish: Wish
     plan: Plan
     parts: Parts = field(default_factory=Parts)
+    restraint: Restraint | None = None
+    """Where the root is another service's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Decider:
     @property
     def is_shared(self) -> bool:
         """Whether it matters who says what: several drivers speak, or one that did is gone."""
-        return len(self.drivers) > 1 or bool(self.parts)
+        return len(self.drivers) > 1 or bool(self.parts) or self.rules.attached
 
     def decide(
         self,
@@ -83,16 +86,40 @@ class Decider:
         if wish.complete:
             open_again(tree, view)
         kept = (*wish.problems, *keep_strangers(tree, view))
+        if self.rules.attached:
+            return self._beside_another_owner(view, wish, moved, kept)
         add_agent_traits(tree, self.uuid, view.snapshot, self._traits(disabled))
-        strangers = self._strangers(view)
         new = tree.freeze()
-        plan = diff(view.snapshot, new, moved, known=view.known, strangers=strangers)
-        plan = replace(plan, problems=(*plan.problems, *kept)) if kept else plan
+        plan = self._diff(view, new, moved, kept)
         return Decision(wish, plan, wish.parts_after(new, self.parts))
+
+    def _beside_another_owner(
+        self,
+        view: View,
+        wish: Wish,
+        moved: Allocations | None,
+        kept: tuple[Problem, ...],
+    ) -> Decision:
+        parts = wish.parts_after(wish.tree.freeze(), self.parts)
+        restraint = Restraint(self.uuid, view, parts)
+        problems = (*kept, *restraint.undo(wish.tree))
+        plan = self._diff(view, wish.tree.freeze(), moved, problems)
+        return Decision(wish, plan, restraint.parts_after(), restraint)
+
+    def _diff(
+        self,
+        view: View,
+        new: Snapshot,
+        moved: Allocations | None,
+        kept: tuple[Problem, ...],
+    ) -> Plan:
+        strangers = self._strangers(view)
+        plan = diff(view.snapshot, new, moved, known=view.known, strangers=strangers)
+        return replace(plan, problems=(*plan.problems, *kept)) if kept else plan
 
     def _merge(self, view: View) -> Merge:
         order = tuple(loaded.name for loaded in self.drivers)
-        return Merge(order, self.parts, view.snapshot, view.made)
+        return Merge(order, self.parts, view.snapshot, view.made, self.rules.attached)
 
     def _fresh_tree(self, view: View) -> ProviderTree:
         tree = HeardTree(view.snapshot, view.generations) if self.is_shared else view.edit()

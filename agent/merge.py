@@ -34,6 +34,8 @@ class Merge:
     parts: Parts
     base: Snapshot
     made: frozenset[str] = frozenset()
+    attached: bool = False
+    """The root is another service's: also of a single driver it matters what it says."""
     problems: list[Problem] = field(default_factory=list)
     _won: dict[Claim, str] = field(default_factory=dict)
     """Whose an exclusive claim is in this round."""
@@ -79,7 +81,7 @@ class Merge:
         """What the drivers have from now on; the same object if that is what they had."""
         of = {name: self._part_after(name, new) for name in (*self.order, *self._departed())}
         of = {name: claims for name, claims in of.items() if claims}
-        if of.keys() <= {*self.order[:1]} and len(self.order) == 1:
+        if not self.attached and of.keys() <= {*self.order[:1]} and len(self.order) == 1:
             of = {}  # all is its own: nothing needs to be told apart
         if of == self.parts.of:
             return self.parts

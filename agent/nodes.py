@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.breaker import Breaker
 from agent.departures import Departures
+from agent.find_roots import FoundRoots
 from agent.identity import IdentityError
 from agent.mark import mark_of
 from agent.node_table import NodeTable
@@ -53,6 +54,8 @@ class Nodes:
     table: NodeTable = field(default_factory=NodeTable)
     workers: Workers = field(default_factory=Workers)
     departures: Departures = field(default_factory=Departures)
+    found: FoundRoots = field(default_factory=FoundRoots)
+    """Roots that belong to somebody else."""
     _breaker: Breaker | None = None
 
     def period(
@@ -67,13 +70,13 @@ class Nodes:
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's; the agent lives on
             return [self._nobody(err)]
         if not trackers:
-            return [Report(NOBODY, degraded={f"driver {self.drivers[0].name}": "has no node"})]
+            return self._awaited() or [self._no_node()]
         self._through().close()
         self._watch_departures(now)
-        if len(trackers) > 1 or self.departures.by_uuid:
+        if trackers[0].mark or self.departures.by_uuid:
             self._call_roll(trackers, now)
         reports = self._each(trackers, lambda one: one.period(now, disabled=disabled, stop=stop))
-        return reports + self._departed(now)
+        return reports + self._departed(now) + self._awaited()
 
     def switch(self, now: float, *, disabled: bool) -> list[Report]:
         """Make COMPUTE_STATUS_DISABLED right on every root.  Never raises: the reports tell."""
@@ -91,10 +94,18 @@ class Nodes:
 
     def any_disabled(self) -> bool | None:
         """Whether a root carries COMPUTE_STATUS_DISABLED; ``None`` before Placement was read."""
+        if self.rules.attached:
+            return None
         seen = {uuid: one.view.snapshot.get(uuid) for uuid, one in self.trackers.items()}
         if not seen or any(root is None for root in seen.values()):
             return None
         return any(root is not None and DISABLED in root.traits for root in seen.values())
+
+    def _no_node(self) -> Report:
+        return Report(NOBODY, degraded={f"driver {self.drivers[0].name}": "has no node"})
+
+    def _awaited(self) -> list[Report]:
+        return [Report(name, error=err) for name, err in self.found.awaited.items()]
 
     def _nobody(self, err: BaseException) -> Report:
         if isinstance(err, IdentityError):
@@ -111,6 +122,8 @@ class Nodes:
         :raises BaseException: whatever the driver raises.
         """
         first = self.drivers[0]
+        if self.rules.attached:
+            return self._attached(first.nodes(), first.uuids_told())
         found = self.table.uuids(first.nodes(), self.own_uuid, first.uuids_told())
         if found:
             self.departures.note(self.trackers, found.values())
@@ -118,6 +131,16 @@ class Nodes:
         many = self.table.has_many or any(uuid != self.own_uuid for uuid in self.trackers)
         for tracker in self.trackers.values():
             tracker.mark = mark_of(self.own_uuid) if many else ""
+        return list(self.trackers.values())
+
+    def _attached(self, nodes: list[str], told: Mapping[str, str]) -> list[Tracker]:
+        """Of the roots that their owner has made."""
+        for tracker in self.trackers.values():
+            if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
+                self.found.forget(tracker.node)
+        self.found.own = self.own_uuid
+        found = self.found.find(nodes, told, self._through())
+        self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in found.items()}
         return list(self.trackers.values())
 
     def _tracker(self, uuid: str, name: str) -> Tracker:
@@ -195,6 +218,8 @@ class Nodes:
 
     def _watch_departures(self, now: float) -> None:
         """Also those that vanished while nobody looked."""
+        if self.rules.attached:
+            return
         if not self.departures.searched and self.state_path is not None:
             for uuid in saved_roots(self.state_path):
                 if uuid not in self.trackers and uuid not in self.departures.by_uuid:

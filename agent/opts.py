@@ -100,12 +100,11 @@ COMPUTE: list[cfg.Opt] = [
             ("own", "this agent makes the root providers of its nodes, and reports them"),
             (
                 "attach",
-                "the roots belong to another service, such as nova-compute: the drivers' "
-                "devices are hung beneath them, and nothing of the roots is written but "
-                "traits that the drivers add",
+                "they belong to another service, such as nova-compute; devices go beneath them",
             ),
         ],
-        help="Whose the root providers are; see docs/attach.rst.",
+        help="Whose the root providers are. With attach nothing of them is written but traits "
+        "that the drivers add; see docs/attach.rst.",
     ),
     cfg.IntOpt(
         "max_concurrent_nodes",

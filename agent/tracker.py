@@ -13,6 +13,7 @@ from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_e
 
 from agent.decide import Decider, Decision
 from agent.explain import elsewhere, explained
+from agent.find_roots import awaited
 from agent.mark import marks_of_others, service_of
 from agent.parts import Parts
 from agent.parts_file import PartsFile
@@ -136,12 +137,17 @@ class Tracker:
         self, api: Counting, now: float, disabled: bool | None, stop: Callable[[], bool]
     ) -> Report:
         self._refresh(api, now)
+        if self.rules.attached and self.uuid not in self.view.snapshot:
+            self.parts = Parts()
+            return Report(self.node, error=awaited(self.node))
         decision = self._decide(api, disabled)
         plan = bulked(self.refusals.spare(decision.plan), self.bulk.chunk)
         conditions = Conditions(stop, self.rules.at_once, self.refusals.blocking())
         self.doing = "writing to Placement"
         outcome = apply(plan, self.view, api, conditions)
         api.done += outcome.done
+        if decision.restraint is not None:
+            self.parts = decision.restraint.acknowledged(outcome.view)
         self._learn(outcome, api)
         if isinstance(outcome.stopped_by, _PLAN_ANEW):
             raise outcome.stopped_by
@@ -152,9 +158,9 @@ class Tracker:
         return self._report(decision, outcome, drained)
 
     def _switch_once(self, api: API, now: float, disabled: bool) -> Report:
-        if not self.view.certain:
+        if not self.view.certain and not self.rules.attached:
             self._refresh(api, now)
-        if self.uuid not in self.view.snapshot:
+        if self.uuid not in self.view.snapshot or self.rules.attached:
             return Report(self.node)
         tree = self.view.edit()
         (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)

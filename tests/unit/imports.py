@@ -54,6 +54,7 @@ PURE = (
     "agent/traits.py",
     "agent/refusals.py",
     "agent/keep.py",
+    "agent/attach.py",
     "agent/parts.py",
     "agent/mark.py",
     "agent/heard.py",
