@@ -129,8 +129,13 @@ class Tracker:
         return replace(report, calls=counted.calls, done=tuple(counted.done))
 
     def look(self, now: float, *, disabled: bool | None = None) -> Decision:
-        """What the next period would do, without doing it."""
+        """What the next period would do, without doing it.
+
+        :raises agent.find_roots.RootAwaited: the root is another service's, and not there.
+        """
         self._refresh(self.api, now)
+        if self.rules.attached and self.uuid not in self.view.snapshot:
+            raise awaited(self.node)
         return self._decide(self.api, disabled)
 
     def _once(

@@ -10,12 +10,14 @@ from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
-from agent.mark import mark_of
+from agent.mark import mark_of, marks_of_others, service_of
 from agent.nodes import Nodes
 from agent.rules import Rules
 from agent.workers import Workers
 from drivers.api import ComputeDriver, DriverContext
+from drivers.errors import DriverNotReady
 from drivers.loader import LoadedDriver
+from drivers.turn import Turn
 from reportclient import errors
 from tests.contract.fake_placement import FakePlacement
 
@@ -57,6 +59,17 @@ class Rack(ComputeDriver):
             provider_tree.new_child(f"{nodename}_nic", nodename)
 
 
+class OneByOne:
+    """The fake takes one request at a time."""
+
+    def __init__(self, placement: FakePlacement) -> None:
+        self.placement, self.lock = placement, threading.Lock()
+
+    def request(self, method: str, path: str, **options: Any) -> Any:
+        with self.lock:
+            return self.placement.request(method, path, **options)
+
+
 class Service:
     def __init__(
         self,
@@ -71,7 +84,7 @@ class Service:
         self.nodes = Nodes(
             own,
             [LoadedDriver.of("rack", driver)],
-            placement,
+            OneByOne(placement),
             Rules(**{**wanted, **rules}),
             state_path=state,
             workers=Workers(patience=0.2),
@@ -398,3 +411,19 @@ def test_two_services_that_both_name_a_node_are_told_of_each_other(placement) ->
     two.period(WAIT), one.period(2 * VERIFY)
     assert there(placement, "b")
     assert all(report.ok for report in one.period(2 * VERIFY))
+
+
+def test_a_driver_asked_one_node_at_a_time_that_hangs_is_told_by_the_other_nodes() -> None:
+    turn = Turn(within=0.01)
+    with turn, pytest.raises(DriverNotReady, match="asked about another node"), turn:
+        pass
+    with turn:
+        pass
+
+
+@pytest.mark.parametrize("order", ["mine first", "theirs first"])
+def test_marks_of_services(order: str) -> None:
+    mine, theirs = mark_of(ONE), mark_of(TWO)
+    traits = [mine, theirs, "COMPUTE_NODE", "CUSTOM_COMPUTE_AGENT_RACK"]
+    assert marks_of_others(traits if order == "mine first" else traits[::-1], mine) == {theirs}
+    assert service_of(theirs) == TWO
