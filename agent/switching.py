@@ -69,7 +69,9 @@ class Switching:
             LOG.warning("Starting without an answer of the registry: the last known status holds")
         if self.heartbeat.taken:
             raise HostTaken(self.heartbeat.taken)
-        if self.server is None:
+        if self.service.nodes.rules.attached:
+            LOG.info("The roots belong to another service, which answers calls to this host")
+        elif self.server is None:
             LOG.info("No transport_url: this host follows its record, without RPC")
         else:
             self.server.start()
