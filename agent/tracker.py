@@ -7,10 +7,11 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
 
+from agent.counting import Counting
 from agent.decide import Decider, Decision
 from agent.explain import elsewhere, explained
 from agent.find_roots import awaited
@@ -35,7 +36,7 @@ from reportclient.errors import (
     Unreachable,
 )
 from reportclient.http import API
-from reportclient.plan import CreateProvider, Operation, bulked
+from reportclient.plan import CreateProvider, bulked
 from reportclient.reader import Listed, allocations, found_with, refresh
 from reportclient.view import View
 
@@ -301,22 +302,6 @@ def _is_fatal(err: BaseException) -> TypeGuard[ReshapeFailed]:
 
 def _left_from_start(report: Report) -> bool:
     return bool(report.driver_errors or report.reshape_pending or RESHAPE in report.failed)
-
-
-class Counting:
-    """An API that counts its calls, and what was done with it, for one period."""
-
-    def __init__(self, api: API) -> None:
-        self._api = api
-        self.calls = 0
-        self.done: list[Operation] = []
-
-    def request(
-        self, method: str, path: str, *, json: Any = None, needs: str | None = None
-    ) -> dict[str, Any]:
-        """See :class:`reportclient.http.API`."""
-        self.calls += 1
-        return self._api.request(method, path, json=json, needs=needs)
 
 
 _PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)

@@ -17,9 +17,10 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 
+from agent.counting import Counting
 from agent.mark import marks_of_others
 from agent.report import Report
-from agent.tracker import Counting, Tracker
+from agent.tracker import Tracker
 from reportclient.apply import Outcome, apply
 from reportclient.errors import PlacementError
 from reportclient.plan import DeleteProvider, Plan, SetTraits
