@@ -9,13 +9,14 @@ is given up: two that undo each other would never be quiet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from agent.parts import Parts
 from reportclient.model import Provider
 from reportclient.plan import Problem, as_dicts
 from reportclient.provider_tree import ProviderTree, own_uuid
+from reportclient.reshape import AllocationsBroken
 from reportclient.view import View
 
 
@@ -43,6 +44,19 @@ class Restraint:
                 text = "a root of its own is not made with [compute] root_provider = attach"
                 yield Problem(uuid, name, text)
         yield from self._root_traits(tree)
+
+    def refuse_to_move(self, uuids: Iterable[str]) -> None:
+        """A reshape may concern only what is ours.
+
+        :raises AllocationsBroken: naming what is not.
+        """
+        known = self.view.snapshot
+        others = [known.providers[u].name for u in uuids if u in known and not self._is_ours(u)]
+        if others:
+            raise AllocationsBroken(
+                f"inventory of {', '.join(sorted(others))} is its owner's, and can't be moved "
+                "with [compute] root_provider = attach"
+            )
 
     def parts_after(self) -> Parts:
         """The same with what was given up, and without what is not wanted any more."""

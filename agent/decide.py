@@ -74,6 +74,9 @@ class Decider:
         if wish.allocations is not None and wish.allocations_before is not None:
             try:
                 affected = _affected(view.snapshot, wish.tree.freeze())
+                if self.rules.attached:
+                    restraint = Restraint(self.uuid, view, self.parts)
+                    restraint.refuse_to_move(affected.providers())
                 moved = moved_allocations(wish.allocations_before, wish.allocations, affected)
             except AllocationsBroken as err:
                 wish = wish.without_reshape(ReshapeFailed(f"node {self.node}: {err}"))

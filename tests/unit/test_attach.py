@@ -10,7 +10,7 @@ import pytest
 
 from agent.nodes import Nodes
 from agent.rules import Rules
-from drivers.api import ComputeDriver, DriverContext, DriverNotReady
+from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient import errors
 from reportclient.provider_tree import own_uuid
@@ -223,6 +223,28 @@ def test_a_trait_whose_write_was_refused_is_no_trait_taken_away(owned) -> None:
     assert not agent.period().ok
     agent.writes()
     assert "CUSTOM_CARDS" in owned.stranger.traits(THEIRS)
+
+
+def test_inventory_of_the_owner_is_not_moved_and_nor_are_its_allocations(owned) -> None:
+    guest = owned.stranger.put_allocation({THEIRS: {"VCPU": 1}})
+
+    def moves(tree: Any, allocations: Any) -> None:
+        if tree.exists("cell"):
+            return
+        if allocations is None:
+            raise ReshapeNeeded
+        cell = tree.new_child("cell", NODE)
+        tree.update_inventory(cell, {"VCPU": {"total": 8}})
+        tree.update_inventory(NODE, {})
+        allocations[guest]["allocations"] = {cell: {"resources": {"VCPU": 1}}}
+
+    agent = Agent(owned, moves)
+    agent.driver.update_provider_tree = lambda tree, node, given=None: moves(tree, given)
+    report = agent.period()
+    assert f"inventory of {NODE} is its owner's, and can't be moved" in str(report.complaints())
+    assert report.fatal, "as any reshape that fails at the start"
+    assert THEIRS in owned.stranger.allocation(guest)["allocations"]
+    assert names(owned) == {NODE, f"{NODE}_pci"}
 
 
 def test_a_driver_that_is_not_ready_leaves_all_as_it_is(owned) -> None:
