@@ -13,7 +13,7 @@ from agent.merge import Merge
 from agent.parts import Parts
 from agent.rules import Rules
 from agent.traits import AgentTraits, add_agent_traits, agent_traits
-from drivers.errors import ReshapeFailed
+from drivers.errors import DriverError, ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.diff import diff
 from reportclient.model import Allocations, Inventory
@@ -105,7 +105,15 @@ class Decider:
     ) -> Decision:
         parts = wish.parts_after(wish.tree.freeze(), self.parts)
         restraint = Restraint(self.uuid, view, parts)
-        problems = (*kept, *restraint.undo(wish.tree))
+        try:
+            problems = (*kept, *restraint.undo(wish.tree))
+        except ValueError as err:
+            # Such as a name taken from a provider that is not ours: nothing is done at all.
+            refused = DriverError(
+                f"what it did to another owner's providers can't be undone: {err}"
+            )
+            errors = {loaded.name: refused for loaded in self.drivers} | dict(wish.errors)
+            return Decision(replace(wish, errors=errors), Plan(), self.parts)
         plan = self._diff(view, wish.tree.freeze(), moved, problems)
         return Decision(wish, plan, restraint.parts_after(), restraint)
 
