@@ -155,11 +155,10 @@ class Merge:
                 self._let_go.add((name, Claim("provider", uuid)))
                 continue
             self._restore(uuid, name, shown, answer)
-            self._problem(
-                shown.data(uuid),
-                f"driver {name} took it away, or what it is below; driver {owner} reports it, "
-                "so that both are kept",
-            )
+            above = shown.data(uuid).parent_uuid
+            if above in lost and self._another(name, Claim("provider", above)) is None:
+                text = f"is below what driver {name} took away; driver {owner} reports it"
+                self._problem(shown.data(uuid), f"{text}: both are kept")
 
     def _restore(self, uuid: str, name: str, shown: ProviderTree, answer: HeardTree) -> None:
         """With what it is below; that comes back empty if it was the driver's own to remove."""
