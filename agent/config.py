@@ -105,6 +105,9 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
             audit_every=float(conf.compute.audit_interval) or None,
             reshape_when_running=conf.compute.reshape_when_running,
             at_once=conf.placement.max_concurrency,
+            nodes_at_once=conf.compute.max_concurrent_nodes,
+            remove_after=_seconds(conf.compute.vanished_node_delay),
+            attached=conf.compute.root_provider == "attach",
         ),
         bulk_chunk=conf.compute.bulk_inventory_writes,
         registry=registry_opts.settings(conf),
@@ -112,6 +115,10 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         transport_url=conf.transport_url,
         exchange=conf.control_exchange,
     )
+
+
+def _seconds(value: int) -> float | None:
+    return None if value < 0 else float(value)
 
 
 def _settable_by_argument() -> list[cfg.Opt]:

@@ -34,6 +34,20 @@ def compute_id(state_path: Path) -> str:
         raise IdentityError(f"{path}: {err.strerror}") from err
 
 
+def known_compute_id(state_path: Path) -> str:
+    """The UUID in the file, or an empty text if there is none; nothing is ever written.
+
+    :raises IdentityError: naming the file.
+    """
+    path = state_path / FILE_NAME
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        return ""
+    except OSError as err:
+        raise IdentityError(f"{path}: {err.strerror}") from err
+
+
 def _read(path: Path) -> str:
     text = path.read_text(encoding="utf-8", errors="replace").strip()
     try:

@@ -1,32 +1,16 @@
 """What the drivers' answer must not take away.  Pure: it changes a tree that is ours.
 
-A driver says what its part has.  It can't know that another one could not be asked,
-that a stranger hung something below its device, or that a class was only reserved
-because guests still used it.
+A driver says what its part has.  It can't know that a stranger hung something below its
+device, or that a class was only reserved because guests still used it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reportclient.plan import Problem, as_dicts
+from reportclient.plan import Problem
 from reportclient.provider_tree import ProviderTree, own_uuid
-from reportclient.snapshot import Snapshot
 from reportclient.view import View
-
-
-def take_nothing_away(tree: ProviderTree, before: Snapshot) -> None:
-    """While one of several drivers says nothing, what may be its part stays as it is."""
-    for uuid in list(before.providers):
-        if not tree.exists(uuid):
-            tree.put_back(uuid)
-    for uuid in tree.touched():
-        known = before.get(uuid)
-        if known is not None:
-            wished = tree.data(uuid)
-            tree.update_inventory(uuid, {**as_dicts(known.inventory), **wished.inventory})
-            tree.add_traits(uuid, *known.traits)
-            tree.add_aggregates(uuid, *known.aggregates)
 
 
 def keep_strangers(tree: ProviderTree, view: View) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ from typing import Any
 
 from agent import config, messaging, opts
 from agent.dev import Show, start_placement
-from agent.identity import IdentityError, compute_id
+from agent.identity import IdentityError, compute_id, known_compute_id
 from agent.loop import Loop
 from agent.messaging import TransportUnavailable
 from agent.node_table import NodeTable
@@ -82,7 +82,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     api = PlacementAPI(adapter, on_answer=systemd.feed)
     additions = Additions.of(settings.provider_config, settings.state_path)
     nodes = Nodes(
-        compute_id(settings.state_path),
+        _own_uuid(settings),
         drivers,
         api,
         settings.rules,
@@ -111,6 +111,13 @@ def _run(args: list[str], stack: ExitStack) -> int:
     switches.start()
     _until_stopped(service, loop, settings)
     return 0
+
+
+def _own_uuid(settings: config.Settings) -> str:
+    """This host's UUID; where the root is another service's, only one that somebody gave it."""
+    if settings.rules.attached:
+        return known_compute_id(settings.state_path)
+    return compute_id(settings.state_path)
 
 
 def _transport(settings: config.Settings, conf: Any) -> Any:

@@ -51,6 +51,18 @@ class NodeTable:
             self._keep()
         return found
 
+    @property
+    def has_many(self) -> bool:
+        """Whether this host had several nodes at some time."""
+        return len(self._known or ()) > 1
+
+    def forget(self, uuid: str) -> None:
+        """The node with this UUID is gone for good."""
+        kept = {name: known for name, known in (self._known or {}).items() if known != uuid}
+        if kept != self._known:
+            self._known = kept
+            self._keep()
+
     def _load(self, own: str) -> dict[str, str]:
         if self.path is None:
             return {}

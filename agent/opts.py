@@ -102,6 +102,35 @@ COMPUTE: list[cfg.Opt] = [
         "providers. Read at start and on SIGHUP; a bad file changes nothing, and is told with "
         "its line. This directory need not be there, another one has to be.",
     ),
+    cfg.StrOpt(
+        "root_provider",
+        default="own",
+        choices=[
+            ("own", "this agent makes the root providers of its nodes, and reports them"),
+            (
+                "attach",
+                "they belong to another service, such as nova-compute; devices go beneath them",
+            ),
+        ],
+        help="Whose the root providers are. With attach nothing of them is written but traits "
+        "that the drivers add; see docs/attach.rst.",
+    ),
+    cfg.IntOpt(
+        "max_concurrent_nodes",
+        default=8,
+        min=1,
+        max=64,
+        help="How many nodes are reported at the same time, where a driver has many. What "
+        "hangs is not counted.",
+    ),
+    cfg.IntOpt(
+        "vanished_node_delay",
+        default=900,
+        min=-1,
+        help="Seconds until the providers of a node that its driver does not name any more "
+        "are removed, and at least 2.5 times resource_provider_association_refresh: by then "
+        "another service that reports the node has put its mark there. -1 removes none.",
+    ),
     cfg.BoolOpt(
         "reshape_when_running",
         default=False,

@@ -7,13 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Times in seconds, ``None`` for never; ``at_once`` operations sent at the same time."""
+    """Times in seconds, ``None`` for never; ``at_once`` operations sent at the same time,
+    ``nodes_at_once`` nodes reported at the same time.  ``remove_after``: how long a node
+    that vanished has to be gone before its provider is removed.
+    """
 
     owner_trait: str
     verify_every: float | None = 300.0
     audit_every: float | None = 86400.0
     reshape_when_running: bool = False
     at_once: int = 1
+    nodes_at_once: int = 8
+    remove_after: float | None = 900.0
+    attached: bool = False
+    """The roots are another service's."""
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from agent.rpc import VERSION_6, rpc_server
 from agent.service import Service
 from agent.standing import StandingFile
 from agent.switch import LONGEST_RETRY, Switch
+from drivers.loaded import LoadedDriver, words
 
 LOG = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class Switching:
         """From now on a hypervisor that is lost disables this host."""
         for loaded in self.service.nodes.drivers:
             if loaded.watched is not None:
-                loaded.watched.watch(self.hypervisor.listener(loaded.name))
+                _watch(loaded, self.hypervisor.listener(loaded.name))
 
     def start(self) -> None:
         """Hear of the status before the first period, if that can be; answer calls.
@@ -71,11 +72,14 @@ class Switching:
             LOG.warning("Starting without an answer of the registry: the last known status holds")
         if self.heartbeat.taken:
             raise HostTaken(self.heartbeat.taken)
-        if self.server is None:
+        if self.service.nodes.rules.attached:
+            LOG.info("The roots belong to another service, which answers calls to this host")
+        elif self.server is None:
             LOG.info("No transport_url: this host follows its record, without RPC")
         else:
             self.server.start()
-        self.watch_drivers()
+        if not self.service.nodes.rules.attached:
+            self.watch_drivers()
 
     def stop(self) -> None:
         """In bounded time."""
@@ -111,6 +115,20 @@ class Switching:
         self.hypervisor.remind()
 
 
+def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
+    """A driver that can't notice by itself reports all the same."""
+    assert loaded.watched is not None
+    try:
+        loaded.watched.watch(tell)
+    except (Exception, SystemExit) as err:
+        LOG.warning(
+            "Driver %s can't watch its hypervisor, which being lost will not disable this host: %s",
+            loaded.name,
+            words(err),
+        )
+        LOG.debug("Driver %s", loaded.name, exc_info=err)
+
+
 def switching(settings: Settings, loop: Loop, service: Service, transport: Any) -> Switching:
     """Everything with everything; nothing is opened yet.  ``transport`` ``None``: no RPC."""
     file = StandingFile.of(settings.state_path)
@@ -124,7 +142,8 @@ def switching(settings: Settings, loop: Loop, service: Service, transport: Any) 
         every=settings.registry.report_interval,
     )
     made = Switching(switch, Hypervisor(switch, loop), heartbeat, service)
-    if transport is not None:
+    # Calls to this host are for the owner of its root, where that is another service.
+    if transport is not None and not settings.rules.attached:
         made.server = rpc_server(
             transport, settings.host, switch, heartbeat.in_step, settings.exchange
         )

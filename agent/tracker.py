@@ -6,12 +6,18 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard
+from math import inf
+from typing import TypeGuard
 
 from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
 
+from agent.counting import Counting
 from agent.decide import Decider, Decision
 from agent.explain import elsewhere, explained
+from agent.find_roots import awaited
+from agent.mark import marks_of_others, service_of
+from agent.parts import Parts
+from agent.parts_file import PartsFile
 from agent.provider_config.additions import Additions
 from agent.refusals import RESHAPE, Refusals
 from agent.report import Report
@@ -31,8 +37,8 @@ from reportclient.errors import (
     Unreachable,
 )
 from reportclient.http import API
-from reportclient.plan import CreateProvider, Operation, bulked
-from reportclient.reader import allocations, found_with, refresh
+from reportclient.plan import CreateProvider, bulked
+from reportclient.reader import Listed, allocations, found_with, refresh
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -61,12 +67,20 @@ class Tracker:
     bulk: BulkWrites = field(default_factory=BulkWrites)
     file: ViewFile | None = None
     additions: Additions = field(default_factory=Additions)
+    parts_file: PartsFile | None = None
+    parts: Parts = field(default_factory=Parts)
     view: View = field(default_factory=View)
     refusals: Refusals = field(default_factory=Refusals)
     verify_at: float = 0.0
     audit_at: float | None = None
     ask_again_at: float = 0.0
     """When what was refused is asked for again."""
+    mark: str = ""
+    """The service's mark, which the root carries where the service has many nodes."""
+    rival: str | None = None
+    """Another service's mark that was put in place of ours."""
+    doing: str = ""
+    """For whoever asks why it takes so long."""
     started: bool = False
     """Whether every driver has answered once, and no reshape is left from the start."""
     hold: tuple[float, PlacementError] | None = None
@@ -92,10 +106,10 @@ class Tracker:
         """
         return self._with_retries(now, lambda api: self._switch_once(api, now, disabled))
 
-    def _with_retries(self, now: float, once: Callable[[_Counting], Report]) -> Report:
+    def _with_retries(self, now: float, once: Callable[[Counting], Report]) -> Report:
         if self.hold is not None and now < self.hold[0]:
             return Report(self.node, error=self.hold[1])
-        counted = _Counting(self.api)
+        counted = Counting(self.api)
         retrying = Retrying(
             retry=_plan_anew,
             stop=stop_after_attempt(ATTEMPTS),
@@ -113,23 +127,36 @@ class Tracker:
         self.hold = _held(report.error, now)
         if self.file is not None and self.view.generations:
             self.file.keep(self.view)
+        if self.parts_file is not None:
+            self.parts_file.keep(self.parts)
         return replace(report, calls=counted.calls, done=tuple(counted.done))
 
     def look(self, now: float, *, disabled: bool | None = None) -> Decision:
-        """What the next period would do, without doing it."""
+        """What the next period would do, without doing it.
+
+        :raises agent.find_roots.RootAwaited: the root is another service's, and not there.
+        """
         self._refresh(self.api, now)
+        if self.rules.attached and self.uuid not in self.view.snapshot:
+            raise awaited(self.node)
         return self._decide(self.api, disabled)
 
     def _once(
-        self, api: _Counting, now: float, disabled: bool | None, stop: Callable[[], bool]
+        self, api: Counting, now: float, disabled: bool | None, stop: Callable[[], bool]
     ) -> Report:
         self._refresh(api, now)
+        if self.rules.attached and self.uuid not in self.view.snapshot:
+            self.parts = Parts()
+            return Report(self.node, error=awaited(self.node))
         decision = self._decide(api, disabled)
         self.additions.note(decision.laid)
         plan = bulked(self.refusals.spare(decision.plan), self.bulk.chunk)
         conditions = Conditions(stop, self.rules.at_once, self.refusals.blocking())
+        self.doing = "writing to Placement"
         outcome = apply(plan, self.view, api, conditions)
         api.done += outcome.done
+        if decision.restraint is not None:
+            self.parts = decision.restraint.acknowledged(outcome.view)
         self._learn(outcome, api)
         if isinstance(outcome.stopped_by, _PLAN_ANEW):
             raise outcome.stopped_by
@@ -140,9 +167,9 @@ class Tracker:
         return self._report(decision, outcome, drained)
 
     def _switch_once(self, api: API, now: float, disabled: bool) -> Report:
-        if not self.view.certain:
+        if not self.view.certain and not self.rules.attached:
             self._refresh(api, now)
-        if self.uuid not in self.view.snapshot:
+        if self.uuid not in self.view.snapshot or self.rules.attached:
             return Report(self.node)
         tree = self.view.edit()
         (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)
@@ -169,21 +196,61 @@ class Tracker:
         audit = now >= self.audit_at
         if self.view.certain and now < self.verify_at and not audit:
             return
+        self.doing = "reading Placement"
+        marked = self._root_has(self.mark)
         self.view = refresh(self.view, self.uuid, api, everything=audit)
+        self._look_for_rivals(marked)
         # Spread, so that hosts that were started together do not verify together for ever.
         self.verify_at = now + _spread(self.rules.verify_every, 0.1)
         if audit:
             self.audit_at = now + _spread(self.rules.audit_every, 0.1)
 
+    def verified(self, listed: Listed | None, now: float) -> bool:
+        """Whether a listing of its root alone says that nothing has changed.
+
+        Only where there is nothing below the root: what is there has generations of its
+        own.  A child that a stranger makes is seen by the next audit, or write.
+        """
+        root = self.view.snapshot.get(self.uuid)
+        same = (
+            listed is not None
+            and root is not None
+            and listed["generation"] == self.view.generations.get(self.uuid)
+            and listed["name"] == root.name
+            and listed["parent_provider_uuid"] is None
+        )
+        if same:
+            self.view = replace(self.view, certain=True)
+            self.verify_at = now + (self.rules.verify_every or inf)
+        return same
+
+    def is_alone(self) -> bool:
+        """Whether the root is all that there is, and carries the mark."""
+        root = self.view.snapshot.get(self.uuid)
+        alone = root is not None and len(self.view.snapshot) == 1 and not root.aggregates
+        return alone and self._root_has(self.mark)
+
+    def _root_has(self, trait: str) -> bool:
+        root = self.view.snapshot.get(self.uuid)
+        return root is not None and trait in root.traits
+
+    def _look_for_rivals(self, marked: bool) -> None:
+        root = self.view.snapshot.get(self.uuid)
+        others = marks_of_others(root.traits, self.mark) if root and marked and self.mark else ()
+        self.rival = next(iter(sorted(others)), None)
+
     def _decide(self, api: API, disabled: bool | None) -> Decision:
         overlay = self.additions.over(self.view, self.uuid)
-        decider = Decider(self.uuid, self.node, self.drivers, self.rules, overlay)
+        decider = Decider(
+            self.uuid, self.node, self.drivers, self.rules, self.parts, self.mark, overlay
+        )
         may_reshape = self.rules.reshape_when_running or not self.started
         may_reshape = may_reshape and self.refusals.reshape() is None
         read = (lambda: allocations(self.view, api)) if may_reshape else None
+        self.doing = "asking the drivers"
         decision = decider.decide(self.view, disabled, read)
         self.additions.meet(self.uuid, decision.laid)
-        wish = decision.wish
+        wish, self.parts = decision.wish, decision.parts
         for name in wish.reshape_pending:
             self.refusals.failed_reshape = wish.errors.get(name, self.refusals.failed_reshape)
         return decision
@@ -222,12 +289,18 @@ class Tracker:
             problems=decision.plan.problems,
             driver_errors=wish.errors,
             failed=self.refusals.told(outcome.failed),
-            degraded=_degraded(self.drivers),
+            degraded=_degraded(self.drivers) | self._rivalry(),
             reshape_pending=wish.reshape_pending,
             reshape_error=self.refusals.reshape(),
             error=fatal or outcome.stopped_by or drained.stopped_by,
             fatal=fatal is not None,
         )
+
+    def _rivalry(self) -> dict[str, str]:
+        if self.rival is None:
+            return {}
+        other = service_of(self.rival)
+        return {"node": f"is reported by the service with compute_id {other} as well"}
 
 
 def _is_fatal(err: BaseException) -> TypeGuard[ReshapeFailed]:
@@ -236,21 +309,6 @@ def _is_fatal(err: BaseException) -> TypeGuard[ReshapeFailed]:
 
 def _left_from_start(report: Report) -> bool:
     return bool(report.driver_errors or report.reshape_pending or RESHAPE in report.failed)
-
-
-class _Counting:
-    """An API that counts its calls, and what was done with it, for one period."""
-
-    def __init__(self, api: API) -> None:
-        self._api = api
-        self.calls = 0
-        self.done: list[Operation] = []
-
-    def request(
-        self, method: str, path: str, *, json: Any = None, needs: str | None = None
-    ) -> dict[str, Any]:
-        self.calls += 1
-        return self._api.request(method, path, json=json, needs=needs)
 
 
 _PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)

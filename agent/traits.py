@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import os_traits
 
+from agent.mark import marks_of_others
 from reportclient.model import Provider, ProviderData
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
@@ -56,10 +57,12 @@ class AgentTraits:
     present: frozenset[str]
     removed: frozenset[str]
     owner: str
+    mark: str = ""
+    """The service's, where it has many nodes."""
 
 
 def agent_traits(
-    capabilities: Iterable[Mapping[str, bool]], disabled: bool | None, owner: str
+    capabilities: Iterable[Mapping[str, bool]], disabled: bool | None, owner: str, mark: str = ""
 ) -> AgentTraits:
     """From the capabilities of the drivers and the status of the service.
 
@@ -71,11 +74,11 @@ def agent_traits(
         CAPABILITY_TRAITS[name]: able for name, able in can.items() if name in CAPABILITY_TRAITS
     }
     supported = {trait for trait, able in told.items() if able}
-    present = {os_traits.COMPUTE_NODE, owner} | supported
+    present = {os_traits.COMPUTE_NODE, owner, mark} - {""} | supported
     removed = told.keys() - supported
     if disabled is not None:
         (present if disabled else removed).add(DISABLED)
-    return AgentTraits(frozenset(present), frozenset(removed), owner)
+    return AgentTraits(frozenset(present), frozenset(removed), owner, mark)
 
 
 def add_agent_traits(tree: ProviderTree, root: str, before: Snapshot, traits: AgentTraits) -> None:
@@ -85,6 +88,8 @@ def add_agent_traits(tree: ProviderTree, root: str, before: Snapshot, traits: Ag
     """
     tree.add_traits(root, *traits.present)
     tree.remove_traits(root, *traits.removed)
+    if traits.mark:
+        tree.remove_traits(root, *marks_of_others(tree.data(root).traits, traits.mark))
     for uuid in tree.touched():
         wished = tree.data(uuid)
         if wished.parent_uuid is None and _is_ours(before.get(uuid), wished, traits.owner):

@@ -20,8 +20,6 @@ COMPUTE_AGENT_REFERENCE_VENV  where the one with nova is (now $REFERENCE_VENV)
 USAGE
 }
 
-NOVA=nova==34.0.0
-REFERENCE_VENV=${COMPUTE_AGENT_REFERENCE_VENV:-$ROOT/.venv-nova}
 OUT=
 QUICK=()
 REPEATS=()
@@ -43,18 +41,6 @@ read_arguments() {
         esac
         shift
     done
-}
-
-install_reference() {
-    if [ "$(cat "$REFERENCE_VENV/.installed" 2>/dev/null)" = "$NOVA" ]; then return; fi
-    LOG=$(mktemp "${TMPDIR:-/tmp}/compute-agent-setup.XXXXXX")
-    expect_space "$(dirname "$REFERENCE_VENV")" 700
-    say "installing $NOVA in $REFERENCE_VENV (a minute or two)"
-    quietly 'Is python3-venv installed?' "$PYTHON" -m venv "$REFERENCE_VENV"
-    quietly 'Is there a network?  Does pip reach its index (see pip config list)?' \
-        "$REFERENCE_VENV/bin/python" -m pip install --disable-pip-version-check "$NOVA"
-    echo "$NOVA" >"$REFERENCE_VENV/.installed"
-    rm -f "$LOG"
 }
 
 read_arguments "$@"

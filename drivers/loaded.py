@@ -6,7 +6,6 @@ said with the method's name; nobody behind has to look again.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 
 from drivers.api import ComputeDriver, Identified, Lifecycle, Unwell, Watched
 from drivers.errors import DriverError
+from drivers.turn import Turn
 from reportclient.model import Allocations, canonical_uuid
 from reportclient.provider_tree import ProviderTree
 
@@ -28,9 +28,7 @@ class LoadedDriver:
     identified: Identified | None = None
     unwell: Unwell | None = None
     watched: Watched | None = None
-    turn: AbstractContextManager[Any] = field(
-        default_factory=threading.Lock, repr=False, compare=False
-    )
+    turn: AbstractContextManager[Any] = field(default_factory=Turn, repr=False, compare=False)
     """Held while the driver is asked about a node."""
 
     @classmethod
@@ -43,7 +41,7 @@ class LoadedDriver:
             identified=driver if isinstance(driver, Identified) else None,
             unwell=driver if isinstance(driver, Unwell) else None,
             watched=driver if isinstance(driver, Watched) else None,
-            turn=nullcontext() if driver.thread_safe else threading.Lock(),
+            turn=nullcontext() if driver.thread_safe else Turn(),
         )
 
     def ask(self, tree: ProviderTree, node: str, allocations: Allocations | None) -> None:

@@ -48,12 +48,14 @@ class ProviderTree:
         self._taken_along: set[str] = set()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ProviderTree:
-        copy = ProviderTree(self._base, self._generations)
-        copy._changed = self._changed.copy()
-        copy._names = self._names.copy()
-        copy._children = {parent: dict(uuids) for parent, uuids in self._children.items()}
-        copy._taken_along = self._taken_along.copy()
-        copy._resources = copylib.deepcopy(self._resources, memo)
+        copy = type(self)(self._base, self._generations)
+        vars(copy).update(
+            _changed=self._changed.copy(),
+            _names=self._names.copy(),
+            _children={parent: dict(uuids) for parent, uuids in self._children.items()},
+            _taken_along=self._taken_along.copy(),
+            _resources=copylib.deepcopy(self._resources, memo),
+        )
         return copy
 
     # -- looking

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
-from reportclient.errors import NotFound, Rejected, Unreachable
+from reportclient.errors import NotFound, Rejected, UnknownNames, Unreachable
 from reportclient.http import API
 from reportclient.model import SHARES_VIA_AGGREGATE, Allocations, Inventory, Provider
 from reportclient.snapshot import Snapshot
@@ -103,6 +103,25 @@ def provider_named(name: str, api: API) -> Listed | None:
 def provider_with(uuid: str, api: API) -> Listed | None:
     """The provider that has this UUID, in whatever tree, or ``None``."""
     return _first(f"uuid={uuid}", api)
+
+
+def providers_with(trait: str, api: API) -> list[Listed]:
+    """All providers that carry a trait, in one GET; none if Placement does not know it."""
+    try:
+        found = _get(f"/resource_providers?required={trait}", "resource_providers", api)
+    except (UnknownNames, Rejected):
+        return []
+    return list(found)
+
+
+def members_of(root: str, api: API) -> list[Listed]:
+    """All providers of the tree of ``root``; none if there is no such tree."""
+    return list(_get(f"/resource_providers?in_tree={root}", "resource_providers", api))
+
+
+def traits_of(uuid: str, api: API) -> frozenset[str]:
+    """The traits of one provider, as Placement has them now."""
+    return frozenset(_get(f"/resource_providers/{uuid}/traits", "traits", api))
 
 
 def _first(query: str, api: API) -> Listed | None:

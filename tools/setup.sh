@@ -6,11 +6,14 @@
 #
 #   set_up EXTRAS PACKAGE...    afterwards $VENV/bin has the commands
 #
-# COMPUTE_AGENT_VENV names another place for the virtual environment;
+# COMPUTE_AGENT_VENV names another place for the virtual environment, and
+# COMPUTE_AGENT_REFERENCE_VENV for the one with nova, which install_reference makes;
 # COMPUTE_AGENT_SKIP_PACKAGES says that no system package is to be looked for.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 VENV=${COMPUTE_AGENT_VENV:-$ROOT/.venv}
+NOVA=nova==34.0.0
+REFERENCE_VENV=${COMPUTE_AGENT_REFERENCE_VENV:-$ROOT/.venv-nova}
 
 # shellcheck disable=SC2034  # for the scripts that source this
 BUILD_PACKAGES=(gcc libc6-dev pkg-config libvirt-dev)
@@ -169,4 +172,18 @@ install_project() {
     say "installing compute-agent[$1] and what it needs (a minute or two)"
     quietly 'Is there a network?  Does pip reach its index (see pip config list)?' \
         "$VENV/bin/python" -m pip install --disable-pip-version-check -e "${ROOT}[$1]"
+}
+
+# -- Nova in an environment of its own, for benchmarks and for tests beside it
+
+install_reference() {
+    if [ "$(cat "$REFERENCE_VENV/.installed" 2>/dev/null)" = "$NOVA" ]; then return; fi
+    LOG=$(mktemp "${TMPDIR:-/tmp}/compute-agent-setup.XXXXXX")
+    expect_space "$(dirname "$REFERENCE_VENV")" 700
+    say "installing $NOVA in $REFERENCE_VENV (a minute or two)"
+    quietly 'Is python3-venv installed?' "$PYTHON" -m venv "$REFERENCE_VENV"
+    quietly 'Is there a network?  Does pip reach its index (see pip config list)?' \
+        "$REFERENCE_VENV/bin/python" -m pip install --disable-pip-version-check "$NOVA"
+    echo "$NOVA" >"$REFERENCE_VENV/.installed"
+    rm -f "$LOG"
 }

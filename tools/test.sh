@@ -8,13 +8,15 @@ set -euo pipefail
 case ${1:-} in
     -h | --help)
         sed -n '2,3s/^# //p' "$0"
-        echo 'COMPUTE_AGENT_VENV names another place for the virtual environment.'
+        echo 'COMPUTE_AGENT_VENV names another place for the virtual environment, and'
+        echo 'COMPUTE_AGENT_REFERENCE_VENV for the one with nova.'
         exit
         ;;
 esac
 
 set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}" \
     "${SERVER_PACKAGES[@]}" git systemd-container
+install_reference
 cd "$ROOT"
 PATH=$VENV/bin:$PATH
 export PATH

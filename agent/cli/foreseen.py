@@ -12,6 +12,7 @@ from agent.cli.drivers import asked
 from agent.cli.known_status import KnownStatus
 from agent.cli.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.session import Session
+from agent.find_roots import RootAwaited
 from agent.nodes import Nodes
 from agent.provider_config.additions import notes
 from agent.report import Report
@@ -20,7 +21,7 @@ from drivers.errors import ReshapeFailed
 from reportclient.http import API
 from reportclient.plan import CreateProvider, Plan, bulked
 from reportclient.reader import provider_named
-from reportclient.snapshot import Snapshot
+from reportclient.snapshot import EMPTY, Snapshot
 
 MADE_UP = "00000000-0000-4000-8000-000000000000"
 """Stands for the compute_id that the agent makes at its first start."""
@@ -48,7 +49,8 @@ def foresee(session: Session, *, at_start: bool, holding: bool = False) -> list[
     any other.  ``holding``: what provider files added stays as it is.
     """
     api = session.placement()
-    own = session.compute_id() or MADE_UP
+    attached = session.settings.rules.attached
+    own = session.compute_id() or ("" if attached else MADE_UP)
     with (
         ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
         asked(session, own, ReadAhead(api, pool), holding=holding) as nodes,
@@ -57,14 +59,22 @@ def foresee(session: Session, *, at_start: bool, holding: bool = False) -> list[
         trackers = nodes.trackers
         found = [_of(one, nodes, api, at_start, status) for one in trackers.values()]
         told = () if holding else tuple(notes(nodes.additions, trackers))
+        found += _awaited(nodes)
         return [*found[:-1], *(replace(last, notes=told) for last in found[-1:])]
+
+
+def _awaited(nodes: Nodes) -> Iterator[Foreseen]:
+    """Nodes whose root belongs to another service, and is not there."""
+    for name, err in nodes.found.awaited.items():
+        said = Report(name, error=err).complaints().values()
+        yield Foreseen(name, "", EMPTY, Plan(), (), tuple(said))
 
 
 def _of(tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: KnownStatus) -> Foreseen:
     tracker.started = not at_start
     try:
         decision = tracker.look(time.monotonic(), disabled=status.disabled)
-    except (ReshapeFailed, ValueError) as err:
+    except (ReshapeFailed, RootAwaited, ValueError) as err:
         failed = Report(tracker.node, error=err)
         return _foreseen(tracker, Plan(), failed.complaints().values())
     plan = bulked(decision.plan, nodes.bulk.chunk)

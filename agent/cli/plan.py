@@ -61,7 +61,7 @@ class ShowPlan(DrawnOrListed[list[Foreseen]]):
     def ask(self, session: Session, options: argparse.Namespace) -> list[Foreseen]:
         """What each node is going to do."""
         answer = foresee(session, at_start=options.at_start)
-        if session.compute_id() is None:
+        if session.compute_id() is None and not session.settings.rules.attached:
             self.complain(
                 f"no {FILE_NAME} in {session.settings.state_path} yet: compute-agent makes one "
                 f"at its first start; until then {MADE_UP} stands in its place"

@@ -66,6 +66,10 @@ class Overlay:
     entries: Entries | None = field(default_factory=Entries)
     applied: Mapping[str, Applied] = field(default_factory=dict)
 
+    def beside(self, root: str) -> Overlay:
+        """The same where the root belongs to somebody else: what it was given before stays."""
+        return replace(self, applied={k: v for k, v in self.applied.items() if k != root})
+
     def under(self, view: View) -> View:
         """The view without what this agent added; the same one if that is nothing."""
         if not self.applied:
@@ -111,7 +115,7 @@ class _Laying:
         targets = self._targets(entries, root)
         for uuid, entry in targets.items():
             if uuid in strangers:
-                text = f"{entry.place}: it belongs to somebody else and shares with us: not changed"
+                text = f"{entry.place}: it belongs to somebody else: not changed"
                 self._problem(uuid, text)
             else:
                 self._add(uuid, entry)

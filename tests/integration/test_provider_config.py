@@ -351,7 +351,7 @@ def test_a_sharing_provider_of_somebody_else_is_never_changed(any_host: Host) ->
     any_host.reload()
     for _ in range(2):
         [told] = any_host.period(2 * VERIFY).complaints().values()
-        assert f"{path}:3: it belongs to somebody else and shares with us: not changed" in told
+        assert f"{path}:3: it belongs to somebody else: not changed" in told
     assert (any_host.custom(STORAGE), any_host.totals(STORAGE)) == (set(), {})
     any_host.write()
     any_host.reload()

@@ -36,6 +36,16 @@ def test_the_defaults_are_those_of_the_reference(tmp_path: Path) -> None:
     assert not found.rules.reshape_when_running
 
 
+def test_many_nodes_and_roots_of_others_are_configured(tmp_path: Path) -> None:
+    rules = settings(tmp_path, "").rules
+    assert (rules.nodes_at_once, rules.remove_after, rules.attached) == (8, 900.0, False)
+    text = "max_concurrent_nodes = 3\nvanished_node_delay = -1\nroot_provider = attach\n"
+    rules = settings(tmp_path, f"[compute]\n{text}").rules
+    assert (rules.nodes_at_once, rules.remove_after, rules.attached) == (3, None, True)
+    with pytest.raises(config.ConfigError, match="root_provider"):
+        settings(tmp_path, "[compute]\nroot_provider = theirs\n")
+
+
 @pytest.mark.parametrize(("seconds", "interval"), [(0, 60.0), (-1, None), (7, 7.0)])
 def test_the_interval_means_what_it_means_to_nova(
     tmp_path: Path, seconds: int, interval: float | None

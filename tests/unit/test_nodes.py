@@ -106,7 +106,8 @@ def test_a_driver_that_ends_the_process_at_start_is_not_ready() -> None:
 
 def test_a_driver_that_ends_the_process_in_a_period_fails_its_node_only(monkeypatch) -> None:
     class Ends:
-        node = "a"
+        node = uuid = "a"
+        mark = ""
 
         def period(self, *args: Any, **options: Any) -> Report:
             raise SystemExit(5)

@@ -1,0 +1,74 @@
+"""Nova's own tracker code on one root, for ``test_attach_nova``; runs in Nova's environment.
+
+    python -m tests.integration.nova_beside URL
+
+Reads a line of JSON from standard input for each period: ``traits`` are what its driver
+sets on the root, ``children`` are its own, ``later`` the seconds since the period before.
+Answers each with a line.  ResourceTracker, ProviderTree and SchedulerReportClient are
+Nova's; see ``benchmarks/reference.py`` for what stands in for its database.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from typing import Any
+
+from nova import context, objects  # type: ignore[import-not-found]
+from nova.compute import resource_tracker  # type: ignore[import-not-found]
+from nova.scheduler.client import report  # type: ignore[import-not-found]
+from nova.virt import driver  # type: ignore[import-not-found]
+
+from benchmarks.reference import Clock, configure
+
+ROOT, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
+
+
+class NovaDriver(driver.ComputeDriver):  # type: ignore[misc]
+    """A driver in Nova's style: its inventory, its traits, its children, and no others."""
+
+    wish: dict[str, Any]
+
+    def update_provider_tree(
+        self, provider_tree: Any, nodename: str, allocations: Any = None
+    ) -> None:
+        """What the line says."""
+        provider_tree.update_inventory(nodename, {"VCPU": {"total": self.wish["vcpus"]}})
+        provider_tree.add_traits(nodename, *self.wish["traits"])
+        names = {f"{nodename}_pci_{number}" for number in range(self.wish["children"])}
+        for uuid in provider_tree.get_provider_uuids(nodename)[1:]:
+            name = provider_tree.data(uuid).name
+            if name.startswith(f"{nodename}_pci_") and name not in names:
+                provider_tree.remove(uuid)
+        for name in sorted(names):
+            if not provider_tree.exists(name):
+                provider_tree.new_child(name, nodename)
+            provider_tree.update_inventory(name, {"CUSTOM_PCI": {"total": 2}})
+
+
+def main(argv: list[str]) -> None:
+    """One period for each line."""
+    configure(argv[1])
+    objects.register_all()
+    service = types.SimpleNamespace(disabled=False)
+    objects.Service.get_by_compute_host = staticmethod(lambda *_: service)
+    clock = Clock()
+    report.time = clock
+    mine = NovaDriver(virtapi=None)
+    client = report.SchedulerReportClient()
+    tracker = resource_tracker.ResourceTracker(NODE, mine, reportclient=client)
+    node = objects.ComputeNode(uuid=ROOT, hypervisor_hostname=NODE, host=NODE)
+    for number, line in enumerate(sys.stdin):
+        mine.wish = json.loads(line)
+        clock.ahead += mine.wish["later"]
+        service.disabled = mine.wish["disabled"]
+        tracker._update_to_placement(  # noqa: SLF001  what a period of Nova's does there
+            context.get_admin_context(), node, number == 0
+        )
+        sys.stdout.write(json.dumps({"period": number}) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv)

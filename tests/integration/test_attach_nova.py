@@ -1,0 +1,135 @@
+"""Beside Nova: its own tracker code and this agent on one root of one real Placement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.nodes import Nodes
+from agent.rules import Rules
+from drivers.api import ComputeDriver, DriverContext
+from drivers.loader import LoadedDriver
+from reportclient.http import PlacementAPI, token_adapter
+from tests.servers.placement import RealPlacement
+from tests.servers.reference import NovaBeside, reference_python
+
+ROOT, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
+
+pytestmark = pytest.mark.skipif(
+    reference_python() is None,
+    reason="no virtual environment with nova: tools/test.sh and benchmarks/run.sh make it",
+)
+
+
+class Cards(ComputeDriver):
+    def __init__(self) -> None:
+        super().__init__(DriverContext(NODE, Path("/nonexistent")))
+        self.cards = {"card0", "card1"}
+
+    def get_available_nodes(self):
+        return [NODE]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        for uuid in provider_tree.get_provider_uuids_in_tree(nodename)[1:]:
+            name = provider_tree.data(uuid).name
+            if name.startswith("card") and name not in self.cards:
+                provider_tree.remove(uuid)
+        for name in sorted(self.cards):
+            if not provider_tree.exists(name):
+                provider_tree.new_child(name, nodename)
+            provider_tree.update_inventory(name, {"FPGA": {"total": 1}})
+            provider_tree.add_traits(name, "CUSTOM_CARD")
+        provider_tree.add_traits(nodename, "CUSTOM_HAS_CARDS")
+
+
+class Both:
+    """Nova and the agent, which take turns; who wrote is seen in Placement's log."""
+
+    def __init__(self, placement: RealPlacement, nova: NovaBeside) -> None:
+        self.placement, self.nova, self.now = placement, nova, 0.0
+        self.driver = Cards()
+        rules = Rules("CUSTOM_OURS", verify_every=300.0, attached=True)
+        api = PlacementAPI(token_adapter(placement.url, "admin"))
+        self.nodes = Nodes("", [LoadedDriver.of("cards", self.driver)], api, rules)
+
+    def agents_turn(self) -> list[str]:
+        mark = self.placement.mark()
+        self.now += 400.0
+        self.reports = self.nodes.period(self.now)
+        return self._writes(mark)
+
+    def novas_turn(self, **wish: Any) -> list[str]:
+        mark = self.placement.mark()
+        self.nova.wish.update(wish)
+        self.nova.period()
+        return self._writes(mark)
+
+    def settle(self) -> None:
+        """A few periods of both, after which neither writes any more."""
+        for _ in range(3):
+            self.novas_turn()
+            self.agents_turn()
+        assert [self.novas_turn(), self.agents_turn()] == [[], []]
+        assert all(report.ok for report in self.reports), self.reports[0].complaints()
+
+    def names(self) -> set[str]:
+        listed = self.placement.request("GET", f"/resource_providers?in_tree={ROOT}")
+        return {item["name"] for item in listed["resource_providers"]}
+
+    def _writes(self, mark: int) -> list[str]:
+        asked = self.placement.since(mark)
+        return [f"{r.method} {r.path}" for r in asked if r.method != "GET"]
+
+
+@pytest.fixture(scope="module")
+def both(placement_server: RealPlacement, tmp_path_factory) -> Iterator[Both]:
+    placement_server.start()
+    placement_server.empty()
+    python = reference_python()
+    assert python is not None
+    log = tmp_path_factory.mktemp("nova") / "stderr"
+    nova = NovaBeside(python, placement_server.url, log)
+    try:
+        yield Both(placement_server, nova)
+    finally:
+        nova.stop()
+
+
+def test_neither_undoes_the_other(both: Both) -> None:
+    """One Nova process for all of it: it takes seconds to start."""
+    stranger = both.placement.stranger
+    assert both.agents_turn() == []
+    assert "waiting for the root provider" in str(both.reports[0].complaints())
+
+    both.settle()
+    assert both.names() == {NODE, f"{NODE}_pci_0", "card0", "card1"}
+    assert stranger.inventory(ROOT)["VCPU"]["total"] == 8
+    assert {"COMPUTE_NODE", "CUSTOM_HAS_CARDS"} <= stranger.traits(ROOT)
+    assert "CUSTOM_OURS" not in stranger.traits(ROOT)
+
+    # Nova changes its own part: inventory, traits, children; and is disabled.
+    both.nova.wish.update(vcpus=16, traits=["HW_CPU_X86_AVX"], children=2, disabled=True)
+    both.settle()
+    assert stranger.inventory(ROOT)["VCPU"]["total"] == 16
+    expected = {"HW_CPU_X86_AVX", "CUSTOM_HAS_CARDS", "COMPUTE_STATUS_DISABLED"}
+    assert expected <= stranger.traits(ROOT)
+    assert both.names() >= {f"{NODE}_pci_0", f"{NODE}_pci_1", "card0", "card1"}
+
+    # We change ours, while Nova has the old tree in its cache.
+    both.driver.cards = {"card1", "card2"}
+    assert both.agents_turn()
+    both.nova.wish.update(children=1, disabled=False)
+    both.settle()
+    assert both.names() == {NODE, f"{NODE}_pci_0", "card1", "card2"}
+    assert "COMPUTE_STATUS_DISABLED" not in stranger.traits(ROOT)
+    cards = [item for item in _listed(both.placement) if item["name"].startswith("card")]
+    assert all(stranger.inventory(item["uuid"])["FPGA"]["total"] == 1 for item in cards)
+    assert all(stranger.traits(item["uuid"]) == {"CUSTOM_CARD"} for item in cards)
+
+
+def _listed(placement: RealPlacement) -> list[dict[str, Any]]:
+    found = placement.request("GET", f"/resource_providers?in_tree={ROOT}")
+    return list(found["resource_providers"])

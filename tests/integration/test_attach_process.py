@@ -1,0 +1,61 @@
+"""The real agent in attach mode: it waits, makes no identity of its own, answers no calls."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.servers.agent import REPOSITORY, AgentProcess
+from tests.servers.placement import RealPlacement
+
+ROOT = "c0ffee00-0000-4000-8000-00000000000a"
+SCRIPT = (
+    "nodes: {testhost: {traits: [CUSTOM_HAS_CARDS], children: {card0: {inventory: {FPGA: 2}}}}}\n"
+)
+
+
+def computectl(agent: AgentProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [
+            *(sys.executable, "-c", "from agent.cli.app import main; main()"),
+            *("--config-file", str(agent.config), *arguments),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+
+
+def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
+    placement: RealPlacement, tmp_path: Path
+) -> None:
+    agent = AgentProcess(tmp_path, placement.url, SCRIPT)
+    agent.options += "transport_url = kombu+memory://\n[compute]\nroot_provider = attach\n"
+    agent.write()
+    waiting = computectl(agent, "plan")
+    assert waiting.returncode == 1
+    assert "waiting for the root provider testhost" in waiting.stderr
+    with agent:
+        agent.until_logged("waiting for the root provider testhost")
+        placement.stranger.create_provider("testhost", ROOT)
+        placement.stranger.set_inventory(ROOT, {"VCPU": {"total": 8}})
+        agent.until_logged("over: waiting for")
+        agent.until(lambda: len(_members(placement)) == 2)
+        assert agent.stop() == 0
+    assert agent.log.count("WARNING agent.narrator") == 1, "told once"
+    assert not (agent.state_path / "compute_id").exists()
+    assert placement.stranger.traits(ROOT) == {"CUSTOM_HAS_CARDS"}
+    assert placement.stranger.inventory(ROOT)["VCPU"]["total"] == 8
+    assert "Answering calls" not in agent.log
+    quiet = agent.once()
+    assert quiet.returncode == 0, quiet.stderr
+    assert "reported" not in quiet.stderr.replace("reported to Placement", "")
+    assert computectl(agent, "plan").returncode == 0
+
+
+def _members(placement: RealPlacement) -> list[str]:
+    found = placement.request("GET", f"/resource_providers?in_tree={ROOT}")
+    return [item["name"] for item in found["resource_providers"]]

@@ -1,0 +1,269 @@
+"""Beside another owner of the root: what is written, what is not, and what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.nodes import Nodes
+from agent.rules import Rules
+from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
+from drivers.loader import LoadedDriver
+from reportclient import errors
+from reportclient.provider_tree import own_uuid
+from tests.contract.fake_placement import FakePlacement
+
+THEIRS, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
+AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"
+Body = Callable[[Any], None]
+
+
+class Devices(ComputeDriver):
+    capabilities = {"supports_multiattach": True}
+
+    def __init__(self, body: Body, nodes: list[str]) -> None:
+        super().__init__(DriverContext(NODE, Path("/nonexistent")))
+        self.body, self.nodes = body, nodes
+
+    def get_available_nodes(self):
+        return self.nodes
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        assert provider_tree.data(nodename).parent_uuid is None
+        self.body(provider_tree)
+
+
+def cards(*numbers: int, traits: tuple[str, ...] = ()) -> Body:
+    def body(tree: Any) -> None:
+        for number in range(4):
+            name = f"card{number}"
+            if number in numbers and not tree.exists(name):
+                tree.new_child(name, NODE)
+            elif number not in numbers and tree.exists(name):
+                tree.remove(name)
+            if number in numbers:
+                tree.update_inventory(name, {"FPGA": {"total": 1}})
+        tree.add_traits(NODE, *traits)
+
+    return body
+
+
+class Agent:
+    def __init__(
+        self, placement: FakePlacement, body: Body, own: str = "", state: Path | None = None
+    ) -> None:
+        self.placement, self.now = placement, 0.0
+        self.driver = Devices(body, [NODE])
+        rules = Rules("CUSTOM_OURS", verify_every=300.0, audit_every=None, attached=True)
+        loaded = [LoadedDriver.of("cards", self.driver)]
+        self.nodes = Nodes(own, loaded, placement, rules, state_path=state)
+
+    def period(self, after: float = 600.0, **options: Any) -> Any:
+        self.now += after
+        (report,) = self.nodes.period(self.now, **options)
+        return report
+
+    def writes(self, **options: Any) -> list[tuple[str, str]]:
+        """Of a period in which all is well."""
+        mark = self.placement.mark()
+        report = self.period(**options)
+        assert report.ok, report.complaints()
+        return [(r.method, r.path) for r in self.placement.since(mark) if r.is_write]
+
+
+@pytest.fixture
+def placement() -> FakePlacement:
+    return FakePlacement()
+
+
+@pytest.fixture
+def owned(placement: FakePlacement) -> FakePlacement:
+    """With a root, its inventory and a child, as nova-compute makes them."""
+    own_root(placement)
+    return placement
+
+
+def own_root(placement: FakePlacement, name: str = NODE, uuid: str = THEIRS) -> None:
+    stranger = placement.stranger
+    stranger.create_provider(name, uuid)
+    stranger.set_inventory(uuid, {"VCPU": {"total": 8}})
+    stranger.add_trait(uuid, "COMPUTE_NODE")
+    stranger.set_aggregates(uuid, [AGGREGATE])
+    child = stranger.create_child(uuid, f"{name}_pci", own_uuid(AGGREGATE, name))
+    stranger.set_inventory(child, {"CUSTOM_PCI": {"total": 2}})
+
+
+def names(placement: FakePlacement, root: str = THEIRS) -> set[str]:
+    listed = placement.answer("GET", f"/resource_providers?in_tree={root}")
+    return {item["name"] for item in listed["resource_providers"]}
+
+
+def root_of(placement: FakePlacement) -> dict[str, Any]:
+    stranger = placement.stranger
+    return {
+        **stranger.provider(THEIRS),
+        "inventory": stranger.inventory(THEIRS),
+        "traits": stranger.traits(THEIRS),
+        "aggregates": stranger.aggregates(THEIRS),
+    }
+
+
+@pytest.mark.parametrize("own", ["", THEIRS])
+def test_devices_are_hung_beneath_a_root_found_by_name_or_uuid(owned, own) -> None:
+    before = root_of(owned)
+    agent = Agent(owned, cards(0, 1), own)
+    agent.writes(disabled=True)
+    assert names(owned) == {NODE, f"{NODE}_pci", "card0", "card1"}
+    assert root_of(owned) == before, "no trait, no status, no generation"
+    assert agent.writes(disabled=False) == []
+    assert agent.period(after=60).calls == 0
+    assert agent.nodes.switch(agent.now, disabled=True)[0].calls == 0
+    assert agent.nodes.any_disabled() is None
+    agent.driver.body = cards(1)
+    assert agent.writes() == [("DELETE", f"/resource_providers/{own_uuid(THEIRS, 'card0')}")]
+
+
+def test_a_root_known_by_its_uuid_may_have_another_name_than_the_node(placement) -> None:
+    own_root(placement, "compute1.example.org")
+    Agent(placement, cards(0), THEIRS).writes()
+    assert names(placement) == {"compute1.example.org", "compute1.example.org_pci", "card0"}
+
+
+def test_a_root_that_is_not_there_is_waited_for_and_never_made(placement, caplog) -> None:
+    agent = Agent(placement, cards(0))
+    for _ in range(2):
+        report = agent.period()
+        assert "waiting for the root provider compute1" in report.complaints()["error"]
+        assert report.calls == 0 and not placement.writes
+    own_root(placement)
+    agent.writes()
+    assert "card0" in names(placement)
+
+
+def test_a_root_made_anew_by_its_owner_is_found_again(owned) -> None:
+    agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",)))
+    agent.writes()
+    stranger = owned.stranger
+    for uuid in (own_uuid(THEIRS, "card0"), own_uuid(AGGREGATE, NODE), THEIRS):
+        stranger.delete_provider(uuid)
+    assert "waiting for" in str(agent.period().complaints())
+    own_root(owned, uuid=AGGREGATE)
+    agent.writes()
+    assert "card0" in names(owned, AGGREGATE)
+    assert "CUSTOM_CARDS" in stranger.traits(AGGREGATE)
+
+
+def test_a_provider_of_that_name_which_is_no_root_is_told(placement) -> None:
+    parent = placement.stranger.create_provider("rack")
+    placement.stranger.create_child(parent, NODE)
+    assert "no root to attach to" in str(Agent(placement, cards(0)).period().complaints())
+    assert len(placement.writes) == 0
+
+
+def test_what_a_driver_does_to_what_is_not_ours_is_undone_and_told(owned) -> None:
+    def bully(tree: Any) -> None:
+        cards(0)(tree)
+        tree.update_inventory(NODE, {"VCPU": {"total": 1}, "FPGA": {"total": 9}})
+        tree.add_aggregates(NODE, THEIRS)
+        tree.remove_traits(NODE, "COMPUTE_NODE")
+        tree.remove(f"{NODE}_pci")
+        tree.new_root("rack", own_uuid(THEIRS, "rack"))
+
+    before = root_of(owned)
+    agent = Agent(owned, bully)
+    said = " ".join(agent.period().complaints().values())
+    assert "its inventory is its owner's: FPGA, VCPU not reported" in said
+    assert "its aggregates are its owner's" in said
+    assert "is not this agent's, and can't be taken away" in said
+    assert "a root of its own is not made" in said
+    assert root_of(owned) == before
+    assert names(owned) == {NODE, f"{NODE}_pci", "card0"}
+    assert not agent.period().done
+
+
+def test_of_the_roots_traits_only_those_that_a_driver_added_are_taken_away(owned, tmp_path) -> None:
+    stranger = owned.stranger
+    stranger.add_trait(THEIRS, "CUSTOM_THEIRS")
+    body = cards(0, traits=("CUSTOM_CARDS", "CUSTOM_THEIRS"))
+    agent = Agent(owned, body, state=tmp_path)
+    agent.writes()
+    assert {"CUSTOM_CARDS", "CUSTOM_THEIRS"} <= stranger.traits(THEIRS)
+
+    def without(tree: Any) -> None:
+        cards(0)(tree)
+        tree.remove_traits(NODE, "CUSTOM_CARDS", "CUSTOM_THEIRS")
+
+    again = Agent(owned, without, state=tmp_path)
+    again.writes()
+    assert "CUSTOM_CARDS" not in stranger.traits(THEIRS)
+    assert "CUSTOM_THEIRS" in stranger.traits(THEIRS), "it was there before"
+
+
+def test_a_trait_that_the_owner_takes_away_is_given_up_and_told(owned) -> None:
+    agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",)))
+    agent.writes()
+    owned.stranger.remove_trait(THEIRS, "CUSTOM_CARDS")
+    for _ in range(2):
+        report = agent.period()
+        assert "CUSTOM_CARDS was taken away by its owner" in str(report.complaints())
+        assert not report.done
+    agent.driver.body = cards(0)
+    agent.driver.body = lambda tree: (cards(0)(tree), tree.remove_traits(NODE, "CUSTOM_CARDS"))
+    assert agent.writes() == []
+    agent.driver.body = cards(0, traits=("CUSTOM_CARDS",))
+    assert agent.writes(), "asked for anew"
+
+
+def test_a_trait_whose_write_was_refused_is_no_trait_taken_away(owned) -> None:
+    agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",)))
+    owned.fail_next("PUT", "/traits$", errors.Forbidden("403"))
+    assert not agent.period().ok
+    agent.writes()
+    assert "CUSTOM_CARDS" in owned.stranger.traits(THEIRS)
+
+
+def test_inventory_of_the_owner_is_not_moved_and_nor_are_its_allocations(owned) -> None:
+    guest = owned.stranger.put_allocation({THEIRS: {"VCPU": 1}})
+
+    def moves(tree: Any, allocations: Any) -> None:
+        if tree.exists("cell"):
+            return
+        if allocations is None:
+            raise ReshapeNeeded
+        cell = tree.new_child("cell", NODE)
+        tree.update_inventory(cell, {"VCPU": {"total": 8}})
+        tree.update_inventory(NODE, {})
+        allocations[guest]["allocations"] = {cell: {"resources": {"VCPU": 1}}}
+
+    agent = Agent(owned, moves)
+    agent.driver.update_provider_tree = lambda tree, node, given=None: moves(tree, given)
+    report = agent.period()
+    assert f"inventory of {NODE} is its owner's, and can't be moved" in str(report.complaints())
+    assert report.fatal, "as any reshape that fails at the start"
+    assert THEIRS in owned.stranger.allocation(guest)["allocations"]
+    assert names(owned) == {NODE, f"{NODE}_pci"}
+
+
+def test_a_driver_that_is_not_ready_leaves_all_as_it_is(owned) -> None:
+    agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",)))
+    agent.writes()
+
+    def fails(tree: Any) -> None:
+        raise DriverNotReady("not now")
+
+    agent.driver.body = fails
+    report = agent.period()
+    assert report.driver_errors and not report.done
+    assert "CUSTOM_CARDS" in owned.stranger.traits(THEIRS)
+
+
+def test_a_node_that_vanishes_leaves_the_root_alone(owned) -> None:
+    agent = Agent(owned, cards(0))
+    agent.writes()
+    agent.driver.nodes = ["elsewhere"]
+    for _ in range(3):
+        agent.period(after=10_000)
+    assert names(owned) == {NODE, f"{NODE}_pci", "card0"}

@@ -1,0 +1,429 @@
+"""One service with many nodes: what each situation costs, and that no node holds the others."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+import pytest
+
+from agent.mark import mark_of, marks_of_others, service_of
+from agent.nodes import Nodes
+from agent.rules import Rules
+from agent.workers import Workers
+from drivers.api import ComputeDriver, DriverContext
+from drivers.errors import DriverNotReady
+from drivers.loader import LoadedDriver
+from drivers.turn import Turn
+from reportclient import errors
+from tests.contract.fake_placement import FakePlacement
+
+ONE = "c0ffee00-0000-4000-8000-000000000001"
+TWO = "c0ffee00-0000-4000-8000-000000000002"
+VERIFY, WAIT = 300.0, 900.0
+
+
+def uuid_of(name: str) -> str:
+    return str(uuid5(NAMESPACE_URL, name))
+
+
+class Rack(ComputeDriver):
+    """Bare-metal nodes; ``hangs`` are those about which it says nothing until it is let."""
+
+    thread_safe = True
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(DriverContext("rack", Path("/nonexistent")))
+        self.names = list(names)
+        self.total = 1
+        self.hangs: set[str] = set()
+        self.children: set[str] = set()
+        self.let = threading.Event()
+        self.asked: Counter[str] = Counter()
+
+    def get_available_nodes(self):
+        return self.names
+
+    def get_nodenames_by_uuid(self):
+        return {uuid_of(name): name for name in self.names}
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        self.asked[nodename] += 1
+        if nodename in self.hangs:
+            self.let.wait(60)
+        provider_tree.update_inventory(nodename, {"CUSTOM_BAREMETAL": {"total": self.total}})
+        if nodename in self.children and not provider_tree.exists(f"{nodename}_nic"):
+            provider_tree.new_child(f"{nodename}_nic", nodename)
+
+
+class OneByOne:
+    """The fake takes one request at a time."""
+
+    def __init__(self, placement: FakePlacement) -> None:
+        self.placement, self.lock = placement, threading.Lock()
+
+    def request(self, method: str, path: str, **options: Any) -> Any:
+        with self.lock:
+            return self.placement.request(method, path, **options)
+
+
+class Service:
+    def __init__(
+        self,
+        placement: FakePlacement,
+        driver: Rack,
+        own: str = ONE,
+        state: Path | None = None,
+        **rules: Any,
+    ) -> None:
+        self.placement, self.driver, self.now = placement, driver, 0.0
+        wanted = {"owner_trait": "CUSTOM_OURS", "verify_every": VERIFY, "audit_every": None}
+        self.nodes = Nodes(
+            own,
+            [LoadedDriver.of("rack", driver)],
+            OneByOne(placement),
+            Rules(**{**wanted, **rules}),
+            state_path=state,
+            workers=Workers(patience=0.2),
+        )
+
+    def period(self, after: float = 60.0) -> list[Any]:
+        self.now += after
+        return self.nodes.period(self.now)
+
+    def calls(self, after: float = 60.0) -> Counter[str]:
+        """What a period asks, by kind; all is well in it."""
+        mark = self.placement.mark()
+        reports = self.period(after)
+        assert all(report.ok for report in reports), [r.complaints() for r in reports if not r.ok]
+        asked = self.placement.since(mark)
+        assert sum(report.calls for report in reports) <= len(asked)
+        return Counter(_kind(request) for request in asked)
+
+
+def _kind(request: Any) -> str:
+    path, _, query = request.path.partition("?")
+    words = path.strip("/").split("/")
+    what = query.partition("=")[0] if query else words[2] if len(words) == 3 else words[0]
+    return f"{request.method} {what}"
+
+
+@pytest.fixture
+def placement() -> FakePlacement:
+    return FakePlacement()
+
+
+def there(placement: FakePlacement, name: str) -> bool:
+    found = placement.answer("GET", f"/resource_providers?uuid={uuid_of(name)}")
+    return bool(found["resource_providers"])
+
+
+# -- what it costs
+
+
+def test_a_thousand_roots_in_one_agent_with_every_call_counted(placement, tmp_path) -> None:
+    names = [f"node{number}" for number in range(1000)]
+    driver = Rack(*names)
+    service = Service(placement, driver, state=tmp_path)
+    assert service.calls() == {
+        "GET in_tree": 1000,
+        "POST resource_providers": 1000,
+        "PUT traits": 1000 + 2,  # the owner trait and the service's mark are made once
+        "PUT resource_classes": 1,
+        "PUT inventories": 1000,
+    }
+    assert service.calls() == {}, "quiet"
+    assert service.calls(2 * VERIFY) == {"GET required": 1}, "one GET verifies them all"
+    assert service.calls() == {}
+
+    restarted = Service(placement, driver, state=tmp_path)
+    assert restarted.calls() == {"GET required": 1}, "a restart too"
+
+    driver.names = names[1:]
+    assert service.calls() == {}, "a node that vanished is waited for"
+    assert service.calls(WAIT) == {
+        "GET required": 1,
+        "GET in_tree": 1,
+        "GET allocations": 1,
+        "PUT traits": 1,
+        "DELETE resource_providers": 1,
+    }
+    assert not there(placement, "node0")
+
+    driver.names = [*names[1:], "another"]
+    assert service.calls(1.0) == {
+        "GET in_tree": 1,
+        "POST resource_providers": 1,
+        "PUT traits": 1,
+        "PUT inventories": 1,
+    }
+    driver.total = 2
+    assert service.calls(1.0) == {"PUT inventories": 1000}
+
+
+def test_roots_with_children_are_verified_one_by_one_and_changed_ones_are_read(placement) -> None:
+    driver = Rack(*(f"node{number}" for number in range(20)))
+    driver.children = {"node3"}
+    service = Service(placement, driver)
+    service.calls()
+    assert service.calls(2 * VERIFY) == {"GET required": 1, "GET in_tree": 1}
+    placement.stranger.add_trait(uuid_of("node5"), "HW_CPU_X86_AVX")
+    parts = {"GET inventories": 1, "GET traits": 1, "GET aggregates": 1}
+    assert service.calls(2 * VERIFY) == {"GET required": 1, "GET in_tree": 2, **parts}
+
+
+def test_a_roll_call_that_fails_leaves_each_root_to_verify_itself(placement) -> None:
+    service = Service(placement, Rack(*(f"node{number}" for number in range(12))))
+    service.calls()
+    placement.fail_next("GET", "required=", errors.ServerFault("500"))
+    assert service.calls(2 * VERIFY) == {"GET required": 1, "GET in_tree": 12}
+
+
+# -- one that hangs, and a Placement that is away
+
+
+def test_a_node_that_hangs_does_not_hold_the_others(placement) -> None:
+    driver = Rack(*(f"node{number}" for number in range(30)))
+    service = Service(placement, driver, nodes_at_once=4)
+    service.calls()
+    driver.hangs = {f"node{number}" for number in range(6)}  # more than may work at once
+    driver.total = 2
+    reports = service.period()
+    wrong = {report.node: report.complaints() for report in reports if not report.ok}
+    assert wrong.keys() == driver.hangs
+    assert "asking the drivers" in wrong["node0"]["error"]
+    assert placement.stranger.inventory(uuid_of("node29"))["CUSTOM_BAREMETAL"]["total"] == 2
+    asked = driver.asked["node0"]
+    assert {r.node for r in service.period() if not r.ok} == driver.hangs
+    assert driver.asked["node0"] == asked, "what hangs is not begun again"
+    assert {r.node for r in service.nodes.switch(service.now, disabled=True) if not r.ok} == (
+        driver.hangs
+    )
+    hung, driver.hangs = driver.hangs, set()
+    driver.let.set()
+    for _ in range(100):
+        if all(service.nodes.workers.busy(uuid_of(name)) is None for name in hung):
+            break
+        threading.Event().wait(0.05)
+    reports = service.period()
+    assert all(report.ok for report in reports)
+    done = {report.node for report in reports if any(hasattr(o, "inventory") for o in report.done)}
+    assert hung <= done, "what was written late is told"
+
+
+def test_a_placement_that_is_away_is_not_waited_for_by_every_node(placement) -> None:
+    service = Service(placement, Rack(*(f"node{number}" for number in range(40))), nodes_at_once=1)
+    service.calls()
+    for _ in range(100):
+        placement.fail_next("GET", ".", errors.Unreachable("no answer"))
+    mark = placement.mark()
+    reports = service.period(2 * VERIFY)
+    assert not any(report.ok for report in reports)
+    assert len(placement.since(mark)) <= 2
+    placement._failures.clear()
+    assert service.calls(2 * VERIFY) == {"GET required": 1}
+
+
+# -- nodes that vanish
+
+
+def vanished(placement: FakePlacement, **rules: Any) -> Service:
+    """A service with two nodes, of which the second has just vanished."""
+    service = Service(placement, Rack("stays", "goes"), **rules)
+    service.calls()
+    service.driver.names = ["stays"]
+    service.calls()
+    return service
+
+
+def test_a_node_that_comes_back_in_time_is_as_it_was(placement) -> None:
+    service = vanished(placement)
+    service.driver.names = ["stays", "goes"]
+    assert service.calls() == {"GET in_tree": 1}
+    service.calls(2 * WAIT)
+    assert there(placement, "goes")
+
+
+def test_a_vanished_node_with_guests_is_kept_and_named_until_they_are_gone(placement) -> None:
+    guest = placement.stranger.put_allocation
+    service = Service(placement, Rack("stays", "goes"))
+    service.calls()
+    consumer = guest({uuid_of("goes"): {"CUSTOM_BAREMETAL": 1}})
+    service.calls(2 * VERIFY)
+    service.driver.names = ["stays"]
+    service.calls()
+    (_, kept) = service.period(WAIT)
+    assert consumer in kept.complaints()["degraded vanished"]
+    before = placement.stranger.provider(uuid_of("goes"))
+    mark = placement.mark()
+    (_, kept) = service.period()
+    assert kept.complaints() and placement.since(mark) == [], "told, and not asked every period"
+    placement.stranger.delete_allocation(consumer)
+    assert placement.stranger.provider(uuid_of("goes")) == before, "left as it was"
+    assert all(report.ok for report in service.period(WAIT))
+    assert not there(placement, "goes")
+
+
+def test_a_vanished_node_with_something_of_a_stranger_below_is_kept(placement) -> None:
+    service = vanished(placement)
+    placement.stranger.create_child(uuid_of("goes"), "agents_bandwidth")
+    service.period(WAIT)
+    (_, kept) = service.period(WAIT)
+    assert "agents_bandwidth" in kept.complaints()["degraded vanished"]
+    assert there(placement, "goes")
+
+
+def test_what_somebody_wrote_to_meanwhile_is_looked_at_again_before_it_goes(placement) -> None:
+    service = vanished(placement)
+    placement.stranger.add_trait(uuid_of("goes"), "HW_CPU_X86_AVX")
+    assert "somebody wrote" in str([r.complaints() for r in service.period(WAIT)])
+    assert there(placement, "goes")
+    service.calls(WAIT)
+    assert not there(placement, "goes")
+
+
+def test_children_of_a_vanished_node_go_with_it(placement) -> None:
+    service = Service(placement, Rack("stays", "goes"))
+    service.driver.children = {"goes"}
+    service.calls()
+    service.driver.names = ["stays"]
+    service.calls()
+    assert service.calls(WAIT)["DELETE resource_providers"] == 2
+    assert not there(placement, "goes")
+
+
+@pytest.mark.parametrize("rules", [{"remove_after": None}, {"verify_every": None}])
+def test_nothing_is_removed_where_that_is_switched_off_or_not_safe(placement, rules) -> None:
+    service = vanished(placement, **rules)
+    service.calls(100 * WAIT)
+    assert there(placement, "goes")
+
+
+def test_a_driver_that_names_no_node_at_all_makes_none_vanish(placement) -> None:
+    service = Service(placement, Rack("one", "two"))
+    service.calls()
+    service.driver.names = []
+    assert "has no node" in str(service.period()[0].complaints())
+    service.period(2 * WAIT)
+    assert there(placement, "one") and there(placement, "two")
+
+
+def test_a_node_that_vanished_while_the_agent_was_down_goes_too(placement, tmp_path) -> None:
+    driver = Rack("stays", "goes")
+    Service(placement, driver, state=tmp_path).calls()
+    driver.names = ["stays"]
+    service = Service(placement, driver, state=tmp_path)
+    service.calls()
+    assert there(placement, "goes")
+    service.calls(WAIT)
+    assert not there(placement, "goes")
+    assert [p.name for p in tmp_path.glob("view-*")] == [f"view-{uuid_of('stays')}.json"]
+
+
+def test_what_an_earlier_life_left_behind_is_found_by_its_mark(placement) -> None:
+    names = [f"node{number}" for number in range(12)]
+    Service(placement, Rack(*names, "forgotten")).calls()
+    service = Service(placement, Rack(*names))
+    service.calls()
+    service.calls(2 * VERIFY)
+    service.period(WAIT)
+    service.period(WAIT)
+    assert not there(placement, "forgotten") and there(placement, "node0")
+
+
+# -- nodes that move between services
+
+
+def test_a_node_that_moves_to_another_service_is_never_without_its_provider(placement) -> None:
+    for first, second in [("old", "new"), ("new", "old")]:
+        placement = FakePlacement()
+        old = Service(placement, Rack("a", "moves"), ONE)
+        new = Service(placement, Rack("b", "c"), TWO)
+        old.calls(), new.calls()
+        created = len([r for r in placement.writes if r.method == "POST"])
+        for who in (first, second):  # the rings of the two change one after the other
+            if who == "old":
+                old.driver.names = ["a"]
+            else:
+                new.driver.names = ["b", "c", "moves"]
+            old.calls(), new.calls()
+        for _ in range(5):
+            old.calls(VERIFY), new.calls(VERIFY)
+        assert not [r for r in placement.writes if r.method == "DELETE"]
+        assert len([r for r in placement.writes if r.method == "POST"]) == created
+        traits = placement.stranger.traits(uuid_of("moves"))
+        assert mark_of(TWO) in traits and mark_of(ONE) not in traits
+        assert not old.nodes.departures.by_uuid
+        quiet = placement.mark()
+        old.calls(), new.calls()
+        assert not [request for request in placement.since(quiet) if request.is_write]
+
+
+def test_a_node_taken_over_at_the_last_moment_is_not_removed(placement) -> None:
+    """The other service puts its mark there after we looked, before our first write."""
+    service = vanished(placement)
+    other = Service(placement, Rack("goes"), TWO)
+
+    class Between:
+        def request(self, method: str, path: str, **options: Any) -> Any:
+            if method == "PUT":
+                assert all(report.ok for report in other.period())
+            return placement.request(method, path, **options)
+
+    service.nodes._through().api = Between()
+    service.period(WAIT)
+    assert mark_of(TWO) in placement.stranger.traits(uuid_of("goes"))
+    service.nodes._through().api = placement
+    service.calls(WAIT)
+    assert not service.nodes.departures.by_uuid
+    assert there(placement, "goes")
+
+
+def test_a_node_removed_while_it_is_taken_over_is_made_again(placement) -> None:
+    """The other service reads between our taking the mark off and our delete."""
+    service = vanished(placement)
+    other = Service(placement, Rack("goes"), TWO)
+
+    class Between:
+        def request(self, method: str, path: str, **options: Any) -> Any:
+            if method == "DELETE":
+                assert all(report.ok for report in other.period())
+            return placement.request(method, path, **options)
+
+    service.nodes._through().api = Between()
+    service.period(WAIT)
+    assert not there(placement, "goes")
+    assert all(report.ok for report in other.period(2 * VERIFY))
+    assert mark_of(TWO) in placement.stranger.traits(uuid_of("goes"))
+
+
+def test_two_services_that_both_name_a_node_are_told_of_each_other(placement) -> None:
+    one, two = Service(placement, Rack("a", "b"), ONE), Service(placement, Rack("b", "c"), TWO)
+    one.calls(), two.calls()
+    said = str([report.complaints() for report in one.period(2 * VERIFY)])
+    assert f"reported by the service with compute_id {TWO} as well" in said
+    two.driver.names = ["c"]
+    two.period()
+    one.period(2 * VERIFY)
+    two.period(WAIT), one.period(2 * VERIFY)
+    assert there(placement, "b")
+    assert all(report.ok for report in one.period(2 * VERIFY))
+
+
+def test_a_driver_asked_one_node_at_a_time_that_hangs_is_told_by_the_other_nodes() -> None:
+    turn = Turn(within=0.01)
+    with turn, pytest.raises(DriverNotReady, match="asked about another node"), turn:
+        pass
+    with turn:
+        pass
+
+
+@pytest.mark.parametrize("order", ["mine first", "theirs first"])
+def test_marks_of_services(order: str) -> None:
+    mine, theirs = mark_of(ONE), mark_of(TWO)
+    traits = [mine, theirs, "COMPUTE_NODE", "CUSTOM_COMPUTE_AGENT_RACK"]
+    assert marks_of_others(traits if order == "mine first" else traits[::-1], mine) == {theirs}
+    assert service_of(theirs) == TWO

@@ -1,0 +1,348 @@
+"""Several drivers on one root: each keeps its own part, whatever the others do or fail at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.nodes import Nodes
+from agent.parts_file import PREFIX
+from agent.rules import Rules
+from drivers.api import ComputeDriver, DriverContext, DriverNotReady
+from drivers.loader import LoadedDriver
+from reportclient.provider_tree import own_uuid
+from tests.contract.fake_placement import FakePlacement
+
+ROOT, NODE = "c0ffee00-0000-4000-8000-000000000001", "host1"
+AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"
+Body = Callable[[Any], None]
+
+
+class Scripted(ComputeDriver):
+    def __init__(self, body: Body) -> None:
+        super().__init__(DriverContext(NODE, Path("/nonexistent")))
+        self.body = body
+
+    def get_available_nodes(self):
+        return [NODE]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        self.body(provider_tree)
+
+
+def whole_root(**totals: int) -> Body:
+    """Sets the root's whole inventory, as a driver does that knows of no other."""
+    return lambda tree: tree.update_inventory(NODE, {k: {"total": v} for k, v in totals.items()})
+
+
+def children(prefix: str, *numbers: int) -> Body:
+    """Children by number; those with the prefix that are not named are taken away."""
+
+    def body(tree: Any) -> None:
+        wanted = {f"{prefix}{number}" for number in numbers}
+        for uuid in tree.get_provider_uuids():
+            name = tree.exists(uuid) and tree.data(uuid).name
+            if name and name.startswith(prefix) and name not in wanted:
+                tree.remove(uuid)
+        for name in sorted(wanted):
+            if not tree.exists(name):
+                tree.new_child(name, NODE)
+            tree.update_inventory(name, {"CUSTOM_DEVICE": {"total": 1}})
+            tree.add_traits(name, "CUSTOM_BOUGHT")
+
+    return body
+
+
+def both(*bodies: Body) -> Body:
+    def body(tree: Any) -> None:
+        for each in bodies:
+            each(tree)
+
+    return body
+
+
+def fails(tree: Any) -> None:
+    tree.update_inventory(NODE, {"VCPU": {"total": 666}})
+    raise DriverNotReady("not now")
+
+
+class Agent:
+    def __init__(self, placement: FakePlacement, state: Path | None = None, **bodies: Body):
+        self.placement, self.now = placement, 0.0
+        loaded = [LoadedDriver.of(name, Scripted(body)) for name, body in bodies.items()]
+        self.drivers: dict[str, Any] = {each.name: each.driver for each in loaded}
+        rules = Rules("CUSTOM_OURS", verify_every=300.0, audit_every=None)
+        self.nodes = Nodes(ROOT, loaded, placement, rules, state_path=state)
+
+    def period(self, after: float = 600.0):
+        self.now += after
+        (report,) = self.nodes.period(self.now)
+        return report
+
+    def settled(self):
+        assert self.period().ok
+        report = self.period()
+        assert report.ok and not report.done, report.complaints()
+        return report
+
+    def totals(self, uuid: str = ROOT) -> dict[str, int]:
+        found = self.placement.stranger.inventory(uuid)
+        return {name: record["total"] for name, record in found.items()}
+
+    def names(self) -> set[str]:
+        listed = self.placement.answer("GET", f"/resource_providers?in_tree={ROOT}")
+        return {item["name"] for item in listed["resource_providers"]}
+
+
+@pytest.fixture
+def placement() -> FakePlacement:
+    return FakePlacement()
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+def test_drivers_that_set_the_whole_root_do_not_wipe_out_each_other(placement, order) -> None:
+    bodies = {"a": whole_root(VCPU=8, MEMORY_MB=512), "b": whole_root(FPGA=2)}
+    agent = Agent(placement, **{name: bodies[name] for name in order})
+    agent.settled()
+    assert agent.totals() == {"VCPU": 8, "MEMORY_MB": 512, "FPGA": 2}
+    agent.drivers["b"].body = whole_root(FPGA=3)
+    assert agent.period(60).calls == 1
+    agent.drivers["a"].body = whole_root(VCPU=8)
+    assert agent.period(60).calls == 1
+    assert agent.totals() == {"VCPU": 8, "FPGA": 3}
+
+
+@pytest.mark.parametrize("order", [("old", "new"), ("new", "old")])
+def test_a_driver_put_beside_one_that_had_all_takes_nothing_of_it(placement, order) -> None:
+    """There is no journal of what the old one reported while it was alone."""
+    both_parts = both(whole_root(VCPU=8), children("cell", 0, 1))
+    Agent(placement, old=both_parts).settled()
+    writes = len(placement.writes)
+    bodies = {"old": both_parts, "new": whole_root(FPGA=2)}
+    agent = Agent(placement, **{name: bodies[name] for name in order})
+    agent.settled()
+    assert agent.totals() == {"VCPU": 8, "FPGA": 2}
+    assert agent.names() == {NODE, "cell0", "cell1"}
+    assert len(placement.writes) == writes + 1
+
+
+def test_quiet_periods_of_several_drivers_cost_nothing(placement) -> None:
+    agent = Agent(placement, a=both(whole_root(VCPU=8), children("cell", 0)), b=whole_root(FPGA=2))
+    agent.settled()
+    assert agent.period(60).calls == 0
+    assert agent.period(600).calls == 1
+
+
+# -- one that can't be asked
+
+
+def test_only_the_part_of_the_one_that_fails_is_frozen(placement) -> None:
+    first = both(whole_root(VCPU=8, MEMORY_MB=512), children("cell", 0, 1))
+    agent = Agent(placement, a=first, b=both(whole_root(FPGA=2), children("card", 0, 1)))
+    agent.settled()
+    agent.drivers["b"].body = fails
+    agent.drivers["a"].body = both(whole_root(VCPU=16), children("cell", 1, 2))
+    report = agent.period()
+    assert list(report.driver_errors) == ["b"]
+    assert agent.totals() == {"VCPU": 16, "FPGA": 2}, "a's class went, b's stayed"
+    assert agent.names() == {NODE, "cell1", "cell2", "card0", "card1"}
+    agent.drivers["b"].body = both(whole_root(FPGA=1), children("card", 1))
+    agent.settled()
+    assert agent.totals() == {"VCPU": 16, "FPGA": 1}
+    assert agent.names() == {NODE, "cell1", "cell2", "card1"}
+
+
+def test_what_nobody_claimed_stays_while_one_can_not_be_asked(placement) -> None:
+    """It may be the part of the one that fails, of whom no word was ever heard."""
+    had = both(whole_root(FPGA=2), children("card", 0))
+    Agent(placement, b=had).settled()
+    agent = Agent(placement, a=both(whole_root(VCPU=8), children("card")), b=fails)
+    assert not agent.period().ok
+    assert agent.totals() == {"VCPU": 8, "FPGA": 2}
+    assert agent.names() == {NODE, "card0"}
+
+
+def test_who_reports_what_survives_a_restart(placement, tmp_path: Path) -> None:
+    bodies = {"a": both(whole_root(VCPU=8), children("cell", 0, 1)), "b": whole_root(FPGA=2)}
+    Agent(placement, tmp_path, **bodies).settled()
+    agent = Agent(placement, tmp_path, a=both(whole_root(VCPU=8), children("cell", 0)), b=fails)
+    assert not agent.period().ok
+    assert agent.totals() == {"VCPU": 8, "FPGA": 2}
+    assert agent.names() == {NODE, "cell0"}, "cell1 was known to be a's own"
+
+
+def test_a_damaged_journal_is_told_and_takes_nothing_away(placement, tmp_path, caplog) -> None:
+    bodies = {"a": both(whole_root(VCPU=8), children("cell", 0)), "b": whole_root(FPGA=2)}
+    Agent(placement, tmp_path, **bodies).settled()
+    (file,) = tmp_path.glob(f"{PREFIX}*.json")
+    file.write_text('{"version": 1, "drivers": {"a": [["planet", 1, 2]]}}')
+    agent = Agent(placement, tmp_path, **bodies)
+    report = agent.period()
+    assert report.ok and not report.done
+    assert str(file) in caplog.text
+    assert json.loads(file.read_text())["drivers"].keys() == {"a", "b"}
+
+
+# -- against each other
+
+
+def test_a_contested_class_is_the_first_ones_and_is_told_with_both_names(placement) -> None:
+    agent = Agent(placement, a=whole_root(VCPU=8), b=whole_root(VCPU=4, FPGA=2))
+    (said,) = agent.period().complaints().values()
+    assert "VCPU is reported by driver a, and differently by driver b" in said
+    assert agent.totals() == {"VCPU": 8, "FPGA": 2}
+    report = agent.period()
+    assert report.complaints() and not report.done, "no war"
+    agent.drivers["b"].body = whole_root(VCPU=8, FPGA=2)
+    assert agent.period().ok, "who says the same contests nothing"
+
+
+def test_an_earlier_driver_gets_a_class_that_a_later_one_had(placement) -> None:
+    agent = Agent(placement, a=whole_root(VCPU=8), b=whole_root(FPGA=2))
+    agent.settled()
+    agent.drivers["a"].body = whole_root(VCPU=8, FPGA=7)
+    assert agent.period().complaints()
+    assert agent.totals() == {"VCPU": 8, "FPGA": 7}
+
+
+def test_a_class_that_one_gives_up_may_be_another_ones(placement) -> None:
+    agent = Agent(placement, a=whole_root(VCPU=8, FPGA=1), b=whole_root(PGPU=1))
+    agent.settled()
+    agent.drivers["a"].body = whole_root(VCPU=8)
+    agent.drivers["b"].body = whole_root(PGPU=1, FPGA=5)
+    agent.settled()
+    assert agent.totals() == {"VCPU": 8, "PGPU": 1, "FPGA": 5}
+
+
+def test_another_ones_provider_is_not_taken_away_renamed_or_moved(placement) -> None:
+    cells = both(whole_root(VCPU=8), children("cell", 0, 1))
+    agent = Agent(placement, a=cells, b=whole_root(FPGA=1))
+    agent.settled()
+
+    def bully(tree: Any) -> None:
+        tree.remove("cell0")
+        tree.rename("cell1", "mine")
+        tree.update_inventory(NODE, {"FPGA": {"total": 2}})
+
+    agent.drivers["b"].body = bully
+    report = agent.period()
+    said = " ".join(report.complaints().values())
+    assert "driver b renamed or moved it; driver a reports it" in said
+    assert agent.names() == {NODE, "cell0", "cell1"}
+    assert agent.totals() == {"VCPU": 8, "FPGA": 2}, "its own part is reported"
+    assert agent.totals(own_uuid(ROOT, "cell0")) == {"CUSTOM_DEVICE": 1}
+    assert placement.stranger.traits(own_uuid(ROOT, "cell0")) == {"CUSTOM_BOUGHT"}
+
+
+def test_drivers_that_take_away_all_that_they_do_not_know_live_side_by_side(placement) -> None:
+    """The usual way to find one's own: by the UUID that is made from the name."""
+
+    def reports(*names: str) -> Body:
+        def body(tree: Any) -> None:
+            for uuid in tree.get_provider_uuids_in_tree(NODE)[1:]:
+                name = tree.data(uuid).name
+                if tree.exists(uuid) and uuid == own_uuid(ROOT, name) and name not in names:
+                    tree.remove(uuid)
+            for name in names:
+                if not tree.exists(name):
+                    tree.new_child(name, NODE)
+                tree.update_inventory(name, {"CUSTOM_DEVICE": {"total": 1}})
+
+        return body
+
+    agent = Agent(placement, a=reports("cell0", "cell1"), b=reports("card0", "card1"))
+    agent.settled()
+    assert agent.names() == {NODE, "cell0", "cell1", "card0", "card1"}
+    agent.drivers["a"].body = reports("cell1")
+    agent.settled()
+    assert agent.names() == {NODE, "cell1", "card0", "card1"}
+
+
+def test_a_device_below_another_ones_provider_outlives_it_and_both_are_told(placement) -> None:
+    def card(tree: Any) -> None:
+        if not tree.exists("card"):
+            tree.new_child("card", "cell0")
+        tree.update_inventory("card", {"FPGA": {"total": 1}})
+
+    agent = Agent(placement, a=children("cell", 0), b=card)
+    agent.settled()
+    agent.drivers["a"].body = children("cell")
+    report = agent.period()
+    assert "both are kept" in " ".join(report.complaints().values())
+    assert agent.names() == {NODE, "cell0", "card"}
+    assert agent.totals(own_uuid(ROOT, "cell0")) == {}
+    assert agent.totals(own_uuid(ROOT, "card")) == {"FPGA": 1}
+    assert not agent.period().done
+
+
+def test_a_name_taken_from_another_ones_provider_refuses_the_whole_answer(placement) -> None:
+    agent = Agent(placement, a=children("cell", 0), b=whole_root(FPGA=1))
+    agent.settled()
+
+    def thief(tree: Any) -> None:
+        tree.remove("cell0")
+        tree.new_child("cell0", NODE, AGGREGATE)
+
+    agent.drivers["b"].body = thief
+    report = agent.period()
+    assert "another driver reports" in str(report.driver_errors["b"])
+    assert agent.names() == {NODE, "cell0"} and not report.done
+
+
+def test_a_trait_stays_while_one_of_those_who_set_it_does(placement) -> None:
+    def sets(*traits: str, aggregates: tuple[str, ...] = ()) -> Body:
+        def body(tree: Any) -> None:
+            mine = {"CUSTOM_A", "CUSTOM_B", "CUSTOM_BOTH"}
+            tree.remove_traits(NODE, *mine.difference(traits))
+            tree.add_traits(NODE, *traits)
+            tree.update_aggregates(NODE, aggregates or tree.data(NODE).aggregates)
+
+        return body
+
+    agent = Agent(
+        placement,
+        a=sets("CUSTOM_A", "CUSTOM_BOTH", aggregates=(AGGREGATE,)),
+        b=sets("CUSTOM_B", "CUSTOM_BOTH"),
+    )
+    agent.settled()
+    custom = {"CUSTOM_A", "CUSTOM_B", "CUSTOM_BOTH"}
+    assert custom <= placement.stranger.traits(ROOT)
+    agent.drivers["a"].body = sets("CUSTOM_A", aggregates=(AGGREGATE,))
+    agent.settled()
+    assert custom <= placement.stranger.traits(ROOT)
+    agent.drivers["b"].body = both(sets("CUSTOM_B"), lambda t: t.update_aggregates(NODE, []))
+    agent.settled()
+    assert placement.stranger.traits(ROOT) & custom == {"CUSTOM_A", "CUSTOM_B"}
+    assert placement.stranger.aggregates(ROOT) == {AGGREGATE}
+
+
+def test_what_a_driver_that_is_not_configured_any_more_reported_is_taken_away(
+    placement, tmp_path: Path
+) -> None:
+    """Also when guests use it: then once they are gone, however many restarts later."""
+    cards = both(whole_root(FPGA=2), children("card", 0, 1))
+    Agent(placement, tmp_path, a=whole_root(VCPU=8), b=cards).settled()
+    card = own_uuid(ROOT, "card1")
+    guest = placement.stranger.put_allocation({card: {"CUSTOM_DEVICE": 1}})
+    agent = Agent(placement, tmp_path, a=whole_root(VCPU=8))
+    assert not agent.period().ok
+    assert agent.names() == {NODE, "card1"}
+    assert agent.totals() == {"VCPU": 8}
+    agent = Agent(placement, tmp_path, a=whole_root(VCPU=8))
+    placement.stranger.delete_allocation(guest)
+    agent.settled()
+    assert agent.names() == {NODE}
+    assert json.loads(next(tmp_path.glob(f"{PREFIX}*")).read_text())["drivers"] == {}
+
+
+def test_a_driver_taken_out_while_another_can_not_be_asked_keeps_its_part(
+    placement, tmp_path: Path
+) -> None:
+    Agent(placement, tmp_path, a=whole_root(VCPU=8), b=whole_root(FPGA=2)).settled()
+    agent = Agent(placement, tmp_path, a=fails)
+    assert not agent.period().ok
+    assert agent.totals() == {"VCPU": 8, "FPGA": 2}

@@ -1,0 +1,59 @@
+"""Drivers that watch their hypervisor: one that can't do so does not end the start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent.switching import Switching
+from drivers.api import ComputeDriver, DriverContext
+from drivers.loader import LoadedDriver
+
+
+class Watching(ComputeDriver):
+    def __init__(self, error: BaseException | None = None) -> None:
+        super().__init__(DriverContext("host1", Path("/nonexistent")))
+        self.error = error
+        self.tell: Callable[[str | None], None] | None = None
+
+    def get_available_nodes(self):
+        return ["host1"]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        """Nothing."""
+
+    def watch(self, tell: Callable[[str | None], None]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.tell = tell
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str | None]] = []
+
+    def listener(self, name: str) -> Callable[[str | None], None]:
+        return lambda why: self.said.append((name, why))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no event loop"), SystemExit(3)])
+def test_a_watch_that_raises_is_told_and_the_other_drivers_are_watched(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good, heard = Watching(error), Watching(), Heard()
+    loaded = [LoadedDriver.of("bad", bad), LoadedDriver.of("good", good)]
+    service: Any = SimpleNamespace(nodes=SimpleNamespace(drivers=loaded))
+    hypervisor: Any = heard
+    nobody: Any = None
+    with caplog.at_level(logging.WARNING):
+        Switching(nobody, hypervisor, nobody, service).watch_drivers()
+    assert "Driver bad can't watch its hypervisor" in caplog.text
+    assert str(error) in caplog.text
+    assert good.tell is not None
+    good.tell("it is gone")
+    assert heard.said == [("good", "it is gone")]
