@@ -1,0 +1,117 @@
+"""Judges: the same host gives the same tree, whatever the period, process, order or thread."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from drivers.loaded import LoadedDriver
+from drivers.testing.broken import Broken, DriverRaised, Inapplicable
+from drivers.testing.caller import Caller
+from drivers.testing.differences import differences, shown
+from drivers.testing.stage import Root, Stage
+from reportclient.provider_tree import ProviderTree
+from reportclient.snapshot import Snapshot
+
+PERIODS = 3
+AT_ONCE = 8
+ROUNDS = 3
+
+
+def second_period(stage: Stage) -> None:
+    """Nothing to write once all is written."""
+    loaded = stage.open()
+    for root in stage.roots(loaded):
+        root.report(loaded)
+        for _ in range(PERIODS):
+            _expect_nothing_to_write(root.read(), root.wish(loaded), "the period before")
+
+
+def agree(stage: Stage) -> None:
+    """Two drivers, both alive, from the same empty trees."""
+    one, other = stage.open(), stage.open()
+    for root in stage.roots(one):
+        _expect_same(root, root.wish(one), root.wish(other), "one driver's, then the other's")
+
+
+def restart(stage: Stage) -> None:
+    """A fresh driver in what the first one has reported."""
+    before = stage.open()
+    roots = stage.roots(before)
+    for root in roots:
+        root.report(before)
+    after = stage.open()
+    for root in roots:
+        _expect_nothing_to_write(root.read(), root.wish(after), "the driver before the restart")
+
+
+def any_order(stage: Stage) -> None:
+    """Nodes asked last to first, and a tree whose providers come last to first."""
+    loaded = stage.open()
+    roots = stage.roots(loaded)
+    forwards = [root.wish(loaded) for root in roots]
+    other = stage.open()
+    backwards = [root.wish(other) for root in reversed(roots)]
+    for root, one, two in zip(roots, forwards, reversed(backwards), strict=True):
+        _expect_same(root, one, two, "nodes asked first to last, then last to first")
+        tree = ProviderTree(Snapshot.build(reversed(list(one.walk()))))
+        root.ask(other, tree)
+        _expect_same(root, one, tree.freeze(), "what was reported, then the same in another order")
+
+
+def any_thread(stage: Stage) -> None:
+    """Opened in one thread, asked in others."""
+    loaded = stage.open()
+    for root in stage.roots(loaded):
+        wish = root.wish(loaded)
+        for _ in range(2):
+            elsewhere = Caller()
+            try:
+                again = root.wish(loaded, elsewhere)
+            except DriverRaised as raised:
+                raise Broken(f"in another thread {raised.at_length()}") from None
+            finally:
+                elsewhere.close()
+            _expect_same(root, wish, again, "in one thread, then in another one")
+
+
+def thread_safe(stage: Stage) -> None:
+    """All nodes at once, some times."""
+    loaded = stage.open()
+    if not loaded.driver.thread_safe:
+        raise Inapplicable("the driver does not say thread_safe = True")
+    roots = stage.roots(loaded)
+    if len(roots) < 2:
+        raise Inapplicable("there is only one node: let make_driver show two or more")
+    alone = [root.wish(loaded) for root in roots]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for _ in range(ROUNDS):
+            together = list(pool.map(lambda root: _in_own_thread(root, loaded), roots))
+            for root, one, two in zip(roots, alone, together, strict=True):
+                _expect_same(root, one, two, "asked alone, then together with the others")
+
+
+def _in_own_thread(root: Root, loaded: LoadedDriver) -> Snapshot:
+    caller = Caller()
+    try:
+        return root.wish(loaded, caller)
+    except DriverRaised as raised:
+        raise Broken(f"asked together with others, {raised.at_length()}") from None
+    finally:
+        caller.close()
+
+
+def _expect_nothing_to_write(root: Root, wish: Snapshot, since: str) -> None:
+    plan = root.plan(wish)
+    if plan:
+        calls = ", ".join(f"{count} {kind}" for kind, count in sorted(plan.counts().items()))
+        found = shown(differences(root.view.snapshot, wish))
+        raise Broken(
+            f"node {root.node}: since {since}, although nothing has happened:\n{found}\n"
+            f"(to send: {calls})"
+        )
+
+
+def _expect_same(root: Root, one: Snapshot, two: Snapshot, how: str) -> None:
+    found = differences(one, two)
+    if found:
+        raise Broken(f"node {root.node}: {how}:\n{shown(found)}")
