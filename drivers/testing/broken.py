@@ -21,6 +21,10 @@ class Inapplicable(Exception):
     """The rule has nothing to look at; the text says why, and what would change that."""
 
 
+class BadFixture(Exception):
+    """What a fixture of the author's gives can't be used; the text says what is needed."""
+
+
 class DriverRaised(Exception):
     """A method of the driver raised something; the cause is chained."""
 
@@ -51,12 +55,13 @@ def explained(rule: Rule, seen: str) -> str:
     )
 
 
-def not_judged(rule: Rule, raised: DriverRaised) -> str:
+def not_judged(rule: Rule, err: DriverRaised | BadFixture) -> str:
     """The failure of a test that never came to its rule."""
+    first = rule.name if isinstance(err, BadFixture) else "answers"
     return "\n".join(
         [
-            _folded(f"The rule {rule.name} could not be looked at: ", f"{raised}."),
-            f"See the rule answers first ({DOCUMENT}).",
+            _folded(f"The rule {rule.name} could not be looked at: ", f"{err}."),
+            f"See {first} in {DOCUMENT}.",
         ]
     )
 

@@ -9,13 +9,24 @@ from typing import Any, TypeVar
 import pytest
 
 from drivers.api import DriverContext
-from drivers.testing import periods
-from drivers.testing.broken import Broken, DriverRaised, Inapplicable, explained, not_judged
+from drivers.testing import backend, kept, periods, reshapes, scale, shape, strangers
+from drivers.testing.backend import LoseBackend
+from drivers.testing.broken import (
+    BadFixture,
+    Broken,
+    DriverRaised,
+    Inapplicable,
+    explained,
+    not_judged,
+)
+from drivers.testing.reshapes import ReshapeCase
 from drivers.testing.rules import RULES
+from drivers.testing.scale import MakeBigDriver
 from drivers.testing.stage import MakeDriver, Stage
 from reportclient.http import API
 
 Test = TypeVar("Test", bound=Callable[..., None])
+Fixture = TypeVar("Fixture")
 
 
 class RuleFailed(pytest.fail.Exception):  # type: ignore[misc,name-defined]  # made by a decorator
@@ -38,7 +49,7 @@ def judges(name: str) -> Callable[[Test], Test]:
                 test(*args, **fixtures)
             except Broken as err:
                 failure = RuleFailed(explained(rule, str(err)), "broken", str(err))
-            except DriverRaised as err:
+            except (DriverRaised, BadFixture) as err:
                 failure = RuleFailed(not_judged(rule, err), "not judged", str(err))
             except Inapplicable as err:
                 pytest.skip(f"{name}: {err}")
@@ -50,6 +61,13 @@ def judges(name: str) -> Callable[[Test], Test]:
         return judged  # type: ignore[return-value]  # it takes what the test takes
 
     return decorate
+
+
+def given(fixture: str, value: Fixture | None) -> Fixture:
+    """What the author's fixture gives.  :raises Inapplicable: there is none."""
+    if value is None:
+        raise Inapplicable(f"the test class gives no fixture {fixture}")
+    return value
 
 
 class DriverContract:
@@ -64,9 +82,26 @@ class DriverContract:
             pytrace=False,
         )
 
+    # What the kit can't do by itself; a fixture that is left out skips its rules.
+
     @pytest.fixture
-    def lose_backend(self) -> Callable[[], Any] | None:
+    def lose_backend(self) -> LoseBackend | None:
         """A callable that breaks the backend; it may return another one, that mends it."""
+        return None
+
+    @pytest.fixture
+    def lose_device(self) -> Callable[[], Any] | None:
+        """A callable that makes a device vanish from the backend."""
+        return None
+
+    @pytest.fixture
+    def make_big_driver(self) -> MakeBigDriver | None:
+        """As ``make_driver``, with 1,000 devices, or with as many as it is called with."""
+        return None
+
+    @pytest.fixture
+    def reshape_case(self) -> ReshapeCase | None:
+        """A tree in a shape that the driver reported once, and allocations on it."""
         return None
 
     @pytest.fixture
@@ -77,6 +112,30 @@ class DriverContract:
         stage = Stage(driver_placement, driver_context, make_driver)
         yield stage
         stage.close()
+
+    @judges("answers")
+    def test_the_driver_answers(self, driver_stage: Stage) -> None:
+        shape.answers(driver_stage)
+
+    @judges("closes")
+    def test_it_can_be_closed_whatever_happened(self, driver_stage: Stage) -> None:
+        shape.closes(driver_stage)
+
+    @judges("node-names")
+    def test_nodes_keep_their_names(self, driver_stage: Stage) -> None:
+        shape.node_names(driver_stage)
+
+    @judges("root-stays")
+    def test_the_root_stays(self, driver_stage: Stage) -> None:
+        shape.root_stays(driver_stage)
+
+    @judges("valid")
+    def test_placement_takes_names_and_amounts(self, driver_stage: Stage) -> None:
+        shape.valid(driver_stage)
+
+    @judges("own-names")
+    def test_names_are_its_own(self, driver_stage: Stage) -> None:
+        shape.own_names(driver_stage)
 
     @judges("second-period")
     def test_a_second_period_changes_nothing(self, driver_stage: Stage) -> None:
@@ -101,3 +160,85 @@ class DriverContract:
     @judges("thread-safe")
     def test_nodes_may_be_asked_at_once_where_the_driver_says_so(self, driver_stage: Stage) -> None:
         periods.thread_safe(driver_stage)
+
+    @judges("strangers-providers")
+    def test_strangers_providers_stay(self, driver_stage: Stage) -> None:
+        strangers.providers(driver_stage)
+
+    @judges("strangers-traits")
+    def test_strangers_traits_stay(self, driver_stage: Stage) -> None:
+        strangers.traits(driver_stage)
+
+    @judges("strangers-aggregates")
+    def test_strangers_aggregates_stay(self, driver_stage: Stage) -> None:
+        strangers.aggregates(driver_stage)
+
+    @judges("drift")
+    def test_what_was_taken_away_is_put_back(self, driver_stage: Stage) -> None:
+        strangers.drift(driver_stage)
+
+    @judges("tree-not-kept")
+    def test_the_tree_is_not_kept(self, driver_stage: Stage) -> None:
+        kept.tree_not_kept(driver_stage)
+
+    @judges("documented-errors")
+    def test_errors_are_the_documented_ones(self, driver_stage: Stage) -> None:
+        kept.documented_errors(driver_stage)
+
+    @judges("reshape-needed")
+    def test_reshape_is_needed_only_when_something_moves(
+        self, driver_stage: Stage, reshape_case: ReshapeCase | None
+    ) -> None:
+        reshapes.needed(driver_stage, reshape_case)
+
+    @judges("reshape-asked")
+    def test_reshape_is_asked_for_in_the_old_shape(
+        self, driver_stage: Stage, reshape_case: ReshapeCase | None
+    ) -> None:
+        reshapes.asked(driver_stage, given("reshape_case", reshape_case))
+
+    @judges("reshape-totals")
+    def test_reshape_keeps_what_consumers_have(
+        self, driver_stage: Stage, reshape_case: ReshapeCase | None
+    ) -> None:
+        reshapes.totals(driver_stage, given("reshape_case", reshape_case))
+
+    @judges("foreign-allocations")
+    def test_foreign_allocations_are_left_alone(
+        self, driver_stage: Stage, reshape_case: ReshapeCase | None
+    ) -> None:
+        reshapes.foreign(driver_stage, reshape_case)
+
+    @judges("lost-backend")
+    def test_a_lost_backend_is_not_ready(
+        self, driver_stage: Stage, lose_backend: LoseBackend | None
+    ) -> None:
+        backend.lost(driver_stage, given("lose_backend", lose_backend))
+
+    @judges("starts-without-backend")
+    def test_it_starts_without_its_backend(
+        self, driver_stage: Stage, lose_backend: LoseBackend | None
+    ) -> None:
+        backend.starts_without(driver_stage, given("lose_backend", lose_backend))
+
+    @judges("lost-device")
+    def test_a_lost_device_is_gone(
+        self, driver_stage: Stage, lose_device: Callable[[], Any] | None
+    ) -> None:
+        backend.lost_device(driver_stage, given("lose_device", lose_device))
+
+    @judges("time")
+    def test_a_thousand_devices_take_bounded_time(
+        self, driver_stage: Stage, make_big_driver: MakeBigDriver | None
+    ) -> None:
+        scale.bounded_time(driver_stage, given("make_big_driver", make_big_driver))
+
+    @judges("memory")
+    def test_a_thousand_devices_take_bounded_memory(
+        self, driver_stage: Stage, make_big_driver: MakeBigDriver | None
+    ) -> None:
+        scale.bounded_memory(driver_stage, given("make_big_driver", make_big_driver))
+
+    @judges("steady-memory")
+    def test_quiet_periods_leave_no_memory(self, driver_stage: Stage) -> None:
+        scale.steady_memory(driver_stage)
