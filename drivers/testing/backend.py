@@ -11,14 +11,13 @@ from drivers.errors import DriverNotReady
 from drivers.loaded import LoadedDriver
 from drivers.testing.broken import BadFixture, Broken, DriverRaised
 from drivers.testing.differences import differences, shown
+from drivers.testing.periods import again
 from drivers.testing.stage import Root, Stage
 from reportclient.snapshot import Snapshot
 
 LoseBackend = Callable[[], Callable[[], Any] | None]
 """Breaks the backend; what it returns, if anything, mends it again."""
 
-BACK_WITHIN = 60.0
-"""Seconds in which a driver has to notice that its backend is back."""
 LOOK_EVERY = 0.1
 
 
@@ -100,7 +99,7 @@ def _expect_untouched(root: Root, loaded: LoadedDriver) -> None:
 
 
 def _expect_well_again(stage: Stage, loaded: LoadedDriver) -> None:
-    deadline = time.monotonic() + BACK_WITHIN
+    deadline = time.monotonic() + stage.back_within
     while True:
         try:
             for root in stage.roots(loaded):
@@ -108,7 +107,7 @@ def _expect_well_again(stage: Stage, loaded: LoadedDriver) -> None:
         except DriverRaised as raised:
             if time.monotonic() > deadline:
                 raise Broken(
-                    f"{BACK_WITHIN:g} s after the backend was back, {raised.at_length()}"
+                    f"{stage.back_within:g} s after the backend was back, {raised.at_length()}"
                 ) from None
             time.sleep(LOOK_EVERY)
         else:
@@ -124,9 +123,8 @@ def lost_device(stage: Stage, lose: Callable[[], Any]) -> None:
     fresh = stage.open()
     went = False
     for root, there in zip(roots, before, strict=True):
-        wish = root.wish(running)
-        again = root.wish(fresh)
-        found = differences(wish, again)
+        wish = again(root, running, "with a device gone")
+        found = differences(wish, again(root, fresh, "with a device gone, a fresh driver's"))
         if found:
             raise Broken(
                 f"node {root.node}: the driver that ran meanwhile and a fresh one differ:\n"

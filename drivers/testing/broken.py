@@ -10,7 +10,13 @@ from drivers.loaded import words
 from drivers.testing.rules import DOCUMENT, Rule
 
 _WIDTH = 88
-_OURS = (str(Path(__file__).parent), str(Path(__file__).parent.parent / "loaded.py"))
+_INDENT = 6
+_DRIVERS = Path(__file__).parent.parent
+_OURS = (
+    str(_DRIVERS / "testing"),
+    str(_DRIVERS / "loaded.py"),
+    str(_DRIVERS.parent / "reportclient"),
+)
 
 
 class Broken(Exception):
@@ -35,9 +41,14 @@ class DriverRaised(Exception):
     def at_length(self) -> str:
         """With the driver's own part of the traceback."""
         frames = traceback.extract_tb(self.err.__traceback__)
-        theirs = [frame for frame in frames if not frame.filename.startswith(_OURS)]
+        theirs = [frame for frame in frames if not is_ours(frame.filename)]
         lines = "".join(traceback.format_list(theirs)).rstrip()
         return f"{self}\n{lines}" if lines else str(self)
+
+
+def is_ours(filename: str) -> bool:
+    """Whether a line of code is no driver's: authors look for their own."""
+    return filename.startswith(_OURS)
 
 
 def explained(rule: Rule, seen: str) -> str:
@@ -67,4 +78,11 @@ def not_judged(rule: Rule, err: DriverRaised | BadFixture) -> str:
 
 
 def _folded(first: str, text: str) -> str:
-    return textwrap.fill(first + text, _WIDTH, subsequent_indent=" " * min(len(first), 6))
+    indent = " " * len(first) if len(first) <= _INDENT else ""
+    return textwrap.fill(
+        first + text,
+        _WIDTH,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

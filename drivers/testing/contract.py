@@ -186,10 +186,14 @@ class DriverContract:
         kept.documented_errors(driver_stage)
 
     @judges("reshape-needed")
-    def test_reshape_is_needed_only_when_something_moves(
+    def test_reshape_is_needed_only_when_something_moves(self, driver_stage: Stage) -> None:
+        reshapes.needed(driver_stage)
+
+    @judges("reshape-needed")
+    def test_reshape_is_not_needed_again(
         self, driver_stage: Stage, reshape_case: ReshapeCase | None
     ) -> None:
-        reshapes.needed(driver_stage, reshape_case)
+        reshapes.needed_once(driver_stage, given("reshape_case", reshape_case))
 
     @judges("reshape-asked")
     def test_reshape_is_asked_for_in_the_old_shape(
@@ -204,10 +208,14 @@ class DriverContract:
         reshapes.totals(driver_stage, given("reshape_case", reshape_case))
 
     @judges("foreign-allocations")
+    def test_allocations_are_left_alone_while_nothing_moves(self, driver_stage: Stage) -> None:
+        reshapes.foreign(driver_stage)
+
+    @judges("foreign-allocations")
     def test_foreign_allocations_are_left_alone(
         self, driver_stage: Stage, reshape_case: ReshapeCase | None
     ) -> None:
-        reshapes.foreign(driver_stage, reshape_case)
+        reshapes.foreign_in_a_reshape(driver_stage, given("reshape_case", reshape_case))
 
     @judges("lost-backend")
     def test_a_lost_backend_is_not_ready(

@@ -15,6 +15,7 @@ from reportclient.snapshot import Snapshot
 PERIODS = 3
 AT_ONCE = 8
 ROUNDS = 3
+_LATER = "in the next period, with nothing changed,"
 
 
 def second_period(stage: Stage) -> None:
@@ -23,14 +24,17 @@ def second_period(stage: Stage) -> None:
     for root in stage.roots(loaded):
         root.report(loaded)
         for _ in range(PERIODS):
-            _expect_nothing_to_write(root.read(), root.wish(loaded), "the period before")
+            root.read()
+            _expect_nothing_to_write(root, again(root, loaded, _LATER), "the period before")
 
 
 def agree(stage: Stage) -> None:
     """Two drivers, both alive, from the same empty trees."""
     one, other = stage.open(), stage.open()
     for root in stage.roots(one):
-        _expect_same(root, root.wish(one), root.wish(other), "one driver's, then the other's")
+        said = root.wish(one)
+        theirs = again(root, other, "asked after another driver of the same host")
+        _expect_same(root, said, theirs, "one driver's, then the other's")
 
 
 def restart(stage: Stage) -> None:
@@ -41,7 +45,9 @@ def restart(stage: Stage) -> None:
         root.report(before)
     after = stage.open()
     for root in roots:
-        _expect_nothing_to_write(root.read(), root.wish(after), "the driver before the restart")
+        root.read()
+        wish = again(root, after, "a fresh driver, asked in what another one has reported,")
+        _expect_nothing_to_write(root, wish, "the driver before the restart")
 
 
 def any_order(stage: Stage) -> None:
@@ -50,7 +56,7 @@ def any_order(stage: Stage) -> None:
     roots = stage.roots(loaded)
     forwards = [root.wish(loaded) for root in roots]
     other = stage.open()
-    backwards = [root.wish(other) for root in reversed(roots)]
+    backwards = [again(root, other, "asked last to first") for root in reversed(roots)]
     for root, one, two in zip(roots, forwards, reversed(backwards), strict=True):
         _expect_same(root, one, two, "nodes asked first to last, then last to first")
         tree = ProviderTree(Snapshot.build(reversed(list(one.walk()))))
@@ -66,12 +72,10 @@ def any_thread(stage: Stage) -> None:
         for _ in range(2):
             elsewhere = Caller()
             try:
-                again = root.wish(loaded, elsewhere)
-            except DriverRaised as raised:
-                raise Broken(f"in another thread {raised.at_length()}") from None
+                later = again(root, loaded, "in another thread", elsewhere)
             finally:
                 elsewhere.close()
-            _expect_same(root, wish, again, "in one thread, then in another one")
+            _expect_same(root, wish, later, "in one thread, then in another one")
 
 
 def thread_safe(stage: Stage) -> None:
@@ -93,11 +97,17 @@ def thread_safe(stage: Stage) -> None:
 def _in_own_thread(root: Root, loaded: LoadedDriver) -> Snapshot:
     caller = Caller()
     try:
-        return root.wish(loaded, caller)
-    except DriverRaised as raised:
-        raise Broken(f"asked together with others, {raised.at_length()}") from None
+        return again(root, loaded, "asked together with others", caller)
     finally:
         caller.close()
+
+
+def again(root: Root, loaded: LoadedDriver, when: str, caller: Caller | None = None) -> Snapshot:
+    """The driver's answer, where it gave one before.  :raises Broken: it raises something."""
+    try:
+        return root.wish(loaded, caller)
+    except DriverRaised as raised:
+        raise Broken(f"node {root.node}: {when} {raised.at_length()}") from None
 
 
 def _expect_nothing_to_write(root: Root, wish: Snapshot, since: str) -> None:

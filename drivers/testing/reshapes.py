@@ -87,8 +87,8 @@ def _of(snapshot: Snapshot, uuid: str) -> Mapping[str, Inventory]:
     return {} if provider is None else provider.inventory
 
 
-def needed(stage: Stage, case: ReshapeCase | None) -> None:
-    """Not of an empty tree, not of a reported one, not again after it was done."""
+def needed(stage: Stage) -> None:
+    """Not of an empty tree, not of a reported one, not when the allocations are there."""
     loaded = stage.open()
     for root in stage.roots(loaded):
         _expect_none(root, loaded, "Placement has nothing of this node yet")
@@ -97,9 +97,12 @@ def needed(stage: Stage, case: ReshapeCase | None) -> None:
         for asked in (loaded, stage.open()):
             _expect_none(root, asked, "Placement has what the driver has reported")
             _expect_none(root, asked, "the allocations were given, and nothing has to move", {})
-    if case is not None:
-        old = old_shape(stage, case)
-        _expect_none(done(old.reshaped()), old.loaded, "the reshape was done")
+
+
+def needed_once(stage: Stage, case: ReshapeCase) -> None:
+    """Not again after it was done."""
+    old = old_shape(stage, case)
+    _expect_none(done(old.reshaped()), old.loaded, "the reshape was done")
 
 
 def _expect_none(
@@ -152,8 +155,8 @@ def done(reshaped: Reshaped) -> Root:
     return root.read()
 
 
-def foreign(stage: Stage, case: ReshapeCase | None) -> None:
-    """Nobody's allocations while nothing moves; a stranger's while something does."""
+def foreign(stage: Stage) -> None:
+    """Nobody's allocations while nothing moves."""
     loaded = stage.open()
     for root in stage.roots(loaded):
         root.report(loaded)
@@ -162,12 +165,15 @@ def foreign(stage: Stage, case: ReshapeCase | None) -> None:
         after = copy.deepcopy(before)
         root.ask(loaded, root.fresh(), after)
         _expect_untouched(root, before, after, "although nothing has to move")
-    if case is not None:
-        old = old_shape(stage, case)
-        reshaped = old.reshaped()
-        theirs, now = reshaped.before[old.foreign], reshaped.after.get(old.foreign)
-        kept = {} if now is None else {old.foreign: now}
-        _expect_untouched(old.root, {old.foreign: theirs}, kept, "which is a stranger's")
+
+
+def foreign_in_a_reshape(stage: Stage, case: ReshapeCase) -> None:
+    """A stranger's while the driver's move."""
+    old = old_shape(stage, case)
+    reshaped = old.reshaped()
+    theirs, now = reshaped.before[old.foreign], reshaped.after.get(old.foreign)
+    kept = {} if now is None else {old.foreign: now}
+    _expect_untouched(old.root, {old.foreign: theirs}, kept, "which is a stranger's")
 
 
 def _expect_untouched(root: Root, before: Allocations, after: Allocations, why: str) -> None:

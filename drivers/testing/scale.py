@@ -16,7 +16,7 @@ from typing import Any
 
 from drivers.api import ComputeDriver
 from drivers.loaded import LoadedDriver
-from drivers.testing.broken import BadFixture, Broken
+from drivers.testing.broken import BadFixture, Broken, is_ours
 from drivers.testing.stage import Root, Stage
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import EMPTY, Snapshot
@@ -26,9 +26,11 @@ PROCESSOR_SECONDS = 10.0
 """For one period of 1,000 devices: a sixth of the agent's period."""
 GROWTH = 40.0
 """By how much more than 100 devices 1,000 may take: 10 is in proportion, 100 its square."""
-AT_LEAST = 0.02
+AT_LEAST = 0.01
 """Seconds; what takes less than this counts as this, since clocks are coarse."""
 BYTES_PER_DEVICE = 64 * 1024
+FRAMES = 6
+"""So many calls are noted for each piece of memory, to find the driver's among them."""
 PERIODS = 12
 BYTES_THAT_STAY = 12 * 1024
 """In so many periods; a copy of a small tree in each of them is more."""
@@ -114,8 +116,11 @@ def _periods(root: Root, loaded: LoadedDriver) -> None:
 
 
 def _where(before: tracemalloc.Snapshot, after: tracemalloc.Snapshot) -> str:
-    found = after.compare_to(before, "lineno")
-    return f"; most of it at {found[0].traceback}" if found else ""
+    """The driver's line that most of it comes from, as far as lines were noted."""
+    found = after.compare_to(before, "traceback")
+    frames = [frame for entry in found[:1] for frame in reversed(entry.traceback)]
+    theirs = [f"{frame.filename}:{frame.lineno}" for frame in frames if not is_ours(frame.filename)]
+    return f"; most of it at {theirs[0]}" if theirs else ""
 
 
 def _seconds(stage: Stage, make: MakeBigDriver, devices: int) -> dict[str, float]:
@@ -166,7 +171,7 @@ def _traced() -> Iterator[Any]:
     """Memory is counted, and was not before; somebody else may be counting too."""
     mine = not tracemalloc.is_tracing()
     if mine:
-        tracemalloc.start()
+        tracemalloc.start(FRAMES)
     gc.collect()
     tracemalloc.reset_peak()
     try:

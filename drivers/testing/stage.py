@@ -43,6 +43,8 @@ class Stage:
     make: MakeDriver
     caller: Caller = field(default_factory=Caller)
     opened: list[LoadedDriver] = field(default_factory=list)
+    back_within: float = 60.0
+    """Seconds in which a driver has to notice that its backend is back."""
 
     def open(self, make: MakeDriver | None = None) -> LoadedDriver:
         """A fresh driver after its ``init_host``.  :raises DriverRaised: it failed at that."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from drivers.loaded import LoadedDriver
 from drivers.testing.broken import Broken, DriverRaised
 from drivers.testing.differences import differences, shown
+from drivers.testing.periods import again
 from drivers.testing.stage import Root, Stage
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.provider_tree import ProviderTree, own_uuid
@@ -65,7 +66,7 @@ def drift(stage: Stage) -> None:
             try:
                 root.report(loaded)
             except DriverRaised as raised:
-                raise Broken(f"node {root.node}: after {what} {raised.at_length()}") from None
+                raise Broken(f"node {root.node}: after {what}, {raised.at_length()}") from None
             found = differences(settled, root.read().view.snapshot)
             if found:
                 raise Broken(f"node {root.node}: after {what}, and a period more:\n{shown(found)}")
@@ -121,7 +122,7 @@ def _expect_kept_by(
     root: Root, loaded: LoadedDriver, who: str, theirs: Callable[[Snapshot], dict[str, object]]
 ) -> None:
     before = root.read().view.snapshot
-    after = theirs(root.wish(loaded))
+    after = theirs(again(root, loaded, "with a stranger's things in the tree"))
     lost = [text for text, value in theirs(before).items() if after.get(text) != value]
     if lost:
         raise Broken(f"node {root.node}: {who} has taken away or changed\n{shown(lost)}")
