@@ -6,6 +6,7 @@ import textwrap
 import traceback
 from pathlib import Path
 
+from drivers.errors import DriverError
 from drivers.loaded import words
 from drivers.testing.rules import DOCUMENT, Rule
 
@@ -39,7 +40,9 @@ class DriverRaised(Exception):
         self.err = err
 
     def at_length(self) -> str:
-        """With the driver's own part of the traceback."""
+        """With the driver's own part of the traceback, unless it raised this on purpose."""
+        if isinstance(self.err, DriverError):
+            return str(self)
         frames = traceback.extract_tb(self.err.__traceback__)
         theirs = [frame for frame in frames if not is_ours(frame.filename)]
         lines = "".join(traceback.format_list(theirs)).rstrip()

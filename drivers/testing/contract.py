@@ -66,7 +66,7 @@ def judges(name: str) -> Callable[[Test], Test]:
 def given(fixture: str, value: Fixture | None) -> Fixture:
     """What the author's fixture gives.  :raises Inapplicable: there is none."""
     if value is None:
-        raise Inapplicable(f"the test class gives no fixture {fixture}")
+        raise Inapplicable(f"no fixture {fixture} is given (docs/driver-kit.rst)")
     return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from drivers.errors import DriverError
+from drivers.errors import DriverError, DriverNotReady
 from drivers.loaded import LoadedDriver
 from drivers.testing.broken import Broken, DriverRaised, Inapplicable
 from drivers.testing.differences import called, shown
@@ -22,6 +22,8 @@ def answers(stage: Stage) -> None:
         roots = stage.roots(loaded)
         said = [root for root in roots if _says_anything(root, root.wish(loaded))]
     except DriverRaised as raised:
+        if isinstance(raised.err, DriverNotReady):
+            raise Broken(f"{raised}\n(the kit needs a backend that answers here)") from None
         raise Broken(raised.at_length()) from None
     if not roots:
         raise Broken("get_available_nodes() returned no node; the kit needs a backend with one")
