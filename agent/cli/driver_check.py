@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
@@ -31,6 +32,7 @@ VERDICT_WIDTH = max(map(len, STYLES))
 NAME_WIDTH = max(map(len, RULES))
 LEFT = VERDICT_WIDTH + NAME_WIDTH + 4
 NARROWEST = 30
+MEND = "    mend: "
 
 Verdicts = list[Verdict]
 
@@ -67,9 +69,8 @@ class CheckDriver(DrawnOrListed[Verdicts]):
         if options.driver not in found:
             raise DriverNotFound(loader.not_found(options.driver, found))
         conf, settings = session.conf, session.settings
-        driver = Installed(
-            options.driver, settings.host, conf.config_file or (), conf.config_dir or ()
-        )
+        files, folders = _absolute(conf.config_file), _absolute(conf.config_dir)
+        driver = Installed(options.driver, settings.host, files, folders)
         try:
             return check(driver, real_placement=options.real_placement)
         except NoPytest as err:
@@ -79,33 +80,43 @@ class CheckDriver(DrawnOrListed[Verdicts]):
 
     def draw(self, answer: Verdicts, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
         """A line for each rule; below it what was seen and how to mend it."""
-        return "\n".join(line for verdict in answer for line in _lines(verdict, look))
+        return "\n".join(_lines(answer, look))
 
     def table(self, answer: Verdicts) -> Table:
         """A row for each rule."""
-        rows = [[it.rule.name, it.verdict, it.rule.says, it.seen, it.rule.mend] for it in answer]
-        return COLUMNS, list(rows)
+        return COLUMNS, [
+            [it.rule.name, it.verdict, it.rule.says, it.seen, it.mend] for it in answer
+        ]
 
     def verdict(self, answer: Verdicts, options: argparse.Namespace) -> int:
         """1 if a rule is broken, or could not be judged."""
-        bad = [it for it in answer if it.verdict in (BROKEN, NOT_JUDGED)]
-        if not bad:
+        broken = [it.rule.name for it in answer if it.verdict == BROKEN]
+        unknown = [it.rule.name for it in answer if it.verdict == NOT_JUDGED]
+        if not broken and not unknown:
             return 0
-        names = ", ".join(it.rule.name for it in bad)
-        what = f"{len(bad)} of {len(answer)} rules are broken or could not be judged"
-        self.complain(f"driver {options.driver}: {what}: {names}")
+        for names, what in ((broken, "broken"), (unknown, "could not be judged")):
+            if names:
+                self.complain(f"driver {options.driver}: {what}: {', '.join(names)}")
         return NOT_WELL
 
 
-def _lines(verdict: Verdict, look: Look) -> Iterator[str]:
-    rule = verdict.rule
-    word = look.paint(verdict.verdict.ljust(VERDICT_WIDTH), STYLES[verdict.verdict])
-    says = verdict.seen if verdict.verdict == SKIPPED else rule.says
-    yield from _folded(f"{word}  {rule.name.ljust(NAME_WIDTH)}  ", says, look, LEFT)
-    if verdict.verdict in (BROKEN, NOT_JUDGED):
-        yield from ("", textwrap.indent(verdict.seen, "    "), "")
-    if verdict.verdict == BROKEN:
-        yield from (*_folded("    mend: ", rule.mend, look, len("    mend: ")), "")
+def _absolute(paths: Iterable[str] | None) -> list[str]:
+    """The kit runs somewhere else."""
+    return [str(Path(path).absolute()) for path in paths or ()]
+
+
+def _lines(verdicts: Verdicts, look: Look) -> Iterator[str]:
+    told = set()
+    for it in verdicts:
+        word = look.paint(it.verdict.ljust(VERDICT_WIDTH), STYLES[it.verdict])
+        says = it.seen if it.verdict == SKIPPED else it.rule.says
+        yield from _folded(f"{word}  {it.rule.name.ljust(NAME_WIDTH)}  ", says, look, LEFT)
+        # What keeps one rule from being judged keeps many.
+        if it.verdict == BROKEN or (it.verdict == NOT_JUDGED and it.seen not in told):
+            yield from ("", textwrap.indent(it.seen, "    "), "")
+            told.add(it.seen)
+        if it.mend:
+            yield from (*_folded(MEND, it.mend, look, len(MEND)), "")
 
 
 def _folded(first: str, text: str, look: Look, indent: int) -> list[str]:

@@ -41,6 +41,11 @@ class Verdict:
     verdict: str
     seen: str = ""
 
+    @property
+    def mend(self) -> str:
+        """How to mend the driver, if it breaks the rule."""
+        return self.rule.mend if self.verdict == BROKEN else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Installed:
