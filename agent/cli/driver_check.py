@@ -13,7 +13,7 @@ from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
 from drivers import loader
 from drivers.errors import DriverNotFound
-from drivers.testing.check import (
+from drivers.kit.check import (
     BROKEN,
     KEPT,
     NOT_JUDGED,
@@ -24,7 +24,7 @@ from drivers.testing.check import (
     Verdict,
     check,
 )
-from drivers.testing.rules import RULES
+from drivers.kit.rules import RULES
 
 COLUMNS = ("rule", "verdict", "says", "seen", "mend")
 STYLES = {BROKEN: "red", NOT_JUDGED: "red", SKIPPED: "yellow", KEPT: None}

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
+from drivers.kit.rules import RULES, Rule
 from drivers.testing.contract import DriverContract
-from drivers.testing.rules import RULES, Rule
 
 __all__ = ["RULES", "DriverContract", "Rule"]

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import pytest
 
 from drivers.api import DriverContext
-from drivers.testing import backend, kept, periods, reshapes, scale, shape, strangers
-from drivers.testing.backend import LoseBackend
-from drivers.testing.broken import (
+from drivers.kit import backend, kept, periods, reshapes, scale, shape, strangers
+from drivers.kit.backend import LoseBackend
+from drivers.kit.broken import (
     BadFixture,
     Broken,
     DriverRaised,
@@ -19,10 +19,10 @@ from drivers.testing.broken import (
     explained,
     not_judged,
 )
-from drivers.testing.reshapes import ReshapeCase
-from drivers.testing.rules import RULES
-from drivers.testing.scale import MakeBigDriver
-from drivers.testing.stage import MakeDriver, Stage
+from drivers.kit.reshapes import ReshapeCase
+from drivers.kit.rules import RULES
+from drivers.kit.scale import MakeBigDriver
+from drivers.kit.stage import MakeDriver, Stage
 from reportclient.http import API
 
 Test = TypeVar("Test", bound=Callable[..., None])

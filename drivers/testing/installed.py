@@ -6,8 +6,8 @@ import pytest
 
 from drivers import loader
 from drivers.api import DriverContext
+from drivers.kit.stage import MakeDriver
 from drivers.testing.contract import DriverContract
-from drivers.testing.stage import MakeDriver
 
 
 class TestInstalledDriver(DriverContract):

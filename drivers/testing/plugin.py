@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from drivers.api import DriverContext
-from drivers.testing.context import Options, driver_context_in, options_of
-from drivers.testing.placements import PlacementServer, client_of, embedded, empty
+from drivers.kit.context import Options, driver_context_in, options_of
+from drivers.kit.placements import PlacementServer, client_of, embedded, empty
 from reportclient.http import API
 from reportclient.testing.fake_placement import FakePlacement
 

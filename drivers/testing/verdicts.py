@@ -1,4 +1,4 @@
-"""A pytest plugin for ``drivers.testing.check``: which driver, and a file of verdicts.
+"""A pytest plugin for ``drivers.kit.check``: which driver, and a file of verdicts.
 
 Loaded by name in that child process only, so that its options are in nobody's way.
 """
@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from drivers.api import DriverContext
-from drivers.testing.context import configuration
+from drivers.kit.context import configuration
+from drivers.kit.rules import Rule
 from drivers.testing.contract import RuleFailed
-from drivers.testing.rules import Rule
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

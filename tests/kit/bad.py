@@ -284,7 +284,7 @@ class SharesItsState(GoodDriver):
     def report(self, tree, node, cards, allocations):
         self.node = node
         self.calls += 1
-        self.wait_for_another(node, time.monotonic() + (0 if self.calls <= 2 else 5))
+        self.wait_for_another(node, time.monotonic() + (0 if self.calls <= 2 else 2))
         super().report(tree, self.node, cards, allocations)
 
     def wait_for_another(self, node, until):
@@ -461,7 +461,7 @@ class PutsAllOnOneCard(GoodDriver):
                 held[card] = {"resources": {"VGPU": amount}}
 
 
-@breaks("foreign-allocations", "were changed, although nothing has to move", "VGPU")
+@breaks("foreign-allocations", "were changed, although nothing has to move", "VCPU")
 class RewritesAll(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)

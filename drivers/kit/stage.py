@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
+from drivers.kit.broken import DriverRaised
+from drivers.kit.caller import Caller
 from drivers.loaded import LoadedDriver
-from drivers.testing.broken import DriverRaised
-from drivers.testing.caller import Caller
 from reportclient.apply import Outcome, apply
 from reportclient.diff import diff
 from reportclient.errors import AlreadyThere

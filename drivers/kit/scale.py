@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from drivers.api import ComputeDriver
+from drivers.kit.broken import BadFixture, Broken, is_ours
+from drivers.kit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
-from drivers.testing.broken import BadFixture, Broken, is_ours
-from drivers.testing.stage import Root, Stage
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import EMPTY, Snapshot
 

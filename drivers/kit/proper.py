@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import os_resource_classes
 import os_traits
 
-from drivers.testing.differences import called
+from drivers.kit.differences import called
 from reportclient.model import Provider
 from reportclient.names import is_custom, name_problem
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from drivers.errors import DriverError, DriverNotReady
+from drivers.kit.broken import Broken, DriverRaised, Inapplicable
+from drivers.kit.differences import called, shown
+from drivers.kit.proper import LONGEST_NAME, is_own, problems
+from drivers.kit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
-from drivers.testing.broken import Broken, DriverRaised, Inapplicable
-from drivers.testing.differences import called, shown
-from drivers.testing.proper import LONGEST_NAME, is_own, problems
-from drivers.testing.stage import Root, Stage
 from reportclient.errors import NameTaken
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot

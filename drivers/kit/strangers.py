@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from drivers.kit.broken import Broken, DriverRaised
+from drivers.kit.differences import differences, shown
+from drivers.kit.periods import again
+from drivers.kit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
-from drivers.testing.broken import Broken, DriverRaised
-from drivers.testing.differences import differences, shown
-from drivers.testing.periods import again
-from drivers.testing.stage import Root, Stage
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.provider_tree import ProviderTree, own_uuid
 from reportclient.snapshot import Snapshot

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from drivers.errors import DriverNotReady
+from drivers.kit.broken import BadFixture, Broken, DriverRaised
+from drivers.kit.differences import differences, shown
+from drivers.kit.periods import again
+from drivers.kit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
-from drivers.testing.broken import BadFixture, Broken, DriverRaised
-from drivers.testing.differences import differences, shown
-from drivers.testing.periods import again
-from drivers.testing.stage import Root, Stage
 from reportclient.snapshot import Snapshot
 
 LoseBackend = Callable[[], Callable[[], Any] | None]

@@ -10,10 +10,10 @@ from typing import Any
 
 from drivers.api import Allocations, ProviderTree
 from drivers.errors import ReshapeNeeded
+from drivers.kit.broken import BadFixture, Broken, DriverRaised
+from drivers.kit.differences import differences, shown
+from drivers.kit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
-from drivers.testing.broken import BadFixture, Broken, DriverRaised
-from drivers.testing.differences import differences, shown
-from drivers.testing.stage import Root, Stage
 from reportclient.diff import diff
 from reportclient.errors import PlacementError
 from reportclient.model import Inventory
@@ -177,7 +177,7 @@ def foreign_in_a_reshape(stage: Stage, case: ReshapeCase) -> None:
 
 
 def _expect_untouched(root: Root, before: Allocations, after: Allocations, why: str) -> None:
-    for consumer in before.keys() | after.keys():
+    for consumer in dict.fromkeys([*before, *after]):
         if before.get(consumer) != after.get(consumer):
             raise Broken(
                 f"node {root.node}: the allocations of consumer {consumer} were changed, {why}:\n"

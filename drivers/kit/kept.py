@@ -7,9 +7,9 @@ import weakref
 from typing import Any
 
 from drivers.errors import DriverNotReady, ReshapeFailed, ReshapeNeeded
+from drivers.kit.broken import Broken, DriverRaised
+from drivers.kit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
-from drivers.testing.broken import Broken, DriverRaised
-from drivers.testing.stage import Root, Stage
 
 NOWHERE = "driver-kit-nowhere"
 DOCUMENTED = (DriverNotReady, ReshapeNeeded, ReshapeFailed)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+from drivers.kit.broken import Broken, DriverRaised, Inapplicable
+from drivers.kit.caller import Caller
+from drivers.kit.differences import differences, shown
+from drivers.kit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
-from drivers.testing.broken import Broken, DriverRaised, Inapplicable
-from drivers.testing.caller import Caller
-from drivers.testing.differences import differences, shown
-from drivers.testing.stage import Root, Stage
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
 

@@ -7,13 +7,14 @@ import traceback
 from pathlib import Path
 
 from drivers.errors import DriverError
+from drivers.kit.rules import DOCUMENT, Rule
 from drivers.loaded import words
-from drivers.testing.rules import DOCUMENT, Rule
 
 _WIDTH = 88
 _INDENT = 6
 _DRIVERS = Path(__file__).parent.parent
 _OURS = (
+    str(_DRIVERS / "kit"),
     str(_DRIVERS / "testing"),
     str(_DRIVERS / "loaded.py"),
     str(_DRIVERS.parent / "reportclient"),

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drivers.testing.rules import RULES, Rule
+from drivers.kit.rules import RULES, Rule
 
 KEPT, SKIPPED, NOT_JUDGED, BROKEN = "kept", "skipped", "not judged", "broken"
 _WORST_LAST = (SKIPPED, KEPT, NOT_JUDGED, BROKEN)
