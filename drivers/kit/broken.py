@@ -29,11 +29,15 @@ class Inapplicable(Exception):
     """The rule has nothing to look at; the text says why, and what would change that."""
 
 
-class BadFixture(Exception):
+class NotJudged(Exception):
+    """The rule could not be looked at; the text says why."""
+
+
+class BadFixture(NotJudged):
     """What a fixture of the author's gives can't be used; the text says what is needed."""
 
 
-class DriverRaised(Exception):
+class DriverRaised(NotJudged):
     """A method of the driver raised something; the cause is chained."""
 
     def __init__(self, method: str, err: BaseException) -> None:
@@ -70,13 +74,13 @@ def explained(rule: Rule, seen: str) -> str:
     )
 
 
-def not_judged(rule: Rule, err: DriverRaised | BadFixture) -> str:
+def not_judged(rule: Rule, err: NotJudged) -> str:
     """The failure of a test that never came to its rule."""
-    first = rule.name if isinstance(err, BadFixture) else "answers"
+    see = "answers" if isinstance(err, DriverRaised) else rule.name
     return "\n".join(
         [
             _folded(f"The rule {rule.name} could not be looked at: ", f"{err}."),
-            f"See {first} in {DOCUMENT}.",
+            f"See {see} in {DOCUMENT}.",
         ]
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from drivers.kit.broken import Broken, DriverRaised, Inapplicable
+from drivers.kit.broken import Broken, DriverRaised, Inapplicable, NotJudged
 from drivers.kit.caller import Caller
 from drivers.kit.differences import differences, shown
 from drivers.kit.stage import Root, Stage
@@ -52,30 +52,37 @@ def restart(stage: Stage) -> None:
 
 def any_order(stage: Stage) -> None:
     """Nodes asked last to first, and a tree whose providers come last to first."""
-    loaded = stage.open()
-    roots = stage.roots(loaded)
-    forwards = [root.wish(loaded) for root in roots]
-    other = stage.open()
+    one, two, other = stage.open(), stage.open(), stage.open()
+    roots = stage.roots(one)
+    forwards = [_alike(root, one, two) for root in roots]
     backwards = [again(root, other, "asked last to first") for root in reversed(roots)]
-    for root, one, two in zip(roots, forwards, reversed(backwards), strict=True):
-        _expect_same(root, one, two, "nodes asked first to last, then last to first")
-        tree = ProviderTree(Snapshot.build(reversed(list(one.walk()))))
+    for root, said, later in zip(roots, forwards, reversed(backwards), strict=True):
+        _expect_same(root, said, later, "nodes asked first to last, then last to first")
+        tree = ProviderTree(Snapshot.build(reversed(list(said.walk()))))
         root.ask(other, tree)
-        _expect_same(root, one, tree.freeze(), "what was reported, then the same in another order")
+        _expect_same(root, said, tree.freeze(), "what was reported, then the same in another order")
 
 
 def any_thread(stage: Stage) -> None:
     """Opened in one thread, asked in others."""
     loaded = stage.open()
     for root in stage.roots(loaded):
-        wish = root.wish(loaded)
+        said = _alike(root, loaded, loaded)
         for _ in range(2):
             elsewhere = Caller()
             try:
                 later = again(root, loaded, "in another thread", elsewhere)
             finally:
                 elsewhere.close()
-            _expect_same(root, wish, later, "in one thread, then in another one")
+            _expect_same(root, said, later, "in one thread, then in another one")
+
+
+def _alike(root: Root, one: LoadedDriver, two: LoadedDriver) -> Snapshot:
+    """What both say.  :raises NotJudged: they differ without order or thread having changed."""
+    first, second = root.wish(one), root.wish(two)
+    if differences(first, second):
+        raise NotJudged(f"node {root.node}: asked twice in the same way, the answers differ")
+    return first
 
 
 def thread_safe(stage: Stage) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from drivers.api import Allocations, ProviderTree
 from drivers.errors import ReshapeNeeded
-from drivers.kit.broken import BadFixture, Broken, DriverRaised
+from drivers.kit.broken import BadFixture, Broken, DriverRaised, NotJudged
 from drivers.kit.differences import differences, shown
 from drivers.kit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
@@ -102,7 +102,11 @@ def needed(stage: Stage) -> None:
 def needed_once(stage: Stage, case: ReshapeCase) -> None:
     """Not again after it was done."""
     old = old_shape(stage, case)
-    _expect_none(done(old.reshaped()), old.loaded, "the reshape was done")
+    try:
+        root = done(old.reshaped())
+    except Broken as err:
+        raise NotJudged(f"{err} (see reshape-totals)") from None
+    _expect_none(root, old.loaded, "the reshape was done")
 
 
 def _expect_none(

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import uuid as uuidlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
-from drivers.kit.broken import DriverRaised
+from drivers.kit.broken import BadFixture, DriverRaised, NotJudged
 from drivers.kit.caller import Caller
 from drivers.loaded import LoadedDriver
 from reportclient.apply import Outcome, apply
@@ -56,8 +56,9 @@ class Stage:
 
     def made(self, make: MakeDriver | None = None) -> LoadedDriver:
         """A fresh driver that was not opened.  :raises DriverRaised: it can't be made."""
-        driver = self.said("make_driver", make or self.make)
-        loaded = LoadedDriver.of(type(driver).__name__, driver)
+        loaded = self.said("make_driver", lambda: _loaded((make or self.make)()))
+        if any(loaded.driver is known.driver for known in self.opened):
+            raise BadFixture("make_driver gave the same driver twice: a fresh one is needed")
         self.opened.append(loaded)
         return loaded
 
@@ -100,6 +101,12 @@ class Stage:
         self.caller.close()
 
 
+def _loaded(driver: ComputeDriver) -> LoadedDriver:
+    if driver is None:
+        raise TypeError("it returned None, not a driver")
+    return LoadedDriver.of(type(driver).__name__, driver)
+
+
 def _uuid_of(node: str) -> str:
     try:
         return str(uuidlib.UUID(node))
@@ -117,8 +124,10 @@ class Root:
     view: View = field(default_factory=View)
 
     def read(self) -> Root:
-        """Everything anew, as Placement has it."""
-        self.view = refresh(self.view, self.uuid, self.stage.api, everything=True)
+        """Everything anew, as Placement has it; which names it lacks is not asked again."""
+        absent = self.view.known.absent
+        view = refresh(self.view, self.uuid, self.stage.api, everything=True)
+        self.view = replace(view, known=replace(view.known, absent=absent))
         return self
 
     def fresh(self) -> ProviderTree:
@@ -140,9 +149,11 @@ class Root:
         self.stage.said(f"update_provider_tree for node {self.node}", question, caller)
 
     def wish(self, loaded: LoadedDriver, caller: Caller | None = None) -> Snapshot:
-        """The driver's answer to what Placement has."""
+        """The driver's answer to what Placement has.  :raises NotJudged: it is of no use."""
         tree = self.fresh()
         self.ask(loaded, tree, caller=caller)
+        if not tree.exists(self.node) or tree.data(self.node).uuid != self.uuid:
+            raise NotJudged(f"the root provider {self.node} is gone or renamed: see root-stays")
         return tree.freeze()
 
     def plan(self, wish: Snapshot, allocations: Allocations | None = None) -> Plan:
@@ -174,8 +185,9 @@ class Root:
         edit(tree)
         plan = diff(self.view.snapshot, tree.freeze(), known=self.view.known)
         outcome = apply(plan, self.view, self.stage.api)
-        failed = [*outcome.failed.values(), outcome.stopped_by]
-        assert failed == [None], f"the kit's own edit failed: {failed}"
+        for err in (*outcome.failed.values(), outcome.stopped_by):
+            if err is not None:
+                raise NotJudged(f"node {self.node}: Placement refuses a stranger's edit: {err}")
         self.view = View(made=self.view.made)
         self.read()
 

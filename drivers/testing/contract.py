@@ -12,10 +12,9 @@ from drivers.api import DriverContext
 from drivers.kit import backend, kept, periods, reshapes, scale, shape, strangers
 from drivers.kit.backend import LoseBackend
 from drivers.kit.broken import (
-    BadFixture,
     Broken,
-    DriverRaised,
     Inapplicable,
+    NotJudged,
     explained,
     not_judged,
 )
@@ -23,6 +22,7 @@ from drivers.kit.reshapes import ReshapeCase
 from drivers.kit.rules import RULES
 from drivers.kit.scale import MakeBigDriver
 from drivers.kit.stage import MakeDriver, Stage
+from reportclient.errors import PlacementError
 from reportclient.http import API
 
 Test = TypeVar("Test", bound=Callable[..., None])
@@ -49,8 +49,11 @@ def judges(name: str) -> Callable[[Test], Test]:
                 test(*args, **fixtures)
             except Broken as err:
                 failure = RuleFailed(explained(rule, str(err)), "broken", str(err))
-            except (DriverRaised, BadFixture) as err:
+            except NotJudged as err:
                 failure = RuleFailed(not_judged(rule, err), "not judged", str(err))
+            except PlacementError as err:
+                why = NotJudged(f"Placement does not let the driver's tree be read: {err}")
+                failure = RuleFailed(not_judged(rule, why), "not judged", str(why))
             except Inapplicable as err:
                 pytest.skip(f"{name}: {err}")
             else:

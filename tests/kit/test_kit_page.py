@@ -28,7 +28,8 @@ def files() -> dict[str, str]:
 
 def run_pytest(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", *args]
+    command = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider"]
+    command += ["--basetemp", "basetemp", *args]
     return subprocess.run(
         command, cwd=directory, env=env, capture_output=True, text=True, timeout=300, check=False
     )
@@ -44,10 +45,19 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.timeout(300)
 def test_the_pages_driver_passes_outside_of_this_repository(project: Path) -> None:
-    done = run_pytest(project, "--real-placement", "test_disks.py")
+    done = run_pytest(project, "test_disks.py")
     assert done.returncode == 0, done.stdout + done.stderr
     skipped = set(re.findall(r"SKIPPED .*?: ([a-z-]+): ", done.stdout))
     assert skipped == HAS_NO_OLD_SHAPE | {"closes", "thread-safe"}
+
+
+@pytest.mark.timeout(300)
+def test_one_option_brings_a_real_placement(project: Path) -> None:
+    done = run_pytest(project, "--real-placement", "-k", "second_period or takes_names")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+    [log] = project.glob("basetemp/placement*/requests.jsonl")
+    assert '"method": "POST", "path": "/resource_providers"' in log.read_text()
 
 
 def test_a_failure_speaks_of_the_driver_and_not_of_the_kit(project: Path) -> None:
