@@ -56,7 +56,7 @@ def test_one_option_brings_a_real_placement(project: Path) -> None:
     done = run_pytest(project, "--real-placement", "-k", "second_period or takes_names")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
-    [log] = project.glob("basetemp/placement*/requests.jsonl")
+    log = project / "basetemp" / "placement0" / "requests.jsonl"
     assert '"method": "POST", "path": "/resource_providers"' in log.read_text()
 
 
