@@ -12,6 +12,7 @@ from drivers.api import DriverContext, ProviderTree
 from drivers.fake import FakeDriver
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.testing import DriverContract
+from tests.integration.test_readme import block
 
 SCRIPT = """
 nodes:
@@ -117,3 +118,13 @@ class TestLibvirtDriver(DriverContract):
     @pytest.fixture
     def make_driver(self, driver_context):
         return lambda: LibvirtDriver(driver_context)
+
+
+class TestTheReadmesDriver(DriverContract):
+    """On the disks of this machine."""
+
+    @pytest.fixture
+    def make_driver(self, driver_context):
+        names: dict = {}
+        exec(block(".. code-block:: python"), names)
+        return lambda: names["MyDriver"](driver_context)
