@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from drivers.kit.broken import BadFixture, Broken, DriverRaised
 from drivers.kit.differences import differences, shown
 from drivers.kit.periods import again
 from drivers.kit.stage import Root, Stage
+from drivers.kit.strangers import add_strangers
 from drivers.loaded import LoadedDriver
 from reportclient.snapshot import Snapshot
 
@@ -115,10 +117,15 @@ def _expect_well_again(stage: Stage, loaded: LoadedDriver) -> None:
 
 
 def lost_device(stage: Stage, lose: Callable[[], Any]) -> None:
-    """Reported, then a device goes: once while the driver runs, once while it does not."""
+    """Reported, then a device goes, with a stranger's child below it.
+
+    Once while the driver runs, once while it does not.
+    """
     running = stage.open()
     roots = stage.roots(running)
     before = [_reported(root, running) for root in roots]
+    for root in roots:
+        root.edited_by_stranger(functools.partial(add_strangers, root.uuid))
     lose()
     fresh = stage.open()
     went = False
@@ -151,7 +158,7 @@ def _takes_away(before: Snapshot, after: Snapshot) -> bool:
             left = None if now is None else now.inventory.get(name)
             if left is None or _free(left.over(record)) < _free(record.over(None)):
                 return True
-    return len(after) < len(before)
+    return any(uuid not in after for uuid in before.providers)
 
 
 def _free(record: Any) -> int:

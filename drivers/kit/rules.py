@@ -208,7 +208,8 @@ _RULES = (
         "A device that is gone is gone from the tree, also if it went while the agent was down.",
         "Guests would be scheduled to a device that is not there.",
         "Compare with the tree, not with your memory: remove those of your children in it that "
-        "the backend no longer has.",
+        "the backend no longer has. What is below a provider goes along with it: look at "
+        "children first (reversed(get_provider_uuids(...))), or ask exists() again.",
     ),
     Rule(
         "time",

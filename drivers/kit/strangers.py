@@ -27,8 +27,7 @@ def providers(stage: Stage) -> None:
     """A stranger's child of the root, one of each device, and a shared one beside them."""
 
     def edit(root: Root, tree: ProviderTree) -> None:
-        for uuid in list(tree.get_provider_uuids(root.uuid)):
-            _add_child(tree, uuid)
+        add_strangers(root.uuid, tree)
         tree.add_aggregates(root.uuid, AGGREGATE)
         _add_shared(tree, f"{root.node}_driver_kit_shared")
 
@@ -143,6 +142,12 @@ def _with(wish: Snapshot, what: str, names: Iterable[str]) -> dict[str, object]:
         for name in names
         if name in provider.traits | provider.aggregates
     }
+
+
+def add_strangers(root: str, tree: ProviderTree) -> None:
+    """A stranger's child below the root, and below each provider under it."""
+    for uuid in tree.get_provider_uuids(root):
+        _add_child(tree, uuid)
 
 
 def _add_child(tree: ProviderTree, uuid: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drivers.api import DriverNotReady, ReshapeNeeded
-from tests.kit.good import Backend, GoodDriver
+from tests.kit.good import Backend, GoodDriver, is_card
 
 
 @dataclass(frozen=True)
@@ -599,6 +599,21 @@ class RemovesOnlyWhatItRemembers(GoodDriver):
             if tree.exists(f"{node}_{gone}"):
                 tree.remove(f"{node}_{gone}")
         self.last = frozenset(cards)
+
+
+@breaks(
+    "lost-device",
+    "with a device gone update_provider_tree",
+    "no such provider",
+    fixtures=("lose_device",),
+)
+class LooksAtWhatWentAlong(GoodDriver):
+    def remove_gone(self, tree, node, cards):
+        wanted = {f"{node}_{address}" for address in cards}
+        for child in tree.get_provider_uuids(node):
+            name = tree.data(child).name
+            if is_card(name, node) and name not in wanted:
+                tree.remove(child)
 
 
 @breaks(
