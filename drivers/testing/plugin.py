@@ -73,5 +73,5 @@ def _started(directory: Path) -> PlacementServer:
         server = embedded(directory)
         server.start()
     except Exception as err:  # noqa: BLE001  who can start one, and how it fails, is not ours
-        pytest.fail(f"{OPTION}: {err}", pytrace=False)
+        pytest.fail(f"{OPTION} (needs compute-agent[dev]): {err}", pytrace=False)
     return server
