@@ -63,6 +63,8 @@ class PlacementServer:
     policy lets only ``service``.  ``max_microversion`` makes it an older Placement.
     """
 
+    token = TOKEN
+
     def __init__(
         self,
         directory: Path,

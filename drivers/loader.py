@@ -25,7 +25,7 @@ from drivers.api import (
 from drivers.errors import DriverLoadFailed, DriverNotFound
 from drivers.loaded import LoadedDriver, words
 
-__all__ = ["GROUP", "LoadedDriver", "driver_from", "installed", "load"]
+__all__ = ["GROUP", "LoadedDriver", "driver_from", "installed", "load", "not_found"]
 
 GROUP = "compute_agent.drivers"
 
@@ -42,7 +42,7 @@ def load(names: Sequence[str], context: DriverContext) -> list[LoadedDriver]:
     found = installed()
     for name in names:
         if name not in found:
-            raise DriverNotFound(_not_found(name, found))
+            raise DriverNotFound(not_found(name, found))
     return [
         driver_from(_extension(name, found[name]), context, found[name])
         for name in dict.fromkeys(names)
@@ -117,7 +117,8 @@ def _register_options(driver_class: type[ComputeDriver], conf: Any) -> None:
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
 
 
-def _not_found(name: str, found: Iterable[str]) -> str:
+def not_found(name: str, found: Iterable[str]) -> str:
+    """That there is no such driver, and which there are."""
     near = difflib.get_close_matches(name, found, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"no driver {name!r} is installed{hint} (installed: {', '.join(found) or 'none'})"

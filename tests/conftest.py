@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.fake_placement import FakePlacement
+from reportclient.testing.fake_placement import FakePlacement
 from tests.servers.placement import RealPlacement
 
 

@@ -19,7 +19,7 @@ from reportclient.errors import (
     UnknownNames,
     Unreachable,
 )
-from tests.contract.fake_placement import FakePlacement
+from reportclient.testing.fake_placement import FakePlacement
 from tests.servers.placement import RealPlacement
 
 ROOT = "00000000-0000-4000-8000-000000000001"

@@ -17,8 +17,8 @@ from reportclient.provider_tree import ProviderTree
 from reportclient.reader import refresh
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
-from tests.contract.fake_placement import FakePlacement
-from tests.contract.stranger import Stranger
+from reportclient.testing.fake_placement import FakePlacement
+from reportclient.testing.stranger import Stranger
 from tests.servers.placement import RealPlacement
 
 ROOT = "00000000-0000-4000-8000-000000000001"

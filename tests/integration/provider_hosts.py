@@ -13,7 +13,7 @@ from agent.rules import Rules
 from drivers.api import ComputeDriver
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter
-from tests.contract.fake_placement import FakePlacement
+from reportclient.testing.fake_placement import FakePlacement
 from tests.integration.agents import OWNER, ROOT, VERIFY
 from tests.servers.placement import RealPlacement
 

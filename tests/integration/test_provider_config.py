@@ -10,7 +10,7 @@ import pytest
 
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Unreachable
-from tests.contract.fake_placement import FakePlacement
+from reportclient.testing.fake_placement import FakePlacement
 from tests.integration.agents import (
     NODE,
     ROOT,

@@ -20,7 +20,7 @@ from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient import errors
 from reportclient.view import View
-from tests.contract.stranger import Stranger
+from reportclient.testing.stranger import Stranger
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 NODE = "host1"

@@ -12,7 +12,7 @@ from reportclient.model import Inventory, Provider
 from reportclient.reader import refresh
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
-from tests.contract.fake_placement import FakePlacement
+from reportclient.testing.fake_placement import FakePlacement
 from tests.property import strategies as ours
 
 one_tree = ours.edited_snapshots(one_tree=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from agent.placement_server import TOKEN, PlacementServer
 from reportclient import errors
-from tests.contract.stranger import Stranger
+from reportclient.testing.stranger import Stranger
 
 # Children before parents, by the foreign keys.
 TABLES = (

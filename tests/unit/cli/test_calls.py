@@ -11,7 +11,7 @@ from reportclient.model import Inventory
 from reportclient.plan import Plan, bulked
 from reportclient.reader import refresh
 from reportclient.view import View
-from tests.contract.fake_placement import FakePlacement
+from reportclient.testing.fake_placement import FakePlacement
 from tests.unit.cli.trees import AGGREGATE, uuid_of
 
 ROOT = uuid_of("host1")

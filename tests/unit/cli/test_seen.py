@@ -14,7 +14,7 @@ from reportclient.errors import Unreachable
 from reportclient.model import SHARES_VIA_AGGREGATE
 from reportclient.reader import refresh
 from reportclient.view import View
-from tests.contract.fake_placement import FakePlacement
+from reportclient.testing.fake_placement import FakePlacement
 from tests.unit.cli.trees import AGGREGATE
 
 

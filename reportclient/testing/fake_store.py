@@ -215,7 +215,8 @@ class Store:
 
     def replace_allocations(self, wanted: Mapping[str, Mapping[str, Any]]) -> None:
         """Allocations of some consumers as ``POST /allocations`` has them; all or nothing
-        is the caller's."""
+        is the caller's.
+        """
         consumers = {uuid: self.consumer(uuid, body) for uuid, body in wanted.items()}
         for body in wanted.values():
             for uuid in body["allocations"]:

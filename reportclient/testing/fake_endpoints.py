@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reportclient.errors import NotFound, Rejected
-from tests.contract.fake_bodies import (
+from reportclient.testing.fake_bodies import (
     canonical,
     check_allocations,
     checked_inventories,
@@ -17,7 +17,7 @@ from tests.contract.fake_bodies import (
     keys,
     optional_uuid,
 )
-from tests.contract.fake_store import Row, Store
+from reportclient.testing.fake_store import Row, Store
 
 AGGREGATE_GENERATIONS = (1, 19)
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 import uuid as uuidlib
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from reportclient.errors import Rejected
-from tests.contract.fake_store import checked_record
+from reportclient.testing.fake_store import checked_record
 
 CUSTOM = re.compile(r"CUSTOM_[A-Z0-9_]+")
 _ANY = {"total": 1, "reserved": 0, "allocation_ratio": 1.0}
 
 
-def keys(body: Any, *, required: set[str], optional: set[str] = frozenset()) -> None:
+def keys(
+    body: Any, *, required: AbstractSet[str], optional: AbstractSet[str] = frozenset()
+) -> None:
     if not isinstance(body, dict) or not required <= body.keys() <= required | optional:
         raise Rejected(f"JSON does not validate: {body!r}")
 

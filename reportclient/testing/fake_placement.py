@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from reportclient.errors import PlacementError, TooOld
-from tests.contract.fake_endpoints import ROUTES, Call, Endpoints
-from tests.contract.stranger import Stranger
+from reportclient.testing.fake_endpoints import ROUTES, Call, Endpoints
+from reportclient.testing.stranger import Stranger
 
 OLDEST = "1.30"
 

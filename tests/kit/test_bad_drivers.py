@@ -1,0 +1,112 @@
+"""The kit catches a driver for each way to break a rule, with words that help."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from drivers.testing import RULES, DriverContract
+from drivers.kit.caller import Caller
+from drivers.testing.contract import RuleFailed
+from drivers.kit.stage import Stage
+from reportclient.testing.fake_placement import FakePlacement
+from tests.kit.bad import BAD, Bad, backend_of
+from tests.kit.good import Backend, GoodDriver, old_shape
+
+
+def rule_tests(rule: str, fixtures: tuple[str, ...]) -> list:
+    """The tests of a rule that need these fixtures, or any if they need none."""
+    found = [
+        test
+        for test in vars(DriverContract).values()
+        if hasattr(test, "driver_rule") and test.driver_rule.name == rule
+    ]
+    return [test for test in found if fixtures_of(test) == fixtures]
+
+
+def fixtures_of(test) -> tuple[str, ...]:
+    return tuple(inspect.signature(test).parameters)[2:]
+
+
+def failure_of(rule: str, stage: Stage, fixtures: dict) -> RuleFailed:
+    [test] = rule_tests(rule, tuple(fixtures))
+    with pytest.raises(RuleFailed) as caught:
+        test(DriverContract(), stage, **fixtures)
+    return caught.value
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_a_bad_driver_is_caught(bad: Bad, driver_context) -> None:
+    backend = backend_of(bad)
+    stage = Stage(
+        FakePlacement(),
+        driver_context,
+        lambda: bad.driver(driver_context, backend),
+        Caller(3.0 if bad.driver.__name__ == "Hangs" else 60.0),
+        back_within=0.3,
+    )
+    hooks = {
+        "reshape_case": old_shape(),
+        "lose_backend": backend.lose,
+        "lose_device": lambda: backend.cards.pop(0),
+        "make_big_driver": lambda n: bad.driver(driver_context, Backend.with_cards(n)),
+    }
+    failure = failure_of(bad.rule, stage, {name: hooks[name] for name in bad.fixtures})
+    stage.close()
+    rule, text = RULES[bad.rule], str(failure)
+    missing = [words for words in bad.words if words not in failure.seen + rule.mend]
+    assert not missing, text
+    assert failure.verdict == "broken"
+    flat = " ".join(text.split())
+    assert flat.startswith(f"The driver breaks the rule {rule.name}: {rule.says}")
+    assert f"Why: {rule.why}" in flat and f"Mend: {rule.mend}" in flat
+    insides = [part for part in ("drivers/testing/", "drivers/kit/") if part in failure.seen]
+    assert not insides, text
+
+
+def test_there_is_a_bad_driver_and_a_test_for_each_rule() -> None:
+    tested = {
+        (test.driver_rule.name, fixtures_of(test))
+        for test in vars(DriverContract).values()
+        if hasattr(test, "driver_rule")
+    }
+    assert {rule for rule, _ in tested} == set(RULES)
+    assert {(bad.rule, bad.fixtures) for bad in BAD} == tested
+
+
+class TestGoodDriver(DriverContract):
+    @pytest.fixture
+    def backend(self):
+        return Backend()
+
+    @pytest.fixture
+    def make_driver(self, driver_context, backend):
+        return lambda: GoodDriver(driver_context, backend)
+
+    @pytest.fixture
+    def lose_backend(self, backend):
+        return backend.lose
+
+    @pytest.fixture
+    def lose_device(self, backend):
+        return lambda: backend.cards.pop()
+
+    @pytest.fixture
+    def make_big_driver(self, driver_context):
+        return lambda devices: GoodDriver(driver_context, Backend.with_cards(devices))
+
+    @pytest.fixture
+    def reshape_case(self):
+        return old_shape()
+
+
+class GoodInThreads(GoodDriver):
+    thread_safe = True
+
+
+class TestGoodDriverOfManyNodes(DriverContract):
+    @pytest.fixture
+    def make_driver(self, driver_context):
+        backend = Backend(nodes=[f"node{n}" for n in range(12)])
+        return lambda: GoodInThreads(driver_context, backend)

@@ -1,0 +1,111 @@
+"""docs/driver-kit.rst is true: its driver, its test, its transcripts and its rules."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from drivers.fake.driver import DEFAULT_SCRIPT
+from tests.integration.agent_host import AgentHost
+from tests.integration.transcripts import Uuids, replayed
+from tests.kit.installed import SETS_ALL_TRAITS, install
+from tests.kit.rules_page import listed
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "driver-kit.rst").read_text()
+_NAMED = re.compile(r"^\.\. code-block:: python\n    :name: (\S+)\n\n((?:    .*\n|\n)+)", re.M)
+HAS_NO_OLD_SHAPE = {"reshape-needed", "reshape-asked", "reshape-totals", "foreign-allocations"}
+
+
+def files() -> dict[str, str]:
+    return {name: textwrap.dedent(text).strip() + "\n" for name, text in _NAMED.findall(PAGE)}
+
+
+def run_pytest(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider"]
+    command += ["--basetemp", "basetemp", *args]
+    return subprocess.run(
+        command, cwd=directory, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with nothing but what the page shows."""
+    for name, text in files().items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.timeout(300)
+def test_the_pages_driver_passes_outside_of_this_repository(project: Path) -> None:
+    done = run_pytest(project, "test_disks.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    skipped = set(re.findall(r"SKIPPED .*?: ([a-z-]+): ", done.stdout))
+    assert skipped == HAS_NO_OLD_SHAPE | {"closes", "thread-safe"}
+
+
+@pytest.mark.timeout(300)
+def test_one_option_brings_a_real_placement(project: Path) -> None:
+    done = run_pytest(project, "--real-placement", "-k", "second_period or takes_names")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+    log = project / "basetemp" / "placement0" / "requests.jsonl"
+    assert '"method": "POST", "path": "/resource_providers"' in log.read_text()
+
+
+def test_a_failure_speaks_of_the_driver_and_not_of_the_kit(project: Path) -> None:
+    driver = project / "disks.py"
+    good = 'provider_tree.add_traits(name, "CUSTOM_LOCAL_DISK")'
+    bad = 'provider_tree.update_traits(name, ["CUSTOM_LOCAL_DISK"])'
+    driver.write_text(driver.read_text().replace(good, bad))
+    done = run_pytest(project, "-k", "strangers_traits", "test_disks.py")
+    assert done.returncode == 1, done.stdout + done.stderr
+    said = done.stdout.partition("= FAILURES =")[2].partition("short test summary")[0]
+    assert "The driver breaks the rule strangers-traits: Traits that others set stay." in said
+    assert "trait CUSTOM_DRIVER_KIT_STRANGER of provider host1_disk_nvme0n1 (" in said
+    assert "Mend: provider_tree.add_traits and remove_traits with traits of your own" in said
+    assert not re.search(r"\.py:\d+|Traceback|def test_|assert ", said), said
+
+
+def test_a_class_without_make_driver_is_told_what_to_give(tmp_path: Path) -> None:
+    text = "from drivers.testing import DriverContract\nclass TestMine(DriverContract): pass\n"
+    (tmp_path / "test_mine.py").write_text(text)
+    done = run_pytest(tmp_path, "-k", "agree", "test_mine.py")
+    assert done.returncode == 1
+    assert "TestMine needs a fixture make_driver that returns a callable" in done.stdout
+
+
+def test_the_page_lists_the_rules() -> None:
+    assert PAGE.endswith("The rules\n=========\n\n" + listed()), (
+        "python -m tests.kit.rules_page prints them"
+    )
+
+
+@pytest.mark.timeout(180)
+def test_every_command_says_what_the_page_says(tmp_path: Path) -> None:
+    host = AgentHost(tmp_path, "http://placement.example")
+    host.configure()
+    host.script(DEFAULT_SCRIPT.read_text())
+    site = tmp_path / "site"
+    deeds = {"install_bad": lambda: install(site, "all-traits", SETS_ALL_TRAITS)}
+
+    def run(words: str) -> str:
+        if words.startswith("pip "):
+            return ""
+        program, *args = words.split()
+        assert program == "computectl"
+        said = host.ctl(*args, PYTHONPATH=str(site))
+        return said.out + said.err
+
+    commands = []
+    for command, output in replayed(PAGE, deeds, run):
+        commands.append(command.words)
+        assert Uuids().numbered(output) == Uuids().numbered(command.output), command.words
+    assert [words for words in commands if "driver check" in words]

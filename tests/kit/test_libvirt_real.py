@@ -1,0 +1,45 @@
+"""The libvirt driver keeps the rules on a real libvirtd, and while that one is killed."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from drivers.libvirt.driver import LibvirtDriver
+from drivers.testing import DriverContract
+from tests.servers.libvirtd import PrivateLibvirtd, missing
+
+pytestmark = [
+    pytest.mark.real_libvirt,
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+]
+
+
+@pytest.fixture(scope="module")
+def libvirtd() -> Iterator[PrivateLibvirtd]:
+    """In a folder with a short name: a socket's path has 107 bytes."""
+    directory = tempfile.mkdtemp(prefix="libvirtd-")
+    with PrivateLibvirtd(directory) as daemon:
+        yield daemon
+    shutil.rmtree(directory)
+
+
+class TestLibvirtDriver(DriverContract):
+    @pytest.fixture
+    def driver_config(self, libvirtd: PrivateLibvirtd) -> str:
+        return f"[libvirt]\nconnection_uri = {libvirtd.uri}\n"
+
+    @pytest.fixture
+    def make_driver(self, driver_context):
+        return lambda: LibvirtDriver(driver_context)
+
+    @pytest.fixture
+    def lose_backend(self, libvirtd: PrivateLibvirtd):
+        def lose():
+            libvirtd.kill9()
+            return libvirtd.start
+
+        return lose
