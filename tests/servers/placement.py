@@ -13,9 +13,10 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
-from agent.placement_server import TOKEN, PlacementServer
+from agent.placement_server import START_TIMEOUT, TOKEN, PlacementServer
 from reportclient import errors
 from tests.contract.stranger import Stranger
+from tests.servers.ports import free_port
 
 # Children before parents, by the foreign keys.
 TABLES = (
@@ -47,6 +48,13 @@ NAME = re.compile(r"\b[A-Z][A-Z0-9_]+\b")
 
 class RealPlacement(PlacementServer):
     """``PlacementServer`` with what only tests do to it."""
+
+    child = "tests.servers.placement_child"
+
+    def start(self, timeout: float = START_TIMEOUT) -> None:
+        """Start it, on a port that is its own until the end of the tests."""
+        self.port = self.port or free_port()
+        super().start(timeout)
 
     def empty(self) -> None:
         """Forget all that clients have written, custom names too; milliseconds."""

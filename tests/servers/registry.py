@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -17,11 +15,12 @@ from types import TracebackType
 from typing import Self
 
 from agent.messaging import RpcServer, Target
+from tests.servers.process import Server, end, wait_for
 
 START = "from agent.registry.service import main; main()"
 
 
-class RegistryProcess:
+class RegistryProcess(Server):
     """``more`` are lines of the group [registry], and of groups after it."""
 
     def __init__(self, directory: Path, *, transport_url: str = "", more: str = "") -> None:
@@ -49,12 +48,8 @@ class RegistryProcess:
         self.wait_for(lambda: says in self.log, timeout)
 
     def wait_for(self, done: Callable[[], bool], timeout: float = 30.0) -> None:
-        give_up = time.monotonic() + timeout
-        while not done():
-            assert self._process is not None
-            assert self._process.poll() is None, self.log
-            assert time.monotonic() < give_up, self.log
-            time.sleep(0.05)
+        assert self._process is not None
+        wait_for(done, self._process, lambda: self.log, timeout)
 
     def kill9(self) -> None:
         assert self._process is not None
@@ -64,31 +59,7 @@ class RegistryProcess:
     def stop(self, timeout: float = 15.0) -> int | None:
         """SIGTERM; its exit code, ``None`` if it was not running or had to be killed."""
         process, self._process = self._process, None
-        if process is None or process.poll() is not None:
-            return None
-        process.send_signal(signal.SIGTERM)
-        try:
-            return process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(15)
-            return None
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
+        return end(process, seconds=timeout)
 
 
 class RecordingAgent:
