@@ -21,7 +21,7 @@ from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import Exchange, FaultProxy
 from tests.servers.placement import RealPlacement
 
-ROUNDS = 8  # of two kills each
+ROUNDS = 5  # of two kills each
 AGGREGATE, FOREIGN_AGGREGATE = str(uuid4()), str(uuid4())
 SCRIPT = f"""
 nodes:

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -43,12 +44,12 @@ def endpoint() -> Endpoint:
 
 
 @pytest.fixture
-def client(endpoint: Endpoint) -> Iterator[RpcClient]:
-    transport = messaging.transport("kombu+memory://")
-    server = RpcServer(transport, Target(topic="t", server="one"), [endpoint])
+def client(endpoint: Endpoint, transport: Callable[[str], Any]) -> Iterator[RpcClient]:
+    bus = transport("kombu+memory://")
+    server = RpcServer(bus, Target(topic="t", server="one"), [endpoint])
     server.start()
     assert server.serving.wait(10)
-    yield RpcClient(transport, Target(topic="t", version="1.0"), timeout=1.0)
+    yield RpcClient(bus, Target(topic="t", version="1.0"), timeout=1.0)
     endpoint._hold.set()
     assert server.stop(10)
 
