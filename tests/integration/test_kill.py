@@ -152,7 +152,7 @@ def killed(proxy: FaultProxy, agent: AgentProcess, writes: int, chance: random.R
     die_at(proxy, agent, after, done_first)
     agent.start("--once")
     assert agent.process is not None
-    agent.process.wait(30)
+    agent.process.wait(90)
     told = f"{'after' if done_first else 'before'} write {after} of {writes}"
     assert agent.process.returncode == -signal.SIGKILL, f"it was not killed {told}: {agent.log}"
     return told

@@ -156,7 +156,7 @@ def test_no_message_bus_is_said_once(agent) -> None:
 def test_a_url_that_can_not_be_used_is_said_at_the_start(agent, url) -> None:
     agent.options = options(url)
     agent.start()
-    assert agent.process.wait(20) == 2
+    assert agent.process.wait(90) == 2
     assert "transport_url" in agent.log
     assert "Traceback" not in agent.log
 

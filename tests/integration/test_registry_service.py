@@ -46,7 +46,7 @@ def directory(path: Path) -> Path:
     return path
 
 
-def until(done, timeout: float = 30.0):  # type: ignore[no-untyped-def]
+def until(done, timeout: float = 60.0):  # type: ignore[no-untyped-def]
     """The first answer that is no error."""
     give_up = time.monotonic() + timeout
     while True:
@@ -70,13 +70,13 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
         RegistryProcess(directory(tmp_path / name), transport_url=broker.url, more=more)
         for name in ("one", "two")
     ]
-    client = RegistryClient.over(transport(broker.url), timeout=5)
+    client = RegistryClient.over(transport(broker.url), timeout=10)
     try:
         threads = [threading.Thread(target=each.start) for each in instances]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
         for each in instances:
             each.wait_for(lambda each=each: "Answering calls" in each.log)
         client.heartbeat("host1", "rack 1", "6.5", ["r"])
@@ -125,10 +125,10 @@ def test_a_call_that_could_not_be_sent_is_not_sent_late(
 ) -> None:
     with RabbitMQ() as broker:
         agent, server = recording_agent(transport(broker.url), "host1")
-        used = ComputeAgentAPI(transport(broker.url), timeout=5)
+        used = ComputeAgentAPI(transport(broker.url), timeout=10)
         assert used.set_host_enabled("host1", enabled=True) == "enabled"
         broker.kill9()
-        for caller in (used, ComputeAgentAPI(transport(broker.url), timeout=5)):
+        for caller in (used, ComputeAgentAPI(transport(broker.url), timeout=30)):
             with pytest.raises(messaging.TransportUnavailable):
                 caller.set_host_enabled("host1", enabled=False)
         broker.start()
@@ -174,7 +174,7 @@ def test_with_nothing_to_serve_it_says_so(tmp_path: Path) -> None:
         + ["--config-file", str(registry.config)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=90,
         check=False,
     )
     assert done.returncode == 2
@@ -206,7 +206,7 @@ class OpenStack:
 
     def __call__(self, *args: str) -> str:
         done = subprocess.run(
-            [*self._command, *args], capture_output=True, text=True, timeout=60, check=False
+            [*self._command, *args], capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

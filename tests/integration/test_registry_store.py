@@ -273,7 +273,7 @@ def test_of_writers_that_decided_on_the_same_record_one_wins(registry: Registry)
     barrier = threading.Barrier(4)
 
     def decide(number: int) -> bool:
-        barrier.wait(10)
+        barrier.wait(60)
         try:
             registry.set_status(
                 "host1", disabled=True, reason=str(number), expected_version=seen.version
@@ -292,7 +292,7 @@ def test_first_heartbeats_at_once_make_one_record(registry: Registry) -> None:
     barrier = threading.Barrier(4)
 
     def beat(_: int) -> str:
-        barrier.wait(10)
+        barrier.wait(60)
         return registry.heartbeat("host1", "a1", "6.1", ()).uuid
 
     with ThreadPoolExecutor(4) as pool:
@@ -400,7 +400,7 @@ def test_instances_that_start_at_once_make_the_schema_once(url: str) -> None:
     for start in starts:
         start.stdin.write("go\n")
         start.stdin.flush()
-    errors = [start.communicate(timeout=60)[1] for start in starts]
+    errors = [start.communicate(timeout=120)[1] for start in starts]
     assert [start.returncode for start in starts] == [0] * 3, errors
     engine = open_engine(url)
     with engine.connect() as connection:

@@ -94,7 +94,7 @@ class AgentProcess:
         """SIGKILL; nothing happens if it has ended."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(60)
 
     def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
         """Wait for something that the running agent shall bring about."""

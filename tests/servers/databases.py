@@ -47,7 +47,7 @@ class DatabaseServer(Server):
         self._sql(f"CREATE DATABASE {database}")
         return self.url(database)
 
-    def start(self, timeout: float = 60.0) -> None:
+    def start(self, timeout: float = 120.0) -> None:
         assert self._process is None or self._process.poll() is not None, "it runs already"
         if not (self.directory / "data").exists():
             self._own()
@@ -92,7 +92,7 @@ class DatabaseServer(Server):
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=60, **self._as_user()
+            command, capture_output=True, text=True, check=False, timeout=120, **self._as_user()
         )
         if done.returncode:
             raise RuntimeError(f"{command[0]}: {done.stdout[-500:]}{done.stderr[-1500:]}")

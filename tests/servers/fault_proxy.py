@@ -211,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def handle(self) -> None:
         proxy = self.server.proxy
-        upstream = http.client.HTTPConnection("127.0.0.1", proxy.upstream, timeout=20)
+        upstream = http.client.HTTPConnection("127.0.0.1", proxy.upstream, timeout=60)
         with proxy.linked(self.connection), closing(upstream) as self.up:
             with contextlib.suppress(ConnectionError):
                 super().handle()

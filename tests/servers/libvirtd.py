@@ -68,7 +68,7 @@ class PrivateLibvirtd(Server):
         """SIGKILL to libvirtd; returns when it is gone."""
         os.kill(self.pid, signal.SIGKILL)
         assert self._watcher is not None
-        self._watcher.wait(timeout=15)
+        self._watcher.wait(timeout=60)
         self._watcher = None
 
     def sigstop(self) -> None:

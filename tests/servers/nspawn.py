@@ -74,7 +74,7 @@ class Container(Server):
         """The container's ``/``, to write files into."""
         return Path(f"/proc/{self._init}/root")
 
-    def start(self, timeout: float = 30.0) -> None:
+    def start(self, timeout: float = 90.0) -> None:
         """Boot; returns when its systemd takes orders."""
         mount_point = self.directory / "overlay"
         mount_point.mkdir(parents=True)
@@ -103,7 +103,7 @@ class Container(Server):
             return
         for pid in (*children(nspawn.pid), nspawn.pid):
             os.kill(pid, signal.SIGKILL)
-        nspawn.wait(timeout=15)
+        nspawn.wait(timeout=60)
         for cgroup in self._cgroups():
             _remove(cgroup)
 

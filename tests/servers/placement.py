@@ -59,7 +59,7 @@ class RealPlacement(PlacementServer):
     def empty(self) -> None:
         """Forget all that clients have written, custom names too; milliseconds."""
         path = self.directory / "placement.sqlite"
-        with closing(sqlite3.connect(path, timeout=10)) as database, database:
+        with closing(sqlite3.connect(path, timeout=60)) as database, database:
             for table in TABLES:
                 database.execute(f"DELETE FROM {table}")
             database.execute(
@@ -86,7 +86,7 @@ class RealPlacement(PlacementServer):
         body = None if json is None else jsonlib.dumps(json)
         if body is not None:
             headers["Content-Type"] = "application/json"
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as link:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as link:
             link.request(method, path, body, headers)
             response = link.getresponse()
             text = response.read()

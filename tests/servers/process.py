@@ -65,7 +65,7 @@ def end(
     how: signal.Signals = signal.SIGTERM,
     *,
     group: bool = False,
-    seconds: float = 15.0,
+    seconds: float = 30.0,
 ) -> int | None:
     """End it, or its whole ``group``, and wait; its exit code.
 

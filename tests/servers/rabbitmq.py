@@ -51,7 +51,7 @@ class RabbitMQ(Server):
         """For transport_url."""
         return f"rabbit://guest:guest@127.0.0.1:{self.port}/"
 
-    def start(self, timeout: float = 60.0) -> None:
+    def start(self, timeout: float = 120.0) -> None:
         """Start it, on the same port and data as before, and wait until it takes connections."""
         assert self._broker is None or self._broker.poll() is not None, "it runs already"
         self._prepare()

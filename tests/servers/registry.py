@@ -36,7 +36,7 @@ class RegistryProcess(Server):
     def log(self) -> str:
         return (self.directory / "log").read_text(errors="replace")
 
-    def start(self, says: str = "Serving the service records", timeout: float = 30.0) -> None:
+    def start(self, says: str = "Serving the service records", timeout: float = 60.0) -> None:
         """Start it and wait until its log says that."""
         with (self.directory / "log").open("wb") as log:
             self._process = subprocess.Popen(
@@ -47,16 +47,16 @@ class RegistryProcess(Server):
             )
         self.wait_for(lambda: says in self.log, timeout)
 
-    def wait_for(self, done: Callable[[], bool], timeout: float = 30.0) -> None:
+    def wait_for(self, done: Callable[[], bool], timeout: float = 60.0) -> None:
         assert self._process is not None
         wait_for(done, self._process, lambda: self.log, timeout)
 
     def kill9(self) -> None:
         assert self._process is not None
         self._process.kill()
-        self._process.wait(15)
+        self._process.wait(60)
 
-    def stop(self, timeout: float = 15.0) -> int | None:
+    def stop(self, timeout: float = 45.0) -> int | None:
         """SIGTERM; its exit code, ``None`` if it was not running or had to be killed."""
         process, self._process = self._process, None
         return end(process, seconds=timeout)
@@ -84,7 +84,7 @@ def recording_agent(transport: object, host: str) -> tuple[RecordingAgent, RpcSe
     target = Target(exchange="nova", topic="compute", server=host)
     server = RpcServer(transport, target, [agent])
     server.start()
-    assert server.serving.wait(15)
+    assert server.serving.wait(60)
     return agent, server
 
 
@@ -95,7 +95,7 @@ def fetch(
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url, body, named, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, {k.lower(): v for k, v in answer.headers.items()}, answer.read()
     except urllib.error.HTTPError as err:
         return err.code, {k.lower(): v for k, v in err.headers.items()}, err.read()

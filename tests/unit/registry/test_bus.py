@@ -48,10 +48,10 @@ def client(endpoint: Endpoint, transport: Callable[[str], Any]) -> Iterator[RpcC
     bus = transport("kombu+memory://")
     server = RpcServer(bus, Target(topic="t", server="one"), [endpoint])
     server.start()
-    assert server.serving.wait(10)
-    yield RpcClient(bus, Target(topic="t", version="1.0"), timeout=1.0)
+    assert server.serving.wait(60)
+    yield RpcClient(bus, Target(topic="t", version="1.0"), timeout=4.0)
     endpoint._hold.set()
-    assert server.stop(10)
+    assert server.stop(30)
 
 
 def test_an_answer_comes_back(client: RpcClient) -> None:
@@ -80,7 +80,7 @@ def test_one_that_hangs_is_not_waited_for_and_does_not_block_others(client: RpcC
     began = time.monotonic()
     with pytest.raises(NoAnswer):
         client.call("hang")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert client.call("double", number=1) == 2
 
 
