@@ -38,6 +38,11 @@ def record_of(agent: AgentProcess) -> ServiceRecord:
     return registry_of(agent).get_service("testhost")
 
 
+def is_known(agent: AgentProcess) -> bool:
+    """Whether its first heartbeat has made its record."""
+    return [each.host for each in registry_of(agent).list_services()] == ["testhost"]
+
+
 def status_of(agent: AgentProcess) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((agent.state_path / "status.json").read_text())
     return found

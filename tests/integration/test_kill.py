@@ -158,6 +158,7 @@ def killed(proxy: FaultProxy, agent: AgentProcess, writes: int, chance: random.R
     return told
 
 
+@pytest.mark.timeout(900)
 def test_a_killed_agent_comes_to_the_same_tree(
     tmp_path: Path,
     placement: RealPlacement,

@@ -16,6 +16,7 @@ from tests.integration.switched import (
     Caller,
     eventually,
     has_trait,
+    is_known,
     options,
     registry_of,
     root_of,
@@ -123,6 +124,7 @@ def test_a_broker_that_hangs_at_the_start(agent, broker) -> None:
 def test_wrong_credentials(agent, broker, placement) -> None:
     agent.options = options(broker.url.replace("guest:guest", "guest:wrong"))
     assert reported(agent) < IN_TIME
+    eventually(lambda: is_known(agent))
     registry_of(agent).set_status("testhost", disabled=True)
     eventually(lambda: has_trait(placement, root_of(agent)))
     assert agent.stop() == 0

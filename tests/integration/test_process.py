@@ -272,7 +272,8 @@ def test_placement_lost_and_back_is_logged_once_each(
         time.sleep(1.2)
         assert agent.log.count("no answer to GET") == 2
         warnings = [line for line in agent.log.splitlines() if " WARNING " in line]
-        assert len([line for line in warnings if "period took longer" not in line]) == 1
+        slow = ("period took longer", "Starting without an answer")  # on a busy machine
+        assert len([line for line in warnings if not any(word in line for word in slow)]) == 1
 
 
 def test_a_quiet_tree_costs_one_get_a_verification(

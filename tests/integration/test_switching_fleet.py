@@ -15,6 +15,7 @@ from tests.integration.switched import (
     OPTIONS,
     eventually,
     has_trait,
+    is_known,
     options,
     record_of,
     registry_of,
@@ -161,6 +162,7 @@ def test_a_single_period_syncs_the_trait_and_leaves_no_sign_of_life(tmp_path, pl
     agent = AgentProcess(tmp_path, placement.url, options=OPTIONS)
     with agent:
         agent.until(lambda: (agent.state_path / "status.json").exists())
+        agent.until(lambda: is_known(agent))
     registry_of(agent).set_status("testhost", disabled=True)
     before = record_of(agent).last_seen
     done = agent.once()
