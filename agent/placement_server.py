@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, ClassVar, Self
 
 TOKEN = "admin"  # noqa: S105  # noauth2 believes everybody; this name has the admin role
 START_TIMEOUT = 60.0
@@ -64,6 +64,8 @@ class PlacementServer:
     """
 
     token = TOKEN
+    child: ClassVar[str] = "agent.placement_child"
+    """The module that serves, run with the directory, the port and the newest microversion."""
 
     def __init__(
         self,
@@ -174,7 +176,7 @@ class PlacementServer:
         (directory / "placement.conf").write_text(text)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "agent.placement_child", str(self.directory)]
+        command = [sys.executable, "-m", self.child, str(self.directory)]
         command += [str(self.port), self.max_microversion or ""]
         try:
             with self.log_path.open("ab") as log:

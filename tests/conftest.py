@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent import messaging
 from reportclient.testing.fake_placement import FakePlacement
 from tests.servers.placement import RealPlacement
+
+pytest_plugins = ["tests.sharing"]
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +35,20 @@ def placement(placement_server: RealPlacement) -> RealPlacement:
 def fake_placement() -> FakePlacement:
     """Placement in memory, by the same rules."""
     return FakePlacement()
+
+
+@pytest.fixture
+def transport() -> Iterator[Callable[[str], Any]]:
+    """Make message transports by URL, given up with the test: their threads poll for ever."""
+    made: list[Any] = []
+
+    def make(url: str) -> Any:
+        made.append(messaging.transport(url))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.cleanup()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ case ${1:-} in
         sed -n '2,3s/^# //p' "$0"
         echo 'COMPUTE_AGENT_VENV names another place for the virtual environment, and'
         echo 'COMPUTE_AGENT_REFERENCE_VENV for the one with nova.'
+        echo 'COMPUTE_AGENT_TEST_WORKERS is how many run tests at once; 0: in this process.'
         exit
         ;;
 esac
@@ -20,6 +21,11 @@ install_reference
 cd "$ROOT"
 PATH=$VENV/bin:$PATH
 export PATH
+unset PYTHONDONTWRITEBYTECODE # or hundreds of short processes would compile all anew
+
+# Half of a test's time is waiting, so there are more workers than cores.
+cores=$(nproc)
+workers=${COMPUTE_AGENT_TEST_WORKERS:-$((cores < 8 ? cores + 2 : 10))}
 
 failed=()
 check() {
@@ -35,7 +41,7 @@ if [ ${#failed[@]} -gt 0 ]; then
     printf '==> FAILED already: %s\n' "${failed[@]}"
 fi
 status=0
-pytest "$@" || status=$?
+pytest --numprocesses="$workers" --dist=loadfile --no-loadscope-reorder "$@" || status=$?
 # pytest's status, unless it is the only one that was content.
 if [ "$status" -eq 0 ] && [ ${#failed[@]} -gt 0 ]; then status=1; fi
 exit "$status"

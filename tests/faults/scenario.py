@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from requests.adapters import HTTPAdapter
+
 from drivers.api import ComputeDriver, DriverContext
 from tests.cost.trees import NODE, OWNER, ROOT, VERIFY, Agent
 from tests.servers.fault_proxy import FaultProxy
@@ -91,6 +93,18 @@ def after() -> dict[str, Wished]:
     }
 
 
+class Impatient(HTTPAdapter):
+    """Gives up after ``TIMEOUT`` what the proxy holds, and waits for all else on a busy machine."""
+
+    def __init__(self, proxy: FaultProxy) -> None:
+        super().__init__()
+        self._proxy = proxy
+
+    def send(self, request: Any, *args: Any, timeout: Any = None, **more: Any) -> Any:
+        held = self._proxy.will_hold(request.method, request.path_url)
+        return super().send(request, *args, timeout=TIMEOUT if held else 60.0, **more)
+
+
 @dataclass
 class Scene:
     """One agent, its driver, its proxy, and the stranger's work beside it."""
@@ -104,7 +118,7 @@ class Scene:
 
     def agent(self, state: Path | None = None, **rules: Any) -> Agent:
         made = Agent(self.proxy.url, self.driver, state or self.state, **rules)
-        made.api._adapter.session.timeout = TIMEOUT
+        made.api._adapter.session.session.mount("http://", Impatient(self.proxy))
         return made
 
     def settle(self) -> None:

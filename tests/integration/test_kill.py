@@ -21,7 +21,7 @@ from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import Exchange, FaultProxy
 from tests.servers.placement import RealPlacement
 
-ROUNDS = 8  # of two kills each
+ROUNDS = 5  # of two kills each
 AGGREGATE, FOREIGN_AGGREGATE = str(uuid4()), str(uuid4())
 SCRIPT = f"""
 nodes:
@@ -152,12 +152,13 @@ def killed(proxy: FaultProxy, agent: AgentProcess, writes: int, chance: random.R
     die_at(proxy, agent, after, done_first)
     agent.start("--once")
     assert agent.process is not None
-    agent.process.wait(30)
+    agent.process.wait(90)
     told = f"{'after' if done_first else 'before'} write {after} of {writes}"
     assert agent.process.returncode == -signal.SIGKILL, f"it was not killed {told}: {agent.log}"
     return told
 
 
+@pytest.mark.timeout(900)
 def test_a_killed_agent_comes_to_the_same_tree(
     tmp_path: Path,
     placement: RealPlacement,

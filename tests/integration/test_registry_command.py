@@ -211,12 +211,12 @@ def test_an_agent_that_is_up_is_called_and_placement_has_the_trait_when_the_comm
             assert (row["status"], row["state"], row["placement_agrees"]) == ("enabled", "up", True)
         finally:
             agent.terminate()
-            agent.wait(20)
+            agent.wait(60)
 
 
 def wait_for_service(host: AgentHost) -> dict[str, Any]:
     """Until its heartbeats say which roots it has, and that it can be called."""
-    give_up = time.monotonic() + 40
+    give_up = time.monotonic() + 90
     while True:
         said = host.ctl("service", "list", "-f", "json")
         rows = said.json() if said.code == 0 else []

@@ -71,25 +71,51 @@ def url(request: pytest.FixtureRequest, new_url: Callable[[str], str]) -> str:
     return new_url(request.param)
 
 
+@pytest.fixture(scope="module")
+def empty_engine(
+    servers: Callable[[str], DatabaseServer], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], sa.Engine]]:
+    """Give an engine of that kind without records; its schema is made once."""
+    made: dict[str, sa.Engine] = {}
+
+    def engine(name: str) -> sa.Engine:
+        if name not in made:
+            file = tmp_path_factory.mktemp("store") / "services.sqlite"
+            url = f"sqlite:///{file}" if name == "sqlite" else servers(name).create("store")
+            made[name] = open_engine(url)
+            upgrade(made[name])
+        with made[name].begin() as connection:
+            connection.execute(sa.delete(SERVICES))
+        return made[name]
+
+    yield engine
+    for each in made.values():
+        each.dispose()
+
+
+@pytest.fixture(scope="module")
+def over_rpc(empty_engine: Callable[[str], sa.Engine]) -> Iterator[RegistryClient]:
+    """A client of the registry that is on SQLite."""
+    bus = messaging.transport("kombu+memory://")
+    target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="one")
+    endpoint = RegistryEndpoint(SqlRegistry(empty_engine("sqlite")))
+    server = messaging.RpcServer(bus, target, [endpoint])
+    server.start()
+    assert server.serving.wait(30)
+    yield RegistryClient.over(bus)
+    assert server.stop(30)
+    bus.cleanup()
+
+
 @pytest.fixture(params=[*ENGINES, "rpc"])
 def store(
-    request: pytest.FixtureRequest, new_url: Callable[[str], str]
-) -> Iterator[tuple[Registry, sa.Engine]]:
+    request: pytest.FixtureRequest, empty_engine: Callable[[str], sa.Engine]
+) -> tuple[Registry, sa.Engine]:
     """A registry, and the engine below it."""
-    engine = open_engine(new_url("sqlite" if request.param == "rpc" else request.param))
-    upgrade(engine)
-    direct = SqlRegistry(engine)
-    if request.param != "rpc":
-        yield direct, engine
-    else:
-        transport = messaging.transport("kombu+memory://")
-        target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="one")
-        server = messaging.RpcServer(transport, target, [RegistryEndpoint(direct)])
-        server.start()
-        assert server.serving.wait(10)
-        yield RegistryClient.over(transport), engine
-        assert server.stop(10)
-    engine.dispose()
+    if request.param == "rpc":
+        return request.getfixturevalue("over_rpc"), empty_engine("sqlite")
+    engine = empty_engine(request.param)
+    return SqlRegistry(engine), engine
 
 
 @pytest.fixture
@@ -247,7 +273,7 @@ def test_of_writers_that_decided_on_the_same_record_one_wins(registry: Registry)
     barrier = threading.Barrier(4)
 
     def decide(number: int) -> bool:
-        barrier.wait(10)
+        barrier.wait(60)
         try:
             registry.set_status(
                 "host1", disabled=True, reason=str(number), expected_version=seen.version
@@ -266,7 +292,7 @@ def test_first_heartbeats_at_once_make_one_record(registry: Registry) -> None:
     barrier = threading.Barrier(4)
 
     def beat(_: int) -> str:
-        barrier.wait(10)
+        barrier.wait(60)
         return registry.heartbeat("host1", "a1", "6.1", ()).uuid
 
     with ThreadPoolExecutor(4) as pool:
@@ -374,7 +400,7 @@ def test_instances_that_start_at_once_make_the_schema_once(url: str) -> None:
     for start in starts:
         start.stdin.write("go\n")
         start.stdin.flush()
-    errors = [start.communicate(timeout=60)[1] for start in starts]
+    errors = [start.communicate(timeout=120)[1] for start in starts]
     assert [start.returncode for start in starts] == [0] * 3, errors
     engine = open_engine(url)
     with engine.connect() as connection:

@@ -133,14 +133,14 @@ def test_without_placement_it_answers_and_follows_soon(agent, caller, placement,
     proxy.harm("PUT", "/traits", lambda exchange: exchange.send(gone), times=1000)
     began = time.monotonic()
     assert caller.set_host_enabled("testhost", False) == "disabled"
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 30
     assert not has_trait(placement, root)
     said = status_of(agent)
     assert any(DISABLED in text for text in said["nodes"][0]["complaints"])
     assert said["service"]["disabled"] is True
     assert record_of(agent).disabled
     proxy.heal()
-    eventually(lambda: has_trait(placement, root), within=40)
+    eventually(lambda: has_trait(placement, root))
     eventually(lambda: not status_of(agent)["nodes"][0]["complaints"])
 
 
@@ -161,6 +161,7 @@ def test_killed_in_the_middle_it_does_what_was_last_asked(
     proxy.harm("PUT", "/traits", die)
     with pytest.raises(Exception, match="."):
         caller.set_host_enabled("testhost", enabled, timeout=4)
+    agent.process.wait(60)
     assert has_trait(placement, root) is (enabled is False if done_first else enabled)
     proxy.heal()
     agent.start()
@@ -184,9 +185,9 @@ def test_a_host_that_was_disabled_while_down_starts_disabled(agent, placement) -
 def test_a_changed_record_is_followed_without_a_call(agent, placement) -> None:
     root = root_of(agent)
     registry_of(agent).set_status("testhost", disabled=True, reason="looking into it")
-    eventually(lambda: has_trait(placement, root), within=5)
+    eventually(lambda: has_trait(placement, root))
     registry_of(agent).set_status("testhost", disabled=False)
-    eventually(lambda: not has_trait(placement, root), within=5)
+    eventually(lambda: not has_trait(placement, root))
 
 
 def test_the_reason_in_the_record_outlives_the_call(agent, caller) -> None:
@@ -211,7 +212,7 @@ def test_a_host_that_placement_had_disabled_before_us_stays_disabled(
 
 
 def test_the_typed_client(agent, caller, placement) -> None:
-    api = ComputeAgentAPI(caller.transport, timeout=20)
+    api = ComputeAgentAPI(caller.transport, timeout=30)
     assert api.set_host_enabled("testhost", False) == "disabled"
     assert has_trait(placement, root_of(agent))
     assert api.set_host_enabled("testhost", True) == "enabled"

@@ -15,6 +15,7 @@ from tests.integration.switched import (
     OPTIONS,
     eventually,
     has_trait,
+    is_known,
     options,
     record_of,
     registry_of,
@@ -46,7 +47,7 @@ def registry(tmp_path: Path, broker: RabbitMQ) -> Iterator[RegistryProcess]:
 @pytest.fixture(scope="module")
 def client(broker: RabbitMQ) -> Iterator[RegistryClient]:
     transport = messaging.transport(broker.url)
-    yield RegistryClient.over(transport, timeout=5)
+    yield RegistryClient.over(transport, timeout=30)
     transport.cleanup()
 
 
@@ -61,7 +62,7 @@ def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ) -> Iterato
 
 def started(agent: AgentProcess) -> None:
     agent.start()
-    agent.until(lambda: (agent.state_path / "status.json").exists(), 30)
+    agent.until(lambda: (agent.state_path / "status.json").exists())
 
 
 @needs_rabbitmq
@@ -71,9 +72,9 @@ def test_a_host_follows_the_registry(agent, registry, client, placement) -> None
     eventually(lambda: client.get_service("testhost").roots == (root,))
     assert not (agent.state_path / "services.sqlite").exists()
     client.set_status("testhost", disabled=True, reason="new disks")
-    eventually(lambda: has_trait(placement, root), within=10)
+    eventually(lambda: has_trait(placement, root))
     client.set_status("testhost", disabled=False)
-    eventually(lambda: not has_trait(placement, root), within=10)
+    eventually(lambda: not has_trait(placement, root))
 
 
 @needs_rabbitmq
@@ -81,7 +82,7 @@ def test_the_status_is_known_before_the_first_report(agent, registry, client, pl
     client.heartbeat("testhost", "an agent that is gone", None, [])
     client.set_status("testhost", disabled=True, reason="not ready")
     client.set_forced_down("testhost", forced_down=True)
-    eventually(lambda: _silent(client.get_service("testhost")), within=5)
+    eventually(lambda: _silent(client.get_service("testhost")))
     seen = placement.mark()
     registry.kill9()
     quick = "[registry]\nservice_down_time = 2\nreport_interval = 1\n"
@@ -107,29 +108,29 @@ def test_a_lost_registry_changes_no_status(agent, registry, client, placement) -
     root = root_of(agent)
     eventually(lambda: client.get_service("testhost").last_seen)
     client.set_status("testhost", disabled=True, reason="new disks")
-    eventually(lambda: has_trait(placement, root), within=10)
+    eventually(lambda: has_trait(placement, root))
     registry.kill9()
-    agent.until_logged("The registry does not answer", seconds=40)
+    agent.until_logged("The registry does not answer")
     assert has_trait(placement, root)
     agent.kill()
     agent.start()
-    agent.until_logged("Starting without an answer", seconds=30)
+    agent.until_logged("Starting without an answer")
     agent.until(lambda: status_of(agent)["service"]["disabled"] is True)
     placement.stranger.remove_trait(root, "COMPUTE_STATUS_DISABLED")
     agent.kill()
     (agent.state_path / f"view-{root}.json").unlink()
     agent.start()
-    eventually(lambda: has_trait(placement, root), within=30)
+    eventually(lambda: has_trait(placement, root))
     registry.start()
     client.set_status("testhost", disabled=False)
-    eventually(lambda: not has_trait(placement, root), within=40)
+    eventually(lambda: not has_trait(placement, root))
 
 
 @needs_rabbitmq
 def test_the_registry_is_away_at_the_first_start_of_all(agent, placement) -> None:
     began = time.monotonic()
     started(agent)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 30
     assert status_of(agent)["nodes"][0]["ok"]
     assert status_of(agent)["service"]["disabled"] is None
     assert not has_trait(placement, root_of(agent))
@@ -147,7 +148,7 @@ def test_two_agents_with_one_name_and_both_addresses_are_said(tmp_path, placemen
         started(first)
         mark = placement.mark()
         second.start()
-        assert second.process.wait(30) == 1
+        assert second.process.wait(90) == 1
         assert not placement.since(mark), "it must not report"
         assert str(first.state_path) in second.log
         assert str(second.state_path) in second.log
@@ -161,6 +162,7 @@ def test_a_single_period_syncs_the_trait_and_leaves_no_sign_of_life(tmp_path, pl
     agent = AgentProcess(tmp_path, placement.url, options=OPTIONS)
     with agent:
         agent.until(lambda: (agent.state_path / "status.json").exists())
+        agent.until(lambda: is_known(agent))
     registry_of(agent).set_status("testhost", disabled=True)
     before = record_of(agent).last_seen
     done = agent.once()

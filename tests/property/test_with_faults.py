@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
+from tests.property.profiles import NAME as PROFILE
+from tests.property.profiles import examples
 from tests.property.rough_world import (
     AGGREGATES,
     CLASSES,
@@ -167,14 +169,14 @@ def quietly(monkeypatch):
 
 LENIENT = settings(
     deadline=None,
-    derandomize=True,
+    derandomize=PROFILE == "ci",
     database=None,
     suppress_health_check=list(HealthCheck),
 )
 
 
-@pytest.mark.timeout(600)
-@settings(LENIENT, max_examples=4000)
+@pytest.mark.timeout(1200)
+@settings(LENIENT, max_examples=examples(1500))
 @given(steps, st.sampled_from(((1, 0), (1, 3))))
 def test_whatever_happens_the_wish_comes_true(drawn, how):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as state:
@@ -183,7 +185,7 @@ def test_whatever_happens_the_wish_comes_true(drawn, how):
 
 
 @pytest.mark.timeout(600)
-@settings(LENIENT, max_examples=30, phases=[Phase.generate])
+@settings(LENIENT, max_examples=examples(20), phases=[Phase.generate])
 @given(steps)
 def test_and_so_it_does_in_a_real_placement(placement, drawn):
     placement.empty()

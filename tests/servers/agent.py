@@ -63,7 +63,7 @@ class AgentProcess:
             [*COMMAND, "--config-file", str(self.config), "--once", *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             env=self._environment(),
         )
 
@@ -84,7 +84,7 @@ class AgentProcess:
         assert self.process is not None
         self.process.send_signal(signum)
 
-    def stop(self, timeout: float = 30.0) -> int:
+    def stop(self, timeout: float = 45.0) -> int:
         """SIGTERM; its exit code."""
         self.send(signal.SIGTERM)
         assert self.process is not None
@@ -94,9 +94,9 @@ class AgentProcess:
         """SIGKILL; nothing happens if it has ended."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(60)
 
-    def until(self, condition: Callable[[], object], seconds: float = 20.0) -> None:
+    def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
         """Wait for something that the running agent shall bring about."""
         assert self.process is not None
         give_up = time.monotonic() + seconds
@@ -105,7 +105,7 @@ class AgentProcess:
             assert time.monotonic() < give_up, self.log
             time.sleep(0.05)
 
-    def until_logged(self, text: str, times: int = 1, seconds: float = 20.0) -> None:
+    def until_logged(self, text: str, times: int = 1, seconds: float = 60.0) -> None:
         self.until(lambda: self.log.count(text) >= times, seconds)
 
     def __enter__(self) -> AgentProcess:

@@ -20,5 +20,5 @@ def restore(placement: RealPlacement, backup: Path) -> None:
 
 
 def _copy(source: Path, to: Path) -> None:
-    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(to, timeout=10)) as new:
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(to, timeout=60)) as new:
         old.backup(new)

@@ -6,21 +6,14 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+
+from tests.servers.ports import free_port
+from tests.servers.process import Server, children, end, wait_for, wait_until_gone
 
 POSTGRESQL_PROGRAMS = Path("/usr/lib/postgresql")
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 def _program(name: str) -> str | None:
@@ -29,7 +22,7 @@ def _program(name: str) -> str | None:
     return shutil.which(name, path=f"{path}:/usr/sbin:/sbin")
 
 
-class DatabaseServer:
+class DatabaseServer(Server):
     """One server process of its own over a directory of its own."""
 
     programs: tuple[str, ...]
@@ -54,8 +47,7 @@ class DatabaseServer:
         self._sql(f"CREATE DATABASE {database}")
         return self.url(database)
 
-    def start(self, timeout: float = 60.0) -> None:
-        """Start it, on the same port and data as before, and wait until it answers."""
+    def start(self, timeout: float = 120.0) -> None:
         assert self._process is None or self._process.poll() is not None, "it runs already"
         if not (self.directory / "data").exists():
             self._own()
@@ -64,47 +56,23 @@ class DatabaseServer:
             self._process = subprocess.Popen(
                 self._serve(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._as_user()
             )
-        give_up = time.monotonic() + timeout
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > give_up:
-                text = (self.directory / "log").read_text(errors="replace")[-2000:]
-                self.stop()
-                raise RuntimeError(f"{type(self).__name__} did not start: {text}")
-            time.sleep(0.05)
+        wait_for(self._answers, self._process, self._log, timeout)
 
     def kill9(self) -> None:
-        """SIGKILL; returns when it is gone."""
+        """SIGKILL; returns when it is gone, with what it had started."""
         assert self._process is not None
-        self._process.kill()
-        self._process.wait(15)
+        helpers = children(self._process.pid)
+        end(self._process, signal.SIGKILL)
+        wait_until_gone(helpers)  # PostgreSQL's hold its shared memory a moment longer
 
     def stop(self) -> None:
         """End it and forget its data."""
         process, self._process = self._process, None
-        if process is not None and process.poll() is None:
-            process.send_signal(signal.SIGINT if self.user == "postgres" else signal.SIGTERM)
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(15)
+        end(process, signal.SIGINT if self.user == "postgres" else signal.SIGTERM)
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
+    def _log(self) -> str:
+        return (self.directory / "log").read_text(errors="replace")[-2000:]
 
     def _initialise(self) -> list[str]:
         raise NotImplementedError
@@ -124,7 +92,7 @@ class DatabaseServer:
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=60, **self._as_user()
+            command, capture_output=True, text=True, check=False, timeout=120, **self._as_user()
         )
         if done.returncode:
             raise RuntimeError(f"{command[0]}: {done.stdout[-500:]}{done.stderr[-1500:]}")

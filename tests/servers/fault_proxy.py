@@ -24,6 +24,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
+from tests.servers.ports import free_port
+
 REQUEST_ID = "req-00000000-0000-4000-8000-00000000fa17"
 """What answers that the proxy makes up call themselves."""
 
@@ -133,6 +135,11 @@ class FaultProxy:
         self._harms.append(Harm(method, re.compile(path), fault, times))
         return self._harms[-1]
 
+    def will_hold(self, method: str, path: str) -> bool:
+        """Whether this request, if it is the next, waits for longer than any client should."""
+        harm = next((h for h in self._harms if h.meets(method, path)), None)
+        return harm is not None and hasattr(harm.fault, "holds")
+
     def heal(self) -> None:
         """No more faults; listens again if it had stopped."""
         self._harms.clear()
@@ -143,9 +150,9 @@ class FaultProxy:
         if self._server is not None:
             return
         self.closing.clear()
+        self.port = self.port or free_port()
         server = _Server(("127.0.0.1", self.port), _Handler)
         server.proxy = self
-        self.port = server.server_address[1]
         self._server = server
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -204,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def handle(self) -> None:
         proxy = self.server.proxy
-        upstream = http.client.HTTPConnection("127.0.0.1", proxy.upstream, timeout=20)
+        upstream = http.client.HTTPConnection("127.0.0.1", proxy.upstream, timeout=60)
         with proxy.linked(self.connection), closing(upstream) as self.up:
             with contextlib.suppress(ConnectionError):
                 super().handle()
@@ -274,6 +281,7 @@ def held(seconds: float) -> Fault:
         exchange.hold(seconds)
         raise Cut
 
+    fault.holds = True
     return fault
 
 
@@ -285,6 +293,7 @@ def done_and_held(seconds: float) -> Fault:
         exchange.hold(seconds)
         raise Cut
 
+    fault.holds = True
     return fault
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import quote
+
+from tests.servers.process import Server, end, wait_for
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "private-libvirtd.sh"
 
@@ -24,7 +25,7 @@ def missing() -> str | None:
     return None if allowed.returncode == 0 else "mount namespaces are not allowed here"
 
 
-class PrivateLibvirtd:
+class PrivateLibvirtd(Server):
     """``tools/private-libvirtd.sh`` below ``directory``; keep that path short (sockets)."""
 
     def __init__(self, directory: Path | str) -> None:
@@ -57,30 +58,17 @@ class PrivateLibvirtd:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        give_up = time.monotonic() + timeout
-        while not self.socket.exists():
-            if self._watcher.poll() is not None or time.monotonic() > give_up:
-                self.stop()
-                raise RuntimeError(f"libvirtd did not start: {self._output()}")
-            time.sleep(0.02)
+        wait_for(self.socket.exists, self._watcher, self._output, timeout)
 
     def stop(self) -> None:
-        """End it and all that it started; nothing happens if it is not running."""
         watcher, self._watcher = self._watcher, None
-        if watcher is None:
-            return
-        watcher.terminate()
-        try:
-            watcher.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            os.killpg(watcher.pid, signal.SIGKILL)
-            watcher.wait(timeout=15)
+        end(watcher)
 
     def kill9(self) -> None:
         """SIGKILL to libvirtd; returns when it is gone."""
         os.kill(self.pid, signal.SIGKILL)
         assert self._watcher is not None
-        self._watcher.wait(timeout=15)
+        self._watcher.wait(timeout=60)
         self._watcher = None
 
     def sigstop(self) -> None:
@@ -90,18 +78,6 @@ class PrivateLibvirtd:
     def sigcont(self) -> None:
         """Let it run again."""
         os.kill(self.pid, signal.SIGCONT)
-
-    def __enter__(self) -> PrivateLibvirtd:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def _output(self) -> str:
         files = (self.directory / "out", self.directory / "log" / "libvirtd.log")

@@ -14,7 +14,8 @@ import sys
 import sysconfig
 import time
 from pathlib import Path
-from types import TracebackType
+
+from tests.servers.process import Server, children
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Where a service can read them: its own /home, /root and /tmp may be hidden from it.
@@ -60,7 +61,7 @@ def missing(scratch: Path) -> str | None:
     return f"no overlay can be mounted here: {tried.stderr.strip()}" if tried.returncode else None
 
 
-class Container:
+class Container(Server):
     """``directory`` is where the overlay is mounted, and where the console's output is kept."""
 
     def __init__(self, directory: Path) -> None:
@@ -73,7 +74,7 @@ class Container:
         """The container's ``/``, to write files into."""
         return Path(f"/proc/{self._init}/root")
 
-    def start(self, timeout: float = 30.0) -> None:
+    def start(self, timeout: float = 90.0) -> None:
         """Boot; returns when its systemd takes orders."""
         mount_point = self.directory / "overlay"
         mount_point.mkdir(parents=True)
@@ -100,9 +101,9 @@ class Container:
         nspawn, self._nspawn = self._nspawn, None
         if nspawn is None:
             return
-        for pid in (*_children(nspawn.pid), nspawn.pid):
+        for pid in (*children(nspawn.pid), nspawn.pid):
             os.kill(pid, signal.SIGKILL)
-        nspawn.wait(timeout=15)
+        nspawn.wait(timeout=60)
         for cgroup in self._cgroups():
             _remove(cgroup)
 
@@ -125,18 +126,6 @@ class Container:
         file.write_text(text)
         file.chmod(mode)
 
-    def __enter__(self) -> Container:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
     @property
     def _console(self) -> Path:
         return self.directory / "console"
@@ -152,20 +141,11 @@ class Container:
 
     def _is_up(self) -> bool:
         assert self._nspawn is not None
-        for self._init in _children(self._nspawn.pid):
+        for self._init in children(self._nspawn.pid):
             if _name(self._init) == "systemd":
                 state = self.run("systemctl", "is-system-running", check=False)
                 return state in ("running", "degraded")
         return False
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [
-            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        ]
-    except FileNotFoundError:
-        return []
 
 
 def _remove(cgroup: Path) -> None:

@@ -13,9 +13,10 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
-from agent.placement_server import TOKEN, PlacementServer
+from agent.placement_server import START_TIMEOUT, TOKEN, PlacementServer
 from reportclient import errors
 from reportclient.testing.stranger import Stranger
+from tests.servers.ports import free_port
 
 # Children before parents, by the foreign keys.
 TABLES = (
@@ -48,10 +49,17 @@ NAME = re.compile(r"\b[A-Z][A-Z0-9_]+\b")
 class RealPlacement(PlacementServer):
     """``PlacementServer`` with what only tests do to it."""
 
+    child = "tests.servers.placement_child"
+
+    def start(self, timeout: float = START_TIMEOUT) -> None:
+        """Start it, on a port that is its own until the end of the tests."""
+        self.port = self.port or free_port()
+        super().start(timeout)
+
     def empty(self) -> None:
         """Forget all that clients have written, custom names too; milliseconds."""
         path = self.directory / "placement.sqlite"
-        with closing(sqlite3.connect(path, timeout=10)) as database, database:
+        with closing(sqlite3.connect(path, timeout=60)) as database, database:
             for table in TABLES:
                 database.execute(f"DELETE FROM {table}")
             database.execute(
@@ -78,7 +86,7 @@ class RealPlacement(PlacementServer):
         body = None if json is None else jsonlib.dumps(json)
         if body is not None:
             headers["Content-Type"] = "application/json"
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as link:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as link:
             link.request(method, path, body, headers)
             response = link.getresponse()
             text = response.read()

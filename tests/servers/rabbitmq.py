@@ -8,13 +8,11 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from tests.servers.databases import free_port
+from tests.servers.ports import free_port
+from tests.servers.process import Server, end, wait_for
 
 SERVERS = Path("/usr/lib/rabbitmq/lib")
 CONFIGURATION = """\
@@ -39,7 +37,7 @@ def missing() -> str | None:
     return None
 
 
-class RabbitMQ:
+class RabbitMQ(Server):
     """One broker with its own epmd, on free ports of the loopback address."""
 
     def __init__(self) -> None:
@@ -53,7 +51,7 @@ class RabbitMQ:
         """For transport_url."""
         return f"rabbit://guest:guest@127.0.0.1:{self.port}/"
 
-    def start(self, timeout: float = 60.0) -> None:
+    def start(self, timeout: float = 120.0) -> None:
         """Start it, on the same port and data as before, and wait until it takes connections."""
         assert self._broker is None or self._broker.poll() is not None, "it runs already"
         self._prepare()
@@ -61,43 +59,23 @@ class RabbitMQ:
         if self._epmd is None:
             self._epmd = self._child(["epmd", "-address", "127.0.0.1"], env)
         self._broker = self._child([str(_server())], env)
-        give_up = time.monotonic() + timeout
-        while not self._answers():
-            if self._broker.poll() is not None or time.monotonic() > give_up:
-                text = (self.directory / "out").read_text(errors="replace")[-2000:]
-                self.stop()
-                raise RuntimeError(f"RabbitMQ did not start: {text}")
-            time.sleep(0.05)
+        wait_for(self._answers, self._broker, self._output, timeout)
 
     def kill9(self) -> None:
         """SIGKILL to the broker; returns when it is gone."""
-        assert self._broker is not None
-        _end(self._broker, signal.SIGKILL)
-        self._broker = None
+        broker, self._broker = self._broker, None
+        assert broker is not None
+        end(broker, signal.SIGKILL, group=True)
 
     def stop(self) -> None:
         """End it and forget its data."""
         for process in (self._broker, self._epmd):
-            if process is not None:
-                _end(process, signal.SIGTERM)
+            end(process, group=True)
         self._broker = self._epmd = None
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
+    def _output(self) -> str:
+        return (self.directory / "out").read_text(errors="replace")[-2000:]
 
     def _prepare(self) -> None:
         for name in ("mnesia", "log", "home"):
@@ -144,15 +122,3 @@ class RabbitMQ:
             sock.sendall(b"AMQP\x00\x00\x00\x00")
             return sock.recv(8) == b"AMQP\x00\x00\x09\x01"
         return False
-
-
-def _end(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    """The shell that started it, and what that became, by their own group."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, how)
-    try:
-        process.wait(15)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(15)

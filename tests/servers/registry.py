@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -17,11 +15,12 @@ from types import TracebackType
 from typing import Self
 
 from agent.messaging import RpcServer, Target
+from tests.servers.process import Server, end, wait_for
 
 START = "from agent.registry.service import main; main()"
 
 
-class RegistryProcess:
+class RegistryProcess(Server):
     """``more`` are lines of the group [registry], and of groups after it."""
 
     def __init__(self, directory: Path, *, transport_url: str = "", more: str = "") -> None:
@@ -37,7 +36,7 @@ class RegistryProcess:
     def log(self) -> str:
         return (self.directory / "log").read_text(errors="replace")
 
-    def start(self, says: str = "Serving the service records", timeout: float = 30.0) -> None:
+    def start(self, says: str = "Serving the service records", timeout: float = 60.0) -> None:
         """Start it and wait until its log says that."""
         with (self.directory / "log").open("wb") as log:
             self._process = subprocess.Popen(
@@ -48,47 +47,19 @@ class RegistryProcess:
             )
         self.wait_for(lambda: says in self.log, timeout)
 
-    def wait_for(self, done: Callable[[], bool], timeout: float = 30.0) -> None:
-        give_up = time.monotonic() + timeout
-        while not done():
-            assert self._process is not None
-            assert self._process.poll() is None, self.log
-            assert time.monotonic() < give_up, self.log
-            time.sleep(0.05)
+    def wait_for(self, done: Callable[[], bool], timeout: float = 60.0) -> None:
+        assert self._process is not None
+        wait_for(done, self._process, lambda: self.log, timeout)
 
     def kill9(self) -> None:
         assert self._process is not None
         self._process.kill()
-        self._process.wait(15)
+        self._process.wait(60)
 
-    def stop(self, timeout: float = 15.0) -> int | None:
+    def stop(self, timeout: float = 45.0) -> int | None:
         """SIGTERM; its exit code, ``None`` if it was not running or had to be killed."""
         process, self._process = self._process, None
-        if process is None or process.poll() is not None:
-            return None
-        process.send_signal(signal.SIGTERM)
-        try:
-            return process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(15)
-            return None
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
+        return end(process, seconds=timeout)
 
 
 class RecordingAgent:
@@ -113,7 +84,7 @@ def recording_agent(transport: object, host: str) -> tuple[RecordingAgent, RpcSe
     target = Target(exchange="nova", topic="compute", server=host)
     server = RpcServer(transport, target, [agent])
     server.start()
-    assert server.serving.wait(15)
+    assert server.serving.wait(60)
     return agent, server
 
 
@@ -124,7 +95,7 @@ def fetch(
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url, body, named, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, {k.lower(): v for k, v in answer.headers.items()}, answer.read()
     except urllib.error.HTTPError as err:
         return err.code, {k.lower(): v for k, v in err.headers.items()}, err.read()

@@ -14,7 +14,7 @@ from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNee
 from drivers.loader import LoadedDriver
 from reportclient import errors
 from reportclient.provider_tree import own_uuid
-from tests.contract.fake_placement import FakePlacement
+from reportclient.testing.fake_placement import FakePlacement
 
 THEIRS, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
 AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"

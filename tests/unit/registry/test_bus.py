@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -43,14 +44,14 @@ def endpoint() -> Endpoint:
 
 
 @pytest.fixture
-def client(endpoint: Endpoint) -> Iterator[RpcClient]:
-    transport = messaging.transport("kombu+memory://")
-    server = RpcServer(transport, Target(topic="t", server="one"), [endpoint])
+def client(endpoint: Endpoint, transport: Callable[[str], Any]) -> Iterator[RpcClient]:
+    bus = transport("kombu+memory://")
+    server = RpcServer(bus, Target(topic="t", server="one"), [endpoint])
     server.start()
-    assert server.serving.wait(10)
-    yield RpcClient(transport, Target(topic="t", version="1.0"), timeout=1.0)
+    assert server.serving.wait(60)
+    yield RpcClient(bus, Target(topic="t", version="1.0"), timeout=4.0)
     endpoint._hold.set()
-    assert server.stop(10)
+    assert server.stop(30)
 
 
 def test_an_answer_comes_back(client: RpcClient) -> None:
@@ -79,7 +80,7 @@ def test_one_that_hangs_is_not_waited_for_and_does_not_block_others(client: RpcC
     began = time.monotonic()
     with pytest.raises(NoAnswer):
         client.call("hang")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert client.call("double", number=1) == 2
 
 

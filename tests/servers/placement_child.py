@@ -1,0 +1,31 @@
+"""``agent.placement_child`` for tests: Placement's own schemas are checked once, not at each request.
+
+They are constants, and checking one takes longer than all that Placement does with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from jsonschema import validators
+
+from agent.placement_child import main
+
+
+def check_schemas_once(validator: Any) -> None:
+    """Let ``validator`` check each schema when it first meets it."""
+    check = validator.check_schema
+    checked: dict[int, Any] = {}  # by identity; held, so that no other gets its identity
+
+    def check_once(schema: Any, *args: Any, **kwargs: Any) -> None:
+        if id(schema) not in checked:
+            check(schema, *args, **kwargs)
+            checked[id(schema)] = schema
+
+    validator.check_schema = check_once
+
+
+if __name__ == "__main__":
+    check_schemas_once(validators.validator_for({}))
+    main(sys.argv)

@@ -1,0 +1,115 @@
+"""What the private servers share: they start within a time or say why not, and they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+class Server:
+    """A server as a context manager: one that does not come up is stopped."""
+
+    def start(self) -> None:
+        """Start it, on the same port and data as before, and wait until it answers."""
+        raise NotImplementedError
+
+    def stop(self) -> object:
+        """End it and all that it started; nothing happens if it is not running."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def wait_for(
+    ready: Callable[[], object],
+    process: subprocess.Popen[bytes],
+    said: Callable[[], str],
+    seconds: float = 60.0,
+) -> None:
+    """Wait until ``ready``; what the process ``said`` explains why it does not come.
+
+    :raises RuntimeError: the process ended, or the time is over.
+    """
+    give_up = time.monotonic() + seconds
+    while not ready():
+        ended = process.poll()
+        if ended is not None or time.monotonic() > give_up:
+            how = f"ended with {ended}" if ended is not None else f"is not ready after {seconds} s"
+            raise RuntimeError(f"{process.args[0]} {how}: {said()}")  # type: ignore[index]
+        time.sleep(0.05)
+
+
+def end(
+    process: subprocess.Popen[bytes] | None,
+    how: signal.Signals = signal.SIGTERM,
+    *,
+    group: bool = False,
+    seconds: float = 30.0,
+) -> int | None:
+    """End it, or its whole ``group``, and wait; its exit code.
+
+    ``None`` if it was not running, or would not end and was killed with all of its group.
+    """
+    if process is None or (process.poll() is not None and not group):
+        return None
+    _send(process, how, group)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        _send(process, signal.SIGKILL, os.getpgid(process.pid) == process.pid)
+        process.wait(seconds)
+        return None
+
+
+def children(pid: int) -> list[int]:
+    """Those of its main thread; none if it is gone."""
+    try:
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def wait_until_gone(pids: Iterable[int], seconds: float = 30.0) -> None:
+    """Wait for processes that somebody else will wait for, if not yet: zombies are gone."""
+    give_up = time.monotonic() + seconds
+    for pid in pids:
+        while _lives(pid):
+            assert time.monotonic() < give_up, f"process {pid} does not end"
+            time.sleep(0.02)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def _send(process: subprocess.Popen[bytes], how: signal.Signals, group: bool) -> None:
+    with suppress(ProcessLookupError):
+        if group:
+            os.killpg(process.pid, how)
+        else:
+            process.send_signal(how)

@@ -1,0 +1,94 @@
+"""How tests share the machine when several workers run them (``pytest -n``, pytest-xdist).
+
+A file is the smallest piece that a worker gets, so that its fixtures start once.  Files
+that take long come first: the last ones to be given out should be short.  Tests that
+name the same thing in ``@pytest.mark.one_at_a_time("…")`` never overlap, in whatever
+files, workers or runs they are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+LONGEST_FIRST = (
+    "integration/test_set_host_enabled.py",
+    "integration/test_registry_service.py",
+    "property/test_with_faults.py",
+    "cost",
+    "faults/test_every_fault_at_every_call.py",
+    "integration/test_messaging.py",
+    "integration/test_process.py",
+    "integration/test_hypervisor_lost.py",
+    "integration/test_systemd.py",
+    "integration",
+    "faults",
+    "contract",
+    "property",
+    "spec",
+    "unit",
+)
+"""Files and folders of tests; what is not named comes first, as it may be anything."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(OneAtATime())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort the files; the tests of each keep their order."""
+    items.sort(key=lambda item: _place(item.path))
+
+
+def _place(path: Path) -> int:
+    parts = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
+    for place, name in enumerate(LONGEST_FIRST, 1):
+        if Path(*parts).is_relative_to(name):
+            return place
+    return 0
+
+
+class OneAtATime:
+    """Waits until nobody on this machine has what a test names, and has it then.
+
+    It is kept from before the test's fixtures start, of whatever scope, until a test
+    follows that does not name it.
+    """
+
+    def __init__(self) -> None:
+        self._name: str | None = None
+        self._lock: IO[str] | None = None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Iterator[None]:
+        self._have(_named(item))
+        try:
+            return (yield)
+        finally:
+            if nextitem is None or _named(nextitem) != self._name:
+                self._have(None)
+
+    def _have(self, name: str | None) -> None:
+        if name == self._name:
+            return
+        if self._lock is not None:
+            self._lock.close()
+        self._name, self._lock = name, None
+        if name is not None:
+            path = Path(tempfile.gettempdir(), f"compute-agent-tests-{os.getuid()}-{name}.lock")
+            self._lock = path.open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+
+def _named(item: pytest.Item) -> str | None:
+    mark = item.get_closest_marker("one_at_a_time")
+    return None if mark is None else str(mark.args[0])
