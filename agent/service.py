@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.host_enabled import HostEnabled
 from agent.narrator import Narrator
 from agent.nodes import Nodes
 from agent.report import Report
@@ -48,6 +49,10 @@ class Service:
     listeners: list[Listener] = field(default_factory=list)
     _ready: bool = False
     _last: dict[str, Report] = field(default_factory=dict)
+    _enabled: HostEnabled = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._enabled = HostEnabled(self.nodes.drivers)
 
     def open(self) -> None:
         """Let the drivers open what they need.
@@ -73,7 +78,9 @@ class Service:
         :raises Exception: what must not go on until somebody has looked.
         """
         self.systemd.feed()
-        reports = self.nodes.period(self.clock(), disabled=self.disabled(), stop=self.stop)
+        disabled = self.disabled()
+        reports = self.nodes.period(self.clock(), disabled=disabled, stop=self.stop)
+        self._enabled.tell(disabled)
         self.after_period(reports)
         self._tell(reports)
         for report in reports:
@@ -84,7 +91,9 @@ class Service:
     def switch(self, disabled: bool) -> list[Report]:
         """Make COMPUTE_STATUS_DISABLED right on all roots, now; no driver is asked."""
         self.systemd.feed()
-        return self.nodes.switch(self.clock(), disabled=disabled)
+        reports = self.nodes.switch(self.clock(), disabled=disabled)
+        self._enabled.tell(disabled)
+        return reports
 
     def after_switch(self, reports: Sequence[Report]) -> None:
         """Say how it went; what the last period found wrong besides is still so."""

@@ -10,8 +10,8 @@ entry point of the group ``compute_agent.drivers``::
         def update_provider_tree(self, provider_tree, nodename, allocations=None):
             provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
 
-Everything else is optional: the small protocols below are checked once, when the
-driver is loaded.
+Everything else is optional: the small protocols (``drivers/abilities.py``) are looked
+for once, when the driver is loaded.  ``docs/driver-api.rst`` is the reference.
 """
 
 from __future__ import annotations
@@ -20,19 +20,32 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
+from drivers.abilities import (
+    Configurable,
+    Identified,
+    Lifecycle,
+    Switched,
+    TellsInventory,
+    TellsResources,
+    TellsTraits,
+    Unwell,
+    Watched,
+)
 from drivers.errors import (
     DriverError,
     DriverNotReady,
     ReshapeFailed,
     ReshapeNeeded,
 )
+from drivers.legacy import update_by_older_methods
 from reportclient.model import Allocations, ProviderData
 from reportclient.provider_tree import ProviderTree
 
 __all__ = [
     "API_VERSION",
+    "OLDEST_API_VERSION",
     "Allocations",
     "ComputeDriver",
     "Configurable",
@@ -45,12 +58,25 @@ __all__ = [
     "ProviderTree",
     "ReshapeFailed",
     "ReshapeNeeded",
+    "Switched",
+    "TellsInventory",
+    "TellsResources",
+    "TellsTraits",
     "Unwell",
     "Watched",
 ]
 
 API_VERSION = (1, 0)
-"""Major, minor.  A driver that was written for a newer one is refused."""
+"""Major, minor.
+
+A new minor version adds: drivers for older minor versions work unchanged.  A new major
+version may take away or change, and is announced a release before.  A driver that was
+written for a newer version is refused, and so is one for a version before
+``OLDEST_API_VERSION``.
+"""
+
+OLDEST_API_VERSION = (1, 0)
+"""The oldest version whose drivers are still taken."""
 
 
 def _nothing() -> None:
@@ -75,13 +101,14 @@ class ComputeDriver(ABC):
     """A hypervisor, seen by Placement."""
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
-    """The API that the driver was written for."""
+    """The API that the driver was written for: a tuple of two whole numbers."""
 
-    capabilities: ClassVar[Mapping[str, bool]] = {}
+    capabilities: Mapping[str, bool] = {}
     """What it can do, by the names of Nova's drivers (``supports_…``, ``has_…``).
 
     Those that have a COMPUTE_* trait are set on the root if true, removed if false;
-    those that are not named here are left alone.
+    those that are not named here are left alone.  It may be set in ``__init__`` or
+    ``init_host`` as well, and is read in each period.
     """
 
     thread_safe: ClassVar[bool] = False
@@ -102,12 +129,11 @@ class ComputeDriver(ABC):
         :raises DriverNotReady: the backend can't say.
         """
 
-    @abstractmethod
     def update_provider_tree(
         self,
         provider_tree: ProviderTree,
         nodename: str,
-        allocations: Allocations | None = None,
+        allocations: Allocations | None = None,  # noqa: ARG002  for those who define it
     ) -> None:
         """Change ``provider_tree`` so that it says what ``nodename`` has.
 
@@ -125,55 +151,8 @@ class ComputeDriver(ABC):
         :raises ReshapeNeeded: inventory has to move, and ``allocations`` is ``None``.
         :raises ReshapeFailed: the allocations can't be moved.
         :raises DriverNotReady: the backend can't say; the node is left as it is.
+
+        A driver that does not define it has to have one of Nova's older methods, by
+        which this one then goes (:mod:`drivers.legacy`).
         """
-
-
-@runtime_checkable
-class Lifecycle(Protocol):
-    """A driver that opens and closes something, by Nova's names."""
-
-    def init_host(self, host: str) -> None:
-        """Called once before anything else is.  It must return within seconds: what
-        can't be reached yet is :class:`DriverNotReady` later, not here.
-        """
-
-    def cleanup_host(self, host: str) -> None:
-        """Called once at the end, also after a failed ``init_host``."""
-
-
-@runtime_checkable
-class Configurable(Protocol):
-    """A driver with options of its own; they are registered before it is made."""
-
-    @classmethod
-    def list_opts(cls) -> list[tuple[str, list[Any]]]:
-        """``[(group, [oslo.config options])]``."""
-
-
-@runtime_checkable
-class Identified(Protocol):
-    """A driver whose nodes have UUIDs of their own, by Nova's name."""
-
-    def get_nodenames_by_uuid(self) -> Mapping[str, str]:
-        """``{uuid: nodename}`` for nodes of ``get_available_nodes``."""
-
-
-@runtime_checkable
-class Watched(Protocol):
-    """A driver that notices by itself when its hypervisor is lost, and when it is back."""
-
-    def watch(self, tell: Callable[[str | None], None]) -> None:
-        """Called once, after ``init_host``.
-
-        ``tell(why)`` says that the hypervisor can't be reached, in a few words, and
-        ``tell(None)`` that it can: both on changes only, and the first time that it is
-        known.  Any thread may call it, and it returns at once.
-        """
-
-
-@runtime_checkable
-class Unwell(Protocol):
-    """A driver that can name what it could not read and reports from memory."""
-
-    def degraded(self) -> Mapping[str, str]:
-        """``{part: reason}``; empty when all is well."""
+        update_by_older_methods(self, provider_tree, nodename)

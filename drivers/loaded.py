@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from drivers.api import ComputeDriver, Identified, Lifecycle, Unwell, Watched
+from drivers.api import ComputeDriver, Identified, Lifecycle, Switched, Unwell, Watched
 from drivers.errors import DriverError
+from drivers.legacy import older_methods, update_by_older_methods
 from drivers.turn import Turn
 from reportclient.model import Allocations, canonical_uuid
 from reportclient.provider_tree import ProviderTree
@@ -28,6 +29,7 @@ class LoadedDriver:
     identified: Identified | None = None
     unwell: Unwell | None = None
     watched: Watched | None = None
+    switched: Switched | None = None
     turn: AbstractContextManager[Any] = field(default_factory=Turn, repr=False, compare=False)
     """Held while the driver is asked about a node."""
 
@@ -41,6 +43,7 @@ class LoadedDriver:
             identified=driver if isinstance(driver, Identified) else None,
             unwell=driver if isinstance(driver, Unwell) else None,
             watched=driver if isinstance(driver, Watched) else None,
+            switched=driver if isinstance(driver, Switched) else None,
             turn=nullcontext() if driver.thread_safe else Turn(),
         )
 
@@ -50,7 +53,13 @@ class LoadedDriver:
         :raises BaseException: whatever the driver raises.
         """
         with self.turn:
-            self.driver.update_provider_tree(tree, node, allocations)
+            try:
+                self.driver.update_provider_tree(tree, node, allocations)
+            except NotImplementedError:
+                # Nova's word for "I have no such method".
+                if not older_methods(self.driver):
+                    raise
+                update_by_older_methods(self.driver, tree, node)
 
     def nodes(self) -> list[str]:
         """The names of its nodes; may be empty.

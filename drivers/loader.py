@@ -8,22 +8,21 @@ whether a method is there.
 from __future__ import annotations
 
 import difflib
-import inspect
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from typing import Any
 
 from stevedore.driver import DriverManager
 from stevedore.extension import Extension
 
-from drivers.api import (
-    API_VERSION,
-    ComputeDriver,
-    Configurable,
-    DriverContext,
-)
+from drivers.api import ComputeDriver, Configurable, DriverContext
 from drivers.errors import DriverLoadFailed, DriverNotFound
+from drivers.fitness import capabilities_problem, class_problem, speaks_the_older_way
+from drivers.legacy import older_methods, policy_from
 from drivers.loaded import LoadedDriver, words
+
+LOG = logging.getLogger(__name__)
 
 __all__ = ["GROUP", "LoadedDriver", "driver_from", "installed", "load", "not_found"]
 
@@ -65,20 +64,29 @@ def driver_from(
     :raises DriverLoadFailed: naming the entry point and what is wrong with it.
     """
     where = f"driver {extension.name!r} = {origin or _origin(extension.entry_point)}"
-    problem = _problem(extension.plugin)
+    problem = class_problem(extension.plugin)
     if problem is not None:
         raise DriverLoadFailed(f"{where}: {problem}")
     try:
         _register_options(extension.plugin, context.conf)
         driver = extension.plugin(context)
-        capabilities: object = driver.capabilities
+        problem = capabilities_problem(driver.capabilities)
     except (Exception, SystemExit) as err:
         raise DriverLoadFailed(f"{where}: can't be made: {_said(err)}") from err
-    if not isinstance(capabilities, Mapping):
-        raise DriverLoadFailed(
-            f"{where}: capabilities is {capabilities!r}, not a mapping of names to True or False"
-        )
+    if problem is not None:
+        raise DriverLoadFailed(f"{where}: {problem}")
+    _say_once_what_is_old(extension.name, driver)
     return LoadedDriver.of(extension.name, driver)
+
+
+def _say_once_what_is_old(name: str, driver: ComputeDriver) -> None:
+    if speaks_the_older_way(type(driver)):
+        LOG.warning(
+            "Driver %s says what it has by %s; that is deprecated and goes on to work:"
+            " update_provider_tree can say all of it, see docs/porting.rst",
+            name,
+            " and ".join(older_methods(driver)),
+        )
 
 
 def _extension(name: str, origin: str) -> Extension[Any]:
@@ -95,23 +103,12 @@ def _reraise(_manager: object, _point: metadata.EntryPoint, err: BaseException) 
     raise err
 
 
-def _problem(candidate: object) -> str | None:
-    """Why this is no class of a driver for this agent, or ``None``."""
-    if not (inspect.isclass(candidate) and issubclass(candidate, ComputeDriver)):
-        return f"{candidate!r} is not a subclass of drivers.api.ComputeDriver"
-    if tuple(candidate.api_version) > API_VERSION:
-        return (
-            f"written for version {_dotted(candidate.api_version)} of the driver API, "
-            f"this agent has {_dotted(API_VERSION)}: upgrade compute-agent"
-        )
-    missing = sorted(getattr(candidate, "__abstractmethods__", ()))
-    if missing:
-        return f"{candidate.__name__} does not define {' and '.join(missing)}"
-    return None
-
-
 def _register_options(driver_class: type[ComputeDriver], conf: Any) -> None:
-    if conf is None or not issubclass(driver_class, Configurable):
+    if conf is None:
+        return
+    if speaks_the_older_way(driver_class):
+        policy_from(conf)  # their options exist now, and are found wrong now
+    if not issubclass(driver_class, Configurable):
         return
     for group, options in driver_class.list_opts():
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
@@ -128,10 +125,6 @@ def _origin(point: metadata.EntryPoint) -> str:
     # What stevedore hands out comes from its cache and has no distribution.
     dist = point.dist
     return point.value if dist is None else f"{point.value} ({dist.name} {dist.version})"
-
-
-def _dotted(version: Sequence[int]) -> str:
-    return ".".join(map(str, version))
 
 
 def _said(err: BaseException) -> str:

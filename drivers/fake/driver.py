@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from drivers.api import (
     Allocations,
@@ -37,7 +37,7 @@ class FakeDriver(ComputeDriver):
     reshape belongs to the same period.
     """
 
-    capabilities: ClassVar[Mapping[str, bool]] = {
+    capabilities: Mapping[str, bool] = {
         "supports_image_type_qcow2": True,
         "supports_image_type_raw": True,
     }

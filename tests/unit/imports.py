@@ -98,6 +98,8 @@ PURE = (
     "drivers/libvirt/reported.py",
     "drivers/libvirt/moves.py",
     "drivers/libvirt/children.py",
+    "agent/cli/port_findings.py",
+    "agent/cli/port_rules.py",
 )
 IMPURE_MODULES = frozenset(
     "asyncio datetime http io logging multiprocessing os pathlib queue random secrets select "

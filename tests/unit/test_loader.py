@@ -229,10 +229,6 @@ class Plain(ComputeDriver):
         """Nothing."""
 
 
-class Older(Plain):
-    api_version = (0, 9)
-
-
 def extension(driver_class: type) -> Extension:
     point = metadata.EntryPoint("plain", f"{__name__}:{driver_class.__name__}", GROUP)
     manager = DriverManager.make_test_instance(Extension("plain", point, driver_class, None))
@@ -242,10 +238,6 @@ def extension(driver_class: type) -> Extension:
 def test_an_extension_of_stevedores_test_instance_works_without_a_configuration(tmp_path):
     loaded = driver_from(extension(Plain), DriverContext("host1", tmp_path))
     assert isinstance(loaded, LoadedDriver) and isinstance(loaded.driver, Plain)
-
-
-def test_a_driver_for_an_older_api_is_taken(tmp_path):
-    assert driver_from(extension(Older), DriverContext("host1", tmp_path)).driver
 
 
 def test_without_a_distribution_the_module_and_class_are_named(tmp_path):

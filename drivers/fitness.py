@@ -1,0 +1,115 @@
+"""Whether a class can be a driver of this agent; if not, why, and what mends it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+
+from drivers.api import API_VERSION, OLDEST_API_VERSION, ComputeDriver
+from drivers.legacy import OLDER, older_methods
+
+_TOGETHER = (("init_host", "cleanup_host"),)
+"""Methods of one protocol: with one of them alone, none would ever be called."""
+
+_NOVAS = ("update_provider_tree", *OLDER)
+_CALLED: Mapping[str, tuple[tuple[object, ...], str]] = {
+    "get_available_nodes": ((), "(self)"),
+    "update_provider_tree": (
+        ("tree", "node", None),
+        "(self, provider_tree, nodename, allocations=None)",
+    ),
+}
+"""With which arguments the agent calls them, and how they are written for that."""
+
+
+def class_problem(candidate: object) -> str | None:
+    """Why this is no class of a driver for this agent, or ``None``."""
+    return next(_problems(candidate), None)
+
+
+def capabilities_problem(capabilities: object) -> str | None:
+    """Why these can't be told as traits, or ``None``."""
+    if not isinstance(capabilities, Mapping):
+        return f"capabilities is {capabilities!r}, not a mapping of names to True or False"
+    for name, able in capabilities.items():
+        if not isinstance(name, str) or not isinstance(able, bool):
+            return f"capabilities has {name!r}: {able!r}: a name, and True or False, are needed"
+    return None
+
+
+def speaks_the_older_way(driver_class: type[ComputeDriver]) -> bool:
+    """Whether it leaves ``update_provider_tree`` to its older methods."""
+    return driver_class.update_provider_tree is ComputeDriver.update_provider_tree
+
+
+def _problems(candidate: object) -> Iterator[str]:
+    if not (inspect.isclass(candidate) and issubclass(candidate, ComputeDriver)):
+        yield _no_subclass(candidate)
+        return
+    yield from _version_problems(candidate.api_version)
+    missing = sorted(getattr(candidate, "__abstractmethods__", ()))
+    if speaks_the_older_way(candidate) and not older_methods(candidate):
+        missing.append("update_provider_tree")
+    if missing:
+        yield f"{candidate.__name__} does not define {' and '.join(missing)}"
+    for both in _TOGETHER:
+        there = [name for name in both if hasattr(candidate, name)]
+        if len(there) == 1:
+            (lost,) = set(both) - set(there)
+            yield f"{candidate.__name__} defines {there[0]} but not {lost}: define both or none"
+    for name in _CALLED:
+        yield from _signature_problems(candidate, name)
+
+
+def _no_subclass(candidate: object) -> str:
+    said = f"{candidate!r} is not a subclass of drivers.api.ComputeDriver"
+    if inspect.isclass(candidate) and any(hasattr(candidate, name) for name in _NOVAS):
+        return (
+            f"{said}, though it has methods of a Nova driver: derive it from ComputeDriver"
+            " (`computectl driver port-check FILE` says what else has to change)"
+        )
+    return said
+
+
+def _version_problems(version: object) -> Iterator[str]:
+    if not _is_version(version):
+        yield f"api_version is {version!r}: a tuple of two whole numbers is needed, like (1, 0)"
+        return
+    assert isinstance(version, tuple)
+    if version > API_VERSION:
+        yield (
+            f"written for version {_dotted(version)} of the driver API, "
+            f"this agent has {_dotted(API_VERSION)}: upgrade compute-agent"
+        )
+    if version < OLDEST_API_VERSION:
+        yield (
+            f"written for version {_dotted(version)} of the driver API, this agent takes those"
+            f" from {_dotted(OLDEST_API_VERSION)} on: upgrade the driver"
+        )
+
+
+def _is_version(version: object) -> bool:
+    return (
+        isinstance(version, tuple)
+        and len(version) == 2
+        and all(type(number) is int and number >= 0 for number in version)
+    )
+
+
+def _signature_problems(candidate: type[ComputeDriver], name: str) -> Iterator[str]:
+    """A method that can't be called the way the agent does would fail in every period."""
+    arguments, expected = _CALLED[name]
+    try:
+        signature = inspect.signature(getattr(candidate, name))
+        bound_already = isinstance(
+            inspect.getattr_static(candidate, name), staticmethod | classmethod
+        )
+        signature.bind(*(() if bound_already else ("self",)), *arguments)
+    except TypeError as err:
+        yield f"{candidate.__name__} has to define {name}{expected}: {err}"
+    except ValueError:
+        return  # written in C: not to be seen from here
+
+
+def _dotted(version: Sequence[int]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,68 @@
+"""Drivers that want to hear whether the host takes new guests."""
+
+from __future__ import annotations
+
+from agent.host_enabled import HostEnabled
+from agent.service import Service
+from agent.systemd import Systemd
+from drivers.api import ComputeDriver, DriverContext
+from drivers.loaded import LoadedDriver
+
+
+class Deaf(ComputeDriver):
+    def get_available_nodes(self):
+        return []
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        """Nothing."""
+
+
+class Hears(Deaf):
+    def __init__(self, fails: int = 0) -> None:
+        super().__init__(DriverContext("host1", None))
+        self.heard: list[bool] = []
+        self.fails = fails
+
+    def set_host_enabled(self, enabled: bool) -> str:
+        self.heard.append(enabled)
+        if self.fails:
+            self.fails -= 1
+            raise OSError("no line")
+        return "enabled"
+
+
+class NoNodes:
+    def __init__(self, *drivers: ComputeDriver) -> None:
+        self.drivers = [LoadedDriver.of(f"driver{n}", each) for n, each in enumerate(drivers)]
+
+    def period(self, now, *, disabled, stop):
+        return []
+
+    def switch(self, now, *, disabled):
+        return []
+
+
+def test_each_change_is_told_once_in_periods_and_at_once_when_switched() -> None:
+    driver = Hears()
+    service = Service("host1", NoNodes(Deaf(DriverContext("host1", None)), driver), Systemd(), bool)
+    service.period()
+    assert driver.heard == [], "nobody knows the status yet"
+    service.disabled = lambda: False
+    service.period()
+    service.period()
+    assert driver.heard == [True]
+    service.switch(True)
+    service.switch(True)
+    assert driver.heard == [True, False]
+
+
+def test_one_that_failed_is_told_again_and_the_others_are_told_anyway(caplog) -> None:
+    first, second = Hears(fails=1), Hears()
+    told = HostEnabled(NoNodes(first, second).drivers)
+    told.tell(True)
+    told.tell(True)
+    told.tell(True)
+    assert first.heard == [False, False] and second.heard == [False]
+    (record,) = caplog.records
+    assert "driver0 failed to hear that this host is disabled" in record.message
+    assert "no line" in record.message
