@@ -28,8 +28,8 @@ class HostEnabled:
                 continue
             try:
                 loaded.switched.set_host_enabled(not disabled)
-            except (Exception, SystemExit) as err:
-                LOG.exception(
+            except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
+                LOG.warning(
                     "Driver %s failed to hear that this host is %s, and is told again: %s",
                     loaded.name,
                     "disabled" if disabled else "enabled",

@@ -6,7 +6,7 @@ import argparse
 import json
 import traceback
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -92,15 +92,11 @@ class DrawnOrListed(Lister, Generic[Answer]):
         try:
             session = self.app.session()
             files = ", ".join(session.conf.config_file or [files])
-            return self._answer(session, parsed_args)
+            return self._answer(lambda: self.ask(session, parsed_args), parsed_args)
         except BrokenPipeError:
             raise
         except Exception as err:  # noqa: BLE001  a person reads it: one line
-            if self.app.options.debug:
-                traceback.print_exc(file=self.app.stderr)
-            trouble = explained(err, files)
-            self.complain(str(trouble))
-            return trouble.code
+            return self._went_wrong(err, files)
 
     def complain(self, text: str) -> None:
         """One line on stderr."""
@@ -110,8 +106,15 @@ class DrawnOrListed(Lister, Generic[Answer]):
         """What is listed, without the drawing."""
         return self.table(self.ask(self.app.session(), parsed_args))
 
-    def _answer(self, session: Session, options: argparse.Namespace) -> int:
-        answer = self.ask(session, options)
+    def _went_wrong(self, err: Exception, files: str) -> int:
+        if self.app.options.debug:
+            traceback.print_exc(file=self.app.stderr)
+        trouble = explained(err, files)
+        self.complain(str(trouble))
+        return trouble.code
+
+    def _answer(self, ask: Callable[[], Answer], options: argparse.Namespace) -> int:
+        answer = ask()
         if options.formatter == self.drawn:
             text = self.draw(answer, Look.of(self.app.stdout), options)
             self.app.stdout.write(f"{text}\n")
@@ -131,6 +134,27 @@ class DrawnOrListed(Lister, Generic[Answer]):
             self.produce_output(options, columns, rows)
         except ValueError as err:
             raise Trouble(str(err), "name columns of the list with -c") from err
+
+
+class Offline(DrawnOrListed[Answer]):
+    """For those who have no agent yet: without any configuration, good or bad."""
+
+    @abstractmethod
+    def find(self, options: argparse.Namespace) -> Answer:
+        """Everything that has to be done or read."""
+
+    def ask(self, session: Session, options: argparse.Namespace) -> Answer:  # noqa: ARG002
+        """The same."""
+        return self.find(options)
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Never raises but for --debug."""
+        try:
+            return self._answer(lambda: self.find(parsed_args), parsed_args)
+        except BrokenPipeError:
+            raise
+        except Exception as err:  # noqa: BLE001  a person reads it: one line
+            return self._went_wrong(err, DEFAULT_FILES)
 
 
 def _as_text(cell: Any) -> Any:

@@ -100,6 +100,7 @@ PURE = (
     "drivers/libvirt/children.py",
     "agent/cli/port_findings.py",
     "agent/cli/port_rules.py",
+    "agent/cli/port_source.py",
 )
 IMPURE_MODULES = frozenset(
     "asyncio datetime http io logging multiprocessing os pathlib queue random secrets select "

@@ -1,0 +1,131 @@
+"""docs/porting.rst: what is said of the driver before, and that the one after works."""
+
+from __future__ import annotations
+
+import ast
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+from stevedore.extension import Extension
+
+from agent import config
+from agent.nodes import Nodes
+from drivers.api import DriverContext
+from drivers.loader import driver_from
+from reportclient.http import PlacementAPI, token_adapter
+from tests.integration.agent_host import AgentHost
+from tests.integration.agents import ROOT, VERIFY
+from tests.integration.transcripts import Command, steps
+from tests.unit.test_legacy import Nodes as NamesNode
+from tests.unit.test_legacy import asked, load
+
+DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "porting.rst").read_text()
+BLOCKS = [
+    textwrap.dedent(block).strip("\n") + "\n"
+    for block in re.findall(r"\.\. code-block:: python\n\n((?: {4}.*\n|\n)+)", DOCUMENT)
+]
+BEFORE, AFTER, OLDER, NEWER = BLOCKS
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch) -> AgentHost:
+    monkeypatch.chdir(tmp_path)
+    return AgentHost(tmp_path, "http://unused")
+
+
+def test_the_check_says_of_the_driver_before_what_the_document_shows(host, tmp_path):
+    (tmp_path / "acme.py").write_text(BEFORE)
+    (command,) = (step for step in steps(DOCUMENT) if isinstance(step, Command))
+    said = host.bare_ctl(*command.words.split()[1:])
+    assert said.out.strip() == command.output
+    assert said.code == 1
+
+
+def test_the_check_has_nothing_against_the_driver_after_and_says_so_to_programs(host, tmp_path):
+    (tmp_path / "after.py").write_text(AFTER)
+    said = host.bare_ctl("driver", "port-check", "-f", "json", "after.py")
+    assert said.code == 0, said.err
+    assert {row["verdict"] for row in said.json()} == {"fine"}
+    assert set(said.json()[0]) == {"line", "verdict", "what", "advice"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "No such file"),
+        ("def x(:\n", "source.py:1: "),
+        ("X = 1\n", "has no class that derives from ComputeDriver"),
+    ],
+)
+def test_what_is_no_driver_is_one_line_that_names_the_file(host, tmp_path, text, words):
+    if text is not None:
+        (tmp_path / "source.py").write_text(text)
+    said = host.bare_ctl("driver", "port-check", "source.py")
+    assert said.code == 2 and not said.out
+    assert words in said.err and "source.py" in said.err and len(said.err.splitlines()) == 1
+
+
+def test_the_tree_s_part_is_the_same_text_but_for_the_names_that_are_listed():
+    def body(text: str) -> str:
+        (kind,) = (n for n in ast.parse(text).body if isinstance(n, ast.ClassDef))
+        named = {n.name: ast.unparse(n) for n in kind.body if isinstance(n, ast.FunctionDef)}
+        return "\n".join(named[name] for name in ("update_provider_tree", "_ratio", "_move"))
+
+    renamed = (
+        body(BEFORE)
+        .replace("CONF.", "self.context.conf.")
+        .replace("exception.ReshapeNeeded", "ReshapeNeeded")
+        .replace("fields.ResourceClass.normalize_name", "orc.normalize_name")
+    )
+    assert renamed == body(AFTER)
+
+
+def ported(tmp_path: Path) -> tuple[object, DriverContext]:
+    space: dict[str, object] = {"__name__": "acme"}
+    exec(compile(AFTER, "acme.py", "exec"), space)  # noqa: S102  the document's own code
+    path = tmp_path / "agent.conf"
+    path.write_text("[DEFAULT]\nhost = host1\nreserved_host_cpus = 2\n")
+    conf = config.load(["--config-file", str(path)])
+    return space["AcmeDriver"], DriverContext("host1", tmp_path, conf)
+
+
+def test_the_driver_after_reports_and_reshapes_in_a_real_placement(placement, tmp_path):
+    kind, context = ported(tmp_path)
+    loaded = driver_from(Extension("acme", None, kind, None), context, "docs/porting.rst")
+    stranger = placement.stranger
+    stranger.create_provider("host1", ROOT)
+    stranger.set_inventory(ROOT, {"VGPU": {"total": 16}})
+    consumer = stranger.put_allocation({ROOT: {"VGPU": 4}})
+    nodes = Nodes(
+        ROOT,
+        [loaded],
+        PlacementAPI(token_adapter(placement.url, "admin")),
+        config.settings(context.conf).rules,
+    )
+    (report,) = nodes.period(VERIFY, disabled=False)
+    assert report.ok, report.complaints()
+    listed = placement.request("GET", f"/resource_providers?in_tree={ROOT}")
+    uuids = {each["name"]: each["uuid"] for each in listed["resource_providers"]}
+    assert set(uuids) == {"host1", "host1_board0", "host1_board1"}
+    root = stranger.inventory(ROOT)
+    assert set(root) == {"VCPU"}
+    assert (root["VCPU"]["total"], root["VCPU"]["reserved"]) == (32, 2)
+    assert "HW_CPU_X86_AVX2" in stranger.traits(ROOT)
+    held = placement.request("GET", f"/allocations/{consumer}")["allocations"]
+    assert {u: a["resources"] for u, a in held.items()} == {
+        uuids["host1_board0"]: {"CUSTOM_ACME_UNIT": 4}
+    }
+
+
+def test_the_older_methods_and_what_they_become_say_the_same():
+    assert {"get_inventory", "get_traits"} == {n.name for n in ast.parse(OLDER).body}
+    space: dict[str, object] = {"NamesNode": NamesNode}
+    for name, text in (("Older", OLDER), ("Newer", NEWER)):
+        exec(f"class {name}(NamesNode):\n{textwrap.indent(text, '    ')}", space)
+    context = DriverContext("host1", Path("/nonexistent"))
+    older, newer = (asked(load(space[name], context)) for name in ("Older", "Newer"))
+    assert older.traits == newer.traits
+    assert older.inventory["VCPU"]["total"] == newer.inventory["VCPU"]["total"] == 8

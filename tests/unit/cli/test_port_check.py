@@ -1,0 +1,161 @@
+"""What is said about the source of a driver that was written for Nova."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from agent.cli.port_findings import findings
+from agent.cli.port_rules import CALLED, TREE_LOOKS, TREE_METHODS
+from agent.cli.port_source import DriverSource
+from drivers import abilities
+from drivers.api import ComputeDriver
+
+GOOD = """
+from drivers.api import ComputeDriver
+
+class Mine(ComputeDriver):
+    def get_available_nodes(self):
+        return [self.context.host]
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        {body}
+"""
+
+
+def found(text: str) -> list[tuple[int, str, str]]:
+    source = DriverSource.parse(textwrap.dedent(text).lstrip("\n"))
+    return [(each.line, each.verdict, each.what) for each in findings(source)]
+
+
+def in_the_body(body: str, before: str = "") -> list[tuple[str, str]]:
+    lines = found(before + GOOD.format(body=body))
+    return [(verdict, what) for _, verdict, what in lines if verdict != "fine"]
+
+
+def test_a_driver_of_this_agent_has_nothing_to_change() -> None:
+    assert in_the_body("provider_tree.update_inventory(nodename, {})") == []
+
+
+@pytest.mark.parametrize("method", sorted(TREE_METHODS - set(TREE_LOOKS)))
+def test_each_method_of_the_tree_is_fine(method: str) -> None:
+    assert in_the_body(f"provider_tree.{method}(nodename)") == []
+
+
+def test_a_method_that_the_tree_does_not_have_is_named() -> None:
+    assert in_the_body("provider_tree.lock.acquire()") == [("must", "provider_tree.lock")]
+
+
+def test_the_tree_is_known_by_its_place_whatever_it_is_called() -> None:
+    text = GOOD.format(body="tree.frobnicate(nodename)").replace("provider_tree,", "tree,")
+    assert (7, "must", "tree.frobnicate") in found(text)
+
+
+def test_keeping_the_tree_is_named() -> None:
+    assert in_the_body("self.tree = provider_tree") == [("must", "self.tree = provider_tree")]
+
+
+@pytest.mark.parametrize("method", TREE_LOOKS)
+def test_what_sets_strangers_things_too_is_to_be_looked_at(method: str) -> None:
+    assert in_the_body(f"provider_tree.{method}(nodename, [])") == [
+        ("look", f"provider_tree.{method}")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "use"),
+    [
+        ("from nova import exception\n", "exception.ReshapeNeeded"),
+        ("import nova.conf\n", "nova.conf.CONF.host"),
+        ("import nova.exception as exc\n", "exc.Oops"),
+        ("from nova.virt.hardware import parse_cpu_spec\n", "parse_cpu_spec"),
+        ("from oslo_config import cfg\n", "cfg.CONF.host"),
+        ("import eventlet\n", "eventlet.sleep"),
+        ("from oslo_privsep import priv_context\n", "priv_context.PrivContext"),
+        ("from nova.objects import fields\n", "fields.ResourceClass.VCPU"),
+    ],
+)
+def test_a_use_of_what_is_not_here_is_named(line: str, use: str) -> None:
+    assert ("must", use) in in_the_body(f"print({use})", before=line)
+
+
+def test_a_name_that_stands_for_the_configuration_is_seen_through() -> None:
+    before = "from oslo_config import cfg\nCONF = cfg.CONF\n"
+    assert ("must", "CONF.libvirt.uri") in in_the_body("print(CONF.libvirt.uri)", before)
+
+
+def test_options_of_the_drivers_own_may_stay() -> None:
+    assert in_the_body("pass", "from oslo_config import cfg\nOPTS = [cfg.StrOpt('a')]\n") == []
+
+
+@pytest.mark.parametrize(
+    "library", ["os_traits", "os_resource_classes", "json", "oslo_utils.units"]
+)
+def test_what_is_here_too_is_no_finding(library: str) -> None:
+    assert in_the_body(f"print({library}.x)", f"import {library}\n") == []
+
+
+def test_code_that_nobody_reaches_is_one_line_and_takes_its_imports_along() -> None:
+    lines = in_the_body(
+        "pass\n    def spawn(self, context):\n        objects.Instance.get(CONF)\n",
+        "from nova import objects\n",
+    )
+    assert lines == [("drop", "import of nova.objects"), ("drop", "spawn()")]
+
+
+def test_what_a_reached_method_calls_is_reached() -> None:
+    body = (
+        "self._deep()\n    def _deep(self):\n        helper()\ndef helper():\n    exception.Oops\n"
+    )
+    lines = in_the_body(body, "from nova import exception\n")
+    assert lines == [("must", "import of nova.exception"), ("must", "exception.Oops")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("self, context", False),
+        ("self, context, host=None", False),
+        ("self, virtapi, read_only=False", True),
+        ("self, context, other", True),
+        ("self", True),
+    ],
+)
+def test_the_constructor_gets_one_context(arguments: str, said: bool) -> None:
+    lines = in_the_body(f"pass\n    def __init__({arguments}):\n        pass")
+    assert any(what.startswith("__init__(self") for _, what in lines) is said
+
+
+@pytest.mark.parametrize(
+    ("there", "lost"), [("init_host", "cleanup_host"), ("cleanup_host", "init_host")]
+)
+def test_half_a_lifecycle_is_named(there: str, lost: str) -> None:
+    lines = in_the_body(f"pass\n    def {there}(self, host):\n        pass")
+    assert lines == [("must", f"Mine: no {lost}")]
+
+
+def test_a_tree_method_without_allocations_is_named() -> None:
+    text = GOOD.format(body="pass").replace(", allocations=None", "")
+    assert (6, "must", "update_provider_tree()") in found(text)
+
+
+def test_older_methods_are_looked_at_where_they_hold_and_dropped_where_they_do_not() -> None:
+    older = "\n    def get_inventory(self, nodename):\n        return {}"
+    assert in_the_body(f"pass{older}") == [("drop", "get_inventory()")]
+    alone = found(
+        f"class Mine(driver.ComputeDriver):{older}\n    def get_available_nodes(self): pass"
+    )
+    assert ("look", "get_inventory()") in [(verdict, what) for _, verdict, what in alone]
+
+
+def test_a_class_that_says_nothing_is_named() -> None:
+    lines = found("class Mine(driver.ComputeDriver):\n    pass\n")
+    assert (1, "must", "Mine: no get_available_nodes") in lines
+    assert (1, "must", "Mine: no update_provider_tree") in lines
+
+
+def test_every_method_that_the_agent_calls_is_in_the_table() -> None:
+    protocols = [each for each in vars(abilities).values() if getattr(each, "_is_protocol", False)]
+    names = {name for each in (ComputeDriver, *protocols) for name in vars(each) if name[0] != "_"}
+    fields = {"api_version", "capabilities", "thread_safe"}
+    assert set(CALLED) - {"__init__"} == names - fields
