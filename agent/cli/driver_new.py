@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import keyword
 import os
 import re
@@ -10,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import metadata, resources
+from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
@@ -99,7 +100,7 @@ class NewDriver(Offline[Written]):
 def name_problem(name: str) -> tuple[str, str] | None:
     """Why a driver can't be called so, and what to do; or ``None``."""
     if not WELL_FORMED.fullmatch(name) or keyword.iskeyword(name):
-        plain = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_0123456789")
+        plain = re.sub(r"[^a-z0-9_]+", "_", name.lower()).lstrip("_0123456789").rstrip("_")
         near = f", as in {plain}" if plain and plain != name and name_problem(plain) is None else ""
         return (
             "it is that of a Python package too",
@@ -110,9 +111,8 @@ def name_problem(name: str) -> tuple[str, str] | None:
     there = loader.installed().get(name)
     if there is not None:
         return f"a driver of this name is installed: {there}", "take another"
-    owner = metadata.packages_distributions().get(name)
-    if owner:
-        return f"the package {name} of {owner[0]} is installed", "take another"
+    if importlib.util.find_spec(name) is not None:
+        return f"Python has a package {name} already", "take another"
     return None
 
 

@@ -1,0 +1,109 @@
+"""docs/drivers.rst, followed literally: from ``driver new`` to a tree in a real Placement."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.author import Author
+from tests.integration.transcripts import Uuids, replayed
+
+DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "drivers.rst").read_text()
+RUNNING = re.search(r"in one terminal::\n\n {4}(.*)\n", DOCUMENT)
+
+
+@pytest.fixture(scope="module")
+def author(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Author]:
+    made = Author(tmp_path_factory.mktemp("author"))
+    made.prepare()
+    yield made
+    made.stop()
+
+
+def plain(text: str, uuids: Uuids) -> list[str]:
+    return [line.rstrip() for line in uuids.numbered(text).strip("\n").splitlines()]
+
+
+def host_disks() -> set[str]:
+    """Of this machine, by another way than the driver's."""
+    found = Path("/sys/block").glob("*/device")
+    return {p.parent.name for p in found if int((p.parent / "size").read_text()) > 0}
+
+
+@pytest.fixture(scope="module")
+def followed(author: Author) -> list[tuple[str, list[str], list[str]]]:
+    """Each command with what the document shows, and what it says."""
+    assert RUNNING is not None
+    deeds = {
+        "start": lambda: author.start(RUNNING[1], lambda log: "to Placement" in log),
+        "stop": author.stop,
+    }
+    shown, said = Uuids(), Uuids()
+    return [
+        (command.words, plain(command.output, shown), plain(output, said))
+        for command, output in replayed(DOCUMENT, deeds, author.run)
+    ]
+
+
+@pytest.mark.timeout(300, func_only=False)
+def test_each_command_says_what_the_tutorial_shows(followed) -> None:
+    assert len(followed) > 8
+    for words, shown, said in followed:
+        if shown:
+            assert said == shown, words
+
+
+def test_the_packages_own_tests_pass_and_the_kit_is_among_them(followed) -> None:
+    ((_, _, said),) = [each for each in followed if "pytest" in each[0]]
+    passed = re.search(r"(\d+) passed", said[-1])
+    assert passed is not None and int(passed[1]) >= 7 and "failed" not in said[-1]
+
+
+def test_without_its_folder_the_driver_reports_this_machine(followed) -> None:
+    words, _, said = followed[-1]
+    assert words.startswith("compute-agent") and "nvme0n1" not in said
+    drawn = set(re.findall(r"host1_mydriver_(\w+)", "\n".join(said)))
+    assert drawn == host_disks()
+
+
+def test_the_method_that_is_shown_is_the_packages(author: Author, followed) -> None:
+    (block,) = re.findall(r"code-block:: python\n\n((?: {4}.*\n|\n)+)", DOCUMENT)
+    source = (author.cwd / "mydriver" / "driver.py").read_text()
+    assert textwrap.dedent(block).strip() in textwrap.dedent(
+        source[source.index("    def update_provider_tree") : source.index("    def _disks")]
+    )
+
+
+def test_the_readme_of_the_package_says_the_same_commands(author: Author, followed) -> None:
+    readme = (author.cwd / "README.rst").read_text()
+    ours = re.findall(r"^ {4}((?:python|compute-agent) .*)$", readme, re.M)
+    tutorial = [words.replace(" -q", "") for words, _, _ in followed]
+    assert len(ours) == 3 and set(ours) <= set(tutorial)
+
+
+def test_what_is_there_is_not_overwritten(author: Author, followed) -> None:
+    before = (author.cwd / "setup.cfg").read_text()
+    again = author.shell("computectl driver new otherdriver --directory .")
+    assert again.returncode == 2 and ". is there already" in again.stderr
+    assert (author.cwd / "setup.cfg").read_text() == before
+
+
+def test_a_name_that_is_installed_is_refused_with_where_it_is(author: Author, followed) -> None:
+    said = author.shell("computectl driver new mydriver --directory elsewhere")
+    assert said.returncode == 2 and "mydriver.driver:MyDriver (mydriver 0.1.0)" in said.stderr
+    assert not (author.cwd / "elsewhere").exists()
+
+
+def test_programs_get_the_paths(author: Author, followed) -> None:
+    said = author.run("computectl driver new my_gpus --directory deep/my_gpus -f json")
+    paths = [row["path"] for row in json.loads(said)]
+    assert "deep/my_gpus/my_gpus/driver.py" in paths
+    assert all((author.cwd / path).is_file() for path in paths)
+    assert not list((author.cwd / "deep").glob(".*"))
+    driver = (author.cwd / "deep/my_gpus/my_gpus/driver.py").read_text()
+    assert "class MyGpusDriver(ComputeDriver)" in driver and "@" not in driver.replace("@c", "")
