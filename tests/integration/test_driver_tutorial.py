@@ -50,7 +50,6 @@ def followed(author: Author) -> list[tuple[str, list[str], list[str]]]:
     ]
 
 
-@pytest.mark.timeout(300, func_only=False)
 def test_each_command_says_what_the_tutorial_shows(followed) -> None:
     assert len(followed) > 8
     for words, shown, said in followed:
