@@ -1,0 +1,1 @@
+"""Accelerators and NVMe disks of a host, for compute-agent."""

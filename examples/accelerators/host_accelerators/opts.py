@@ -1,0 +1,35 @@
+"""The options of this driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oslo_config import cfg
+
+from host_accelerators.pci import KINDS
+
+GROUP = "accelerators"
+OPTIONS = [
+    cfg.StrOpt(
+        "root",
+        default="/",
+        help="Where the host's /sys and /proc are. Another folder than / is for tests.",
+    ),
+    cfg.ListOpt(
+        "kinds",
+        default=sorted(KINDS),
+        item_type=cfg.types.String(choices=sorted(KINDS)),
+        help="Which kinds of device are given out.",
+    ),
+    cfg.ListOpt(
+        "exclude",
+        default=[],
+        item_type=cfg.types.String(regex=r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"),
+        help="PCI addresses of devices that the host keeps, such as 0000:84:00.0.",
+    ),
+]
+
+
+def list_opts() -> list[tuple[str, list[Any]]]:
+    """``[(group, [options])]``."""
+    return [(GROUP, OPTIONS)]

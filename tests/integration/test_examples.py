@@ -1,0 +1,85 @@
+"""The drivers in examples/: their READMEs' commands say what is shown, their tests pass."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.author import Author
+from tests.integration.transcripts import Uuids, replayed
+from tests.servers.placement import RealPlacement
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+DEVICE = "host1_device_0000:81:00.0"
+CONFIGURATION = """\
+[DEFAULT]
+host = host1
+compute_driver = accelerators
+state_path = {state}
+[accelerators]
+root = host
+[placement]
+auth_type = admin_token
+token = admin
+endpoint = {url}
+"""
+
+
+def author_of(example: str, directory: Path) -> Author:
+    made = Author(directory)
+    made.prepare()
+    left_out = shutil.ignore_patterns("*.egg-info", "__pycache__", "state", "host", ".pytest_cache")
+    shutil.copytree(EXAMPLES / example, made.cwd / example, ignore=left_out)
+    made.cwd /= example
+    return made
+
+
+def plain(text: str, uuids: Uuids) -> list[str]:
+    return [line.rstrip() for line in uuids.numbered(text).strip("\n").splitlines()]
+
+
+def follow(author: Author, deeds: dict) -> None:
+    """Every command of the README; those that show something say the same now."""
+    document = (author.cwd / "README.rst").read_text()
+    shown, said = Uuids(), Uuids()
+    for command, output in replayed(document, deeds, author.run):
+        expected, got = plain(command.output, shown), plain(output, said)
+        if "pytest" in command.words:
+            assert " passed" in got[-1] and "failed" not in got[-1]
+        assert not expected or got == expected, command.words
+
+
+@pytest.fixture(scope="module")
+def accelerators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Author]:
+    author = author_of("accelerators", tmp_path_factory.mktemp("accelerators"))
+    follow(author, {})
+    yield author
+    author.stop()
+
+
+def uuid_of(placement: RealPlacement, name: str) -> str | None:
+    listed = placement.request("GET", "/resource_providers")["resource_providers"]
+    return next((each["uuid"] for each in listed if each["name"] == name), None)
+
+
+def test_an_accelerator_that_a_guest_has_is_kept_from_others_until_it_is_free(
+    accelerators: Author, placement: RealPlacement
+) -> None:
+    path = accelerators.cwd / "real.conf"
+    path.write_text(CONFIGURATION.format(url=placement.url, state=accelerators.cwd / "real"))
+    period = f"compute-agent --once --config-file {path}"
+    accelerators.run(period)
+    device = uuid_of(placement, DEVICE)
+    assert device is not None
+    consumer = placement.stranger.put_allocation({device: {"CUSTOM_PCI_144D_A80A": 1}})
+    (accelerators.cwd / "host/sys/bus/pci/devices/0000:81:00.0").unlink()
+    drained = accelerators.shell(period)
+    assert consumer in drained.stderr, "the guest is named"
+    record = placement.stranger.inventory(device)["CUSTOM_PCI_144D_A80A"]
+    assert record["reserved"] == record["total"] == 1
+    placement.request("DELETE", f"/allocations/{consumer}")
+    accelerators.run(period)
+    assert uuid_of(placement, DEVICE) is None
