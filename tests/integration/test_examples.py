@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +60,34 @@ def accelerators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Author]:
     follow(author, {})
     yield author
     author.stop()
+
+
+@pytest.fixture(scope="module")
+def ironic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Author]:
+    author = author_of("ironic", tmp_path_factory.mktemp("ironic"))
+    yield author
+    author.stop()
+
+
+def serve_stub(author: Author) -> None:
+    """The README's port may be taken here: another one."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+    (command,) = re.findall(
+        r"^ {4}(python .*) 16385$", (author.cwd / "README.rst").read_text(), re.M
+    )
+    author.start(f"{command} {port}", lambda _: listens(int(port)))
+    configured = author.cwd / "ironic.conf"
+    configured.write_text(configured.read_text().replace("16385", port))
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as link:
+        return link.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_readme_about_ironic_says_what_happens(ironic: Author) -> None:
+    follow(ironic, {"serve": lambda: serve_stub(ironic)})
 
 
 def uuid_of(placement: RealPlacement, name: str) -> str | None:

@@ -1,0 +1,1 @@
+"""Bare-metal nodes as Ironic lists them, for compute-agent."""
