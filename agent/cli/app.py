@@ -27,6 +27,16 @@ DISTRIBUTION = "compute-agent"
 DESCRIPTION = "Look at, and help, a compute-agent and what it reports to Placement."
 
 
+class Commands(CommandManager):
+    """Those of the entry points, imported when they are run: a command answers in a second."""
+
+    def load_commands(self, namespace: str) -> None:
+        """Their names; cliff's own would import all of them."""
+        self.group_list.append(namespace)
+        points = metadata.entry_points(group=namespace)
+        self.commands.update({point.name.replace("_", " "): point for point in points})
+
+
 class ComputeCtl(App):
     """The global options, and what all commands share."""
 
@@ -35,7 +45,7 @@ class ComputeCtl(App):
 
     def __init__(self) -> None:
         version = metadata.version(DISTRIBUTION)
-        super().__init__(DESCRIPTION, version, CommandManager(NAME), deferred_help=True)
+        super().__init__(DESCRIPTION, version, Commands(NAME), deferred_help=True)
 
     def build_option_parser(
         self,

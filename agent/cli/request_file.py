@@ -12,7 +12,7 @@ The keys are Placement's parameters; ``groups`` has those with a suffix::
 
 from __future__ import annotations
 
-from drivers.fake.marked import Field, ScriptError, read
+from drivers.marked import Field, ScriptError, read
 from reportclient.candidates import BadQuery, RequestGroup, ResourceRequest
 from reportclient.query.request import UNSUFFIXED
 from reportclient.query.text import read_root

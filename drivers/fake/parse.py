@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from drivers.fake import marked
-from drivers.fake.marked import Field, ScriptError
+from drivers import marked
 from drivers.fake.parse_events import CHANGE_KEYS, FAILURE_KEYS, read_change, read_failure
 from drivers.fake.parse_providers import Names, expand, read_node, replicas
 from drivers.fake.script import Change, NodeSpec, ProviderSpec, Script
+from drivers.marked import Field, ScriptError
 
 __all__ = ["ScriptError", "parse"]
 

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from drivers.fake.marked import Field
 from drivers.fake.parse_providers import (
     Names,
     read_children,
@@ -18,6 +17,7 @@ from drivers.fake.parse_providers import (
     refuse_twice,
 )
 from drivers.fake.script import ROOT, Change, Failure, MoveSpec, ProviderSpec, Span
+from drivers.marked import Field
 from reportclient.model import Inventory
 
 Known = Mapping[str, ProviderSpec]

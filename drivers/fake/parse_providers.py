@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from drivers.fake.marked import Field
 from drivers.fake.script import ROOT, ProviderSpec
+from drivers.marked import Field
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, canonical_uuid
 
 Names = Mapping[str, object]

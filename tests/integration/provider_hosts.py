@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agent.mark import mark_of
 from agent.nodes import Nodes
 from agent.provider_config.additions import Additions
 from agent.report import Report
@@ -87,9 +88,9 @@ class Host:
         return [f"{one.method} {one.path}" for one in self.placement.since(mark)]
 
     def custom(self, uuid: str = ROOT) -> set[str]:
-        """Custom traits, but for the owner's."""
+        """Custom traits, but for the owner's and the mark of a service with many nodes."""
         found = self.stranger.traits(uuid)
-        return {name for name in found if name.startswith("CUSTOM_")} - {OWNER}
+        return {name for name in found if name.startswith("CUSTOM_")} - {OWNER, mark_of(ROOT)}
 
     def totals(self, uuid: str = ROOT) -> dict[str, int]:
         return {name: one["total"] for name, one in self.stranger.inventory(uuid).items()}

@@ -80,7 +80,7 @@ def test_hung_it_disables_and_running_again_it_enables(agent, placement, libvirt
     root = root_of(agent)
     libvirtd.sigstop()
     eventually(lambda: has_trait(placement, root))
-    assert status_of(agent)["service"]["reason"].startswith("AUTO: ")
+    eventually(lambda: (status_of(agent)["service"]["reason"] or "").startswith("AUTO: "))
     libvirtd.sigcont()
     eventually(lambda: not has_trait(placement, root))
 

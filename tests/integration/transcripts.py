@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_MARK = re.compile(r"(?<=CUSTOM_COMPUTE_AGENT_)[0-9A-F]{8}(?:_[0-9A-F]{4}){3}_[0-9A-F]{12}")
+"""A UUID in the mark of a service with many nodes."""
 _BLOCK = re.compile(
     r"^\.\. (?:do: (?P<do>\w+)|code-block:: console\n\n(?P<text>(?: {4}.*\n|\n)+))", re.M
 )
@@ -33,7 +35,10 @@ class Uuids:
     seen: dict[str, str] = field(default_factory=dict)
 
     def numbered(self, text: str) -> str:
-        return _UUID.sub(lambda m: self.seen.setdefault(m[0], f"<uuid {len(self.seen)}>"), text)
+        return _UUID.sub(self._number, _MARK.sub(self._number, text))
+
+    def _number(self, found: re.Match[str]) -> str:
+        return self.seen.setdefault(found[0], f"<uuid {len(self.seen)}>")
 
 
 def steps(document: str) -> Iterator[Deed | Command]:

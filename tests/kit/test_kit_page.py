@@ -67,7 +67,8 @@ def test_a_failure_speaks_of_the_driver_and_not_of_the_kit(project: Path) -> Non
     driver.write_text(driver.read_text().replace(good, bad))
     done = run_pytest(project, "-k", "strangers_traits", "test_disks.py")
     assert done.returncode == 1, done.stdout + done.stderr
-    said = done.stdout.partition("= FAILURES =")[2].partition("short test summary")[0]
+    said = done.stdout.partition("= FAILURES =")[2].partition("= warnings summary =")[0]
+    said = said.partition("short test summary")[0]
     assert "The driver breaks the rule strangers-traits: Traits that others set stay." in said
     assert "trait CUSTOM_DRIVER_KIT_STRANGER of provider host1_disk_nvme0n1 (" in said
     assert "Mend: provider_tree.add_traits and remove_traits with traits of your own" in said

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import sqlalchemy as sa
@@ -31,6 +30,7 @@ from reportclient.view import View
 from tests.servers.agent import REPOSITORY
 from tests.servers.fleet_hosts import VCPUS, name_of, uuid_of
 from tests.servers.placement import RealPlacement
+from tests.servers.process import Server
 
 OWNER = "CUSTOM_OWNER_COMPUTE_AGENT"
 TRAITS = ("COMPUTE_NODE", OWNER)
@@ -50,7 +50,7 @@ endpoint = {placement}
 
 
 @dataclass
-class Fleet:
+class Fleet(Server):
     """``count`` hosts in ``processes`` processes; ``more`` are lines of [registry]."""
 
     directory: Path
@@ -147,20 +147,7 @@ class Fleet:
 
     def __enter__(self) -> Self:
         self.has_run_before()
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
+        return super().__enter__()
 
 
 def _view(name: str, uuid: str) -> View:

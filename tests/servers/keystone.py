@@ -10,14 +10,14 @@ import sys
 import time
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from keystoneauth1.identity import v3
 from keystoneauth1.session import Session
 
 from tests.servers.agent import REPOSITORY
-from tests.servers.databases import free_port
+from tests.servers.ports import free_port
+from tests.servers.process import Server
 
 PASSWORD = "of-the-administrator"
 PROJECT = "service"
@@ -47,7 +47,7 @@ def missing() -> str | None:
     return None if importlib.util.find_spec("keystone") else "keystone is not installed"
 
 
-class Keystone:
+class Keystone(Server):
     """In ``directory``; its administrator is ``admin``, with ``PASSWORD``, of project ``admin``."""
 
     def __init__(self, directory: Path) -> None:
@@ -165,18 +165,6 @@ class Keystone:
         answer = self.admin.request(f"{self.url}{path}", method, json=body)
         found: dict[str, Any] = answer.json() if answer.content else {}
         return found
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 def authtoken(keystone: Keystone, user: str, password: str) -> str:

@@ -47,7 +47,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "stevedore": ("drivers/loader.py",),
     "tenacity": ("agent/tracker.py",),
     "waitress": ("agent/placement_child.py", "agent/registry/*"),
-    "yaml": ("drivers/fake/*", "agent/*"),
+    "yaml": ("drivers/marked.py", "drivers/fake/*", "agent/*"),
 }
 PURE = (
     "reportclient/model.py",
