@@ -12,15 +12,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from drivers.errors import DriverLoadFailed, DriverNotReady
+from drivers.libvirt.host_files import file_system_size, namespace_names, switch_of
 from drivers.libvirt.lane import Blocked, Lane, Overdue
+from drivers.libvirt.node_devices import NodeDevices, listed_devices
 from drivers.libvirt.session import Deadlines, Refused, Session, Unconnected
 from drivers.libvirt.watch import Tell, Watch
 
@@ -161,18 +162,34 @@ class Host:
     def file_system_bytes(self, path: Path) -> int:
         """Size of the file system that holds ``path``, or would if it were made."""
         place = self._root / path.relative_to(path.anchor)
-        return self._on_files(f"the size of the file system of {path}", lambda: _size(place))
+        return self._on_files(
+            f"the size of the file system of {path}", lambda: file_system_size(place)
+        )
 
     def pmem_namespaces(self) -> frozenset[str]:
         """Names of the persistent memory namespaces; those without a name do not count."""
         devices = self._root / "sys/bus/nd/devices"
-        return self._on_files("persistent memory namespaces", lambda: _names_below(devices))
+        return self._on_files("persistent memory namespaces", lambda: namespace_names(devices))
 
     # -- what it can do without
 
     def guest_documents(self) -> tuple[str, ...]:
         """The domain documents of all guests, running or not."""
         return self._ask("the guests", self._guest_documents)
+
+    def node_devices(self, kinds: Sequence[str]) -> NodeDevices:
+        """Those of these kinds, none where this hypervisor has none to tell of."""
+        try:
+            return self._ask("node devices", lambda c: listed_devices(c, self._binding, kinds))
+        except Refused as err:
+            if err.unsupported:
+                return NodeDevices()
+            raise
+
+    def kernel_switch(self, module: str, parameter: str) -> bool | None:
+        """A parameter of a module that is on or off; ``None``: there is no such one."""
+        file = self._root / "sys/module" / module / "parameters" / parameter
+        return self._on_files(f"{parameter} of {module}", lambda: switch_of(file))
 
     def _guest_documents(self, connection: Any) -> tuple[str, ...]:
         """On the worker thread: domains hold the connection too."""
@@ -278,22 +295,3 @@ class Host:
             return self._files.call(what, lambda _: job(), self._deadlines.call)
         except (Overdue, Blocked) as err:
             raise DriverNotReady(f"{what}: {err}") from None
-
-
-def _size(path: Path) -> int:
-    """:raises DriverNotReady: the file system can't be read."""
-    nearest = next(place for place in (path, *path.parents) if place.exists())
-    try:
-        found = os.statvfs(nearest)
-    except OSError as err:
-        raise DriverNotReady(f"no size of the file system of {path}: {err}") from err
-    return found.f_blocks * found.f_frsize
-
-
-def _names_below(devices: Path) -> frozenset[str]:
-    """:raises DriverNotReady: they are there and can't be read."""
-    try:
-        texts = [file.read_text() for file in devices.glob("namespace*/alt_name")]
-    except OSError as err:
-        raise DriverNotReady(f"no names of persistent memory namespaces: {err}") from err
-    return frozenset(name for text in texts if (name := text.strip()))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from xml.etree.ElementTree import Element
 
 from drivers.errors import DriverNotReady
 from drivers.libvirt import cpu, cpu_model, disk, documents
 from drivers.libvirt.cells import numa_cells
+from drivers.libvirt.device_reading import DeviceReader
+from drivers.libvirt.devices import Devices
 from drivers.libvirt.homes import homes
 from drivers.libvirt.host import Host
 from drivers.libvirt.settings import LibvirtSettings
@@ -31,6 +33,7 @@ class Reading:
     disk_bytes: int | None = None
     features: cpu_model.Features | None = None
     pmem_namespaces: frozenset[str] | None = None
+    devices: Devices = field(default_factory=Devices)
     complete: bool = True
 
 
@@ -41,6 +44,7 @@ class Reader:
         self._host = host
         self._settings = settings
         self.sources = Sources()
+        self._devices = DeviceReader(host, settings, self.sources)
 
     def read(self) -> Reading:
         """:raises DriverNotReady: what a report can't do without has never been answered."""
@@ -55,6 +59,7 @@ class Reader:
             read_or("disk", self._disk, None),
             read_or("CPU features", lambda: self._features(capabilities), None),
             read_or("persistent memory", self._namespaces, None),
+            self._devices.read(cpu.host_cpu(capabilities).arch),
         )
         if self.sources.never_answered():
             return replace(reading, complete=False)

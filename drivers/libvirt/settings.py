@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from drivers.api import DriverContext
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt import numa
 from drivers.libvirt.cpu_model import CpuChoice
+from drivers.libvirt.device_spec import device_specs
+from drivers.libvirt.devices import DeviceSettings
+from drivers.libvirt.mdev_opts import mdev_settings
 from drivers.libvirt.memory import reserved_pages
+from drivers.libvirt.pci import PciSettings
 from drivers.libvirt.pmem import PmemLabels, pmem_labels
 from drivers.libvirt.session import Deadlines
 from drivers.libvirt.shares import MemoryPolicy
@@ -36,6 +41,7 @@ class LibvirtSettings:
     memory: MemoryPolicy = field(default_factory=MemoryPolicy)
     cpu_power_management: bool = False
     pmem: PmemLabels = field(default_factory=dict)
+    devices: DeviceSettings = field(default_factory=DeviceSettings)
 
 
 def settings_from(context: DriverContext) -> LibvirtSettings:
@@ -70,4 +76,16 @@ def settings_from(context: DriverContext) -> LibvirtSettings:
         memory=MemoryPolicy(group.report_hugepages, reserved_pages(conf.reserved_huge_pages or ())),
         cpu_power_management=group.cpu_power_management,
         pmem=pmem_labels(group.pmem_namespaces),
+        devices=_device_settings(conf),
+    )
+
+
+def _device_settings(conf: Any) -> DeviceSettings:
+    pci = conf.pci
+    # Where they are not reported, the entries are another service's business.
+    specs = device_specs(pci.device_spec) if pci.report_in_placement else ()
+    return DeviceSettings(
+        PciSettings(specs, pci.report_physical_networks, pci.group_devices),
+        mdev_settings(conf),
+        conf.libvirt.num_memory_encrypted_guests,
     )
