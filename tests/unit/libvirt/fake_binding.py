@@ -35,6 +35,11 @@ class FakeLibvirt:
     VIR_ERR_AUTH_CANCELLED = 79
     VIR_ERR_AUTH_UNAVAILABLE = 80
     VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES = 1
+    VIR_ERR_NO_NODE_DEVICE = 53
+    VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV = 2
+    VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET = 16
+    VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV_TYPES = 8192
+    VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV = 16384
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -56,6 +61,7 @@ class FakeLibvirt:
             "getCPUModelNames": ["Haswell-noTSX", "EPYC"],
             "getDomainCapabilities": "<domainCapabilities/>",
             "listAllDomains": [],
+            "listAllDevices": [],
         }
 
     def open(self, uri: str) -> FakeConnection:
@@ -101,6 +107,22 @@ class FakeDomain:
     def XMLDesc(self, flags: int) -> str:
         if self._document is None:
             raise FakeLibvirtError("Domain not found")
+        return self._document
+
+
+class FakeDevice:
+    """``problem``: what libvirt says instead of its document."""
+
+    def __init__(self, document: str, problem: FakeLibvirtError | None = None) -> None:
+        self._document = document
+        self.problem = problem
+
+    def name(self) -> str:
+        return self._document.partition("<name>")[2].partition("</name>")[0]
+
+    def XMLDesc(self, flags: int) -> str:
+        if self.problem is not None:
+            raise self.problem
         return self._document
 
 
