@@ -15,6 +15,7 @@ drains what is in use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.moves import Move, move_allocations
@@ -51,6 +52,7 @@ def write_report(
     reported, problems = _writable(tree, root, report)
     gone = _unreported(tree, root, reported) if report.complete else []
     moving = _Moving(tree, root, report, gone)
+    before = {uuid: tree.data(uuid).inventory for uuid in tree.get_provider_uuids(root)}
     if allocations is None and (what := moving.words()):
         raise ReshapeNeeded(f"{', '.join(what)} moves to other providers of {nodename}")
     placed = _place_all(tree, root, report, reported)
@@ -61,6 +63,8 @@ def write_report(
         cells = {number: placed.get(cell.name, "") for number, cell in report.cells.items()}
         where = {who: cells.get(number, "") for who, number in (homes or {}).items()}
         move_allocations(tree, moving.moves(placed), allocations, where)
+        used = _keep_used(tree, before, allocations)
+        gone = [uuid for uuid in gone if uuid not in used]
     for uuid in gone:
         _remove(tree, uuid)
     return problems
@@ -123,6 +127,26 @@ def _place(tree: ProviderTree, root: str, parent: str, name: str) -> str:
     else:
         tree.new_child(name, parent, uuid)
     return uuid
+
+
+def _keep_used(
+    tree: ProviderTree, before: Mapping[str, Mapping[str, Any]], allocations: Allocations
+) -> frozenset[str]:
+    """What is still in use and does not move stays for now, or it would keep all from moving:
+    a reshape is done whole or not at all.  The agent drains it from the next period on.
+
+    Returns the UUIDs of such providers.
+    """
+    used: dict[str, dict[str, Any]] = {}
+    for held in allocations.values():
+        for uuid, part in held["allocations"].items():
+            known = before.get(uuid, {})
+            used.setdefault(uuid, {}).update(
+                {name: known[name] for name in part["resources"] if name in known}
+            )
+    for uuid in before.keys() & used.keys():
+        tree.update_inventory(uuid, {**used[uuid], **tree.data(uuid).inventory})
+    return frozenset(used)
 
 
 def _remove(tree: ProviderTree, uuid: str) -> None:
