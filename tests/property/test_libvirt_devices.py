@@ -19,6 +19,7 @@ from drivers.libvirt.encryption import Encryption
 from drivers.libvirt.pci import PciSettings
 from drivers.libvirt.vgpu import MdevSettings, MdevType
 from reportclient.names import name_problem
+from tests.unit.libvirt.devices import mdev, net, pci
 from tests.unit.libvirt.hosts import new_tree, reading, two_cells, written
 
 NUMBERS = st.sampled_from([*"0011122", "31", "65535", "4294967295", "", "-1", "x", "99999999999"])
@@ -98,13 +99,59 @@ net_capability = st.builds(
     lambda name: element("capability", children=[element("interface", name)], type="net"), NAMES
 )
 other = st.builds(lambda kind: element("capability", type=kind), st.sampled_from(["usb", None]))
-device = st.builds(
+rough = st.builds(
     lambda name, parent, capability: element(
         "device", children=[element("name", name), element("parent", parent), capability]
     ),
     NAMES,
     NAMES,
     maybe(st.one_of(pci_capability, pci_capability, mdev_capability, net_capability, other)),
+)
+PLACES = [f"0000:00:0{slot}.{function}" for slot in range(3) for function in range(2)]
+MAKERS = [("8086", "154c"), ("8086", "1572"), ("10de", "1eb8")]
+orderly = st.one_of(
+    st.builds(
+        pci,
+        st.sampled_from(PLACES),
+        st.sampled_from(MAKERS),
+        st.sampled_from([None, 0, 1, 7]),
+        maybe(st.sampled_from(PLACES)),
+        st.sampled_from([None, None, [], PLACES[:2]]),
+        st.sampled_from([None, None, {"a": 2, "b": 1}, {"a": 0}, {"b": 16}]),
+    ),
+    st.builds(
+        mdev, st.integers(0, 5), st.sampled_from("ab"), st.sampled_from(PLACES), st.booleans()
+    ),
+    st.builds(net, st.just("eth0"), st.sampled_from(PLACES)),
+).map(ET.fromstring)
+
+
+def damaged(document, where, what):
+    """Some element of it is another one, empty, doubled or not there."""
+    parents = [one for one in document.iter() if len(one)]
+    parent = parents[where % len(parents)]
+    child = parent[where % len(parent)]
+    if what == "gone":
+        parent.remove(child)
+    elif what == "twice":
+        parent.append(child)
+    elif child.attrib:
+        child.set(sorted(child.attrib)[where % len(child.attrib)], what)
+    else:
+        child.text = what
+    return document
+
+
+device = st.one_of(
+    orderly,
+    orderly,
+    st.builds(
+        damaged,
+        orderly,
+        st.integers(0, 99),
+        st.sampled_from(["gone", "twice", "", "0", "-1", "x", "pci", "99999999999"]),
+    ),
+    rough,
 )
 sev = st.builds(
     lambda yes, guests, es: element(
@@ -150,7 +197,7 @@ settings = st.builds(
         ),
         number,
     ),
-    st.lists(entries, max_size=3),
+    st.lists(entries, min_size=1, max_size=3),
     st.booleans(),
     st.booleans(),
     st.lists(st.sampled_from("ab"), max_size=1),
@@ -161,7 +208,7 @@ found = st.builds(
     lambda listed, told: Devices(
         None if listed is None else tuple(listed), encryption=Encryption(told)
     ),
-    st.one_of(st.lists(device, max_size=6), st.lists(device, max_size=6), st.none()),
+    st.one_of(*[st.lists(device, min_size=2, max_size=8)] * 9, st.none()),
     maybe(sev),
 )
 numa = st.sampled_from(["off", "nested"])
