@@ -117,6 +117,7 @@ def _pool(
         first.traits,
         cell=first.device.cell if cell is None else cell,
         used=first.spec.one_time_use and first.device.address in assigned,
+        owns_traits=True,
     )
 
 

@@ -32,7 +32,8 @@ LONGEST_LABEL = 100
 class Pool:
     """Devices that are one provider: a device, or a PF with its VFs.
 
-    ``used``: one of them was given to a guest and is not to be given again.
+    ``used``: one of them was given to a guest and is not to be given again.  ``owns_traits``:
+    what else is on the provider is taken away; else it is the operator's.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Pool:
     cell: int | None = None
     used: bool = False
     from_root: frozenset[str] = field(default_factory=frozenset)
+    owns_traits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def providers(
                 cell=first.cell,
                 from_root=first.from_root,
                 replaces=_other_names(node, members) - {name},
-                owns_traits=True,
+                owns_traits=first.owns_traits,
             )
         )
     return reported, notes

@@ -206,3 +206,10 @@ def test_what_is_wrong_is_named_with_its_group(tmp_path, text, words):
         broken = TWO.replace(text, A)
     with pytest.raises(ValueError, match=words):
         settings_from(context(tmp_path, broken))
+
+
+def test_traits_that_operators_set_on_gpus_stay():
+    tree = written(new_tree(), look(*gpus()), **enabled("nvidia-35"))
+    tree.add_traits(NAMES[0], "CUSTOM_NVIDIA_35")
+    tree = written(tree, look(*gpus()), **enabled("nvidia-35"))
+    assert tree.data(NAMES[0]).traits == {"CUSTOM_NVIDIA_35"}
