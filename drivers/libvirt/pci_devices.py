@@ -22,6 +22,7 @@ from xml.etree.ElementTree import Element
 
 from drivers.libvirt.documents import read, text_of, whole
 
+HOST_BRIDGE = "0x0600"
 LARGEST_ID = 0xFFFF
 """Of a vendor or a product."""
 
@@ -96,7 +97,7 @@ def pci_address(capability: Element) -> str | None:
 
 def _device(document: Element) -> PciDevice | None:
     pci = document.find("capability[@type='pci']")
-    if pci is None or pci.find("capability[@type='pci-bridge']") is not None:
+    if pci is None or _is_bridge(pci):
         return None
     address = pci_address(pci)
     vendor, product = (_identity(pci.find(part)) for part in ("vendor", "product"))
@@ -113,6 +114,12 @@ def _device(document: Element) -> PciDevice | None:
         sriov=sriov and physical is None,
         cell=cell_of(pci),
     )
+
+
+def _is_bridge(pci: Element) -> bool:
+    """To another bus, or to the host itself: no guest can have it."""
+    kind = text_of(pci, "class") or ""
+    return kind.startswith(HOST_BRIDGE) or pci.find("capability[@type='pci-bridge']") is not None
 
 
 def _identity(element: Element | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent import config
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.children import child_uuid
 from drivers.libvirt.devices import DeviceSettings
@@ -180,7 +181,7 @@ def test_options_of_types(tmp_path):
         MdevType("nvidia-35", frozenset({A, B}), max_instances=3),
         MdevType("nvidia-36", frozenset({"0000:86:00.0"}), "CUSTOM_BIG"),
     )
-    assert "mdev_nvidia-37" in conf.conf, "a type that is switched off is no typing error"
+    config.refuse_typos(conf.conf)  # of a type that is switched off, it is none
 
 
 def test_of_several_types_without_addresses_the_first_one_counts(tmp_path):
@@ -191,21 +192,16 @@ def test_of_several_types_without_addresses_the_first_one_counts(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("old", "new", "words"),
     [
-        ("0000:86:00.0", r"\[mdev_nvidia-36\] device_addresses: 0000:84:00.0 is in \[mdev_nvidia"),
-        ("CUSTOM_BIG", r"\[mdev_nvidia-36\] mdev_class = '0000:84:00.0' is neither VGPU nor"),
-        (" 0000:85:00.0", ""),
+        ("0000:86:00.0", A, r"\[mdev_nvidia-36\] device_addresses: 0000:84:00.0 is in \[mdev_nvid"),
+        ("CUSTOM_BIG", "BIG", r"\[mdev_nvidia-36\] mdev_class = 'BIG' is neither VGPU nor"),
+        (B, "84:00", r"\[mdev_nvidia-35\] device_addresses: '84:00' is not like 0000:84:00.0"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_group(tmp_path, text, words):
-    if not words:
-        words = r"\[mdev_nvidia-35\] device_addresses: '84:00' is not like 0000:84:00.0"
-        broken = TWO.replace(text, "84:00")
-    else:
-        broken = TWO.replace(text, A)
+def test_what_is_wrong_is_named_with_its_group(tmp_path, old, new, words):
     with pytest.raises(ValueError, match=words):
-        settings_from(context(tmp_path, broken))
+        settings_from(context(tmp_path, TWO.replace(old, new)))
 
 
 def test_traits_that_operators_set_on_gpus_stay():
