@@ -16,7 +16,7 @@ case ${1:-} in
 esac
 
 set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}" \
-    "${SERVER_PACKAGES[@]}" git systemd-container
+    "${SERVER_PACKAGES[@]}" git graphviz systemd-container
 install_reference
 cd "$ROOT"
 PATH=$VENV/bin:$PATH

@@ -8,36 +8,23 @@ come after the tree that they are associated with.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from agent.cli.beside import DISABLED, Beside, Usages, capacity
 from agent.cli.columns import Line, in_columns
 from agent.cli.look import Look
 from agent.cli.trait_groups import folded, in_lines
-from reportclient.model import Inventory, Provider
+from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
-DISABLED = "COMPUTE_STATUS_DISABLED"
 NEARLY_FULL = 0.9
 """Above this part of the capacity, use is shown as a warning."""
 
-Usages = Mapping[str, Mapping[str, int]]
 Words = tuple[tuple[str, str | None], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """What a snapshot does not say of its providers; all by UUID.
-
-    ``usages``: amounts by resource class, ``None`` if nobody asked; ``consumers``: how
-    many there are; ``marked``: the one that was asked for.
-    """
-
-    usages: Usages | None = None
-    consumers: Mapping[str, int] = field(default_factory=dict)
-    generations: Mapping[str, int] = field(default_factory=dict)
-    marked: str | None = None
+Shared = dict[tuple[str, ...], list[Provider]]
+"""Sharing providers by the aggregates through which they share."""
 
 
 def draw_tree(
@@ -55,17 +42,13 @@ def draw_tree(
     """
     look = look or Look.of(sys.stdout)
     drawing = _Drawing(snapshot, beside or Beside(usages), look)
-    titles: tuple[str, ...] = ("total", "reserved", "ratio", "capacity")
-    if drawing.beside.usages is not None:
-        titles += ("used", "free")
-    return "\n".join(in_columns(drawing.lines(root), titles, look))
+    return _in_columns(drawing.lines([root], sharing_with(snapshot, root)), drawing)
 
 
-def capacity(record: Inventory) -> int:
-    """How much of it can be allocated in all."""
-    full = record.over(None)
-    assert full.reserved is not None and full.allocation_ratio is not None
-    return int((full.total - full.reserved) * full.allocation_ratio)
+def draw_trees(snapshot: Snapshot, roots: Sequence[str], beside: Beside, look: Look) -> str:
+    """Several trees in the same columns; who shares with whom is for others to say."""
+    drawing = _Drawing(snapshot, beside, look)
+    return _in_columns(drawing.lines(roots, {}), drawing)
 
 
 def children_by_name(snapshot: Snapshot, uuid: str | None) -> list[Provider]:
@@ -74,7 +57,7 @@ def children_by_name(snapshot: Snapshot, uuid: str | None) -> list[Provider]:
     return sorted(children, key=lambda provider: provider.name)
 
 
-def sharing_with(snapshot: Snapshot, root: str) -> dict[tuple[str, ...], list[Provider]]:
+def sharing_with(snapshot: Snapshot, root: str) -> Shared:
     """Lone roots that share with the tree of ``root``, by the aggregates they do it through."""
     ours = frozenset().union(*(provider.aggregates for provider in snapshot.walk(root)))
     found: dict[tuple[str, ...], list[Provider]] = {}
@@ -83,6 +66,13 @@ def sharing_with(snapshot: Snapshot, root: str) -> dict[tuple[str, ...], list[Pr
         if provider.uuid != root and provider.shares and common:
             found.setdefault(common, []).append(provider)
     return found
+
+
+def _in_columns(lines: list[Line], drawing: _Drawing) -> str:
+    titles: tuple[str, ...] = ("total", "reserved", "ratio", "capacity")
+    if drawing.beside.usages is not None:
+        titles += ("used", "free")
+    return "\n".join(in_columns(lines, titles, drawing.look))
 
 
 class _Place(NamedTuple):
@@ -103,14 +93,16 @@ class _Drawing:
     beside: Beside
     look: Look
 
-    def lines(self, root: str) -> list[Line]:
-        places = [*self._places(root)]
-        shared = sharing_with(self.snapshot, root)
+    def lines(self, roots: Sequence[str], shared: Shared) -> list[Line]:
+        places = [place for root in roots for place in self._places(root)]
         lone = (
             _Place(provider, "", "", tight=True) for found in shared.values() for provider in found
         )
         one_line = all(self._fits(place) for place in (*places, *lone))
-        lines = [line for place in places for line in self._provider(place, one_line=one_line)]
+        lines: list[Line] = []
+        for place in places:
+            between = [Line("")] if lines and place.provider.parent_uuid is None else []
+            lines += [*between, *self._provider(place, one_line=one_line)]
         for aggregates, providers in shared.items():
             lines += self._sharing(aggregates, providers, one_line=one_line)
         return lines

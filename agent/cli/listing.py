@@ -25,13 +25,13 @@ Table = tuple[Sequence[str], list[Sequence[Any]]]
 
 @dataclass(frozen=True, slots=True)
 class _Formatters:
-    """cliff's own, and one more name: that of the drawing."""
+    """cliff's own, and more names: those of the drawings."""
 
     plugins: Any
-    drawn: str
+    drawn: Sequence[str]
 
     def names(self) -> list[str]:
-        return [self.drawn, *self.plugins.names()]
+        return [*self.drawn, *self.plugins.names()]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.plugins)
@@ -45,6 +45,8 @@ class DrawnOrListed(Lister, Generic[Answer]):
 
     drawn: ClassVar[str]
     """The name of the drawing among the formats; it is the default."""
+    pictures: ClassVar[Sequence[str]] = ()
+    """Names of formats that are drawn as well, whole and without a width."""
 
     examples: ClassVar[str]
 
@@ -74,7 +76,7 @@ class DrawnOrListed(Lister, Generic[Answer]):
         return self.drawn
 
     def _load_formatter_plugins(self) -> Any:
-        return _Formatters(super()._load_formatter_plugins(), self.drawn)
+        return _Formatters(super()._load_formatter_plugins(), (self.drawn, *self.pictures))
 
     def get_epilog(self) -> str:
         """Short: cliff would look through all distributions to say where a command is from."""
@@ -115,7 +117,7 @@ class DrawnOrListed(Lister, Generic[Answer]):
 
     def _answer(self, ask: Callable[[], Answer], options: argparse.Namespace) -> int:
         answer = ask()
-        if options.formatter == self.drawn:
+        if options.formatter in (self.drawn, *self.pictures):
             text = self.draw(answer, Look.of(self.app.stdout), options)
             self.app.stdout.write(f"{text}\n")
         else:

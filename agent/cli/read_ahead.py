@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.cli.summary import SUMMARY_FROM, Summary, summary_of
 from reportclient.http import API
 
 AT_ONCE = 8
 """How many requests are on their way at the same time."""
-PARTS = ("inventories", "traits", "aggregates")
+_TREE = "/resource_providers?in_tree="
 
 
 @dataclass(slots=True)
 class ReadAhead:
     """An API that, once it has listed providers, fetches their parts on ``pool``.
 
-    For a view that knows nothing yet: whoever reads that wants all parts.
+    ``known`` has the generations of those that need not be read again.  The traits of a
+    larger tree, and what is used of it (``used``), come in one call; see ``summary``.
     """
 
     api: API
     pool: Executor
+    known: Mapping[str, int] = field(default_factory=dict)
+    used: dict[str, Mapping[str, int]] = field(default_factory=dict)
     _coming: dict[str, Future[dict[str, Any]]] = field(default_factory=dict)
 
     def request(
@@ -32,8 +37,32 @@ class ReadAhead:
         if coming is not None:
             return coming.result()
         reply = self.api.request(method, path, json=json, needs=needs)
-        for listed in reply.get("resource_providers", ()):
-            for part in PARTS:
-                ahead = f"/resource_providers/{listed['uuid']}/{part}"
-                self._coming[ahead] = self.pool.submit(self.api.request, "GET", ahead)
+        listed = reply.get("resource_providers", ())
+        fresh = [item for item in listed if self.known.get(item["uuid"]) != item["generation"]]
+        for item in fresh:
+            self._fetch(item["uuid"], "inventories")
+            self._fetch(item["uuid"], "aggregates")
+        whole = path.startswith(_TREE) and len(listed) >= SUMMARY_FROM
+        summary = summary_of(path.removeprefix(_TREE), self.api) if whole else {}
+        self._take_traits(fresh, summary)
         return reply
+
+    def _take_traits(self, fresh: list[Mapping[str, Any]], summary: Summary) -> None:
+        """With the generation of the list, which was there first: never too new a one."""
+        for item in fresh:
+            if item["uuid"] not in summary:
+                self._fetch(item["uuid"], "traits")
+                continue
+            done: Future[dict[str, Any]] = Future()
+            traits = sorted(summary[item["uuid"]].traits)
+            done.set_result({"traits": traits, "resource_provider_generation": item["generation"]})
+            self._coming[_part(item["uuid"], "traits")] = done
+        self.used |= {uuid: found.used for uuid, found in summary.items()}
+
+    def _fetch(self, uuid: str, part: str) -> None:
+        path = _part(uuid, part)
+        self._coming[path] = self.pool.submit(self.api.request, "GET", path)
+
+
+def _part(uuid: str, part: str) -> str:
+    return f"/resource_providers/{uuid}/{part}"

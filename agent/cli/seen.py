@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from agent.cli.draw import Beside
+from agent.cli.beside import Beside
 from agent.cli.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.trouble import Trouble
 from reportclient.http import API
@@ -25,6 +25,68 @@ class Seen:
     beside: Beside
 
 
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """How much of all there is was read: ``trees`` of ``of`` that match, by ``calls`` calls.
+
+    ``dear``: trees that were left out since they would have taken too many calls;
+    ``hosts_only``: there are so many that only hosts were looked for, ``gone`` went meanwhile.
+    """
+
+    of: int
+    calls: int
+    dear: int = 0
+    gone: int = 0
+    hosts_only: bool = False
+    limit: int = 0
+
+    def left_out(self) -> Iterator[str]:
+        """Sentences about it."""
+        beyond = self.of - self.limit
+        if beyond > 0:
+            yield (
+                f"{beyond} of {self.of} trees are left out by --limit {self.limit}; "
+                "a higher one, or a pattern of names, shows others"
+            )
+        if self.dear:
+            yield f"{self.dear} trees would take too many calls; --most-calls allows more"
+        if self.hosts_only:
+            yield "only trees of hosts (COMPUTE_NODE) were looked for: there are too many others"
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """What a command shows; ``owner`` is the trait of roots that this agent writes.
+
+    ``fleet`` is there if all trees were asked for.
+    """
+
+    seen: tuple[Seen, ...]
+    fleet: Fleet | None = None
+    owner: str | None = None
+
+    def together(self) -> tuple[Snapshot, Beside]:
+        """All in one forest; what is a lone root beside one tree may be part of another."""
+        members: dict[str, Provider] = {}
+        lone: dict[str, Provider] = {}
+        for seen in self.seen:
+            for provider in seen.snapshot.walk():
+                own = seen.snapshot.root_of(provider.uuid) == seen.root
+                (members if own else lone).setdefault(provider.uuid, provider)
+        return Snapshot.build({**lone, **members}.values()), self._beside()
+
+    def _beside(self) -> Beside:
+        usages: dict[str, Mapping[str, int]] = {}
+        consumers: dict[str, int] = {}
+        generations: dict[str, int] = {}
+        for seen in self.seen:
+            usages |= seen.beside.usages or {}
+            consumers |= seen.beside.consumers
+            generations |= seen.beside.generations
+        marked = next((one.beside.marked for one in self.seen if one.beside.marked), None)
+        return Beside(usages, consumers, generations, marked)
+
+
 def find(name_or_uuid: str, api: API) -> Listed:
     """The provider as Placement lists it; a name that looks like a UUID is found too.
 
@@ -39,19 +101,31 @@ def find(name_or_uuid: str, api: API) -> Listed:
     return found
 
 
-def look_at(root: str, api: API, *, marked: str | None = None) -> Seen | None:
+def look_at(
+    root: str, api: API, *, marked: str | None = None, remembered: View | None = None
+) -> Seen | None:
     """Everything about the tree of ``root``, or ``None`` if Placement has no such root.
 
-    1 GET, 3 for each provider, 1 for each that has inventory.
+    1 GET, 2 for each provider and 1 for what is used and the traits of all (or 1 for each),
+    1 for each provider that is used.  Of ``remembered``, what has the same generation still
+    is not read again.
     """
+    before = remembered or View()
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
-        view = refresh(View(), root, ReadAhead(api, pool))
+        ahead = ReadAhead(api, pool, before.generations)
+        view = refresh(before, root, ahead)
         if root not in view.snapshot:
             return None
-        used = dict(pool.map(lambda p: _used(p, view, api), _with_inventory(view)))
-    usages = {uuid: amounts for uuid, (amounts, _) in used.items()}
+        to_ask = [one for one in _with_inventory(view) if _is_used(one.uuid, ahead.used)]
+        used = dict(pool.map(lambda p: _used(p, view, api), to_ask))
+    usages = {**ahead.used, **{uuid: amounts for uuid, (amounts, _) in used.items()}}
     consumers = {uuid: count for uuid, (_, count) in used.items()}
     return Seen(view.snapshot, root, Beside(usages, consumers, view.generations, marked))
+
+
+def _is_used(uuid: str, used: Mapping[str, Mapping[str, int]]) -> bool:
+    """Whether its allocations have to be counted; they have if nobody knows."""
+    return uuid not in used or any(used[uuid].values())
 
 
 def _with_uuid(text: str, api: API) -> Listed | None:

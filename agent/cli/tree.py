@@ -7,12 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent.cli.draw import capacity, children_by_name, draw_tree
+from agent.cli.beside import capacity
+from agent.cli.draw import children_by_name, draw_tree
+from agent.cli.draw_fleet import draw_fleet, heading
+from agent.cli.fleet import CALLS, TREES, Asked, look_at_all
 from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
-from agent.cli.seen import Seen, find, look_at
+from agent.cli.pictures import PICTURES, drawn_as
+from agent.cli.seen import Seen, Trees, find, look_at
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
+from agent.view_file import ViewFile
 from reportclient.http import API
 from reportclient.model import Provider
 
@@ -31,24 +36,28 @@ COLUMNS = (
 )
 
 
-class ShowTree(DrawnOrListed[list[Seen]]):
-    """Draw what Placement has for this host, or the tree that a provider is in."""
+class ShowTree(DrawnOrListed[Trees]):
+    """Draw what Placement has for this host, the tree that a provider is in, or all trees."""
 
     drawn = "tree"
+    pictures = PICTURES
     examples = """\
   computectl tree                          this host, by its compute_id
   computectl tree host1_numa0 --no-traits  the tree that host1_numa0 is in, only amounts
+  computectl tree --all 'rack7-*'          all trees whose roots are called so
   computectl tree -f json                  a row for each inventory, for programs
+  computectl tree -f svg > host.svg        a picture; mermaid and dot are its source
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """One provider, and how much of it."""
+        """Which providers, and how much of them."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "provider",
             nargs="?",
             metavar="NAME_OR_UUID",
-            help="any provider in Placement; left out: the root, or roots, of this host",
+            help="any provider in Placement; left out: the root, or roots, of this host; "
+            "with --all a pattern of the names of roots, such as 'rack7-*'",
         )
         parser.add_argument(
             "--traits",
@@ -56,39 +65,98 @@ class ShowTree(DrawnOrListed[list[Seen]]):
             default=True,
             help="whether to draw traits and aggregates",
         )
+        parser.add_argument(
+            "--afresh",
+            action="store_true",
+            help="read all of this host again, whatever the agent has read already",
+        )
+        parser.add_argument(
+            "--all",
+            action="store_true",
+            help="all trees, by the names of their roots, and the aggregates between them",
+        )
+        parser.add_argument(
+            "--limit",
+            type=positive,
+            metavar="N",
+            help=f"with --all: how many trees at most; left out: {TREES}",
+        )
+        parser.add_argument(
+            "--most-calls",
+            type=positive,
+            metavar="N",
+            help=f"with --all: trees for which this would not be enough are left out; "
+            f"left out: {CALLS}",
+        )
         return parser
 
-    def ask(self, session: Session, options: argparse.Namespace) -> list[Seen]:
-        """The trees; one but for a host with several nodes."""
+    def ask(self, session: Session, options: argparse.Namespace) -> Trees:
+        """The trees; one but for a host with several nodes, and with --all."""
         api = session.placement()
+        owner = session.settings.rules.owner_trait
+        if options.all:
+            asked = Asked(options.provider, options.limit or TREES, options.most_calls or CALLS)
+            return replace(look_at_all(asked, api, self._progress), owner=owner)
+        if options.limit or options.most_calls:
+            raise Trouble("--limit and --most-calls are about --all", "add --all")
         if options.provider is None:
-            return _of_this_host(session, api)
+            return Trees(tuple(_of_this_host(session, api, afresh=options.afresh)), owner=owner)
         listed = find(options.provider, api)
         root, uuid = listed["root_provider_uuid"], listed["uuid"]
         seen = look_at(root, api, marked=None if uuid == root else uuid)
         if seen is None:
             raise Trouble(f"{options.provider} has just gone from Placement", "try again", NOT_WELL)
-        return [seen]
+        return Trees((seen,), owner=owner)
 
-    def draw(self, answer: list[Seen], look: Look, options: argparse.Namespace) -> str:
-        """One below the other."""
+    def draw(self, answer: Trees, look: Look, options: argparse.Namespace) -> str:
+        """One below the other; or all in a picture."""
+        if options.formatter in self.pictures:
+            return drawn_as(options.formatter, answer, terse=not options.traits).rstrip()
         look = replace(look, terse=not options.traits)
-        trees = (draw_tree(s.snapshot, s.root, beside=s.beside, look=look) for s in answer)
+        if answer.fleet is not None:
+            return draw_fleet(answer, look)
+        trees = (draw_tree(s.snapshot, s.root, beside=s.beside, look=look) for s in answer.seen)
         return "\n\n".join(trees)
 
-    def table(self, answer: list[Seen]) -> Table:
+    def table(self, answer: Trees) -> Table:
         """A row for each inventory, and one for a provider that has none."""
-        rows = (
-            row for seen in answer for provider in _in_order(seen) for row in _rows(provider, seen)
-        )
-        return COLUMNS, list(rows)
+        shown: dict[str, tuple[Provider, Seen]] = {}
+        for seen in answer.seen:
+            for provider in _in_order(seen):
+                shown.setdefault(provider.uuid, (provider, seen))
+        return COLUMNS, [row for one in shown.values() for row in _rows(*one)]
+
+    def verdict(self, answer: Trees, options: argparse.Namespace) -> int:
+        """What is not shown is told, and beside a picture what it took."""
+        if answer.fleet is not None:
+            if options.formatter in self.pictures:
+                self.complain(heading(answer))
+            for sentence in answer.fleet.left_out():
+                self.complain(sentence)
+        return 0
+
+    def _progress(self, words: str) -> None:
+        """On a terminal, a line that the next one replaces; empty words end it."""
+        if self.app.stderr.isatty():
+            self.app.stderr.write(f"\r\033[K{words}")
+            self.app.stderr.flush()
 
 
-def _of_this_host(session: Session, api: API) -> list[Seen]:
+def positive(words: str) -> int:
+    """For argparse: a number of at least 1."""
+    number = int(words)
+    if number < 1:
+        raise ValueError(words)
+    return number
+
+
+def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[Seen]:
     roots = session.roots()
     if not roots:
         raise session.no_compute_id()
-    found = (look_at(root, api) for root in roots)
+    state = session.settings.state_path
+    views = {root: None if afresh else ViewFile.of(state, root).load() for root in roots}
+    found = (look_at(root, api, remembered=view) for root, view in views.items())
     trees = [seen for seen in found if seen is not None]
     if not trees:
         raise Trouble(

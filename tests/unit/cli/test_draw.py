@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.cli.draw import Beside, capacity, draw_tree
+from agent.cli.beside import Beside, capacity
+from agent.cli.draw import draw_tree
 from agent.cli.look import Look
 from reportclient.model import Inventory
 from reportclient.snapshot import Snapshot

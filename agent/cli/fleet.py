@@ -1,0 +1,126 @@
+"""All trees that Placement has: which there are, and reading them with a bound on the calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from agent.cli.asked_once import AskedOnce
+from agent.cli.fold import natural
+from agent.cli.read_ahead import AT_ONCE
+from agent.cli.seen import Fleet, Seen, Trees, look_at
+from agent.cli.trouble import NOT_WELL, Trouble
+from reportclient.errors import UnknownNames
+from reportclient.http import API
+from reportclient.reader import Listed
+
+TREES, CALLS = 20, 5000
+"""What is read where nobody says: a screen or two; a minute of a Placement's time at most."""
+MANY_HOSTS = 500
+"""Up to so many hosts, all providers are listed in one call, 0.8 kB each."""
+FIXED, FOR_EACH = 3, 3
+"""Calls for a tree, and for each of its providers, that reading it takes about."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Trees whose roots' names match ``pattern``, or all; ``limit`` of them at most."""
+
+    pattern: str | None = None
+    limit: int = TREES
+    most_calls: int = CALLS
+
+
+def look_at_all(asked: Asked, api: API, progress: Progress | None = None) -> Trees:
+    """The first trees by name, each with what shares with it.
+
+    2 GETs find all; then come 1 for each tree that is wanted, and the calls of ``look_at``
+    for those that ``most_calls`` leaves room for.
+
+    :raises Trouble: no root has such a name.
+    """
+    once = AskedOnce(api)
+    roots, hosts_only = _roots(once)
+    matching = [root for root in roots if asked.pattern is None or _fits(root, asked.pattern)]
+    if not matching:
+        raise _none(asked.pattern)
+    wanted = matching[: asked.limit]
+    chosen = _affordable(wanted, asked, once)
+    seen = _read(chosen, once, progress or _silent)
+    fleet = Fleet(
+        len(matching),
+        once.calls,
+        dear=len(wanted) - len(chosen),
+        gone=len(chosen) - len(seen),
+        hosts_only=hosts_only,
+        limit=asked.limit,
+    )
+    return Trees(tuple(seen), fleet)
+
+
+def _roots(api: API) -> tuple[list[Listed], bool]:
+    """By name; and whether only hosts are among them, for there are too many of them."""
+    hosts = _list("/resource_providers?required=COMPUTE_NODE", api)
+    many = len(hosts) > MANY_HOSTS
+    listed = hosts if many else _list("/resource_providers", api)
+    roots = [one for one in listed if one["uuid"] == one["root_provider_uuid"]]
+    return sorted(roots, key=lambda one: natural(one["name"])), many
+
+
+def _list(path: str, api: API) -> list[Listed]:
+    try:
+        found: list[Listed] = api.request("GET", path)["resource_providers"]
+    except UnknownNames:
+        return []  # a Placement that is older than the trait
+    return found
+
+
+def _fits(root: Listed, pattern: str) -> bool:
+    return pattern == root["uuid"] or fnmatchcase(root["name"], pattern)
+
+
+def _none(pattern: str | None) -> Trouble:
+    if pattern is None:
+        return Trouble("Placement has no providers", "compute-agent reports some", NOT_WELL)
+    return Trouble(
+        f"no root provider has a name like {pattern}",
+        "`computectl tree --all` shows what names there are",
+    )
+
+
+def _affordable(wanted: list[Listed], asked: Asked, once: AskedOnce) -> list[Listed]:
+    """The first of them, as long as the calls are enough; at least one."""
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
+        sizes = list(pool.map(lambda root: _size(root, once), wanted))
+    spent = once.calls
+    chosen: list[Listed] = []
+    for root, size in zip(wanted, sizes, strict=True):
+        spent += FIXED + FOR_EACH * size
+        if chosen and spent > asked.most_calls:
+            break
+        chosen.append(root)
+    return chosen
+
+
+def _size(root: Listed, once: AskedOnce) -> int:
+    reply: dict[str, Any] = once.request("GET", f"/resource_providers?in_tree={root['uuid']}")
+    return len(reply["resource_providers"])
+
+
+def _silent(words: str) -> None:
+    """Nobody watches."""
+
+
+def _read(chosen: list[Listed], once: AskedOnce, progress: Progress) -> list[Seen]:
+    found = []
+    for number, root in enumerate(chosen, 1):
+        progress(f"tree {number} of {len(chosen)}, {once.calls} calls so far")
+        seen = look_at(root["uuid"], once)
+        found += [seen] if seen is not None else []
+    progress("")
+    return found

@@ -1,0 +1,94 @@
+"""Siblings of the same shape as one: what makes sixty-four functions a line, not a page.  Pure.
+
+Two providers have the same shape if nothing but names, UUIDs and use tells them apart,
+nor what is below them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from reportclient.model import Provider
+from reportclient.snapshot import Snapshot
+
+FOLD_FROM = 3
+"""So many of a shape below one parent are drawn as one; fewer, each by itself."""
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Providers that are drawn as one, in the order of their names; mostly there is one.
+
+    ``parent`` is the number of the fold above in the list, and so is smaller than its own.
+    """
+
+    members: tuple[Provider, ...]
+    parent: int | None
+
+
+def folds(snapshot: Snapshot, *, apart: frozenset[str] = frozenset()) -> list[Fold]:
+    """All of a forest, parents first; what is ``apart`` is never drawn as one with others."""
+    shapes = _shapes(snapshot, apart)
+    found: list[Fold] = []
+    waiting = [*reversed(list(_groups(snapshot, snapshot.children(None), shapes, 1, None)))]
+    while waiting:
+        fold = waiting.pop()
+        found.append(fold)
+        below = [child for one in fold.members for child in snapshot.children(one.uuid)]
+        own = list(_groups(snapshot, below, shapes, len(fold.members), len(found) - 1))
+        waiting += reversed(own)
+    return found
+
+
+def in_natural_order(providers: Iterable[Provider]) -> list[Provider]:
+    """By name, ``pf2`` before ``pf10``."""
+    return sorted(providers, key=lambda one: (natural(one.name), one.name))
+
+
+def natural(name: str) -> tuple[tuple[int, int | str], ...]:
+    """To sort names by, numbers in them as numbers."""
+    pieces = enumerate(_DIGITS.split(name))
+    return tuple((n % 2, int(piece) if n % 2 else piece) for n, piece in pieces)
+
+
+def _shapes(snapshot: Snapshot, apart: frozenset[str]) -> dict[str, int]:
+    """A number for each shape, by UUID; children first, so that theirs are there."""
+    numbers: dict[object, int] = {}
+    found: dict[str, int] = {}
+    for provider in reversed(list(snapshot.walk())):
+        below = Counter(found[child] for child in snapshot.children(provider.uuid))
+        own = (
+            frozenset(provider.inventory.items()),
+            provider.traits,
+            provider.aggregates,
+            frozenset(below.items()),
+            provider.uuid if provider.uuid in apart else None,
+        )
+        found[provider.uuid] = numbers.setdefault(own, len(numbers))
+    return found
+
+
+def _groups(
+    snapshot: Snapshot, uuids: Iterable[str], shapes: dict[str, int], above: int, parent: int | None
+) -> Iterator[Fold]:
+    """Below ``above`` providers that are drawn as one, all of a shape are one as well."""
+    groups: dict[int, list[Provider]] = {}
+    for provider in in_natural_order(snapshot.providers[uuid] for uuid in uuids):
+        groups.setdefault(shapes[provider.uuid], []).append(provider)
+    for members in _in_order_of_first(groups.values(), above):
+        yield Fold(members, parent)
+
+
+def _in_order_of_first(
+    groups: Iterable[list[Provider]], above: int
+) -> Iterator[tuple[Provider, ...]]:
+    parts: list[tuple[Provider, ...]] = []
+    for group in groups:
+        whole = above > 1 or len(group) >= FOLD_FROM
+        parts += [tuple(group)] if whole else [(one,) for one in group]
+    yield from sorted(parts, key=lambda part: natural(part[0].name))

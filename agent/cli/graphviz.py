@@ -1,0 +1,40 @@
+"""Graphviz's ``dot``, where it is installed: from its language to SVG."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+from agent.cli.trouble import NOT_WELL, Trouble
+
+SECONDS = 120
+"""Layout of thousands of boxes takes minutes, and nobody can read them."""
+
+
+def svg_of(dot: str) -> str:
+    """The picture that the text describes.
+
+    :raises Trouble: Graphviz is not installed, fails, or takes too long.
+    """
+    program = shutil.which("dot")
+    if program is None:
+        raise Trouble(
+            "-f svg needs Graphviz's program dot, which is not installed here",
+            "install the package graphviz, or take -f mermaid or -f dot",
+        )
+    try:
+        done = subprocess.run(  # noqa: S603  no shell, no words of anybody else
+            [program, "-Tsvg"],
+            input=dot,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Trouble(
+            f"dot has not drawn it in {SECONDS} seconds", "choose fewer trees", NOT_WELL
+        ) from None
+    if done.returncode != 0:
+        raise Trouble(f"dot failed: {done.stderr}", "-f dot shows what it was given", NOT_WELL)
+    return done.stdout

@@ -1,0 +1,109 @@
+"""The pictures in docs/pictures: the specifications' trees, read from a real Placement.
+
+``tools/pictures.sh`` writes them; ``test_pictures`` holds them against what is drawn now.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.cli.draw_dot import draw_dot
+from agent.cli.draw_mermaid import draw_mermaid
+from agent.cli.fleet import Asked, look_at_all
+from agent.cli.graphviz import svg_of
+from agent.cli.picture import Known, Picture, picture
+from reportclient.apply import apply
+from reportclient.diff import diff
+from reportclient.http import PlacementAPI, token_adapter
+from reportclient.snapshot import EMPTY
+from reportclient.view import View
+from tests.servers.placement import RealPlacement
+from tests.spec import models
+from tests.spec import picture as shared_tree
+from tests.unit.cli.trees import AGGREGATE, numa_host
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+AGGREGATES = {
+    **{models.uuid_of(name): name for name in ("agg", "aggA", "aggB")},
+    **{uuid: f"agg{number}" for number, uuid in shared_tree.AGG.items()},
+    AGGREGATE: AGGREGATE[:8],
+}
+
+
+@dataclass(frozen=True)
+class Texts:
+    """One picture in the languages that are the same everywhere."""
+
+    picture: Picture
+    dot: str
+    mermaid: str
+
+
+def _model(model: models.Model) -> Callable[[RealPlacement], object]:
+    return lambda placement: models.build(placement, model)
+
+
+def _shared_tree(placement: RealPlacement) -> None:
+    placement.start()
+    placement.empty()
+    shared_tree.build(placement)
+
+
+def _large_host(placement: RealPlacement) -> None:
+    """A host with 128 network cards, a few of them used."""
+    placement.start()
+    placement.empty()
+    snapshot = numa_host(pfs=128)
+    outcome = apply(diff(EMPTY, snapshot), View(), _api(placement))
+    assert outcome.stopped_by is None and not outcome.failed, outcome
+    uses = {"host1_numa0": {"VCPU": 8, "MEMORY_MB": 4096}, "host1_numa0_pf3": {"SRIOV_NET_VF": 2}}
+    of = {name: snapshot.named(name) for name in uses}
+    placement.stranger.put_allocation({one.uuid: uses[name] for name, one in of.items() if one})
+
+
+SCENES: Mapping[str, Callable[[RealPlacement], object]] = {
+    "sharing": _model(models.SHARING),
+    "nested": _model(models.NESTED),
+    "nics": _model(models.NICS),
+    "two-storages": _model(models.TWO_STORAGES),
+    "root-traits": _model(models.ROOT_TRAITS),
+    "fpgas": _model(models.FPGAS),
+    "physnets": _model(models.PHYSNETS),
+    "disabled": _model(models.with_twins(models.NICS)),
+    "shared-tree": _shared_tree,
+    "large-host": _large_host,
+}
+
+
+def drawn(name: str, placement: RealPlacement) -> Texts:
+    """As ``computectl tree --all`` reads it, but that aggregates have the documents' names."""
+    SCENES[name](placement)
+    snapshot, beside = look_at_all(Asked(), _api(placement)).together()
+    made = picture(snapshot, Known(beside, aggregates=AGGREGATES))
+    return Texts(made, draw_dot(made), draw_mermaid(made))
+
+
+def _api(placement: RealPlacement) -> PlacementAPI:
+    return PlacementAPI(token_adapter(placement.url, "admin"))
+
+
+def write(folder: Path) -> None:
+    """All of them, as ``.dot``, ``.mmd`` and ``.svg``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        RealPlacement(Path(scratch) / "placement") as placement,
+    ):
+        for name in SCENES:
+            texts = drawn(name, placement)
+            (folder / f"{name}.dot").write_text(texts.dot)
+            (folder / f"{name}.mmd").write_text(texts.mermaid)
+            (folder / f"{name}.svg").write_text(svg_of(texts.dot))
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)

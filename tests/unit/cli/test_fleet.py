@@ -1,0 +1,95 @@
+"""Which trees are read of many, and with which calls; on a Placement made of numbers."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from agent.cli.asked_once import AskedOnce
+from agent.cli.fleet import MANY_HOSTS, Asked, look_at_all
+from reportclient.errors import Unreachable
+
+ALL = "/resource_providers"
+HOSTS = "/resource_providers?required=COMPUTE_NODE"
+
+
+def listed(number: int) -> dict[str, Any]:
+    uuid = f"00000000-0000-4000-8000-{number:012}"
+    place = {"root_provider_uuid": uuid, "parent_provider_uuid": None, "generation": 1}
+    return {"uuid": uuid, "name": f"host{number}", **place}
+
+
+class ManyHosts:
+    """Lone roots without anything; ``paths`` are what was asked for."""
+
+    def __init__(self, count: int) -> None:
+        self.hosts = [listed(number) for number in range(count)]
+        self.paths: list[str] = []
+
+    def request(self, method: str, path: str, **_: Any) -> dict[str, Any]:
+        assert method == "GET"
+        self.paths.append(path)
+        if path in (ALL, HOSTS):
+            return {"resource_providers": self.hosts}
+        if "in_tree=" in path:
+            found = [one for one in self.hosts if path.endswith(one["uuid"])]
+            return {"resource_providers": found}
+        part = path.rpartition("/")[2]
+        return {part: {} if part == "inventories" else [], "resource_provider_generation": 1}
+
+
+def test_of_ten_thousand_hosts_only_those_are_read_that_are_shown() -> None:
+    api = ManyHosts(10_000)
+    trees = look_at_all(Asked("host12*", limit=5), api)
+    names = [seen.snapshot.providers[seen.root].name for seen in trees.seen]
+    assert names == ["host12", "host120", "host121", "host122", "host123"]
+    assert trees.fleet is not None
+    assert trees.fleet.calls == len(api.paths) == 1 + 5 * 4
+    assert ALL not in api.paths
+    assert [words.split()[0] for words in trees.fleet.left_out()] == ["106", "only"]
+
+
+def test_where_there_are_few_hosts_what_is_no_host_is_found_too() -> None:
+    api = ManyHosts(MANY_HOSTS)
+    trees = look_at_all(Asked(limit=1), api)
+    assert ALL in api.paths
+    assert trees.fleet is not None
+    assert not trees.fleet.hosts_only
+
+
+def test_calls_are_bounded_before_they_are_made() -> None:
+    api = ManyHosts(40)
+    trees = look_at_all(Asked(limit=40, most_calls=100), api)
+    assert len(api.paths) <= 100
+    assert trees.fleet is not None
+    assert trees.fleet.dear == 40 - len(trees.seen) > 0
+
+
+def test_progress_is_told_and_ended() -> None:
+    told: list[str] = []
+    look_at_all(Asked(limit=2), ManyHosts(3), told.append)
+    assert [words.partition(",")[0] for words in told] == ["tree 1 of 2", "tree 2 of 2", ""]
+
+
+def test_nothing_is_asked_twice_not_even_at_the_same_time() -> None:
+    api = ManyHosts(1)
+    once = AskedOnce(api)
+    threads = [threading.Thread(target=once.request, args=("GET", ALL)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (once.calls, api.paths) == (1, [ALL])
+
+
+def test_an_error_reaches_everyone_who_asked() -> None:
+    class Down:
+        def request(self, *_: Any, **__: Any) -> dict[str, Any]:
+            raise Unreachable("no answer")
+
+    once = AskedOnce(Down())
+    for _ in range(2):
+        with pytest.raises(Unreachable):
+            once.request("GET", ALL)
