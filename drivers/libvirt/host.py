@@ -12,16 +12,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from drivers.errors import DriverLoadFailed, DriverNotReady
+from drivers.libvirt import block
+from drivers.libvirt.events import Events
 from drivers.libvirt.lane import Blocked, Lane, Overdue
 from drivers.libvirt.session import Deadlines, Refused, Session, Unconnected
+from drivers.libvirt.storage import Storage
 from drivers.libvirt.watch import Tell, Watch
 
 LOG = logging.getLogger(__name__)
@@ -102,6 +104,8 @@ class Host:
         self._last_problem = ""
         self._unanswered: dict[str, str] = {}
         self._watch: Watch | None = None
+        self.events = Events()
+        self.storage = Storage(uri, binding, deadlines, self._ensure_connected, clock)
 
     def watch(self, tell: Tell) -> None:
         """From now on ``tell`` hears when libvirt is lost (why) and when it is back (``None``)."""
@@ -112,7 +116,9 @@ class Host:
         """Close the connection, in bounded time."""
         if self._watch is not None:
             self._watch.stop()
+        self.events.stop()
         self._lane.close(self._deadlines.connect)
+        self.storage.close()
         self._files.close(self._deadlines.connect)
 
     def unanswered(self) -> dict[str, str]:
@@ -163,6 +169,23 @@ class Host:
         place = self._root / path.relative_to(path.anchor)
         return self._on_files(f"the size of the file system of {path}", lambda: _size(place))
 
+    def file_system_spins(self, path: Path) -> bool | None:
+        """Whether the disk below ``path`` rotates; ``None``: it can't be told."""
+        return self._on_files(
+            f"the disk of {path}",
+            lambda: _unless_hidden(lambda: block.file_system_spins(self._root, path)),
+        )
+
+    def devices_spin(self, devices: Iterable[str]) -> tuple[bool | None, ...]:
+        """The same of each disk, given as /dev/sda."""
+        return self._on_files(
+            "disks",
+            lambda: tuple(
+                _unless_hidden(lambda one=one: block.device_spins(self._root, one))  # type: ignore[misc]
+                for one in devices
+            ),
+        )
+
     def pmem_namespaces(self) -> frozenset[str]:
         """Names of the persistent memory namespaces; those without a name do not count."""
         devices = self._root / "sys/bus/nd/devices"
@@ -196,12 +219,14 @@ class Host:
         )
         return names or ()
 
-    def domain_capabilities(self, arch: str, virt_type: str) -> str | None:
+    def domain_capabilities(
+        self, arch: str, virt_type: str, machine: str | None = None
+    ) -> str | None:
         """What guests of an architecture can have; needs a read-write connection."""
+        on = f"{machine}, {virt_type}" if machine else virt_type
         return self._ask_optional(
-            f"domain capabilities of {arch} on {virt_type}",
-            lambda c: str(c.getDomainCapabilities(None, arch, None, virt_type, 0)),
-            once=True,
+            f"domain capabilities of {arch} on {on}",
+            lambda c: str(c.getDomainCapabilities(None, arch, machine, virt_type, 0)),
         )
 
     # -- how questions are asked
@@ -224,10 +249,11 @@ class Host:
         return answer
 
     def _session(self) -> Session:
-        return Session(self._binding, self.uri, self._deadlines, self._note_closed)
+        return Session(self._binding, self.uri, self._deadlines, self._note_closed, self.events)
 
     def _note_closed(self, why: str) -> None:
         """In libvirt's event loop."""
+        self.events.closed()
         self._note_loss(f"the connection to libvirt at {self.uri} was lost: {why}")
 
     def _note_loss(self, why: str) -> None:
@@ -282,12 +308,18 @@ class Host:
 
 def _size(path: Path) -> int:
     """:raises DriverNotReady: the file system can't be read."""
-    nearest = next(place for place in (path, *path.parents) if place.exists())
     try:
-        found = os.statvfs(nearest)
+        return block.file_system_bytes(path)
     except OSError as err:
         raise DriverNotReady(f"no size of the file system of {path}: {err}") from err
-    return found.f_blocks * found.f_frsize
+
+
+def _unless_hidden(look: Callable[[], T]) -> T | None:
+    """``None`` where the kernel's files are not to be had: that disk can't be told."""
+    try:
+        return look()
+    except OSError:
+        return None
 
 
 def _names_below(devices: Path) -> frozenset[str]:

@@ -35,6 +35,12 @@ class FakeLibvirt:
     VIR_ERR_AUTH_CANCELLED = 79
     VIR_ERR_AUTH_UNAVAILABLE = 80
     VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES = 1
+    VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE = 2
+    VIR_NODE_DEVICE_EVENT_ID_LIFECYCLE = 0
+    VIR_NODE_DEVICE_EVENT_ID_UPDATE = 1
+    VIR_STORAGE_POOL_EVENT_ID_LIFECYCLE = 0
+    VIR_STORAGE_POOL_EVENT_ID_REFRESH = 1
+    VIR_DOMAIN_EVENT_ID_LIFECYCLE = 0
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -56,6 +62,7 @@ class FakeLibvirt:
             "getCPUModelNames": ["Haswell-noTSX", "EPYC"],
             "getDomainCapabilities": "<domainCapabilities/>",
             "listAllDomains": [],
+            "listAllStoragePools": [],
         }
 
     def open(self, uri: str) -> FakeConnection:
@@ -93,7 +100,7 @@ class FakeLibvirt:
 
 
 class FakeDomain:
-    """``document`` ``None``: it is gone by the time that it is read."""
+    """Or a pool; ``document`` ``None``: it is gone by the time that it is read."""
 
     def __init__(self, document: str | None) -> None:
         self._document = document
@@ -110,6 +117,7 @@ class FakeConnection:
         self.alive = True
         self.closed_by: threading.Thread | None = None
         self.on_close: Callable[..., None] | None = None
+        self.subscribed: dict[int, tuple[str, int, Callable[..., None]]] = {}
 
     def isAlive(self) -> int:
         return int(self.alive)
@@ -123,6 +131,33 @@ class FakeConnection:
 
     def unregisterCloseCallback(self) -> None:
         self.on_close = None
+
+    def nodeDeviceEventRegisterAny(self, _of: None, event: int, told: Any, _opaque: Any) -> int:
+        return self._subscribe("nodeDevice", event, told)
+
+    def storagePoolEventRegisterAny(self, _of: None, event: int, told: Any, _opaque: Any) -> int:
+        return self._subscribe("storagePool", event, told)
+
+    def domainEventRegisterAny(self, _of: None, event: int, told: Any, _opaque: Any) -> int:
+        return self._subscribe("domain", event, told)
+
+    def nodeDeviceEventDeregisterAny(self, number: int) -> None:
+        del self.subscribed[number]
+
+    storagePoolEventDeregisterAny = domainEventDeregisterAny = nodeDeviceEventDeregisterAny
+
+    def happen(self, kind: str, event: int, *rest: Any) -> None:
+        """As libvirt's event loop tells it: the subject, and what else the event has."""
+        for subscribed, its_event, told in list(self.subscribed.values()):
+            if (subscribed, its_event) == (kind, event):
+                told(self, object(), *rest, None)
+
+    def _subscribe(self, kind: str, event: int, told: Any) -> int:
+        if kind in self._binding.refused:
+            raise self._binding.refused[kind]
+        number = len(self.subscribed)
+        self.subscribed[number] = (kind, event, told)
+        return number
 
     def setKeepAlive(self, interval: int, count: int) -> int:
         self._binding.record(f"setKeepAlive({interval}, {count})")
