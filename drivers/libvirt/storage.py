@@ -46,7 +46,7 @@ class Storage:
             self._lane.call("a connection", Session.ensure_open, self._deadlines.connect)
             return self._lane.call(WHAT, self._asked, self._deadlines.call)
         except (Overdue, Blocked) as err:
-            words = f"libvirt at {self._uri}, asked for {WHAT}: {err}"
+            words = f"libvirt at {self._uri}, asked for storage pools: {err}"
             raise DriverNotReady(words) from None
         except Refused as err:
             if err.unsupported:
