@@ -48,9 +48,8 @@ class LibvirtDriver(ComputeDriver):
         """``[(group, [options])]``: all that the driver reads."""
         return opts.all_opts()
 
-    def init_host(self, host: str) -> None:  # noqa: ARG002  # there is one host
+    def init_host(self, host: str) -> None:
         """Nothing is opened here: the first question does, and says what is wrong."""
-        self._host.events.listen(self.context.wake)
 
     def cleanup_host(self, host: str) -> None:  # noqa: ARG002  # there is one host
         """Close the connection."""
@@ -81,6 +80,8 @@ class LibvirtDriver(ComputeDriver):
         allocations: Allocations | None = None,
     ) -> None:
         """The root and all below it.  All is read before anything is written."""
+        # Not before the first report: hosts that boot together shall not report together.
+        self._host.events.listen(self.context.wake)
         name = self._host.hostname()
         reading = self._reader.read()
         others = self._same_host(HostIdentity.of(name, reading.capabilities))

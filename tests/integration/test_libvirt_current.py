@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -10,19 +11,23 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import libvirt
 import pytest
 
 from agent.loop import Loop
-from drivers.api import DriverContext
+from drivers.api import DriverContext, ProviderTree
 from drivers.libvirt.driver import LibvirtDriver
+from drivers.libvirt.host import Host, load_binding
+from drivers.libvirt.session import Deadlines
 from tests.integration.agents import ROOT, Agent
 from tests.integration.switched import eventually, options, root_of
 from tests.integration.test_hypervisor_lost import reported
 from tests.servers.agent import AgentProcess
 from tests.servers.libvirtd import PrivateLibvirtd, missing
 from tests.servers.placement import RealPlacement
+from tests.unit.libvirt.test_kept_current import QUIET
 from tests.unit.libvirt.test_settings import context
 
 HOUR = 3600.0
@@ -152,6 +157,8 @@ def test_a_pool_and_its_new_size_are_in_placement_at_once(
         pool.destroy()
         connection.close()
         shown = computectl(agent, "status", "--sources")
+        listed = json.loads(computectl(agent, "status", "--sources", "-f", "json"))
+        assert 0 <= listed[0]["took"]["storage pools"] < 60
         assert "storage pools: " in shown and "capabilities: " in shown
         assert all(line.endswith(" ms") for line in shown.splitlines() if line.startswith("    "))
 
@@ -166,3 +173,39 @@ def computectl(agent: AgentProcess, *arguments: str) -> str:
         check=True,
     )
     return done.stdout
+
+
+class Counting:
+    """A libvirt module, or a connection of it, whose calls are listed by name."""
+
+    def __init__(self, real: Any, calls: list[str]) -> None:
+        self._real = real
+        self._calls = calls
+
+    def open(self, uri: str) -> Counting:
+        return Counting(self._real.open(uri), self._calls)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        if isinstance(self._real, libvirt.virConnect):
+            self._calls.append(name)
+        return found
+
+
+@pytest.mark.real_libvirt
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_a_quiet_period_costs_a_handful_of_calls(libvirtd: PrivateLibvirtd, tmp_path: Path) -> None:
+    calls: list[str] = []
+    host = Host(libvirtd.uri, Counting(load_binding(), calls), Deadlines(20, 60))
+    text = f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n"
+    driver = LibvirtDriver(context(tmp_path, text), host)
+    (node,) = driver.get_available_nodes()
+    tree = ProviderTree()
+    tree.new_root(node, str(uuid.uuid4()))
+    driver.update_provider_tree(tree, node)
+    calls.clear()
+    driver.update_provider_tree(ProviderTree(tree.freeze()), node)
+    driver.cleanup_host("host")
+    asked = [name for name in calls if name.startswith(("get", "list", "baseline"))]
+    assert asked == QUIET
+    assert tree.has_traits(node, ["COMPUTE_STORAGE_BUS_VIRTIO", "COMPUTE_GRAPHICS_MODEL_VGA"])

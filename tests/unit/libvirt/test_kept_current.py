@@ -90,10 +90,14 @@ def test_a_pools_event_has_pools_read_again_and_nothing_else(make, binding):
     assert disk(tree_of(driver)) == 60
 
 
-def test_an_event_wakes_the_agent_once_it_listens(make, binding):
+def test_an_event_wakes_the_agent_once_it_has_reported(make, binding):
+    """Not before: hosts that boot together are to report at random times."""
     woken = threading.Event()
     driver = make(wake=woken.set)
     driver.init_host("host")
+    driver.get_available_nodes()
+    binding.connections[0].happen("domain", 0, 2, 0)
+    assert driver._host.events._timer is None
     tree_of(driver)
     binding.connections[0].happen("nodeDevice", 0, 0, 0)
     assert woken.wait(20)
