@@ -27,6 +27,8 @@ def explained(outcome: Outcome, root: str, api: API) -> dict[str, PlacementError
 def _explained(
     subject: str, err: PlacementError, operation: Operation | None, root: str, api: API
 ) -> PlacementError:
+    if isinstance(err, InUse) and isinstance(operation, Reshape):
+        return InUse(f"{err.args[0]}; nothing was moved", request_id=err.request_id)
     if isinstance(err, InUse) and operation is not None:
         return in_use(err, consumers_of(subject, api))
     if isinstance(err, Forbidden) and isinstance(operation, Reshape):

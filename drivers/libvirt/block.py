@@ -1,26 +1,15 @@
-"""How large a file system is, and what kind of disk it is on, by the kernel's files below a root.
+"""What kind of disk a file system is on, by the kernel's files below a root.
 
 Nothing is said of virtual disks: a hypervisor's word on them is no word on the disk.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path, PurePath
 
 VIRTUAL = re.compile(r"/(virtio\d+|vbd-\d+|loop\d+|ram\d+|zram\d+|nbd\d+|rbd\d+)(/|$)")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
-
-
-def file_system_bytes(path: Path) -> int:
-    """Size of the file system that holds ``path``, or would if it were made.
-
-    :raises OSError: it can't be read.
-    """
-    nearest = next(place for place in (path, *path.parents) if place.exists())
-    found = os.statvfs(nearest)
-    return found.f_blocks * found.f_frsize
 
 
 def file_system_spins(root: Path, path: PurePath) -> bool | None:

@@ -6,14 +6,16 @@ other driver's children on the same root have one.  Only such are removed, once 
 reports them.  A provider that has a reported name and another UUID (somebody reported
 this host before) is taken as it is, and is not ours to remove.
 
-What moves?  A class that leaves the root for its cells or devices, and what was on
-cells that are gone.  That takes a reshape, in which the allocations go along.  What
-else vanishes is left to the agent: it drains what is in use.
+What moves?  A class that leaves the root for its cells or devices, what was on cells
+that are gone, and what was on a device that has another provider now.  That takes a
+reshape, in which the allocations go along.  What else vanishes is left to the agent: it
+drains what is in use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.moves import Move, move_allocations
@@ -50,6 +52,7 @@ def write_report(
     reported, problems = _writable(tree, root, report)
     gone = _unreported(tree, root, reported) if report.complete else []
     moving = _Moving(tree, root, report, gone)
+    before = {uuid: tree.data(uuid).inventory for uuid in tree.get_provider_uuids(root)}
     if allocations is None and (what := moving.words()):
         raise ReshapeNeeded(f"{', '.join(what)} moves to other providers of {nodename}")
     placed = _place_all(tree, root, report, reported)
@@ -60,6 +63,8 @@ def write_report(
         cells = {number: placed.get(cell.name, "") for number, cell in report.cells.items()}
         where = {who: cells.get(number, "") for who, number in (homes or {}).items()}
         move_allocations(tree, moving.moves(placed), allocations, where)
+        used = _keep_used(tree, before, allocations)
+        gone = [uuid for uuid in gone if uuid not in used]
     for uuid in gone:
         _remove(tree, uuid)
     return problems
@@ -105,8 +110,8 @@ def _place_all(
         above = root if cell is None or cell is one else placed.get(cell.name, root)
         placed[one.name] = uuid = _place(tree, root, above, one.name)
         tree.update_inventory(uuid, {k: v for k, v in one.inventory.items() if v["total"] > 0})
-        there = tree.data(uuid).traits
-        tree.update_traits(uuid, (there - one.managed) | one.traits)
+        strange = frozenset[str]() if one.owns_traits else tree.data(uuid).traits - one.managed
+        tree.update_traits(uuid, strange | one.traits)
     return placed
 
 
@@ -122,6 +127,26 @@ def _place(tree: ProviderTree, root: str, parent: str, name: str) -> str:
     else:
         tree.new_child(name, parent, uuid)
     return uuid
+
+
+def _keep_used(
+    tree: ProviderTree, before: Mapping[str, Mapping[str, Any]], allocations: Allocations
+) -> frozenset[str]:
+    """What is still in use and does not move stays for now, or it would keep all from moving:
+    a reshape is done whole or not at all.  The agent drains it from the next period on.
+
+    Returns the UUIDs of such providers.
+    """
+    used: dict[str, dict[str, Any]] = {}
+    for held in allocations.values():
+        for uuid, part in held["allocations"].items():
+            known = before.get(uuid, {})
+            used.setdefault(uuid, {}).update(
+                {name: known[name] for name in part["resources"] if name in known}
+            )
+    for uuid in before.keys() & used.keys():
+        tree.update_inventory(uuid, {**used[uuid], **tree.data(uuid).inventory})
+    return frozenset(used)
 
 
 def _remove(tree: ProviderTree, uuid: str) -> None:
@@ -142,10 +167,12 @@ class _Moving:
         self._report = report
         self._leaving = frozenset(tree.data(root).inventory) - frozenset(report.inventory)
         self._gone = {uuid: frozenset(tree.data(uuid).inventory) for uuid in gone}
+        self._names = {uuid: tree.data(uuid).name for uuid in self._gone}
 
     def words(self) -> list[str]:
         """Classes that move."""
         sources = [self._host_wide(), *({self._root: one} for one in self._to_devices())]
+        sources += [{uuid: classes} for uuid, classes, _ in self._replaced()]
         return sorted({name for found in sources for classes in found.values() for name in classes})
 
     def moves(self, placed: Mapping[str, str]) -> Iterator[Move]:
@@ -160,6 +187,19 @@ class _Moving:
                 if one.name in placed and classes & one.from_root & one.inventory.keys()
             )
             yield Move({self._root: classes}, tuple(dict.fromkeys(devices)))
+        for uuid, classes, names in self._replaced():
+            yield Move({uuid: classes}, tuple(placed[name] for name in names if name in placed))
+
+    def _replaced(self) -> list[tuple[str, frozenset[str], list[str]]]:
+        """Providers that are gone, one class of each, and who has it instead."""
+        found = []
+        for uuid, classes in self._gone.items():
+            heirs = [one for one in self._report.children if self._names[uuid] in one.replaces]
+            for name in sorted(classes):
+                names = [one.name for one in heirs if name in one.inventory]
+                if names:
+                    found.append((uuid, frozenset({name}), names))
+        return found
 
     def _host_wide(self) -> dict[str, frozenset[str]]:
         """What cells and root hand to each other, by the provider that gives it up."""

@@ -42,6 +42,7 @@ class LibvirtDriver(ComputeDriver):
         self._reader = Reader(self._host, self._settings)
         self._wrong: dict[str, str] = {}
         self._warned: str | None = None
+        self._said: frozenset[str] = frozenset()
 
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
@@ -94,6 +95,7 @@ class LibvirtDriver(ComputeDriver):
         )
         self._wrong = {**report.notes, **others}
         self._note_mixed_cores(reading)
+        self._note_warnings(report.warnings)
         moves = allocations is not None and report.cells
         homes = self._reader.homes(reading.capabilities) if moves else {}
         self._wrong |= write_report(provider_tree, nodename, report, allocations, homes)
@@ -114,6 +116,13 @@ class LibvirtDriver(ComputeDriver):
         if problem := stranger(first, now):
             raise DriverNotReady(problem)
         return renamed(first, now)
+
+    def _note_warnings(self, words: Sequence[str]) -> None:
+        """Once each, for as long as it is so."""
+        for one in words:
+            if one not in self._said:
+                LOG.warning("%s (see docs/libvirt/pci.rst)", one)
+        self._said = frozenset(words)
 
 
 def _settings(context: DriverContext) -> LibvirtSettings:

@@ -14,14 +14,16 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt import block
 from drivers.libvirt.events import Events
+from drivers.libvirt.host_files import file_system_size, namespace_names, switch_of
 from drivers.libvirt.lane import Blocked, Lane, Overdue
+from drivers.libvirt.node_devices import NodeDevices, listed_devices
 from drivers.libvirt.session import Deadlines, Refused, Session, Unconnected
 from drivers.libvirt.storage import Storage
 from drivers.libvirt.watch import Tell, Watch
@@ -167,7 +169,9 @@ class Host:
     def file_system_bytes(self, path: Path) -> int:
         """Size of the file system that holds ``path``, or would if it were made."""
         place = self._root / path.relative_to(path.anchor)
-        return self._on_files(f"the size of the file system of {path}", lambda: _size(place))
+        return self._on_files(
+            f"the size of the file system of {path}", lambda: file_system_size(place)
+        )
 
     def file_system_spins(self, path: Path) -> bool | None:
         """Whether the disk below ``path`` rotates; ``None``: it can't be told."""
@@ -189,13 +193,27 @@ class Host:
     def pmem_namespaces(self) -> frozenset[str]:
         """Names of the persistent memory namespaces; those without a name do not count."""
         devices = self._root / "sys/bus/nd/devices"
-        return self._on_files("persistent memory namespaces", lambda: _names_below(devices))
+        return self._on_files("persistent memory namespaces", lambda: namespace_names(devices))
 
     # -- what it can do without
 
     def guest_documents(self) -> tuple[str, ...]:
         """The domain documents of all guests, running or not."""
         return self._ask("the guests", self._guest_documents)
+
+    def node_devices(self, kinds: Sequence[str]) -> NodeDevices:
+        """Those of these kinds, none where this hypervisor has none to tell of."""
+        try:
+            return self._ask("node devices", lambda c: listed_devices(c, self._binding, kinds))
+        except Refused as err:
+            if err.unsupported:
+                return NodeDevices()
+            raise
+
+    def kernel_switch(self, module: str, parameter: str) -> bool | None:
+        """A parameter of a module that is on or off; ``None``: there is no such one."""
+        file = self._root / "sys/module" / module / "parameters" / parameter
+        return self._on_files(f"{parameter} of {module}", lambda: switch_of(file))
 
     def _guest_documents(self, connection: Any) -> tuple[str, ...]:
         """On the worker thread: domains hold the connection too."""
@@ -306,26 +324,9 @@ class Host:
             raise DriverNotReady(f"{what}: {err}") from None
 
 
-def _size(path: Path) -> int:
-    """:raises DriverNotReady: the file system can't be read."""
-    try:
-        return block.file_system_bytes(path)
-    except OSError as err:
-        raise DriverNotReady(f"no size of the file system of {path}: {err}") from err
-
-
 def _unless_hidden(look: Callable[[], T]) -> T | None:
     """``None`` where the kernel's files are not to be had: that disk can't be told."""
     try:
         return look()
     except OSError:
         return None
-
-
-def _names_below(devices: Path) -> frozenset[str]:
-    """:raises DriverNotReady: they are there and can't be read."""
-    try:
-        texts = [file.read_text() for file in devices.glob("namespace*/alt_name")]
-    except OSError as err:
-        raise DriverNotReady(f"no names of persistent memory namespaces: {err}") from err
-    return frozenset(name for text in texts if (name := text.strip()))

@@ -7,6 +7,8 @@ from typing import Any
 from oslo_config import cfg, types
 
 from drivers import opts as common
+from drivers.libvirt.mdev_opts import DEVICES_OPTS
+from drivers.libvirt.pci_opts import PCI_OPTS
 
 LIBVIRT_OPTS = [
     cfg.StrOpt(
@@ -76,6 +78,12 @@ LIBVIRT_OPTS = [
         default=False,
         help="Whether the compute service switches dedicated CPUs off while no guest uses them:"
         " PCPU inventory then has those that are offline too.",
+    ),
+    cfg.IntOpt(
+        "num_memory_encrypted_guests",
+        min=0,
+        help="How many guests with memory encrypted by SEV may run at once, at most. If it is not"
+        " set: as many as libvirt says, or any number if it does not say.",
     ),
     cfg.StrOpt(
         "images_type",
@@ -158,7 +166,12 @@ DEFAULT_OPTS = [
 
 def list_opts() -> list[tuple[str, list[Any]]]:
     """``[(group, [options])]``: the libvirt driver's own."""
-    return [("libvirt", LIBVIRT_OPTS), ("DEFAULT", DEFAULT_OPTS)]
+    return [
+        ("libvirt", LIBVIRT_OPTS),
+        ("DEFAULT", DEFAULT_OPTS),
+        ("pci", PCI_OPTS),
+        ("devices", DEVICES_OPTS),
+    ]
 
 
 def all_opts() -> list[tuple[str, list[Any]]]:

@@ -10,6 +10,8 @@ from xml.etree.ElementTree import Element
 from drivers.errors import DriverNotReady
 from drivers.libvirt import cpu, cpu_model, device_models, disk, documents
 from drivers.libvirt.cells import numa_cells
+from drivers.libvirt.device_reading import DeviceReader
+from drivers.libvirt.devices import Devices
 from drivers.libvirt.events import CONNECTION, POOLS
 from drivers.libvirt.homes import homes
 from drivers.libvirt.host import Host
@@ -36,6 +38,7 @@ class Reading:
     pmem_namespaces: frozenset[str] | None = None
     models: Mapping[str, bool] = field(default_factory=dict)
     medium: Mapping[str, bool] = field(default_factory=dict)
+    devices: Devices = field(default_factory=Devices)
     complete: bool = True
 
 
@@ -46,6 +49,7 @@ class Reader:
         self._host = host
         self._settings = settings
         self.sources = Sources(count=host.events.count)
+        self._devices = DeviceReader(host, settings, self.sources)
 
     def read(self) -> Reading:
         """:raises DriverNotReady: what a report can't do without has never been answered."""
@@ -64,6 +68,7 @@ class Reader:
             read_or("persistent memory", self._namespaces, None),
             self._models(capabilities),
             self._medium(pool),
+            self._devices.read(cpu.host_cpu(capabilities).arch),
         )
         if self.sources.never_answered():
             return replace(reading, complete=False)

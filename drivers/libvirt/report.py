@@ -12,6 +12,7 @@ from drivers.libvirt import cpu, disk, pmem
 from drivers.libvirt.arch_traits import arch_traits
 from drivers.libvirt.cells import numa_cells
 from drivers.libvirt.cpu_traits import cpu_traits
+from drivers.libvirt.devices import below_root, warnings
 from drivers.libvirt.numa import Known, Processors, processing
 from drivers.libvirt.reading import Reading
 from drivers.libvirt.reported import HostReport
@@ -40,19 +41,24 @@ def host_report(
     )
     found = processing(node, settings.report_numa, host, known)
     current = known.get(node, {})
+    below = below_root(node, reading.devices, settings.devices, bool(found.cells), known)
+    kept = {name: current[name] for name in below.kept if name in current}
     room = {} if disk_elsewhere else _disk(reading, settings, current)
     own = {**room, **_pmem(reading, settings, current)}
     return HostReport(
-        {**found.root, **own},
+        {**kept, **found.root, **own},
         found.cells,
-        complete=found.complete and reading.complete,
-        traits=_traits(reading) | _medium(reading, elsewhere=disk_elsewhere),
+        below.children,
+        complete=found.complete and reading.complete and below.complete,
+        traits=_traits(reading) | _medium(reading, elsewhere=disk_elsewhere) | dict(below.traits),
         notes={
             **host.cpus.left_out,
             **found.notes,
             **({} if disk_elsewhere else _disk_notes(reading, settings)),
             **_pmem_notes(reading, settings),
+            **below.notes,
         },
+        warnings=warnings(below),
     )
 
 

@@ -15,7 +15,9 @@ class Reported:
     provider name, unique on the host; ``managed`` are the traits that its module may
     set, so that those that are no longer in ``traits`` go and a stranger's stay;
     ``from_root`` are classes that earlier releases kept on the root: where they still
-    are, they move here, with their allocations.
+    are, they move here, with their allocations.  ``replaces`` are names under which the
+    same things may have been reported until now: of those that are gone, classes that are
+    in ``inventory`` move here, too.  With ``owns_traits`` all traits are the module's.
     """
 
     name: str
@@ -24,6 +26,8 @@ class Reported:
     managed: frozenset[str] = frozenset()
     cell: int | None = None
     from_root: frozenset[str] = field(default_factory=frozenset)
+    replaces: frozenset[str] = field(default_factory=frozenset)
+    owns_traits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,8 @@ class HostReport:
     """A whole host: the root's own inventory, and all that is below it.
 
     ``traits`` of the root: whether the host has each; those that can't be told are not in
-    there, and stay as they are.  ``notes`` say what is odd, by what it is about.
+    there, and stay as they are.  ``notes`` say what is odd, by what it is about, and
+    ``warnings`` what works, but not well.
     ``cells`` are the NUMA cells by libvirt's number, empty where they are not reported.
     While ``complete`` is false, some module could not say its part: nothing is removed.
     """
@@ -42,3 +47,4 @@ class HostReport:
     complete: bool = True
     traits: Mapping[str, bool] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    warnings: Sequence[str] = ()

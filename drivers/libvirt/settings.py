@@ -10,8 +10,12 @@ from drivers.api import DriverContext
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt import numa
 from drivers.libvirt.cpu_model import CpuChoice
+from drivers.libvirt.device_spec import device_specs
+from drivers.libvirt.devices import DeviceSettings
 from drivers.libvirt.disk import Images
+from drivers.libvirt.mdev_opts import mdev_settings
 from drivers.libvirt.memory import reserved_pages
+from drivers.libvirt.pci import PciSettings
 from drivers.libvirt.pmem import PmemLabels, pmem_labels
 from drivers.libvirt.session import Deadlines
 from drivers.libvirt.shares import MemoryPolicy
@@ -46,6 +50,7 @@ class LibvirtSettings:
     pmem: PmemLabels = field(default_factory=dict)
     swtpm_enabled: bool = False
     disk_from_sharing_provider: bool = False
+    devices: DeviceSettings = field(default_factory=DeviceSettings)
 
 
 def settings_from(context: DriverContext) -> LibvirtSettings:
@@ -82,6 +87,18 @@ def settings_from(context: DriverContext) -> LibvirtSettings:
         pmem=pmem_labels(group.pmem_namespaces),
         swtpm_enabled=group.swtpm_enabled,
         disk_from_sharing_provider=group.disk_from_sharing_provider,
+        devices=_device_settings(conf),
+    )
+
+
+def _device_settings(conf: Any) -> DeviceSettings:
+    pci = conf.pci
+    # Where they are not reported, the entries are another service's business.
+    specs = device_specs(pci.device_spec) if pci.report_in_placement else ()
+    return DeviceSettings(
+        PciSettings(specs, pci.report_physical_networks, pci.group_devices),
+        mdev_settings(conf),
+        conf.libvirt.num_memory_encrypted_guests,
     )
 
 

@@ -97,6 +97,30 @@ def test_cells_together_have_what_the_kernel_says(libvirtd, tmp_path):
     assert sum(part["MEMORY_MB"] for part in parts) == pytest.approx(meminfo_mb(), rel=0.02)
 
 
+PCI = Path("/sys/bus/pci/devices")
+
+
+def endpoints() -> set[str]:
+    """Addresses of devices, and of the PFs of VFs."""
+    kinds = {device: (device / "class").read_text()[:6] for device in PCI.glob("*")}
+    mine = [device for device, kind in kinds.items() if kind not in {"0x0600", "0x0604"}]
+    owners = [device / "physfn" if (device / "physfn").exists() else device for device in mine]
+    return {owner.resolve().name.upper() for owner in owners}
+
+
+@pytest.mark.skipif(not list(PCI.glob("*")), reason="this machine has no PCI bus")
+def test_pci_devices_are_the_kernels(libvirtd, tmp_path):
+    options = "[pci]\nreport_in_placement = true\ndevice_spec = {}\n"
+    text = f"[libvirt]\nconnection_uri = {libvirtd.uri}\n{options}"
+    driver = LibvirtDriver(context(tmp_path, text))
+    tree = report(driver)
+    node = driver.get_available_nodes()[0]
+    driver.cleanup_host("host")
+    names = {tree.data(uuid).name for uuid in tree.get_provider_uuids(node)}
+    owners = {name.removeprefix(f"{node}_") for name in names if ":" in name}
+    assert owners == endpoints()
+
+
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="flags by their x86 names")
 def test_cpu_traits_are_the_kernels_flags(driver):
     cpuinfo = Path("/proc/cpuinfo").read_text()

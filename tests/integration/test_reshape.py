@@ -285,3 +285,13 @@ def test_bulk_writes_fall_back_to_single_ones_where_the_role_is_missing(tmp_path
         start = placement.mark()
         assert agent.period(1.0).ok
         assert not [r for r in placement.since(start) if r.path == "/reshaper"], "remembered"
+
+
+def test_a_reshape_that_takes_away_what_is_in_use_is_refused_and_says_so(placement):
+    old = {"VCPU": {"total": 16}, "VGPU": {"total": 8}, "CUSTOM_OLD": {"total": 1}}
+    _, driver = agent_with(placement, old)
+    who = consumer(placement, {"VGPU": 1, "CUSTOM_OLD": 1})
+    rebuild_with(driver, vgpu_to_children)
+    report = Agent(placement.url, driver).period()
+    assert "nothing was moved" in str(report.complaints()), report.complaints()
+    assert holdings(placement, who)[ROOT] == {"VGPU": 1, "CUSTOM_OLD": 1}

@@ -104,6 +104,14 @@ PURE = (
     "agent/cli/port_findings.py",
     "agent/cli/port_rules.py",
     "agent/cli/port_source.py",
+    "drivers/libvirt/device_spec.py",
+    "drivers/libvirt/devices.py",
+    "drivers/libvirt/encryption.py",
+    "drivers/libvirt/mdev.py",
+    "drivers/libvirt/pci.py",
+    "drivers/libvirt/pci_devices.py",
+    "drivers/libvirt/pools.py",
+    "drivers/libvirt/vgpu.py",
 )
 IMPURE_MODULES = frozenset(
     "asyncio datetime http io logging multiprocessing os pathlib queue random secrets select "

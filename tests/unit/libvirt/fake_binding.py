@@ -41,6 +41,11 @@ class FakeLibvirt:
     VIR_STORAGE_POOL_EVENT_ID_LIFECYCLE = 0
     VIR_STORAGE_POOL_EVENT_ID_REFRESH = 1
     VIR_DOMAIN_EVENT_ID_LIFECYCLE = 0
+    VIR_ERR_NO_NODE_DEVICE = 53
+    VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV = 2
+    VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET = 16
+    VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV_TYPES = 8192
+    VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV = 16384
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -63,6 +68,7 @@ class FakeLibvirt:
             "getDomainCapabilities": "<domainCapabilities/>",
             "listAllDomains": [],
             "listAllStoragePools": [],
+            "listAllDevices": [],
         }
 
     def open(self, uri: str) -> FakeConnection:
@@ -108,6 +114,22 @@ class FakeDomain:
     def XMLDesc(self, flags: int) -> str:
         if self._document is None:
             raise FakeLibvirtError("Domain not found")
+        return self._document
+
+
+class FakeDevice:
+    """``problem``: what libvirt says instead of its document."""
+
+    def __init__(self, document: str, problem: FakeLibvirtError | None = None) -> None:
+        self._document = document
+        self.problem = problem
+
+    def name(self) -> str:
+        return self._document.partition("<name>")[2].partition("</name>")[0]
+
+    def XMLDesc(self, flags: int) -> str:
+        if self.problem is not None:
+            raise self.problem
         return self._document
 
 

@@ -104,7 +104,7 @@ def test_a_guest_that_goes_while_guests_are_read_is_left_out(host, binding):
 def test_a_file_system_that_hangs_keeps_nobody_from_asking_libvirt(binding, tmp_path, monkeypatch):
     host = Host("fake:///one", binding, Deadlines(connect=5, call=0.1), tmp_path)
     released = threading.Event()
-    monkeypatch.setattr("drivers.libvirt.host._size", lambda path: released.wait(20))
+    monkeypatch.setattr("drivers.libvirt.host.file_system_size", lambda path: released.wait(20))
     with pytest.raises(DriverNotReady, match="file system of /srv.*no answer within"):
         host.file_system_bytes(Path("/srv"))
     assert host.hostname() == "node-1"

@@ -8,9 +8,14 @@ import pytest
 
 from drivers.libvirt import arch_traits, cpu_traits, documents
 from drivers.libvirt.cells import numa_cells
+from drivers.libvirt.device_spec import device_specs
+from drivers.libvirt.devices import Devices, DeviceSettings
+from drivers.libvirt.encryption import Encryption
+from drivers.libvirt.pci import PciSettings
 from drivers.libvirt.shares import MemoryPolicy
+from drivers.libvirt.vgpu import MdevSettings, MdevType
 from reportclient.model import Inventory
-from tests.unit.libvirt.hosts import NODE, fields, new_tree, reading, totals, written
+from tests.unit.libvirt.hosts import NODE, fields, new_tree, reading, totals, two_cells, written
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "libvirt"
 DOCUMENTS = sorted(SHARED.glob("*.xml"))
@@ -68,3 +73,16 @@ def test_a_large_host_of_another_maker():
     assert huge == [100, 1, None, 100]
     assert totals(nested, f"{NODE}_numa0")["VCPU"] == 8
     assert nested.has_traits(NODE, ["HW_CPU_HYPERTHREADING"])
+
+
+def test_node_devices_and_domain_capabilities_are_read_too():
+    for text in HOSTS.values():
+        document = documents.read(text)
+        found = tuple(document.iter("device"))
+        told = Encryption(document if document.tag == "domainCapabilities" else None)
+        look = reading(two_cells(), devices=Devices(found, encryption=told))
+        wanted = DeviceSettings(
+            PciSettings(device_specs(["{}"])), MdevSettings((MdevType("vfio_ccw-io"),))
+        )
+        for provider in written(new_tree(), look, devices=wanted).freeze().walk():
+            assert "MEM_ENCRYPTION_CONTEXT" not in provider.inventory

@@ -1,0 +1,83 @@
+"""DeviceReader: what the host tells about its devices.  Only what the options need is asked."""
+
+from __future__ import annotations
+
+from drivers.libvirt import documents
+from drivers.libvirt.devices import Devices
+from drivers.libvirt.encryption import SEV, SEV_ES, TDX, Encryption
+from drivers.libvirt.events import CONNECTION, DEVICES
+from drivers.libvirt.host import Host
+from drivers.libvirt.node_devices import NodeDevices
+from drivers.libvirt.pci_devices import assigned_addresses
+from drivers.libvirt.settings import LibvirtSettings
+from drivers.libvirt.sources import Sources
+
+SWITCHES = {SEV: ("kvm_amd", "sev"), SEV_ES: ("kvm_amd", "sev_es"), TDX: ("kvm_intel", "tdx")}
+"""Where the kernel has each technique switched on or off."""
+
+
+class DeviceReader:
+    """A device that can't be read is the one that it was, as long as it is listed."""
+
+    def __init__(self, host: Host, settings: LibvirtSettings, sources: Sources) -> None:
+        self._host = host
+        self._settings = settings
+        self._sources = sources
+        self._last: dict[str, str] = {}
+
+    def read(self, arch: str | None) -> Devices:
+        """Everything, for a host of this architecture."""
+        kinds = self._settings.devices.kinds()
+        found: NodeDevices | None = NodeDevices()
+        if kinds:
+            listed = self._sources.read_or(
+                DEVICES, lambda: self._host.node_devices(kinds), None, until=DEVICES
+            )
+            if listed is not None and listed.unread:
+                self._sources.ask_again(DEVICES)
+            found = None if listed is None else self._remembering(listed)
+        return Devices(
+            None if found is None else tuple(map(documents.read, found.documents.values())),
+            {} if found is None else _named(found.unread),
+            self._assigned(),
+            self._encryption(arch),
+        )
+
+    def _remembering(self, found: NodeDevices) -> NodeDevices:
+        old = {name: self._last[name] for name in found.unread if name in self._last}
+        self._last = {**old, **found.documents}
+        unread = {name: why for name, why in found.unread.items() if name not in old}
+        return NodeDevices(self._last, unread)
+
+    def _assigned(self) -> frozenset[str]:
+        """What guests have, where it matters."""
+        if not self._settings.devices.pci.asks_who_uses:
+            return frozenset()
+        guests = self._sources.read_or("guests", self._host.guest_documents, ())
+        return assigned_addresses(guests)
+
+    def _encryption(self, arch: str | None) -> Encryption:
+        """Only KVM guests on x86 can have it."""
+        if arch is None:
+            return Encryption(None)
+        if arch != "x86_64" or self._settings.cpu.virt_type != "kvm":
+            return Encryption(documents.read(None))
+        name = "memory encryption"
+        text = self._sources.read_or(
+            name, lambda: self._host.domain_capabilities(arch, "kvm"), None, until=CONNECTION
+        )
+        if text is None:
+            self._sources.ask_again(name)
+        off = self._sources.read_or("kernel modules", self._switched_off, frozenset[str]())
+        return Encryption(documents.read(text) if text else None, off)
+
+    def _switched_off(self) -> frozenset[str]:
+        return frozenset(
+            technique
+            for technique, place in SWITCHES.items()
+            if self._host.kernel_switch(*place) is False
+        )
+
+
+def _named(unread: dict[str, str]) -> dict[str, str]:
+    return {f"node device {name}": f"can't be read: {why}" for name, why in unread.items()}

@@ -1,0 +1,234 @@
+"""Pure: ``[pci] device_spec``, which says what PCI devices guests can have, in Nova's syntax.
+
+    {"vendor_id": "8086", "product_id": "154c", "address": "0000:81:*.*"}
+    {"address": {"domain": ".*", "bus": "81", "slot": "0[2-4]", "function": ".*"}}
+    {"address": "0000:81:00.0", "resource_class": "CUSTOM_FAST_NIC", "traits": "blue,CUSTOM_X"}
+    [{"devname": "eth0", "physical_network": "net1"}, ...]
+
+One value is a JSON object or a list of them; of all entries the first that matches a device
+counts.  An address of one PF stands for its VFs too, and so does the name of its network device.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import os_resource_classes
+import os_traits
+
+from drivers.libvirt.pci_devices import PciDevice
+
+OPTION = "[pci] device_spec"
+ANY = "*"
+LONGEST = 255
+"""Characters of a class or trait that Placement takes."""
+
+_ADDRESS_PARTS = (("domain", 4, 0xFFFF), ("bus", 2, 0xFF), ("slot", 2, 0x1F), ("function", 1, 7))
+_FLAGS = ("managed", "one_time_use", "remote_managed", "live_migratable", "trusted")
+_TEXTS = ("vendor_id", "product_id", "devname", "resource_class", "traits", "physical_network")
+KEYS = ("address", *_TEXTS, *_FLAGS)
+_TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
+_FALSE = frozenset({"0", "f", "false", "off", "n", "no"})
+_ADDRESS = re.compile(r"([^:]+):([^:]+):([^:]+)\.([^.:]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSpec:
+    """One entry.  ``address``: a pattern for each of domain, bus, slot and function;
+    ``single`` where it can only be one.
+    """
+
+    vendor: str | None = None
+    product: str | None = None
+    address: tuple[re.Pattern[str], ...] | None = None
+    single: bool = False
+    devname: str | None = None
+    resource_class: str | None = None
+    traits: frozenset[str] = frozenset()
+    physical_network: str | None = None
+    one_time_use: bool = False
+    remote_managed: bool = False
+
+    def matches(self, device: PciDevice, networks: Mapping[str, str]) -> bool:
+        """``networks`` are addresses by name of the network device."""
+        if self.vendor not in (None, device.vendor) or self.product not in (None, device.product):
+            return False
+        if self.devname is not None:
+            return networks.get(self.devname) in (device.address, device.physical or "")
+        if self.address is None or self._is_at(device.address):
+            return True
+        return self.single and device.physical is not None and self._is_at(device.physical)
+
+    def _is_at(self, address: str) -> bool:
+        parts = _ADDRESS.fullmatch(address)
+        patterns = self.address or ()
+        return parts is not None and all(
+            pattern.match(part) for pattern, part in zip(patterns, parts.groups(), strict=True)
+        )
+
+
+def device_specs(values: Iterable[str]) -> tuple[DeviceSpec, ...]:
+    """All entries of all values, in order.
+
+    :raises ValueError: naming the option, the value and what is wrong with it.
+    """
+    return tuple(_spec(entry, value) for value in values for entry in _entries(value))
+
+
+def _entries(value: str) -> list[Any]:
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError) as err:
+        raise ValueError(f"{OPTION} = {value!r} is no JSON: {err}") from None
+    return found if isinstance(found, list) else [found]
+
+
+def _spec(entry: Any, value: str) -> DeviceSpec:
+    try:
+        return _read(entry)
+    except ValueError as err:
+        raise ValueError(f"{OPTION} = {value!r}: {err}") from None
+
+
+def _read(entry: Any) -> DeviceSpec:
+    if not isinstance(entry, dict):
+        raise ValueError(f'{json.dumps(entry)} is not an object, like {{"vendor_id": "8086"}}')
+    unknown = sorted(entry.keys() - set(KEYS))
+    if unknown:
+        raise ValueError(f"there is no key {unknown[0]!r} (there are: {', '.join(sorted(KEYS))})")
+    texts = {key: _text(entry, key) for key in _TEXTS}
+    flags = {key: _flag(entry, key) for key in _FLAGS}
+    if texts["devname"] and entry.get("address"):
+        raise ValueError("devname and address exclude each other")
+    address, single = _address(entry.get("address"))
+    return DeviceSpec(
+        vendor=_number("vendor_id", texts["vendor_id"]),
+        product=_number("product_id", texts["product_id"]),
+        address=address,
+        single=single,
+        devname=texts["devname"],
+        resource_class=_resource_class(texts["resource_class"]),
+        traits=_traits(texts, flags),
+        physical_network=texts["physical_network"],
+        one_time_use=flags["one_time_use"],
+        remote_managed=flags["remote_managed"],
+    )
+
+
+def _text(entry: Mapping[str, Any], key: str) -> str | None:
+    value = entry.get(key)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{key} has to be text, not {json.dumps(value)}")
+    return (value or "").strip() or None
+
+
+def _flag(entry: Mapping[str, Any], key: str) -> bool:
+    said = str(entry.get(key, "no")).strip().lower()
+    if said not in _TRUE | _FALSE:
+        raise ValueError(f"{key} has to be true or false, not {json.dumps(entry[key])}")
+    return said in _TRUE
+
+
+def _number(key: str, text: str | None) -> str | None:
+    """Four hexadecimal digits; ``None`` for any."""
+    if text in (None, ANY):
+        return None
+    return _hexadecimal(key, text or "", 4, 0xFFFF)
+
+
+def _hexadecimal(key: str, text: str, digits: int, highest: int) -> str:
+    plain = text.lower().removeprefix("0x")
+    if not re.fullmatch(r"[0-9a-f]{1,8}", plain) or int(plain, 16) > highest:
+        raise ValueError(f"{key} = {text!r} is no hexadecimal number up to {highest:x}")
+    return f"{int(plain, 16):0{digits}x}"
+
+
+def _address(value: Any) -> tuple[tuple[re.Pattern[str], ...] | None, bool]:
+    if not value:
+        return None, False
+    if isinstance(value, dict):
+        return _expressions(value), False
+    if isinstance(value, str):
+        return _globs(value.strip())
+    raise ValueError(f"address has to be text or an object, not {json.dumps(value)}")
+
+
+def _expressions(value: Mapping[str, Any]) -> tuple[re.Pattern[str], ...]:
+    """A regular expression for each part; those that are left out match anything."""
+    names = [name for name, _, _ in _ADDRESS_PARTS]
+    unknown = sorted(value.keys() - set(names))
+    if unknown:
+        raise ValueError(f"an address has no part {unknown[0]!r} (it has: {', '.join(names)})")
+    return tuple(_expression(name, value.get(name, ".*")) for name in names)
+
+
+def _expression(name: str, text: Any) -> re.Pattern[str]:
+    if not isinstance(text, str):
+        raise ValueError(f"{name} of the address has to be text, not {json.dumps(text)}")
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError) as err:
+        raise ValueError(f"{name} = {text!r} is no regular expression: {err}") from None
+
+
+def _globs(text: str) -> tuple[tuple[re.Pattern[str], ...], bool]:
+    """``[[[domain:]bus:]slot][.function]``; what is left out, or ``*``, matches anything."""
+    front, _, function = text.partition(".")
+    parts = front.split(":")
+    if len(parts) > 3:
+        raise ValueError(f"address = {text!r} is not like 0000:81:00.0 or *:81:*.*")
+    whole = [*[ANY] * (3 - len(parts)), *parts, function]
+    said = [part.strip() or ANY for part in whole]
+    patterns = tuple(
+        _glob(part, *limits) for part, limits in zip(said, _ADDRESS_PARTS, strict=True)
+    )
+    return patterns, ANY not in said
+
+
+def _glob(part: str, name: str, digits: int, highest: int) -> re.Pattern[str]:
+    if part == ANY:
+        return re.compile("")
+    number = _hexadecimal(f"{name} of the address", part, digits, highest)
+    return re.compile(rf"{number}\Z")
+
+
+def _resource_class(text: str | None) -> str | None:
+    if text is None:
+        return None
+    name = text.upper()
+    known = name in os_resource_classes.STANDARDS
+    if not known and not re.fullmatch(r"CUSTOM_[A-Z0-9_]+", name):
+        name = os_resource_classes.normalize_name(text)
+    return _fitting(name, text, "resource_class")
+
+
+def _traits(texts: Mapping[str, str | None], flags: Mapping[str, bool]) -> frozenset[str]:
+    names = (name.strip() for name in (texts["traits"] or "").split(","))
+    found = {_trait(name) for name in names if name}
+    if flags["one_time_use"]:
+        found.add(os_traits.HW_PCI_ONE_TIME_USE)
+    if flags["live_migratable"]:
+        found.add(os_traits.HW_PCI_LIVE_MIGRATABLE)
+    if texts["physical_network"]:
+        found.add(_trait(f"CUSTOM_PHYSNET_{texts['physical_network']}"))
+    return frozenset(found)
+
+
+def _trait(text: str) -> str:
+    known, _ = os_traits.check_traits([text])
+    if known:
+        return text
+    plain = text.upper().removeprefix(os_traits.CUSTOM_NAMESPACE)
+    return _fitting(os_traits.normalize_name(plain), text, "traits")
+
+
+def _fitting(name: str, text: str, key: str) -> str:
+    if len(name) > LONGEST:
+        raise ValueError(f"{key}: {text!r} is longer than the {LONGEST} characters of a name")
+    if name.strip("_") == "CUSTOM":
+        raise ValueError(f"{key}: {text!r} is no name that Placement takes")
+    return name

@@ -1,0 +1,90 @@
+"""Pure: all devices of a host, as what is reported below its root."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element
+
+from drivers.libvirt.encryption import CONTEXT, Encryption, encryption, moved_traits
+from drivers.libvirt.mdev import divisible
+from drivers.libvirt.numa import Known
+from drivers.libvirt.pci import PciSettings, pci_pools
+from drivers.libvirt.pci_devices import pci_bus
+from drivers.libvirt.pools import Grouping, many_alike, providers
+from drivers.libvirt.reported import Reported
+from drivers.libvirt.vgpu import VGPU, MdevSettings, divided_addresses, vgpu_pools
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSettings:
+    """What the operator decided about devices."""
+
+    pci: PciSettings = field(default_factory=PciSettings)
+    mdev: MdevSettings = field(default_factory=MdevSettings)
+    num_memory_encrypted_guests: int | None = None
+
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of node devices to list, by libvirt's names of their flags."""
+        pci = ("PCI_DEV",) if self.pci.specs else ()
+        names = ("NET",) if self.pci.names_networks else ()
+        mdev = ("PCI_DEV", "MDEV_TYPES", "MDEV") if self.mdev.types else ()
+        return tuple(dict.fromkeys((*pci, *names, *mdev)))
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What the host told.  ``documents``: ``None`` if its devices could not be listed;
+    ``unread`` are those of which nothing is known, and why; ``assigned`` are the PCI
+    addresses that guests have.
+    """
+
+    documents: tuple[Element, ...] | None = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
+    assigned: frozenset[str] = frozenset()
+    encryption: Encryption = field(default_factory=Encryption)
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """Children, and for the root: classes that it keeps if it has them (``kept``), and
+    traits that it has no more.
+    """
+
+    children: tuple[Reported, ...]
+    notes: Mapping[str, str]
+    kept: frozenset[str]
+    traits: Mapping[str, bool]
+    complete: bool
+
+
+def below_root(
+    node: str, found: Devices, settings: DeviceSettings, by_cell: bool, known: Known
+) -> Below:
+    """``by_cell`` where NUMA cells are providers."""
+    documents = found.documents or ()
+    bus, divided = pci_bus(documents), divisible(documents)
+    others = divided_addresses(divided, settings.mdev)
+    pci, pci_notes = pci_pools(node, bus, settings.pci, found.assigned, others)
+    gpus, gpu_notes = vgpu_pools(node, divided, settings.mdev)
+    if found.documents is None:
+        pci_notes = gpu_notes = {}
+    whole, notes = providers(node, pci, Grouping(settings.pci.group_devices, by_cell), known)
+    parts, more = providers(node, gpus, Grouping(settings.mdev.group_mdev_devices, by_cell), known)
+    secret, odd = encryption(node, found.encryption, settings.num_memory_encrypted_guests, known)
+    unknown = found.documents is None or bool(found.unread)
+    kept = {VGPU} if unknown and settings.mdev.types else set()
+    if found.encryption.domain_capabilities is None:
+        kept.add(CONTEXT)
+    return Below(
+        (*whole, *parts, *secret),
+        {**pci_notes, **gpu_notes, **notes, **more, **odd, **found.unread},
+        frozenset(kept),
+        moved_traits(secret),
+        complete=not unknown,
+    )
+
+
+def warnings(below: Below) -> tuple[str, ...]:
+    """What works, but not well."""
+    return many_alike(below.children)

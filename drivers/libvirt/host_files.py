@@ -1,0 +1,36 @@
+"""What this host's file system tells; all of it may block, so Host asks in a thread."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from drivers.errors import DriverNotReady
+
+
+def file_system_size(path: Path) -> int:
+    """:raises DriverNotReady: the file system can't be read."""
+    nearest = next(place for place in (path, *path.parents) if place.exists())
+    try:
+        found = os.statvfs(nearest)
+    except OSError as err:
+        raise DriverNotReady(f"no size of the file system of {path}: {err}") from err
+    return found.f_blocks * found.f_frsize
+
+
+def namespace_names(devices: Path) -> frozenset[str]:
+    """:raises DriverNotReady: they are there and can't be read."""
+    try:
+        texts = [file.read_text() for file in devices.glob("namespace*/alt_name")]
+    except OSError as err:
+        raise DriverNotReady(f"no names of persistent memory namespaces: {err}") from err
+    return frozenset(name for text in texts if (name := text.strip()))
+
+
+def switch_of(file: Path) -> bool | None:
+    """Kernels write Y or 1; what can't be read is not known."""
+    try:
+        said = file.read_text().strip().upper()
+    except OSError:
+        return None
+    return said not in {"N", "0"} if said else None

@@ -1,0 +1,164 @@
+"""Pure: PCI devices that guests can have, as providers; Nova's rules and names.
+
+A device or a PF is a provider, ``<node>_0000:81:00.0`` (letters in capitals); the VFs of a PF
+are inventory of the PF's.  Who gives a PF to a guest takes its VFs away from the others, so
+never both are offered: where both match, the VFs are.  A provider has one class and one set
+of traits; the device with the lowest address says which.  What does not fit is left out and
+named, and stops nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import os_traits
+
+from drivers.libvirt.device_spec import DeviceSpec
+from drivers.libvirt.pci_devices import PciBus, PciDevice
+from drivers.libvirt.pools import Pool
+
+MANAGED = os_traits.COMPUTE_MANAGED_PCI_DEVICE
+
+
+@dataclass(frozen=True, slots=True)
+class PciSettings:
+    """What the operator decided; no ``specs``: nothing is reported."""
+
+    specs: tuple[DeviceSpec, ...] = ()
+    report_physical_networks: bool = False
+    group_devices: bool = False
+
+    @property
+    def names_networks(self) -> bool:
+        """Whether any entry needs to know network devices."""
+        return any(spec.devname for spec in self.specs)
+
+    @property
+    def asks_who_uses(self) -> bool:
+        """Whether it matters which devices guests have."""
+        return any(spec.one_time_use for spec in self.specs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    device: PciDevice
+    spec: DeviceSpec
+
+    @property
+    def resource_class(self) -> str:
+        made = f"CUSTOM_PCI_{self.device.vendor}_{self.device.product}".upper()
+        return self.spec.resource_class or made
+
+    @property
+    def traits(self) -> frozenset[str]:
+        return self.spec.traits | {MANAGED}
+
+
+def pci_pools(
+    node: str,
+    bus: PciBus,
+    settings: PciSettings,
+    assigned: Collection[str] = (),
+    others: Mapping[str, str] | None = None,
+) -> tuple[list[Pool], dict[str, str]]:
+    """What is offered, and what is not and why, by device.
+
+    ``assigned`` are the addresses that guests have; ``others`` the addresses that are
+    reported otherwise, and as what.
+    """
+    notes: dict[str, str] = {}
+    owners: dict[str, list[_Offered]] = {}
+    for one in _matched(bus, settings):
+        why = (others or {}).get(one.device.address) or _refusal(one)
+        if why:
+            notes[_named(one.device)] = why
+        elif settings.report_physical_networks or not _is_neutrons(one.spec):
+            owners.setdefault(one.device.owner, []).append(one)
+    pools = [
+        _pool(f"{node}_{owner.upper()}", bus.devices.get(owner), _alike(found, notes), assigned)
+        for owner, found in owners.items()
+    ]
+    return pools, notes
+
+
+def _matched(bus: PciBus, settings: PciSettings) -> Iterator[_Offered]:
+    for device in bus.devices.values():
+        for spec in settings.specs:
+            if spec.matches(device, bus.networks):
+                yield _Offered(device, spec)
+                break
+
+
+def _is_neutrons(spec: DeviceSpec) -> bool:
+    """Guests get these as ports of a network, which are not counted by PCI providers."""
+    return bool(spec.physical_network) or spec.remote_managed
+
+
+def _refusal(one: _Offered) -> str | None:
+    if one.device.physical is not None:
+        return "one_time_use is for whole devices, not for VFs" if one.spec.one_time_use else None
+    if one.spec.remote_managed:
+        return "remote_managed is for VFs only"
+    if one.spec.devname:
+        return "its devname goes with it to a guest: name it by its address"
+    return None
+
+
+def _pool(
+    name: str, owner: PciDevice | None, alike: Sequence[_Offered], assigned: Collection[str]
+) -> Pool:
+    first = alike[0]
+    cell = owner.cell if owner is not None else None
+    return Pool(
+        name,
+        first.resource_class,
+        len(alike),
+        first.traits,
+        cell=first.device.cell if cell is None else cell,
+        used=first.spec.one_time_use and first.device.address in assigned,
+        owns_traits=True,
+    )
+
+
+def _alike(found: Sequence[_Offered], notes: dict[str, str]) -> Sequence[_Offered]:
+    """The first, and those that can be counted with it."""
+    first, *rest = _exclusive(found, notes)
+    alike = [first]
+    for one in rest:
+        why = _difference(first, one)
+        if why is None:
+            alike.append(one)
+        else:
+            notes[_named(one.device)] = why
+    return alike
+
+
+def _exclusive(found: Sequence[_Offered], notes: dict[str, str]) -> Sequence[_Offered]:
+    """The VFs of a PF where there are any; one entry that names both means them."""
+    virtual = [one for one in found if one.device.physical is not None]
+    if virtual and len(virtual) < len(found):
+        (whole,) = (one for one in found if one.device.physical is None)
+        if all(one.spec is not whole.spec for one in virtual):
+            notes[_named(whole.device)] = (
+                "is not offered beside its VFs: change [pci] device_spec so that it matches"
+                " the device or its VFs, not both"
+            )
+    return virtual or found
+
+
+def _difference(first: _Offered, one: _Offered) -> str | None:
+    for what, mine, other in (
+        ("the class", one.resource_class, first.resource_class),
+        ("the traits", ", ".join(sorted(one.traits)), ", ".join(sorted(first.traits))),
+    ):
+        if mine != other:
+            return (
+                f"would have {what} {mine}, but {first.device.address} of the same device has"
+                f" {other}: give all VFs of a device the same in [pci] device_spec"
+            )
+    return None
+
+
+def _named(device: PciDevice) -> str:
+    return f"PCI device {device.address}"

@@ -1,0 +1,147 @@
+"""Pure: devices that are alike, as providers: one for each, or one for all of a kind.
+
+Many similar providers make candidate generation explode: with eight or more, Placement
+looks at every combination.  So there is a choice.  A change of it moves inventory and
+allocations from the one kind of provider to the other.
+
+A device has one class at a time.  When an operator gives it another, the old one has to
+be free before the new one is offered, or two guests could get the same device.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import os_traits
+
+from drivers.libvirt.numa import Known
+from drivers.libvirt.reported import Reported
+
+MANY = 8
+"""So many similar children make a search for candidates slow."""
+
+LONGEST_LABEL = 100
+"""Characters of a group's name after the node's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Devices that are one provider: a device, or a PF with its VFs.
+
+    ``used``: one of them was given to a guest and is not to be given again.  ``owns_traits``:
+    what else is on the provider is taken away; else it is the operator's.
+    """
+
+    name: str
+    resource_class: str
+    count: int
+    traits: frozenset[str] = frozenset()
+    cell: int | None = None
+    used: bool = False
+    from_root: frozenset[str] = field(default_factory=frozenset)
+    owns_traits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """The operator's choice; ``by_cell`` where NUMA cells are providers."""
+
+    wanted: bool = False
+    by_cell: bool = False
+
+
+def providers(
+    node: str, pools: Sequence[Pool], grouping: Grouping, known: Known
+) -> tuple[list[Reported], dict[str, str]]:
+    """What is reported of them, and what is odd about it, by provider name."""
+    reported, notes = [], {}
+    for name, members in _by_name(node, pools, grouping).items():
+        first, current = members[0], known.get(name, {})
+        count = sum(pool.count for pool in members)
+        old = sorted(current.keys() - {first.resource_class})
+        if old and first.resource_class not in current:
+            inventory: dict[str, dict[str, Any]] = {}
+            notes[name] = (
+                f"still has {', '.join(old)}: {first.resource_class} is reported once"
+                " no guest uses that"
+            )
+        else:
+            record = device_record(count, current.get(first.resource_class, {}), first.used)
+            inventory = {first.resource_class: record}
+        reported.append(
+            Reported(
+                name,
+                inventory,
+                first.traits,
+                cell=first.cell,
+                from_root=first.from_root,
+                replaces=_other_names(node, members) - {name},
+                owns_traits=first.owns_traits,
+            )
+        )
+    return reported, notes
+
+
+def device_record(total: int, current: Mapping[str, Any], used: bool = False) -> dict[str, Any]:
+    """Inventory of so many devices; what an operator reserved stays, as far as it can."""
+    record: dict[str, Any] = {
+        "total": total,
+        "min_unit": 1,
+        "max_unit": total,
+        "step_size": 1,
+        "allocation_ratio": 1.0,
+    }
+    if used or int(current.get("reserved") or 0) > total:
+        record["reserved"] = total
+    return record
+
+
+def many_alike(children: Iterable[Reported]) -> tuple[str, ...]:
+    """Classes of which there are so many similar providers that searches get slow, in words."""
+    kinds = Counter((min(one.inventory), one.traits) for one in children if one.inventory)
+    return tuple(
+        f"{count} similar providers of {name} make a search for candidates slow"
+        for (name, _), count in sorted(kinds.items(), key=lambda kind: (kind[0][0], kind[1]))
+        if count >= MANY
+    )
+
+
+def _by_name(node: str, pools: Iterable[Pool], grouping: Grouping) -> dict[str, list[Pool]]:
+    found: dict[str, list[Pool]] = {}
+    for pool in pools:
+        name = _group_name(node, pool, grouping.by_cell) if grouping.wanted else pool.name
+        found.setdefault(pool.name if _alone(pool) else name, []).append(pool)
+    return found
+
+
+def _alone(pool: Pool) -> bool:
+    """It matters which one of them is used."""
+    return os_traits.HW_PCI_ONE_TIME_USE in pool.traits
+
+
+def _other_names(node: str, members: Iterable[Pool]) -> frozenset[str]:
+    """Under which the same devices may have been reported before."""
+    return frozenset(
+        name
+        for pool in members
+        if not _alone(pool)
+        for name in (
+            pool.name,
+            _group_name(node, pool, by_cell=True),
+            _group_name(node, pool, by_cell=False),
+        )
+    )
+
+
+def _group_name(node: str, pool: Pool, by_cell: bool) -> str:
+    special = sorted(pool.traits - {os_traits.COMPUTE_MANAGED_PCI_DEVICE})
+    label = pool.resource_class
+    if special or len(label) > LONGEST_LABEL:
+        told = " ".join([label, *special])
+        label = f"{label[:LONGEST_LABEL]}_{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    on_cell = f"_numa{pool.cell}" if by_cell and pool.cell is not None else ""
+    return f"{node}_all_{label}{on_cell}"

@@ -1,0 +1,322 @@
+"""Whatever node-device documents say, what is reported is what Placement takes.
+
+Parts are left out, doubled or nonsense at random; devices point at each other or nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as ET
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drivers.api import ReshapeFailed, ReshapeNeeded
+from drivers.libvirt.children import LONGEST_NAME
+from drivers.libvirt.device_spec import device_specs
+from drivers.libvirt.devices import Devices, DeviceSettings
+from drivers.libvirt.encryption import Encryption
+from drivers.libvirt.pci import PciSettings
+from drivers.libvirt.vgpu import MdevSettings, MdevType
+from reportclient.names import name_problem
+from tests.unit.libvirt.devices import mdev, net, pci
+from tests.unit.libvirt.hosts import new_tree, reading, two_cells, written
+
+NUMBERS = st.sampled_from([*"0011122", "31", "65535", "4294967295", "", "-1", "x", "99999999999"])
+IDS = st.sampled_from(["0x8086", "0x10de", "8086", "0x154c", "0x", "", "0x12345", "zz", None])
+HEX = st.sampled_from(["0x0000", "0x0001", "0x00", "0x1", "0x1f", "0x2", "", "nonsense", None])
+TYPES = st.sampled_from(["a", "b", "", None])
+COUNTS = st.sampled_from(["0", "1", "4", "", "-3", "many", "99999999999999"])
+NAMES = st.one_of(
+    st.sampled_from(["pci_0000_00_01_0", "pci_0000_00_02_0", "eth0", "", "x" * 230, "ünï/cödé"]),
+    st.text("abc_0é", max_size=5),
+)
+
+
+def element(tag, text=None, children=(), **attributes):
+    made = ET.Element(tag, {k: v for k, v in attributes.items() if v is not None})
+    made.text = text
+    made.extend(child for child in children if child is not None)
+    return made
+
+
+def maybe(found):
+    return st.one_of(found, st.none())
+
+
+numbers = st.lists(
+    st.builds(element, st.sampled_from(["domain", "bus", "slot", "function"]), NUMBERS), max_size=6
+)
+whole_address = st.builds(
+    lambda b, s, f: [
+        element("domain", "0"),
+        element("bus", b),
+        element("slot", s),
+        element("function", f),
+    ],
+    st.sampled_from("012"),
+    st.sampled_from("012"),
+    st.sampled_from("01"),
+)
+addresses = st.builds(
+    lambda d, b, s, f: element("address", domain=d, bus=b, slot=s, function=f), HEX, HEX, HEX, HEX
+)
+types = st.lists(
+    st.builds(
+        lambda name, count: element(
+            "type", children=[element("availableInstances", count)], id=name
+        ),
+        TYPES,
+        COUNTS,
+    ),
+    max_size=3,
+)
+inner = st.builds(
+    lambda kind, parts: element("capability", children=parts, type=kind),
+    st.sampled_from(["phys_function", "virt_functions", "mdev_types", "pci-bridge", "vpd", None]),
+    st.one_of(st.lists(addresses, max_size=2), types),
+)
+identities = st.builds(lambda v, p: [element("vendor", id=v), element("product", id=p)], IDS, IDS)
+pci_capability = st.builds(
+    lambda address, identity, more, cell: element(
+        "capability", children=[*address, *identity, *more, cell], type="pci"
+    ),
+    st.one_of(whole_address, numbers),
+    identities,
+    st.lists(inner, max_size=3),
+    maybe(st.builds(lambda n: element("numa", node=n), NUMBERS)),
+)
+mdev_capability = st.builds(
+    lambda kind, where: element(
+        "capability", children=[element("type", id=kind), where], type="mdev"
+    ),
+    TYPES,
+    maybe(
+        st.builds(lambda t: element("parent_addr", t), st.sampled_from(["0000:00:01.0", "", "x"]))
+    ),
+)
+net_capability = st.builds(
+    lambda name: element("capability", children=[element("interface", name)], type="net"), NAMES
+)
+other = st.builds(lambda kind: element("capability", type=kind), st.sampled_from(["usb", None]))
+rough = st.builds(
+    lambda name, parent, capability: element(
+        "device", children=[element("name", name), element("parent", parent), capability]
+    ),
+    NAMES,
+    NAMES,
+    maybe(st.one_of(pci_capability, pci_capability, mdev_capability, net_capability, other)),
+)
+PLACES = [f"0000:00:0{slot}.{function}" for slot in range(3) for function in range(2)]
+MAKERS = [("8086", "154c"), ("8086", "1572"), ("10de", "1eb8")]
+orderly = st.one_of(
+    st.builds(
+        pci,
+        st.sampled_from(PLACES),
+        st.sampled_from(MAKERS),
+        st.sampled_from([None, 0, 1, 7]),
+        maybe(st.sampled_from(PLACES)),
+        st.sampled_from([None, None, [], PLACES[:2]]),
+        st.sampled_from([None, None, {"a": 2, "b": 1}, {"a": 0}, {"b": 16}]),
+    ),
+    st.builds(
+        mdev, st.integers(0, 5), st.sampled_from("ab"), st.sampled_from(PLACES), st.booleans()
+    ),
+    st.builds(net, st.just("eth0"), st.sampled_from(PLACES)),
+).map(ET.fromstring)
+
+
+def damaged(document, where, what):
+    """Some element of it is another one, empty, doubled or not there."""
+    parents = [one for one in document.iter() if len(one)]
+    parent = parents[where % len(parents)]
+    child = parent[where % len(parent)]
+    if what == "gone":
+        parent.remove(child)
+    elif what == "twice":
+        parent.append(child)
+    elif child.attrib:
+        child.set(sorted(child.attrib)[where % len(child.attrib)], what)
+    else:
+        child.text = what
+    return document
+
+
+device = st.one_of(
+    orderly,
+    orderly,
+    st.builds(
+        damaged,
+        orderly,
+        st.integers(0, 99),
+        st.sampled_from(["gone", "twice", "", "0", "-1", "x", "pci", "99999999999"]),
+    ),
+    rough,
+)
+sev = st.builds(
+    lambda yes, guests, es: element(
+        "domainCapabilities",
+        children=[
+            element(
+                "features",
+                children=[
+                    element(
+                        "sev",
+                        children=[element("maxGuests", guests), element("maxESGuests", es)],
+                        supported=yes,
+                    )
+                ],
+            )
+        ],
+    ),
+    st.sampled_from(["yes", "no", None]),
+    COUNTS,
+    COUNTS,
+)
+entries = st.sampled_from(
+    [
+        {},
+        {"vendor_id": "8086"},
+        {"address": "0000:00:01.0", "traits": "a"},
+        {"address": {"slot": "0[01]"}, "resource_class": "CUSTOM_B"},
+        {"devname": "eth0", "physical_network": "n"},
+        {"one_time_use": "true", "product_id": "154c"},
+        {"remote_managed": "true"},
+    ]
+)
+settings = st.builds(
+    lambda specs, networks, group, kinds, limit, number: DeviceSettings(
+        PciSettings(device_specs([json.dumps(specs)]), networks, group),
+        MdevSettings(
+            tuple(
+                MdevType(k, resource_class="CUSTOM_" + k.upper(), max_instances=limit)
+                for k in kinds[:1]
+            )
+            or (MdevType("a"),),
+            group,
+        ),
+        number,
+    ),
+    st.lists(entries, min_size=1, max_size=3),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.sampled_from("ab"), max_size=1),
+    st.sampled_from([None, 1, 3]),
+    st.sampled_from([None, 0, 5]),
+)
+found = st.builds(
+    lambda listed, told: Devices(
+        None if listed is None else tuple(listed), encryption=Encryption(told)
+    ),
+    st.one_of(*[st.lists(device, min_size=2, max_size=8)] * 9, st.none()),
+    maybe(sev),
+)
+numa = st.sampled_from(["off", "nested"])
+
+
+def check(tree):
+    names = [provider.name for provider in tree.freeze().walk()]
+    assert len(names) == len(set(names)) and max(map(len, names)) <= LONGEST_NAME
+    for provider in tree.freeze().walk():
+        assert not [t for t in provider.traits if name_problem(t, "trait")]
+        for name, record in provider.inventory.items():
+            assert name_problem(name, "resource class") is None
+            assert record.total > 0 and record.problem() is None, (provider.name, name)
+
+
+def settled(tree, look, **choice):
+    """After as many periods as a change may take: a class goes before another comes."""
+    for _ in range(3):
+        try:
+            tree = written(tree, look, **choice)
+        except ReshapeNeeded:
+            tree = written(tree, look, {}, **choice)
+    return tree
+
+
+@given(found, settings, numa)
+def test_any_devices_give_a_tree_that_placement_takes(devices, wanted, report_numa):
+    look, choice = (
+        reading(two_cells(), devices=devices),
+        {"devices": wanted, "report_numa": report_numa},
+    )
+    tree = written(new_tree(), look, **choice)
+    check(tree)
+    assert written(tree, look, **choice).freeze() == tree.freeze(), "and then it is quiet"
+
+
+@given(found, found, settings, settings, numa, numa, st.integers(1, 3))
+def test_a_host_that_becomes_any_other_keeps_what_guests_have(
+    devices, later, wanted, other, before, after, amount
+):
+    tree = written(
+        new_tree(), reading(two_cells(), devices=devices), devices=wanted, report_numa=before
+    )
+    held = {}
+    for number, provider in enumerate(tree.freeze().walk()):
+        resources = {
+            n: min(amount, r.max_unit or 1) for n, r in provider.inventory.items() if n != "DISK_GB"
+        }
+        if resources:
+            held[str(number)] = {"allocations": {provider.uuid: {"resources": resources}}}
+    sums = {who: totals(parts) for who, parts in held.items()}
+    look = reading(two_cells(), devices=later)
+    choice = {"devices": other, "report_numa": after}
+    try:
+        tree = written(tree, look, **choice)
+    except ReshapeNeeded:
+        try:
+            tree = written(tree, look, held, **choice)
+        except ReshapeFailed:
+            return
+        assert {who: totals(parts) for who, parts in held.items()} == sums
+        for parts in held.values():
+            for uuid, part in parts["allocations"].items():
+                assert part["resources"].keys() <= tree.data(uuid).inventory.keys()
+    check(tree)
+    tree = settled(tree, look, **choice)
+    check(tree)
+    assert written(tree, look, **choice).freeze() == tree.freeze()
+
+
+def totals(held):
+    found = {}
+    for part in held["allocations"].values():
+        for name, amount in part["resources"].items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_an_entry_or_is_refused_in_words(text):
+    try:
+        device_specs([text])
+    except ValueError as err:
+        assert str(err).startswith("[pci] device_spec = ")
+
+
+@given(
+    st.recursive(
+        st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8)),
+        lambda inside: st.one_of(
+            st.lists(inside, max_size=2),
+            st.dictionaries(
+                st.sampled_from(
+                    ["address", "vendor_id", "traits", "resource_class", "bus", "managed"]
+                ),
+                inside,
+                max_size=3,
+            ),
+        ),
+        max_leaves=6,
+    )
+)
+def test_any_json_is_an_entry_or_is_refused_in_words(value):
+    try:
+        specs = device_specs([json.dumps(value)])
+    except ValueError as err:
+        assert str(err).startswith("[pci] device_spec = ")
+    else:
+        for spec in specs:
+            assert not [t for t in spec.traits if name_problem(t, "trait")]
+            assert spec.resource_class is None or not name_problem(spec.resource_class, "class")

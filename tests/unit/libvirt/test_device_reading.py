@@ -1,0 +1,169 @@
+"""What is asked about devices, and what happens when it is not answered."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from drivers.api import ProviderTree
+from drivers.libvirt.driver import LibvirtDriver
+from drivers.libvirt.host import Host
+from drivers.libvirt.session import Deadlines
+from tests.unit.libvirt.devices import GPU, guest, mdev, pci, sev
+from tests.unit.libvirt.fake_binding import FakeDevice, FakeDomain, FakeLibvirt, FakeLibvirtError
+from tests.unit.libvirt.hosts import ROOT
+from tests.unit.libvirt.test_settings import context
+
+NODE = "node-1"
+A, B = "0000:84:00.0", "0000:85:00.0"
+PCI = '[pci]\nreport_in_placement = true\ndevice_spec = {"vendor_id": "144d"}\n'
+MDEV = "[devices]\nenabled_mdev_types = t\n"
+
+
+@pytest.fixture
+def binding():
+    return FakeLibvirt()
+
+
+@pytest.fixture
+def start(binding, tmp_path):
+    """A driver on that libvirt, with these options."""
+    hosts = []
+
+    def started(text):
+        hosts.append(Host("fake:///one", binding, Deadlines(connect=20, call=20), tmp_path))
+        return LibvirtDriver(context(tmp_path, text), hosts[-1])
+
+    yield started
+    for host in hosts:
+        host.close()
+
+
+def report(driver, tree=None):
+    if tree is None:
+        tree = ProviderTree()
+        tree.new_root(NODE, ROOT)
+    driver.update_provider_tree(tree, NODE)
+    return tree
+
+
+def names(tree):
+    return {
+        tree.data(uuid).name.removeprefix(f"{NODE}_") for uuid in tree.get_provider_uuids(NODE)[1:]
+    }
+
+
+def test_devices_are_listed_only_where_options_need_them(binding, start):
+    report(start('[pci]\ndevice_spec = {"vendor_id": "144d"}\n'))
+    assert "listAllDevices" not in binding.calls and "listAllDomains" not in binding.calls
+    report(start(PCI))
+    assert "listAllDevices" in binding.calls and "listAllDomains" not in binding.calls
+
+
+def test_entries_are_only_read_where_they_are_reported(start):
+    report(start("[pci]\ndevice_spec = another service's\n"))
+
+
+def test_a_device_that_vanishes_between_list_and_read_is_not_there(binding, start):
+    gone = FakeDevice(pci(B), FakeLibvirtError("no such device", binding.VIR_ERR_NO_NODE_DEVICE))
+    binding.answers["listAllDevices"] = [FakeDevice(pci(A)), gone]
+    driver = start(PCI)
+    assert names(report(driver)) == {A}
+    assert driver.degraded() == {}
+
+
+def test_a_device_that_cannot_be_read_stays_as_it_was_and_the_others_go_on(binding, start):
+    one = FakeDevice(pci(A))
+    binding.answers["listAllDevices"] = [one, FakeDevice(pci(B))]
+    driver = start(PCI)
+    tree = report(driver)
+    one.problem = FakeLibvirtError("I/O error")
+    binding.answers["listAllDevices"] = [one]
+    binding.connections[0].happen("nodeDevice", 0, 1, 0)
+    assert names(report(driver, tree)) == {A}
+
+
+def test_one_that_could_never_be_read_is_named_and_nothing_is_removed(binding, start):
+    one, other = FakeDevice(pci(A)), FakeDevice(pci(B))
+    binding.answers["listAllDevices"] = [one, other]
+    tree = report(start(PCI))
+    one.problem = FakeLibvirtError("I/O error")
+    later = start(PCI)
+    report(later, tree)
+    assert names(tree) == {A, B}
+    assert later.degraded() == {"node device pci_0000_84_00_0": "can't be read: I/O error"}
+    one.problem = None
+    report(later, tree)
+    assert later.degraded() == {}
+
+
+def test_while_listing_fails_devices_stay_and_all_else_is_reported(binding, start):
+    binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
+    tree = report(start(PCI))
+    binding.refused["listAllDevices"] = FakeLibvirtError("udev is busy")
+    later = start(PCI)
+    binding.answers["getMemoryStats"] = {"total": 4 * 1024 * 1024}
+    report(later, tree)
+    assert names(tree) == {A}
+    assert tree.data(NODE).inventory["MEMORY_MB"]["total"] == 4096
+    assert "udev is busy" in later.degraded()["node devices"]
+
+
+def test_a_hypervisor_without_node_devices_has_none(binding, start):
+    binding.refused["listAllDevices"] = FakeLibvirtError("unsupported", binding.VIR_ERR_NO_SUPPORT)
+    driver = start(PCI + MDEV)
+    assert names(report(driver)) == set()
+    assert "node devices" not in driver.degraded()
+
+
+def test_guests_are_asked_for_one_time_use_only(binding, start):
+    binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
+    binding.answers["listAllDomains"] = [FakeDomain(guest(A)), FakeDomain(None)]
+    driver = start(PCI.replace("}", ', "one_time_use": "yes"}'))
+    tree = report(driver)
+    (record,) = tree.data(f"{NODE}_{A}").inventory.values()
+    assert record["reserved"] == 1
+
+
+def test_gpus_and_instances_are_asked_together(binding, start):
+    listed = [pci(A, GPU, types={"t": 3}), mdev(1, "t", A)]
+    binding.answers["listAllDevices"] = [FakeDevice(one) for one in listed]
+    tree = report(start(MDEV))
+    assert tree.data(f"{NODE}_pci_0000_84_00_0").inventory["VGPU"]["total"] == 4
+
+
+def test_encryption_is_asked_of_kvm_on_x86_once_a_connection(binding, start):
+    binding.answers["getDomainCapabilities"] = sev()
+    driver = start("")
+    tree = report(driver)
+    asked = binding.calls.count("getDomainCapabilities")
+    report(driver, tree)
+    assert names(tree) == {"amd_sev", "amd_sev_es"}
+    assert binding.calls.count("getDomainCapabilities") == asked > 0
+    assert names(report(start("[libvirt]\nvirt_type = qemu\n"), tree)) == set()
+    assert binding.calls.count("getDomainCapabilities") == asked + 1, "for device models only"
+
+
+def test_what_the_kernel_switched_off_is_not_to_be_had(binding, start, tmp_path):
+    binding.answers["getDomainCapabilities"] = sev()
+    parameters = tmp_path / "sys/module/kvm_amd/parameters"
+    parameters.mkdir(parents=True)
+    (parameters / "sev").write_text("Y\n")
+    (parameters / "sev_es").write_text("N\n")
+    driver = start("")
+    tree = report(driver)
+    assert names(tree) == {"amd_sev"}
+    (parameters / "sev_es").write_text("1\n")
+    assert names(report(driver, tree)) == {"amd_sev", "amd_sev_es"}
+
+
+def test_many_similar_devices_are_warned_of_once(binding, start, caplog):
+    caplog.set_level(logging.WARNING)
+    binding.answers["listAllDevices"] = [FakeDevice(pci(f"0000:{n:02x}:00.0")) for n in range(8)]
+    driver = start(PCI)
+    report(driver, report(driver))
+    assert [r.getMessage() for r in caplog.records] == [
+        "8 similar providers of CUSTOM_PCI_144D_A80A make a search for candidates slow"
+        " (see docs/libvirt/pci.rst)"
+    ]

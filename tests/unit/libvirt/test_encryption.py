@@ -1,0 +1,125 @@
+"""Memory encryption: how many guests, of which technique, and the old place on the root."""
+
+from __future__ import annotations
+
+import pytest
+
+from drivers.errors import ReshapeNeeded
+from drivers.libvirt import documents
+from drivers.libvirt.children import child_uuid
+from drivers.libvirt.devices import Devices, DeviceSettings
+from drivers.libvirt.encryption import CONTEXT, SEV, SEV_ES, Encryption
+from reportclient.model import MAX_INT
+from tests.unit.libvirt.devices import sev
+from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, two_cells, written
+
+ON_SEV, ON_ES, ON_TDX = f"{NODE}_amd_sev", f"{NODE}_amd_sev_es", f"{NODE}_intel_tdx"
+UNASKED = Encryption(None)
+
+
+def look(told, off=()):
+    found = (
+        told if isinstance(told, Encryption) else Encryption(documents.read(told), frozenset(off))
+    )
+    return reading(two_cells(), devices=Devices(encryption=found))
+
+
+def limit(number):
+    return {"devices": DeviceSettings(num_memory_encrypted_guests=number)}
+
+
+def found(tree):
+    below = [tree.data(uuid) for uuid in tree.get_provider_uuids(ROOT)[1:]]
+    return {one.name: (one.inventory[CONTEXT]["total"], set(one.traits)) for one in below}
+
+
+def test_sev_and_sev_es_are_providers_with_their_traits():
+    tree = written(new_tree(), look(sev(15, 84)))
+    assert found(tree) == {
+        ON_SEV: (15, {"HW_CPU_X86_AMD_SEV"}),
+        ON_ES: (84, {"HW_CPU_X86_AMD_SEV_ES"}),
+    }
+    assert tree.data(ON_SEV).inventory[CONTEXT]["max_unit"] == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "off", "expected"),
+    [
+        (sev(supported="no"), (), {}),
+        ("<domainCapabilities/>", (), {}),
+        (sev(None, None), (), {ON_SEV: MAX_INT}),
+        (sev(0, 500), (), {ON_ES: 500}),
+        (sev(15, 0), (), {ON_SEV: 15}),
+        (sev(15, 84), (SEV_ES,), {ON_SEV: 15}),
+        (sev(15, 84), (SEV, SEV_ES), {}),
+    ],
+)
+def test_what_counts_is_what_libvirt_and_the_kernel_say(told, off, expected):
+    tree = written(new_tree(), look(told, off))
+    assert {name: total for name, (total, _) in found(tree).items()} == expected
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        "<tdx supported='yes'/>",
+        "<launchSecurity supported='yes'><enum name='sectype'><value>sev</value>"
+        "<value>tdx</value></enum></launchSecurity>",
+    ],
+)
+def test_tdx_where_libvirt_tells(features):
+    told = f"<domainCapabilities><features>{features}</features></domainCapabilities>"
+    assert found(written(new_tree(), look(told))) == {ON_TDX: (MAX_INT, {"HW_CPU_X86_INTEL_TDX"})}
+
+
+@pytest.mark.parametrize(
+    ("number", "guests", "total", "words"),
+    [
+        (10, 15, 10, ""),
+        (20, 15, 15, "can run 15 such guests"),
+        (10, None, 10, ""),
+        (0, 15, None, ""),
+    ],
+)
+def test_an_operator_can_lower_the_number(number, guests, total, words):
+    told = look(sev(guests, 0))
+    tree = written(new_tree(), told, **limit(number))
+    assert found(tree).get(ON_SEV, (None,))[0] == total
+    notes = report_of(new_tree(), told, **limit(number)).notes
+    assert words in notes.get("[libvirt] num_memory_encrypted_guests", "") and bool(notes) == bool(
+        words
+    )
+
+
+def test_a_number_on_a_host_that_cannot_is_told():
+    notes = report_of(new_tree(), look(sev(supported="no")), **limit(5)).notes
+    assert "can't encrypt" in notes["[libvirt] num_memory_encrypted_guests"]
+
+
+def old_tree():
+    tree = written(new_tree(), look("<domainCapabilities/>"))
+    tree.update_inventory(ROOT, {**tree.data(ROOT).inventory, CONTEXT: {"total": 15}})
+    tree.add_traits(ROOT, "HW_CPU_X86_AMD_SEV", "CUSTOM_STRANGE")
+    return tree
+
+
+def test_contexts_on_the_root_move_with_their_allocations_and_the_trait():
+    with pytest.raises(ReshapeNeeded, match=CONTEXT):
+        written(old_tree(), look(sev()))
+    held = {"a": {"allocations": {ROOT: {"resources": {CONTEXT: 1, "VCPU": 2}}}}}
+    tree = written(old_tree(), look(sev()), held)
+    assert held["a"]["allocations"] == {
+        ROOT: {"resources": {"VCPU": 2}},
+        child_uuid(ROOT, ON_SEV): {"resources": {CONTEXT: 1}},
+    }
+    root = tree.data(ROOT)
+    assert CONTEXT not in root.inventory
+    assert "CUSTOM_STRANGE" in root.traits and "HW_CPU_X86_AMD_SEV" not in root.traits
+
+
+def test_what_could_not_be_asked_stays_where_it_is():
+    assert written(old_tree(), look(UNASKED)).data(ROOT).inventory[CONTEXT]["total"] == 15
+    tree = written(new_tree(), look(sev()))
+    later = written(tree, look(UNASKED))
+    assert found(later) == found(tree)
+    assert found(written(later, look(sev(supported="no")))) == {}

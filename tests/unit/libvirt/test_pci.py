@@ -1,0 +1,302 @@
+"""PCI devices: who is a provider, with what class and traits, and what is left out and told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from drivers.libvirt.children import child_uuid
+from drivers.libvirt.device_spec import device_specs
+from drivers.libvirt.devices import DeviceSettings
+from drivers.libvirt.pci import PciSettings
+from tests.unit.libvirt.devices import DISK, GPU, NIC, NIC_VF, devices, guest, mdev, net, pci
+from tests.unit.libvirt.hosts import (
+    NODE,
+    ROOT,
+    new_tree,
+    reading,
+    report_of,
+    totals,
+    two_cells,
+    written,
+)
+from drivers.libvirt.pci_devices import assigned_addresses
+from drivers.libvirt.vgpu import MdevSettings, MdevType
+
+PF = "0000:81:00.0"
+VFS = [f"0000:81:02.{n}" for n in range(4)]
+CARD = [
+    pci(PF, NIC, virtual=VFS, cell=1),
+    *(pci(one, NIC_VF, physical=PF, cell=1) for one in VFS),
+]
+ON_CARD, DISK_AT = f"{NODE}_{PF}", "0000:04:00.0"
+MANAGED = "COMPUTE_MANAGED_PCI_DEVICE"
+
+
+def chosen(*entries, **more):
+    specs = device_specs([json.dumps(list(entries))])
+    return {"devices": DeviceSettings(PciSettings(specs, **more))}
+
+
+def look(*listed, **fields):
+    return reading(two_cells(), devices=devices(*listed, **fields))
+
+
+def provider(tree, name):
+    data = tree.data(name)
+    return {n: r["total"] for n, r in data.inventory.items()}, data.traits
+
+
+def names(tree):
+    return {tree.data(uuid).name for uuid in tree.get_provider_uuids(ROOT)} - {NODE}
+
+
+def test_a_device_is_a_provider_named_by_its_address_in_capitals():
+    tree = written(
+        new_tree(), look(pci("0000:af:00.0", GPU), pci(PF)), **chosen({"vendor_id": "10de"})
+    )
+    assert names(tree) == {f"{NODE}_0000:AF:00.0"}
+    assert provider(tree, f"{NODE}_0000:AF:00.0") == ({"CUSTOM_PCI_10DE_1EB8": 1}, {MANAGED})
+
+
+def test_vfs_are_counted_on_their_pf():
+    tree = written(new_tree(), look(*CARD), **chosen({"product_id": "154c", "traits": "fast"}))
+    assert provider(tree, ON_CARD) == ({"CUSTOM_PCI_8086_154C": 4}, {MANAGED, "CUSTOM_FAST"})
+    record = tree.data(ON_CARD).inventory["CUSTOM_PCI_8086_154C"]
+    assert (record["max_unit"], record["allocation_ratio"]) == (4, 1.0)
+
+
+def test_vfs_whose_pf_is_not_seen_are_counted_on_it_all_the_same():
+    tree = written(new_tree(), look(*CARD[1:]), **chosen({"vendor_id": "8086"}))
+    assert totals(tree, ON_CARD) == {"CUSTOM_PCI_8086_154C": 4}
+
+
+def test_without_entries_nothing_is_reported():
+    assert names(written(new_tree(), look(*CARD))) == set()
+
+
+def test_the_first_entry_that_matches_counts():
+    entries = {"address": DISK_AT, "resource_class": "fast-disk"}, {"vendor_id": DISK[0]}
+    listed = pci(DISK_AT), pci("0000:05:00.0")
+    tree = written(new_tree(), look(*listed), **chosen(*entries))
+    assert totals(tree, f"{NODE}_{DISK_AT}") == {"CUSTOM_FAST_DISK": 1}
+    assert totals(tree, f"{NODE}_0000:05:00.0") == {"CUSTOM_PCI_144D_A80A": 1}
+
+
+def test_bridges_are_nothing_that_guests_can_have():
+    bridge = pci(PF, more="<capability type='pci-bridge'/>")
+    hosts = pci(DISK_AT).replace("0x020000", "0x060000")
+    assert names(written(new_tree(), look(bridge, hosts), **chosen({}))) == set()
+
+
+# -- what excludes each other
+
+
+def test_a_pf_that_is_named_with_its_vfs_gives_way_and_is_told():
+    entries = {"product_id": "1572"}, {"product_id": "154c"}
+    report = report_of(new_tree(), look(*CARD), **chosen(*entries))
+    assert [set(one.inventory) for one in report.children] == [{"CUSTOM_PCI_8086_154C"}]
+    assert "not offered beside its VFs" in report.notes[f"PCI device {PF}"]
+
+
+def test_one_entry_for_a_pf_means_its_vfs_or_else_the_pf():
+    settings = chosen({"address": PF})
+    report = report_of(new_tree(), look(*CARD), **settings)
+    assert (totals(written(new_tree(), look(*CARD), **settings), ON_CARD), report.notes) == (
+        {"CUSTOM_PCI_8086_154C": 4},
+        {},
+    )
+    bare = pci(PF, NIC, virtual=[])
+    assert totals(written(new_tree(), look(bare), **settings), ON_CARD) == {
+        "CUSTOM_PCI_8086_1572": 1
+    }
+
+
+@pytest.mark.parametrize("key", ["resource_class", "traits"])
+def test_vfs_of_one_pf_have_one_class_and_one_set_of_traits(key):
+    entries = {"address": VFS[2], key: "CUSTOM_A"}, {"product_id": "154c"}
+    report = report_of(new_tree(), look(*CARD), **chosen(*entries))
+    (one,) = report.children
+    assert one.inventory["CUSTOM_PCI_8086_154C"]["total"] == 3
+    assert list(report.notes) == [f"PCI device {VFS[2]}"]
+    assert "give all VFs of a device the same" in report.notes[f"PCI device {VFS[2]}"]
+
+
+def test_what_is_divided_into_vgpus_is_not_given_away_whole():
+    settings = chosen({"vendor_id": "10de"})["devices"]
+    both = DeviceSettings(settings.pci, MdevSettings((MdevType("nvidia-35"),)))
+    gpu = pci(PF, GPU, types={"nvidia-35": 4})
+    report = report_of(new_tree(), look(gpu, mdev(1, "nvidia-35", PF)), devices=both)
+    assert [set(one.inventory) for one in report.children] == [{"VGPU"}]
+    assert "can't be given away whole" in report.notes[f"PCI device {PF}"]
+
+
+# -- networks
+
+
+def test_devices_of_a_network_are_not_counted_unless_the_operator_wants_it():
+    entry = {"product_id": "154c", "physical_network": "net1"}
+    assert names(written(new_tree(), look(*CARD), **chosen(entry))) == set()
+    tree = written(new_tree(), look(*CARD), **chosen(entry, report_physical_networks=True))
+    assert tree.data(ON_CARD).traits == {MANAGED, "CUSTOM_PHYSNET_NET1"}
+
+
+def test_remote_managed_is_for_vfs():
+    entry = {"vendor_id": "8086", "remote_managed": "true"}
+    report = report_of(new_tree(), look(*CARD), **chosen(entry))
+    assert (report.children, list(report.notes)) == ((), [f"PCI device {PF}"])
+    tree = written(new_tree(), look(*CARD), **chosen(entry, report_physical_networks=True))
+    assert totals(tree, ON_CARD) == {"CUSTOM_PCI_8086_154C": 4}
+
+
+def test_a_device_name_stands_for_vfs_only_since_it_goes_along_to_a_guest():
+    listed = [*CARD, net("eth0", PF)]
+    report = report_of(new_tree(), look(*listed), **chosen({"devname": "eth0"}))
+    assert [one.inventory["CUSTOM_PCI_8086_154C"]["total"] for one in report.children] == [4]
+    assert "name it by its address" in report.notes[f"PCI device {PF}"]
+
+
+# -- what an operator and time do to it
+
+
+def test_what_an_operator_reserved_stays_as_far_as_it_can():
+    settings = chosen({"product_id": "154c"})
+    tree = written(new_tree(), look(*CARD), **settings)
+    record = tree.data(ON_CARD).inventory["CUSTOM_PCI_8086_154C"]
+    tree.update_inventory(ON_CARD, {"CUSTOM_PCI_8086_154C": {**record, "reserved": 3}})
+    tree = written(tree, look(*CARD), **settings)
+    assert tree.data(ON_CARD).inventory["CUSTOM_PCI_8086_154C"]["reserved"] == 3
+    tree = written(tree, look(*CARD[:3]), **settings)
+    record = tree.data(ON_CARD).inventory["CUSTOM_PCI_8086_154C"]
+    assert (record["total"], record["reserved"]) == (2, 2)
+
+
+def test_traits_that_are_no_longer_configured_go():
+    tree = written(new_tree(), look(*CARD), **chosen({"product_id": "154c", "traits": "a,b"}))
+    tree = written(tree, look(*CARD), **chosen({"product_id": "154c", "traits": "b"}))
+    assert tree.data(ON_CARD).traits == {MANAGED, "CUSTOM_B"}
+
+
+def test_a_device_gets_another_class_only_after_the_old_one_is_free():
+    """Guests that have it under the old class would get company."""
+    tree = written(new_tree(), look(pci(PF)), **chosen({}))
+    other = chosen({"resource_class": "CUSTOM_NEW"})
+    report = report_of(tree, look(pci(PF)), **other)
+    assert "still has CUSTOM_PCI_144D_A80A" in report.notes[ON_CARD]
+    tree = written(tree, look(pci(PF)), **other)
+    assert totals(tree, ON_CARD) == {}
+    tree = written(tree, look(pci(PF)), **other)
+    assert totals(tree, ON_CARD) == {"CUSTOM_NEW": 1}
+    assert report_of(tree, look(pci(PF)), **other).notes == {}
+
+
+def test_one_time_use_is_reserved_once_a_guest_has_it_and_stays_so():
+    settings = chosen({"one_time_use": "true"})
+    tree = written(new_tree(), look(pci(PF)), **settings)
+    assert not tree.data(ON_CARD).inventory["CUSTOM_PCI_144D_A80A"].get("reserved")
+    assert "HW_PCI_ONE_TIME_USE" in tree.data(ON_CARD).traits
+    used = assigned_addresses([guest(PF), "nonsense", "<domain/>"])
+    tree = written(tree, look(pci(PF), assigned=used), **settings)
+    assert tree.data(ON_CARD).inventory["CUSTOM_PCI_144D_A80A"]["reserved"] == 1
+    tree = written(tree, look(pci(PF)), **settings)
+    assert tree.data(ON_CARD).inventory["CUSTOM_PCI_144D_A80A"]["reserved"] == 1
+
+
+def test_one_time_use_of_a_vf_is_told():
+    report = report_of(new_tree(), look(*CARD[1:]), **chosen({"one_time_use": "true"}))
+    assert not report.children and len(report.notes) == 4
+
+
+def test_switched_off_all_providers_go():
+    tree = written(new_tree(), look(*CARD), **chosen({"product_id": "154c"}))
+    assert names(written(tree, look())) == set()
+
+
+def test_while_devices_cannot_be_listed_nothing_goes():
+    tree = written(new_tree(), look(*CARD), **chosen({"product_id": "154c"}))
+    unheard = reading(two_cells(), devices=replace(devices(), documents=None))
+    later = written(tree, unheard, **chosen({"product_id": "154c"}))
+    assert later.freeze() == tree.freeze()
+
+
+def test_a_device_is_below_its_cell_where_cells_are_reported():
+    tree = written(
+        new_tree(),
+        look(*CARD, pci(DISK_AT)),
+        report_numa="nested",
+        **chosen({"vendor_id": "8086"}, {}),
+    )
+    assert tree.data(tree.data(ON_CARD).parent_uuid).name == f"{NODE}_numa1"
+    assert tree.data(f"{NODE}_{DISK_AT}").parent_uuid == ROOT
+
+
+# -- many alike
+
+
+MANY = [pci(f"0000:{n:02x}:00.0", GPU, cell=n % 2) for n in range(8)]
+
+
+def test_many_similar_providers_are_warned_of():
+    report = report_of(new_tree(), look(*MANY), **chosen({"vendor_id": "10de"}))
+    assert report.warnings == (
+        "8 similar providers of CUSTOM_PCI_10DE_1EB8 make a search for candidates slow",
+    )
+    assert not report_of(new_tree(), look(*MANY[1:]), **chosen({"vendor_id": "10de"})).warnings
+
+
+@pytest.mark.parametrize(
+    ("numa", "expected"),
+    [
+        ("off", {"host1_all_CUSTOM_PCI_10DE_1EB8": 8}),
+        (
+            "nested",
+            {
+                "host1_all_CUSTOM_PCI_10DE_1EB8_numa0": 4,
+                "host1_all_CUSTOM_PCI_10DE_1EB8_numa1": 4,
+            },
+        ),
+    ],
+)
+def test_they_can_be_one_provider_or_one_for_each_cell(numa, expected):
+    settings = chosen({"vendor_id": "10de"}, group_devices=True)
+    tree = written(new_tree(), look(*MANY), report_numa=numa, **settings)
+    found = {name: sum(totals(tree, name).values()) for name in names(tree) if "_all_" in name}
+    assert found == expected
+    assert len(names(tree)) == len(expected) + 2 * (numa == "nested")
+
+
+def test_a_group_is_of_one_class_and_one_set_of_traits_and_never_of_one_time_use():
+    entries = (
+        {"address": "0000:00:00.0", "traits": "a"},
+        {"address": "0000:01:00.0", "resource_class": "B" * 200},
+        {"address": "0000:02:00.0", "one_time_use": "true"},
+        {},
+    )
+    tree = written(new_tree(), look(*MANY), **chosen(*entries, group_devices=True))
+    assert sorted(sum(totals(tree, name).values()) for name in names(tree)) == [1, 1, 1, 5]
+    assert f"{NODE}_0000:02:00.0" in names(tree)
+    assert max(map(len, names(tree))) < 150
+
+
+def allocations(tree, **held):
+    return {
+        who: {"allocations": {tree.data(name).uuid: {"resources": dict(parts)}}}
+        for who, (name, parts) in held.items()
+    }
+
+
+def test_allocations_move_into_a_group_and_out_again():
+    one, group = chosen({"vendor_id": "10de"}), chosen({"vendor_id": "10de"}, group_devices=True)
+    tree = written(new_tree(), look(*MANY), **one)
+    parts = {"CUSTOM_PCI_10DE_1EB8": 1}
+    held = allocations(tree, a=(f"{NODE}_0000:00:00.0", parts), b=(f"{NODE}_0000:03:00.0", parts))
+    tree = written(tree, look(*MANY), held, **group)
+    uuid = child_uuid(ROOT, f"{NODE}_all_CUSTOM_PCI_10DE_1EB8")
+    assert [held[who]["allocations"] for who in "ab"] == [{uuid: {"resources": parts}}] * 2
+    assert len(names(tree)) == 1
+    tree = written(tree, look(*MANY), held, **one)
+    places = [place for who in "ab" for place in held[who]["allocations"]]
+    assert len(set(places)) == 2 and uuid not in places
+    assert len(names(tree)) == 8
