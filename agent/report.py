@@ -26,6 +26,8 @@ class Report:
     driver_errors: Mapping[str, BaseException] = field(default_factory=dict)
     failed: Mapping[str, Exception] = field(default_factory=dict)
     degraded: Mapping[str, str] = field(default_factory=dict)
+    took: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by source of the drivers, of the last time that each was asked."""
     reshape_pending: tuple[str, ...] = ()
     reshape_error: BaseException | None = None
     """Why the reshape that is pending was not done; ``None``: none is allowed now."""

@@ -64,6 +64,7 @@ class StatusFile:
             "last_ok": self.well.get(report.node),
             "calls": report.calls,
             "changes": report.changes(),
+            "took": {name: round(seconds, 5) for name, seconds in report.took.items()},
             "complaints": list(report.complaints().values()),
             "reshape_pending": list(report.reshape_pending),
         }

@@ -290,6 +290,7 @@ class Tracker:
             driver_errors=wish.errors,
             failed=self.refusals.told(outcome.failed),
             degraded=_degraded(self.drivers) | self._rivalry(),
+            took={name: time for one in self.drivers for name, time in one.took().items()},
             reshape_pending=wish.reshape_pending,
             reshape_error=self.refusals.reshape(),
             error=fatal or outcome.stopped_by or drained.stopped_by,

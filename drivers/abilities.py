@@ -62,6 +62,14 @@ class Unwell(Protocol):
 
 
 @runtime_checkable
+class Timed(Protocol):
+    """A driver that can say how long its sources take, for ``computectl status --sources``."""
+
+    def took(self) -> Mapping[str, float]:
+        """``{source: seconds}``, of the last time that each was asked."""
+
+
+@runtime_checkable
 class Switched(Protocol):
     """A driver that wants to hear whether its host takes new guests, by Nova's name."""
 

@@ -30,6 +30,7 @@ from drivers.abilities import (
     TellsInventory,
     TellsResources,
     TellsTraits,
+    Timed,
     Unwell,
     Watched,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "TellsInventory",
     "TellsResources",
     "TellsTraits",
+    "Timed",
     "Unwell",
     "Watched",
 ]

@@ -6,17 +6,20 @@ said with the method's name; nobody behind has to look again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from drivers.api import ComputeDriver, Identified, Lifecycle, Switched, Unwell, Watched
+from drivers.api import ComputeDriver, Identified, Lifecycle, Switched, Timed, Unwell, Watched
 from drivers.errors import DriverError
 from drivers.legacy import older_methods, update_by_older_methods
 from drivers.turn import Turn
 from reportclient.model import Allocations, canonical_uuid
 from reportclient.provider_tree import ProviderTree
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class LoadedDriver:
     unwell: Unwell | None = None
     watched: Watched | None = None
     switched: Switched | None = None
+    timed: Timed | None = None
     turn: AbstractContextManager[Any] = field(default_factory=Turn, repr=False, compare=False)
     """Held while the driver is asked about a node."""
 
@@ -44,6 +48,7 @@ class LoadedDriver:
             unwell=driver if isinstance(driver, Unwell) else None,
             watched=driver if isinstance(driver, Watched) else None,
             switched=driver if isinstance(driver, Switched) else None,
+            timed=driver if isinstance(driver, Timed) else None,
             turn=nullcontext() if driver.thread_safe else Turn(),
         )
 
@@ -109,6 +114,18 @@ class LoadedDriver:
         if not isinstance(answer, Mapping):
             return {part: f"degraded() returned {answer!r}: no {{part: reason}}"}
         return {str(key): str(reason) for key, reason in answer.items()}
+
+    def took(self) -> dict[str, float]:
+        """Seconds by source; empty where it does not say, or makes no sense.  Never raises."""
+        if self.timed is None:
+            return {}
+        try:
+            answer: object = self.timed.took()
+            if isinstance(answer, Mapping):
+                return {str(name): float(seconds) for name, seconds in answer.items()}
+        except (Exception, SystemExit):
+            LOG.debug("Driver %s: took() failed", self.name, exc_info=True)
+        return {}
 
 
 def words(err: BaseException) -> str:

@@ -24,6 +24,7 @@ CALLED: Mapping[str, tuple[str, str]] = {
     "list_opts": (FINE, "called once, before the driver is made"),
     "watch": (FINE, "called once, after init_host"),
     "degraded": (FINE, "called after each period"),
+    "took": (FINE, "called after each period: seconds by source"),
 }
 """The methods that the agent calls."""
 

@@ -20,6 +20,8 @@ from agent.status_file import FILE_NAME, VERSION, started_at
 COLUMNS = ("node", "ok", "last_ok", "calls", "changes", "complaints", "reshape_pending")
 SERVICE = ("disabled", "reason", "registry", "rpc")
 """The same in each row: what holds for the host as a whole."""
+TOOK = "took"
+"""Seconds by source; a file that an older agent wrote has none."""
 LATE_AFTER = 3
 """Periods without a word after which an agent counts as stuck."""
 
@@ -31,6 +33,8 @@ class Status:
     written: dict[str, Any]
     now: float
     alive: bool
+    sources: bool = False
+    """Whether it is asked how long the sources of the drivers took."""
 
     @property
     def trouble(self) -> str | None:
@@ -71,12 +75,24 @@ class ShowStatus(DrawnOrListed[Status]):
     examples = """\
   computectl status             for people
   computectl status -f json     for a health check
+  computectl status --sources   with how long each question to the host took
 """
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Status:  # noqa: ARG002
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """With --sources."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--sources",
+            action="store_true",
+            help="show how long each source of the drivers took when it was asked last",
+        )
+        return parser
+
+    def ask(self, session: Session, options: argparse.Namespace) -> Status:
         """The file, and whether its writer lives."""
         written = _read(session.settings.state_path / FILE_NAME)
-        return Status(written, time.time(), _lives(written["pid"], written["started"]))
+        alive = _lives(written["pid"], written["started"])
+        return Status(written, time.time(), alive, options.sources)
 
     def draw(self, answer: Status, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
         """A line for the agent, one for each node, and what is wrong below it."""
@@ -85,8 +101,9 @@ class ShowStatus(DrawnOrListed[Status]):
     def table(self, answer: Status) -> Table:
         """A row for each node; ``registry`` says why that does not answer."""
         service = [answer.service.get(name) for name in SERVICE]
-        nodes = [[node[name] for name in COLUMNS] for node in answer.written["nodes"]]
-        return (*COLUMNS, *SERVICE), [[*node, *service] for node in nodes]
+        own = (*COLUMNS, TOOK) if answer.sources else COLUMNS
+        nodes = [[node.get(name) for name in own] for node in answer.written["nodes"]]
+        return (*own, *SERVICE), [[*node, *service] for node in nodes]
 
     def verdict(self, answer: Status, options: argparse.Namespace) -> int:  # noqa: ARG002
         """For health checks."""
@@ -111,6 +128,8 @@ def _lines(status: Status, look: Look) -> Iterator[str]:
         yield f"  {node['node']}: {state}; {node['changes'] or 'nothing to change'}"
         for complaint in node["complaints"]:
             yield f"    {complaint}"
+        if status.sources:
+            yield from _times(node.get(TOOK) or {})
         if node["reshape_pending"]:
             yield "    see it: computectl reshape --plan; do it: computectl reshape"
 
@@ -124,6 +143,12 @@ def _service(service: dict[str, Any], look: Look) -> Iterator[str]:
     yield f"  service: {status}{because}; calls over RPC: {service.get('rpc') or 'none'}"
     if service.get("registry"):
         yield f"    the last known status holds, the registry does not serve: {service['registry']}"
+
+
+def _times(took: dict[str, float]) -> Iterator[str]:
+    """The slowest first."""
+    for name, seconds in sorted(took.items(), key=lambda one: -one[1]):
+        yield f"    {name}: {seconds * 1000:.1f} ms"
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -148,7 +173,8 @@ def _check(written: dict[str, Any]) -> None:
     numbers = isinstance(written["pid"], int) and isinstance(written["updated"], int | float)
     timed = isinstance(written["interval"], int | float | None)
     nodes = isinstance(written["nodes"], list) and all(
-        set(COLUMNS) <= node.keys() for node in written["nodes"]
+        set(COLUMNS) <= node.keys() and isinstance(node.get(TOOK, {}), dict)
+        for node in written["nodes"]
     )
     if not (numbers and timed and nodes and {"host", "started"} <= written.keys()):
         raise ValueError("not a status")

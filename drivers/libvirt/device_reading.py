@@ -5,6 +5,7 @@ from __future__ import annotations
 from drivers.libvirt import documents
 from drivers.libvirt.devices import Devices
 from drivers.libvirt.encryption import SEV, SEV_ES, TDX, Encryption
+from drivers.libvirt.events import CONNECTION, DEVICES
 from drivers.libvirt.host import Host
 from drivers.libvirt.node_devices import NodeDevices
 from drivers.libvirt.pci_devices import assigned_addresses
@@ -30,8 +31,10 @@ class DeviceReader:
         found: NodeDevices | None = NodeDevices()
         if kinds:
             listed = self._sources.read_or(
-                "node devices", lambda: self._host.node_devices(kinds), None
+                DEVICES, lambda: self._host.node_devices(kinds), None, until=DEVICES
             )
+            if listed is not None and listed.unread:
+                self._sources.ask_again(DEVICES)
             found = None if listed is None else self._remembering(listed)
         return Devices(
             None if found is None else tuple(map(documents.read, found.documents.values())),
@@ -59,9 +62,12 @@ class DeviceReader:
             return Encryption(None)
         if arch != "x86_64" or self._settings.cpu.virt_type != "kvm":
             return Encryption(documents.read(None))
+        name = "memory encryption"
         text = self._sources.read_or(
-            "domain capabilities", lambda: self._host.domain_capabilities(arch, "kvm"), None
+            name, lambda: self._host.domain_capabilities(arch, "kvm"), None, until=CONNECTION
         )
+        if text is None:
+            self._sources.ask_again(name)
         off = self._sources.read_or("kernel modules", self._switched_off, frozenset[str]())
         return Encryption(documents.read(text) if text else None, off)
 

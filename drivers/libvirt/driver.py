@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
-from drivers.errors import DriverLoadFailed
+from drivers.errors import DriverLoadFailed, DriverNotReady
+from drivers.inventory import DISK_GB
 from drivers.libvirt import opts
 from drivers.libvirt.capabilities import CAPABILITIES
 from drivers.libvirt.children import write_report
 from drivers.libvirt.host import Host, load_binding
+from drivers.libvirt.host_identity import HostIdentity, renamed, stranger
 from drivers.libvirt.numa import Known
 from drivers.libvirt.reading import Reader, Reading
 from drivers.libvirt.report import host_report, mixed_cores
@@ -36,6 +38,7 @@ class LibvirtDriver(ComputeDriver):
         self._settings = _settings(context)
         self._host = host or Host(self._settings.uri, load_binding(), self._settings.deadlines)
         self._nodename: str | None = None
+        self._identity: HostIdentity | None = None
         self._reader = Reader(self._host, self._settings)
         self._wrong: dict[str, str] = {}
         self._warned: str | None = None
@@ -61,6 +64,10 @@ class LibvirtDriver(ComputeDriver):
         """What libvirt could not answer, and what is odd about the configuration."""
         return {**self._host.unanswered(), **self._reader.sources.failed(), **self._wrong}
 
+    def took(self) -> Mapping[str, float]:
+        """Seconds that each source took when it was asked last."""
+        return self._reader.sources.took()
+
     def get_available_nodes(self) -> Sequence[str]:
         """The hypervisor's host name, once it has been heard: a root can't be renamed here."""
         if self._nodename is None:
@@ -74,10 +81,19 @@ class LibvirtDriver(ComputeDriver):
         allocations: Allocations | None = None,
     ) -> None:
         """The root and all below it.  All is read before anything is written."""
-        self._note_rename()
+        # Not before the first report: hosts that boot together shall not report together.
+        self._host.events.listen(self.context.wake)
+        name = self._host.hostname()
         reading = self._reader.read()
-        report = host_report(nodename, reading, self._settings, _known(provider_tree, nodename))
-        self._wrong = dict(report.notes)
+        others = self._same_host(HostIdentity.of(name, reading.capabilities))
+        report = host_report(
+            nodename,
+            reading,
+            self._settings,
+            _known(provider_tree, nodename),
+            disk_elsewhere=self._disk_is_elsewhere(provider_tree),
+        )
+        self._wrong = {**report.notes, **others}
         self._note_mixed_cores(reading)
         self._note_warnings(report.warnings)
         moves = allocations is not None and report.cells
@@ -91,21 +107,22 @@ class LibvirtDriver(ComputeDriver):
             LOG.warning("%s", words)
         self._warned = words
 
+    def _disk_is_elsewhere(self, tree: ProviderTree) -> bool:
+        return self._settings.disk_from_sharing_provider and tree.has_sharing_provider(DISK_GB)
+
+    def _same_host(self, now: HostIdentity) -> dict[str, str]:
+        """What to tell of it.  :raises DriverNotReady: another host answers."""
+        first = self._identity = self._identity or now
+        if problem := stranger(first, now):
+            raise DriverNotReady(problem)
+        return renamed(first, now)
+
     def _note_warnings(self, words: Sequence[str]) -> None:
         """Once each, for as long as it is so."""
         for one in words:
             if one not in self._said:
                 LOG.warning("%s (see docs/libvirt/pci.rst)", one)
         self._said = frozenset(words)
-
-    def _note_rename(self) -> None:
-        now = self._host.hostname()
-        if self._nodename not in (None, now):
-            LOG.error(
-                "the host is called %s now, it was %s: it stays so until a restart",
-                now,
-                self._nodename,
-            )
 
 
 def _settings(context: DriverContext) -> LibvirtSettings:

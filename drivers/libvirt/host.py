@@ -14,15 +14,18 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from drivers.errors import DriverLoadFailed, DriverNotReady
+from drivers.libvirt import block
+from drivers.libvirt.events import Events
 from drivers.libvirt.host_files import file_system_size, namespace_names, switch_of
 from drivers.libvirt.lane import Blocked, Lane, Overdue
 from drivers.libvirt.node_devices import NodeDevices, listed_devices
 from drivers.libvirt.session import Deadlines, Refused, Session, Unconnected
+from drivers.libvirt.storage import Storage
 from drivers.libvirt.watch import Tell, Watch
 
 LOG = logging.getLogger(__name__)
@@ -103,6 +106,8 @@ class Host:
         self._last_problem = ""
         self._unanswered: dict[str, str] = {}
         self._watch: Watch | None = None
+        self.events = Events()
+        self.storage = Storage(uri, binding, deadlines, self._ensure_connected, clock)
 
     def watch(self, tell: Tell) -> None:
         """From now on ``tell`` hears when libvirt is lost (why) and when it is back (``None``)."""
@@ -113,7 +118,9 @@ class Host:
         """Close the connection, in bounded time."""
         if self._watch is not None:
             self._watch.stop()
+        self.events.stop()
         self._lane.close(self._deadlines.connect)
+        self.storage.close()
         self._files.close(self._deadlines.connect)
 
     def unanswered(self) -> dict[str, str]:
@@ -166,6 +173,23 @@ class Host:
             f"the size of the file system of {path}", lambda: file_system_size(place)
         )
 
+    def file_system_spins(self, path: Path) -> bool | None:
+        """Whether the disk below ``path`` rotates; ``None``: it can't be told."""
+        return self._on_files(
+            f"the disk of {path}",
+            lambda: _unless_hidden(lambda: block.file_system_spins(self._root, path)),
+        )
+
+    def devices_spin(self, devices: Iterable[str]) -> tuple[bool | None, ...]:
+        """The same of each disk, given as /dev/sda."""
+        return self._on_files(
+            "disks",
+            lambda: tuple(
+                _unless_hidden(lambda one=one: block.device_spins(self._root, one))  # type: ignore[misc]
+                for one in devices
+            ),
+        )
+
     def pmem_namespaces(self) -> frozenset[str]:
         """Names of the persistent memory namespaces; those without a name do not count."""
         devices = self._root / "sys/bus/nd/devices"
@@ -213,12 +237,14 @@ class Host:
         )
         return names or ()
 
-    def domain_capabilities(self, arch: str, virt_type: str) -> str | None:
+    def domain_capabilities(
+        self, arch: str, virt_type: str, machine: str | None = None
+    ) -> str | None:
         """What guests of an architecture can have; needs a read-write connection."""
+        on = f"{machine}, {virt_type}" if machine else virt_type
         return self._ask_optional(
-            f"domain capabilities of {arch} on {virt_type}",
-            lambda c: str(c.getDomainCapabilities(None, arch, None, virt_type, 0)),
-            once=True,
+            f"domain capabilities of {arch} on {on}",
+            lambda c: str(c.getDomainCapabilities(None, arch, machine, virt_type, 0)),
         )
 
     # -- how questions are asked
@@ -241,10 +267,11 @@ class Host:
         return answer
 
     def _session(self) -> Session:
-        return Session(self._binding, self.uri, self._deadlines, self._note_closed)
+        return Session(self._binding, self.uri, self._deadlines, self._note_closed, self.events)
 
     def _note_closed(self, why: str) -> None:
         """In libvirt's event loop."""
+        self.events.closed()
         self._note_loss(f"the connection to libvirt at {self.uri} was lost: {why}")
 
     def _note_loss(self, why: str) -> None:
@@ -295,3 +322,11 @@ class Host:
             return self._files.call(what, lambda _: job(), self._deadlines.call)
         except (Overdue, Blocked) as err:
             raise DriverNotReady(f"{what}: {err}") from None
+
+
+def _unless_hidden(look: Callable[[], T]) -> T | None:
+    """``None`` where the kernel's files are not to be had: that disk can't be told."""
+    try:
+        return look()
+    except OSError:
+        return None

@@ -88,9 +88,37 @@ LIBVIRT_OPTS = [
     cfg.StrOpt(
         "images_type",
         default="default",
-        choices=["raw", "flat", "qcow2", "lvm", "rbd", "ploop", "default"],
-        help="How guests' disks are kept. Disks in files make DISK_GB the file system of"
-        " instances_path; for lvm and rbd, DISK_GB stays as Placement has it.",
+        choices=["raw", "flat", "qcow2", "lvm", "rbd", "zfs", "ploop", "default"],
+        help="How guests' disks are kept. DISK_GB is the size of libvirt's storage pool that is"
+        " this backend: of instances_path for disks in files (where there is no such pool, of"
+        " its file system), of images_volume_group for lvm, images_rbd_pool for rbd and"
+        " images_zfs_pool for zfs. While there is none, DISK_GB stays as Placement has it.",
+    ),
+    cfg.StrOpt(
+        "images_volume_group",
+        help="The LVM volume group that guests' disks are in, with images_type = lvm.",
+    ),
+    cfg.StrOpt(
+        "images_rbd_pool",
+        default="rbd",
+        help="The Ceph pool that guests' disks are in, with images_type = rbd.",
+    ),
+    cfg.StrOpt(
+        "images_zfs_pool",
+        help="The ZFS pool that guests' disks are in, with images_type = zfs.",
+    ),
+    cfg.BoolOpt(
+        "disk_from_sharing_provider",
+        default=False,
+        help="Whether a sharing provider with DISK_GB that shares an aggregate with this host"
+        " stands for its disk: then the host reports no DISK_GB of its own. What guests have"
+        " of the host's own is kept, and no longer given out, until they are gone.",
+    ),
+    cfg.BoolOpt(
+        "swtpm_enabled",
+        default=False,
+        help="Whether guests can have an emulated TPM: its traits are reported where libvirt"
+        " offers one.",
     ),
     cfg.FloatOpt(
         "connection_timeout",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from xml.etree.ElementTree import Element
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt import cpu, cpu_model, disk, documents
+from drivers.libvirt import cpu, cpu_model, device_models, disk, documents
 from drivers.libvirt.cells import numa_cells
 from drivers.libvirt.device_reading import DeviceReader
 from drivers.libvirt.devices import Devices
+from drivers.libvirt.events import CONNECTION, POOLS
 from drivers.libvirt.homes import homes
 from drivers.libvirt.host import Host
 from drivers.libvirt.settings import LibvirtSettings
@@ -23,7 +25,8 @@ LOG = logging.getLogger(__name__)
 class Reading:
     """What the host is; ``None`` stands for what can't be told, now or at all.
 
-    While ``complete`` is false, some source has never answered.
+    ``models`` and ``medium`` are traits, and whether the host has each.  While
+    ``complete`` is false, some source has never answered.
     """
 
     capabilities: Element
@@ -33,6 +36,8 @@ class Reading:
     disk_bytes: int | None = None
     features: cpu_model.Features | None = None
     pmem_namespaces: frozenset[str] | None = None
+    models: Mapping[str, bool] = field(default_factory=dict)
+    medium: Mapping[str, bool] = field(default_factory=dict)
     devices: Devices = field(default_factory=Devices)
     complete: bool = True
 
@@ -43,7 +48,7 @@ class Reader:
     def __init__(self, host: Host, settings: LibvirtSettings) -> None:
         self._host = host
         self._settings = settings
-        self.sources = Sources()
+        self.sources = Sources(count=host.events.count)
         self._devices = DeviceReader(host, settings, self.sources)
 
     def read(self) -> Reading:
@@ -51,14 +56,18 @@ class Reader:
         read_or = self.sources.read_or
         capabilities = read_or("capabilities", self._capabilities, Element("nothing"))
         present, online = self._cpus(capabilities)
+        memory = self.sources.read("memory", self._host.memory_kib)
+        pool = self._pool()
         reading = Reading(
             capabilities,
             present,
             online,
-            self.sources.read("memory", self._host.memory_kib),
-            read_or("disk", self._disk, None),
+            memory,
+            self._disk(pool),
             read_or("CPU features", lambda: self._features(capabilities), None),
             read_or("persistent memory", self._namespaces, None),
+            self._models(capabilities),
+            self._medium(pool),
             self._devices.read(cpu.host_cpu(capabilities).arch),
         )
         if self.sources.never_answered():
@@ -92,10 +101,46 @@ class Reader:
             told = frozenset(range(self.sources.read("the number of CPUs", self._host.cpu_count)))
         return told, told
 
-    def _disk(self) -> int | None:
-        if self._settings.images_type not in disk.IN_FILES:
+    def _pool(self) -> disk.StoragePool | None:
+        """The one of libvirt's storage pools that guests' disks are in."""
+        texts = self.sources.read_or(
+            "storage pools", self._host.storage.pool_documents, (), until=POOLS
+        )
+        found = map(documents.read, texts)
+        return disk.storage_pool(found, self._settings.images, self._settings.instances_path)
+
+    def _disk(self, pool: disk.StoragePool | None) -> int | None:
+        """Bytes.  Files need no pool: the file system says it as well."""
+        if pool is not None:
+            return pool.size
+        if not self._settings.images.in_files:
             return None
-        return self._host.file_system_bytes(self._settings.instances_path)
+        path = self._settings.instances_path
+        return self.sources.read_or("disk", lambda: self._host.file_system_bytes(path), None)
+
+    def _medium(self, pool: disk.StoragePool | None) -> Mapping[str, bool]:
+        """Disks of this machine: those of a pool far away are not among its devices."""
+
+        def spins() -> tuple[bool | None, ...]:
+            if self._settings.images.in_files:
+                return (self._host.file_system_spins(self._settings.instances_path),)
+            return self._host.devices_spin(pool.devices if pool is not None else ())
+
+        return disk.medium_traits(self.sources.read_or("kind of disk", spins, ()))
+
+    def _models(self, capabilities: Element) -> Mapping[str, bool]:
+        """What guests can be given; a document that libvirt refuses is told by the host."""
+        asked = device_models.questions(capabilities, self._settings.cpu.virt_type)
+        ask = self._host.domain_capabilities
+
+        def answers() -> list[str | None]:
+            return [ask(one.arch, one.virt_type, one.machine) for one in asked]
+
+        name = "domain capabilities"
+        found = self.sources.read_or(name, answers, [], until=CONNECTION)
+        if None in found:
+            self.sources.ask_again(name)
+        return device_models.model_traits(asked, found, tpm=self._settings.swtpm_enabled)
 
     def _namespaces(self) -> frozenset[str]:
         if not self._settings.pmem:

@@ -19,8 +19,16 @@ from drivers.libvirt.reported import HostReport
 from drivers.libvirt.settings import LibvirtSettings
 
 
-def host_report(node: str, reading: Reading, settings: LibvirtSettings, known: Known) -> HostReport:
-    """``known`` is what Placement has of this host's providers, by name.
+def host_report(
+    node: str,
+    reading: Reading,
+    settings: LibvirtSettings,
+    known: Known,
+    *,
+    disk_elsewhere: bool = False,
+) -> HostReport:
+    """``known`` is what Placement has of this host's providers, by name; ``disk_elsewhere``:
+    a sharing provider stands for the host's disk.
 
     :raises DriverNotReady: the CPU sets name CPUs that this host does not have.
     """
@@ -35,14 +43,21 @@ def host_report(node: str, reading: Reading, settings: LibvirtSettings, known: K
     current = known.get(node, {})
     below = below_root(node, reading.devices, settings.devices, bool(found.cells), known)
     kept = {name: current[name] for name in below.kept if name in current}
-    own = {**_disk(reading, settings, current), **_pmem(reading, settings, current)}
+    room = {} if disk_elsewhere else _disk(reading, settings, current)
+    own = {**room, **_pmem(reading, settings, current)}
     return HostReport(
         {**kept, **found.root, **own},
         found.cells,
         below.children,
         complete=found.complete and reading.complete and below.complete,
-        traits={**_traits(reading), **below.traits},
-        notes={**host.cpus.left_out, **found.notes, **_notes(reading, settings), **below.notes},
+        traits=_traits(reading) | _medium(reading, elsewhere=disk_elsewhere) | dict(below.traits),
+        notes={
+            **host.cpus.left_out,
+            **found.notes,
+            **({} if disk_elsewhere else _disk_notes(reading, settings)),
+            **_pmem_notes(reading, settings),
+            **below.notes,
+        },
         warnings=warnings(below),
     )
 
@@ -96,16 +111,21 @@ def _traits(reading: Reading) -> dict[str, bool]:
     host_cpu = cpu.host_cpu(reading.capabilities)
     threads = cpu.hyperthreading(reading.capabilities)
     found = cpu_traits(host_cpu, reading.features, threads)
-    return found | arch_traits(host_cpu, reading.capabilities)
+    return found | arch_traits(host_cpu, reading.capabilities) | dict(reading.models)
 
 
-def _notes(reading: Reading, settings: LibvirtSettings) -> dict[str, str]:
-    notes = over_reserved(_disk_gb(reading), settings.policy)
-    if settings.images_type not in disk.IN_FILES:
-        notes[DISK_GB] = (
-            f"the size of [libvirt] images_type = {settings.images_type} can't be told:"
-            " DISK_GB stays as Placement has it"
-        )
-    if reading.pmem_namespaces is not None:
-        notes |= pmem.missing_namespaces(settings.pmem, reading.pmem_namespaces)
-    return notes
+def _medium(reading: Reading, *, elsewhere: bool) -> dict[str, bool]:
+    """A trait of the host's own disk says nothing of one that others share."""
+    return {disk.SSD: False, disk.HDD: False} if elsewhere else dict(reading.medium)
+
+
+def _disk_notes(reading: Reading, settings: LibvirtSettings) -> dict[str, str]:
+    if reading.disk_bytes is None and not settings.images.in_files:
+        return {DISK_GB: disk.unknown_size(settings.images)}
+    return over_reserved(_disk_gb(reading), settings.policy)
+
+
+def _pmem_notes(reading: Reading, settings: LibvirtSettings) -> dict[str, str]:
+    if reading.pmem_namespaces is None:
+        return {}
+    return pmem.missing_namespaces(settings.pmem, reading.pmem_namespaces)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from drivers.errors import DriverNotReady
+from drivers.libvirt.events import Events
+from drivers.libvirt.subscriptions import Subscriptions
 
 LOG = logging.getLogger(__name__)
 
@@ -56,12 +58,17 @@ class Session:
         uri: str,
         deadlines: Deadlines,
         on_lost: Callable[[str], None] | None = None,
+        events: Events | None = None,
     ) -> None:
-        """``on_lost`` is told why a connection ended that nobody here closed."""
+        """``on_lost`` is told why a connection ended that nobody here closed, ``events`` what
+        changes meanwhile.
+        """
         self._binding = binding
         self._uri = uri
         self._deadlines = deadlines
         self._on_lost = on_lost
+        self._events = events
+        self._subscriptions = Subscriptions(binding, events.changed) if events is not None else None
         self._connection: Any = None
         self._remembered: dict[str, Any] = {}
 
@@ -110,6 +117,8 @@ class Session:
         self._remembered.clear()
         if connection is None:
             return
+        if self._subscriptions is not None:
+            self._subscriptions.end(connection)
         try:
             if self._on_lost is not None:
                 connection.unregisterCloseCallback()
@@ -167,6 +176,8 @@ class Session:
         self._keep_alive()
         if self._on_lost is not None:
             self._notice_loss(self._on_lost)
+        if self._events is not None and self._subscriptions is not None:
+            self._events.opened(self._subscriptions.begin(self._connection))
 
     def _notice_loss(self, on_lost: Callable[[str], None]) -> None:
         """Have libvirt's event loop say when the connection ends.

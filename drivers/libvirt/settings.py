@@ -12,6 +12,7 @@ from drivers.libvirt import numa
 from drivers.libvirt.cpu_model import CpuChoice
 from drivers.libvirt.device_spec import device_specs
 from drivers.libvirt.devices import DeviceSettings
+from drivers.libvirt.disk import Images
 from drivers.libvirt.mdev_opts import mdev_settings
 from drivers.libvirt.memory import reserved_pages
 from drivers.libvirt.pci import PciSettings
@@ -26,6 +27,12 @@ _USUAL_URIS = {
     "test": "test:///default",
 }
 
+_IMAGES_NAMED_BY = {
+    "lvm": "images_volume_group",
+    "rbd": "images_rbd_pool",
+    "zfs": "images_zfs_pool",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class LibvirtSettings:
@@ -33,7 +40,7 @@ class LibvirtSettings:
 
     uri: str
     cpu: CpuChoice
-    images_type: str
+    images: Images
     instances_path: Path
     policy: InventoryPolicy
     deadlines: Deadlines
@@ -41,6 +48,8 @@ class LibvirtSettings:
     memory: MemoryPolicy = field(default_factory=MemoryPolicy)
     cpu_power_management: bool = False
     pmem: PmemLabels = field(default_factory=dict)
+    swtpm_enabled: bool = False
+    disk_from_sharing_provider: bool = False
     devices: DeviceSettings = field(default_factory=DeviceSettings)
 
 
@@ -63,7 +72,7 @@ def settings_from(context: DriverContext) -> LibvirtSettings:
             models=tuple(group.cpu_models),
             extra_flags=tuple(group.cpu_model_extra_flags),
         ),
-        images_type=group.images_type,
+        images=_images(group),
         instances_path=path,
         policy=inventory_policy(conf),
         deadlines=Deadlines(
@@ -76,6 +85,8 @@ def settings_from(context: DriverContext) -> LibvirtSettings:
         memory=MemoryPolicy(group.report_hugepages, reserved_pages(conf.reserved_huge_pages or ())),
         cpu_power_management=group.cpu_power_management,
         pmem=pmem_labels(group.pmem_namespaces),
+        swtpm_enabled=group.swtpm_enabled,
+        disk_from_sharing_provider=group.disk_from_sharing_provider,
         devices=_device_settings(conf),
     )
 
@@ -89,3 +100,14 @@ def _device_settings(conf: Any) -> DeviceSettings:
         mdev_settings(conf),
         conf.libvirt.num_memory_encrypted_guests,
     )
+
+
+def _images(group: Any) -> Images:
+    """The backend, and the option that names where it is."""
+    option = _IMAGES_NAMED_BY.get(group.images_type)
+    if option is None:
+        return Images(group.images_type)
+    name = str(group[option] or "").strip()
+    if not name:
+        raise ValueError(f"[libvirt] images_type = {group.images_type} needs [libvirt] {option}")
+    return Images(group.images_type, name)

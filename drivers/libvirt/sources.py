@@ -1,7 +1,8 @@
-"""Sources: what is asked anew each time, remembered for when it can't be answered.
+"""Sources: what is asked of the host, remembered for when it can't be answered.
 
 A source that fails or is slow degrades its own part: the last answer holds, and the
-source is named until it answers again.
+source is named until it answers again.  An answer about which events would tell is
+kept until one does, and for ``SLOW`` seconds at most: events get lost too.
 """
 
 from __future__ import annotations
@@ -12,42 +13,73 @@ from typing import Any, TypeVar
 
 from drivers.errors import DriverNotReady
 
+SLOW = 300.0
+"""Seconds after which what events cover is asked for again all the same."""
+
 T = TypeVar("T")
 D = TypeVar("D")
+
+
+def _never_told(_topic: str) -> int | None:
+    """Stands where there are no events."""
+    return None
 
 
 class Sources:
     """For one thread at a time; ``failed`` and ``took`` may be read from any."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        count: Callable[[str], int | None] = _never_told,
+    ) -> None:
+        """``count`` of a topic changes with it; ``None`` while nobody would tell."""
         self._clock = clock
+        self._count = count
+        self._kept: dict[str, tuple[int, float]] = {}
         self._answers: dict[str, Any] = {}
         self._failed: dict[str, str] = {}
         self._took: dict[str, float] = {}
 
-    def read(self, name: str, question: Callable[[], T]) -> T:
-        """The answer, or the last one.  :raises DriverNotReady: there has never been one."""
+    def read(self, name: str, question: Callable[[], T], until: str | None = None) -> T:
+        """The answer, or the last one; kept until the topic ``until`` changes.
+
+        :raises DriverNotReady: there has never been one.
+        """
+        # Counted before it is asked: what changes meanwhile is asked for again.
+        count = None if until is None else self._count(until)
+        if self._is_kept(name, count):
+            kept: T = self._answers[name]
+            return kept
         started = self._clock()
         try:
             answer = question()
         except DriverNotReady as err:
             self._failed[name] = str(err)
+            self._kept.pop(name, None)
             if name not in self._answers:
                 raise
         else:
             self._answers[name] = answer
             self._failed.pop(name, None)
+            self._keep(name, count, started)
         finally:
             self._took[name] = self._clock() - started
         last: T = self._answers[name]
         return last
 
-    def read_or(self, name: str, question: Callable[[], T], otherwise: D) -> T | D:
+    def read_or(
+        self, name: str, question: Callable[[], T], otherwise: D, until: str | None = None
+    ) -> T | D:
         """As ``read``; ``otherwise`` where there has never been an answer."""
         try:
-            return self.read(name, question)
+            return self.read(name, question, until)
         except DriverNotReady:
             return otherwise
+
+    def ask_again(self, name: str) -> None:
+        """Keep this answer no longer than until the next time."""
+        self._kept.pop(name, None)
 
     def failed(self) -> dict[str, str]:
         """Sources whose last question failed, and why."""
@@ -56,6 +88,18 @@ class Sources:
     def never_answered(self) -> bool:
         """Whether any source has been asked and nothing is known from it."""
         return any(name not in self._answers for name in self._failed)
+
+    def _is_kept(self, name: str, count: int | None) -> bool:
+        if count is None or name not in self._kept:
+            return False
+        then, at = self._kept[name]
+        return then == count and self._clock() - at < SLOW
+
+    def _keep(self, name: str, count: int | None, at: float) -> None:
+        if count is not None:
+            self._kept[name] = (count, at)
+        else:
+            self._kept.pop(name, None)
 
     def took(self) -> dict[str, float]:
         """Seconds that each source took the last time."""

@@ -35,6 +35,8 @@ def host(placement, tmp_path):
 
 def plug(host, *documents):
     host.binding.answers["listAllDevices"] = [FakeDevice(one) for one in documents]
+    for connection in host.binding.connections:
+        connection.happen("nodeDevice", 0, 0, 0)
 
 
 def guest(host, **held):

@@ -147,3 +147,19 @@ class Mute(Exception):
 )
 def test_every_error_has_words(err: BaseException, said: str) -> None:
     assert words(err) == said
+
+
+@pytest.mark.parametrize("answer", [None, 7, {"a": "soon"}, RuntimeError("oops"), SystemExit(1)])
+def test_times_that_make_no_sense_are_none(answer):
+    class Timing(ComputeDriver):
+        def get_available_nodes(self):
+            return ["n"]
+
+        def took(self):
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+    loaded = LoadedDriver.of("d", Timing(DriverContext("h", None)))
+    assert loaded.timed is not None
+    assert loaded.took() == {}

@@ -35,6 +35,12 @@ class FakeLibvirt:
     VIR_ERR_AUTH_CANCELLED = 79
     VIR_ERR_AUTH_UNAVAILABLE = 80
     VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES = 1
+    VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE = 2
+    VIR_NODE_DEVICE_EVENT_ID_LIFECYCLE = 0
+    VIR_NODE_DEVICE_EVENT_ID_UPDATE = 1
+    VIR_STORAGE_POOL_EVENT_ID_LIFECYCLE = 0
+    VIR_STORAGE_POOL_EVENT_ID_REFRESH = 1
+    VIR_DOMAIN_EVENT_ID_LIFECYCLE = 0
     VIR_ERR_NO_NODE_DEVICE = 53
     VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV = 2
     VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET = 16
@@ -61,6 +67,7 @@ class FakeLibvirt:
             "getCPUModelNames": ["Haswell-noTSX", "EPYC"],
             "getDomainCapabilities": "<domainCapabilities/>",
             "listAllDomains": [],
+            "listAllStoragePools": [],
             "listAllDevices": [],
         }
 
@@ -99,7 +106,7 @@ class FakeLibvirt:
 
 
 class FakeDomain:
-    """``document`` ``None``: it is gone by the time that it is read."""
+    """Or a pool; ``document`` ``None``: it is gone by the time that it is read."""
 
     def __init__(self, document: str | None) -> None:
         self._document = document
@@ -132,6 +139,7 @@ class FakeConnection:
         self.alive = True
         self.closed_by: threading.Thread | None = None
         self.on_close: Callable[..., None] | None = None
+        self.subscribed: dict[int, tuple[str, int, Callable[..., None]]] = {}
 
     def isAlive(self) -> int:
         return int(self.alive)
@@ -145,6 +153,33 @@ class FakeConnection:
 
     def unregisterCloseCallback(self) -> None:
         self.on_close = None
+
+    def nodeDeviceEventRegisterAny(self, _of: None, event: int, told: Any, _opaque: Any) -> int:
+        return self._subscribe("nodeDevice", event, told)
+
+    def storagePoolEventRegisterAny(self, _of: None, event: int, told: Any, _opaque: Any) -> int:
+        return self._subscribe("storagePool", event, told)
+
+    def domainEventRegisterAny(self, _of: None, event: int, told: Any, _opaque: Any) -> int:
+        return self._subscribe("domain", event, told)
+
+    def nodeDeviceEventDeregisterAny(self, number: int) -> None:
+        del self.subscribed[number]
+
+    storagePoolEventDeregisterAny = domainEventDeregisterAny = nodeDeviceEventDeregisterAny
+
+    def happen(self, kind: str, event: int, *rest: Any) -> None:
+        """As libvirt's event loop tells it: the subject, and what else the event has."""
+        for subscribed, its_event, told in list(self.subscribed.values()):
+            if (subscribed, its_event) == (kind, event):
+                told(self, object(), *rest, None)
+
+    def _subscribe(self, kind: str, event: int, told: Any) -> int:
+        if kind in self._binding.refused:
+            raise self._binding.refused[kind]
+        number = len(self.subscribed)
+        self.subscribed[number] = (kind, event, told)
+        return number
 
     def setKeepAlive(self, interval: int, count: int) -> int:
         self._binding.record(f"setKeepAlive({interval}, {count})")

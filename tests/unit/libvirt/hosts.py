@@ -11,6 +11,7 @@ from drivers.inventory import InventoryPolicy
 from drivers.libvirt import cpu, cpu_model, documents
 from drivers.libvirt.children import write_report
 from drivers.libvirt.cpu_model import CpuChoice
+from drivers.libvirt.disk import Images
 from drivers.libvirt.reading import Reading
 from drivers.libvirt.report import host_report
 from drivers.libvirt.reported import HostReport
@@ -60,7 +61,7 @@ def settings(**fields: Any) -> LibvirtSettings:
     given = {
         "uri": "test:///default",
         "cpu": CpuChoice(mode="host-passthrough"),
-        "images_type": "default",
+        "images": Images(),
         "instances_path": Path("/srv"),
         "policy": InventoryPolicy(),
         "deadlines": Deadlines(),

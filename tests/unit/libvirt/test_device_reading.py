@@ -80,6 +80,7 @@ def test_a_device_that_cannot_be_read_stays_as_it_was_and_the_others_go_on(bindi
     tree = report(driver)
     one.problem = FakeLibvirtError("I/O error")
     binding.answers["listAllDevices"] = [one]
+    binding.connections[0].happen("nodeDevice", 0, 1, 0)
     assert names(report(driver, tree)) == {A}
 
 
@@ -136,11 +137,12 @@ def test_encryption_is_asked_of_kvm_on_x86_once_a_connection(binding, start):
     binding.answers["getDomainCapabilities"] = sev()
     driver = start("")
     tree = report(driver)
+    asked = binding.calls.count("getDomainCapabilities")
     report(driver, tree)
     assert names(tree) == {"amd_sev", "amd_sev_es"}
-    assert binding.calls.count("getDomainCapabilities") == 1
+    assert binding.calls.count("getDomainCapabilities") == asked > 0
     assert names(report(start("[libvirt]\nvirt_type = qemu\n"), tree)) == set()
-    assert binding.calls.count("getDomainCapabilities") == 1
+    assert binding.calls.count("getDomainCapabilities") == asked + 1, "for device models only"
 
 
 def test_what_the_kernel_switched_off_is_not_to_be_had(binding, start, tmp_path):

@@ -178,13 +178,14 @@ def test_a_capabilities_document_that_says_nothing_stops_nothing(make, binding, 
     assert data.traits == set()
 
 
-def test_the_name_is_remembered_and_a_new_one_is_an_error_in_the_log(make, binding, tree, caplog):
+def test_the_name_is_remembered_and_a_new_one_is_named_in_health(make, binding, tree):
     driver = make()
     reported(driver, tree)
     binding.answers["getHostname"] = "node-2"
     assert driver.get_available_nodes() == [NODE]
     reported(driver, tree)
-    assert "node-2" in caplog.text and NODE in caplog.text
+    told = driver.degraded()["host name"]
+    assert "node-2" in told and NODE in told
 
 
 def cells(*ids: str) -> str:

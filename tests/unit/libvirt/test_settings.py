@@ -9,6 +9,7 @@ from drivers.api import DriverContext
 from drivers.errors import DriverLoadFailed
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, Ratio
 from drivers.libvirt.driver import LibvirtDriver
+from drivers.libvirt.disk import Images
 from drivers.libvirt.memory import ReservedPages
 from drivers.libvirt.settings import settings_from
 from drivers.libvirt.shares import MemoryPolicy
@@ -72,6 +73,9 @@ cpu_mode = custom
 cpu_models = Haswell, EPYC
 cpu_model_extra_flags = +pcid, -vmx
 images_type = rbd
+images_rbd_pool = vms
+disk_from_sharing_provider = true
+swtpm_enabled = true
 connection_timeout = 1.5
 call_timeout = 2.5
 keepalive_interval = 7
@@ -90,7 +94,8 @@ cpu_power_management = true
     assert found.policy.shared_cpus == {0, 2, 3}
     assert found.policy.dedicated_cpus == {4, 5}
     assert found.instances_path == Path("/srv/guests")
-    assert found.images_type == "rbd"
+    assert found.images == Images("rbd", "vms")
+    assert found.disk_from_sharing_provider and found.swtpm_enabled
     assert found.cpu.models == ("Haswell", "EPYC")
     assert found.cpu.extra_flags == ("+pcid", "-vmx")
     assert (found.report_numa, found.cpu_power_management) == ("nested", True)
@@ -117,6 +122,8 @@ cpu_power_management = true
         ("reserved_huge_pages = node:0", r"reserved_huge_pages = 'node:0'"),
         ("[libvirt]\npmem_namespaces = x", r"\[libvirt\] pmem_namespaces"),
         ("[libvirt]\ncpu_mode = custom", "cpu_models"),
+        ("[libvirt]\nimages_type = lvm", r"\[libvirt\] images_volume_group"),
+        ("[libvirt]\nimages_type = zfs", r"\[libvirt\] images_zfs_pool"),
         ("[libvirt]\ncpu_models = EPYC", "cpu_mode"),
     ],
 )

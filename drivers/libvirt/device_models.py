@@ -1,0 +1,202 @@
+"""Pure: what guests can be given (COMPUTE_* traits), from domain capabilities.
+
+The host's own architecture decides, over its usual machine types: what only emulated
+guests of another one can have is no promise to the host's guests.  What libvirt's
+document does not list (VIF models, sound on older versions, IOMMUs) stands in tables
+of what QEMU has for an architecture.  os-traits decides which names there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from xml.etree.ElementTree import Element
+
+import os_traits
+
+from drivers.libvirt.cpu import host_cpu
+from drivers.libvirt.documents import read
+
+QEMU_TYPES = frozenset({"kvm", "qemu"})
+"""Values of virt_type whose guests QEMU runs."""
+
+MACHINES = MappingProxyType({"x86_64": ("pc", "q35"), "i686": ("pc", "q35"), "aarch64": ("virt",)})
+"""Machine types that guests are commonly given, as far as the host has them."""
+
+BUSES = "COMPUTE_STORAGE_BUS_"
+VIDEO = "COMPUTE_GRAPHICS_MODEL_"
+SOUND = "COMPUTE_SOUND_MODEL_"
+VIF = "COMPUTE_NET_VIF_MODEL_"
+IOMMU = "COMPUTE_VIOMMU_MODEL_"
+TPM = "COMPUTE_SECURITY_TPM_"
+
+LISTED = (
+    (BUSES, "devices/disk", "bus"),
+    (VIDEO, "devices/video", "modelType"),
+    (SOUND, "devices/sound", "model"),
+)
+"""Traits by prefix, and where a document has their names: section and enum."""
+
+X86 = frozenset({"x86_64", "i686"})
+_PCI_VIFS = frozenset({"virtio", "e1000", "e1000e", "rtl8139", "pcnet", "ne2k_pci"})
+_PCI_SOUND = frozenset({"es1370", "ac97", "ich6", "ich9", "usb"})
+
+VIFS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "x86_64": _PCI_VIFS | {"vmxnet3"},
+        "i686": _PCI_VIFS | {"vmxnet3"},
+        "aarch64": _PCI_VIFS,
+        "ppc64le": _PCI_VIFS | {"spapr_vlan"},
+        "ppc64": _PCI_VIFS | {"spapr_vlan"},
+        "s390x": frozenset({"virtio"}),
+        "riscv64": _PCI_VIFS,
+    }
+)
+SOUNDS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "x86_64": _PCI_SOUND | {"sb16", "pcspk"},
+        "i686": _PCI_SOUND | {"sb16", "pcspk"},
+        "aarch64": _PCI_SOUND,
+        "ppc64le": _PCI_SOUND,
+        "ppc64": _PCI_SOUND,
+        "s390x": frozenset(),
+        "riscv64": _PCI_SOUND,
+    }
+)
+IOMMUS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "x86_64": frozenset({"intel", "virtio", "auto"}),
+        "i686": frozenset({"intel", "virtio", "auto"}),
+        "aarch64": frozenset({"smmuv3", "virtio", "auto"}),
+    }
+)
+
+UNSAID = frozenset({"COMPUTE_NET_VIF_MODEL_SRIOV", "COMPUTE_NET_VIF_MODEL_IGB"}) | {
+    "COMPUTE_SOUND_MODEL_VIRTIO"
+}
+"""Not for a table to know: they hang on devices, or on newer versions than others do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What domain capabilities are asked of; ``machine`` ``None``: the default one."""
+
+    arch: str
+    machine: str | None
+    virt_type: str
+
+
+def questions(capabilities: Element, virt_type: str) -> tuple[Question, ...]:
+    """For the host's architecture; none where its guests are not of ``virt_type``."""
+    arch = host_cpu(capabilities).arch
+    if arch is None or virt_type not in QEMU_TYPES:
+        return ()
+    guests = [one for one in capabilities.findall("guest/arch") if one.get("name") == arch]
+    able = [g for g in guests if any(d.get("type") == virt_type for d in g.findall("domain"))]
+    if not able:
+        return ()
+    names = {(machine.text or "").strip() for guest in able for machine in guest.iter("machine")}
+    machines: list[str | None] = [name for name in MACHINES.get(arch, ()) if name in names]
+    return tuple(Question(arch, machine, virt_type) for machine in machines or [None])
+
+
+def model_traits(
+    asked: Sequence[Question], answers: Sequence[str | None], *, tpm: bool
+) -> dict[str, bool]:
+    """Whether guests can have each; what can't be told is not in there.
+
+    ``answers`` are documents; while any is missing, only tables are told of.  ``tpm``:
+    whether the operator lets guests have an emulated one.
+    """
+    if not asked:
+        return {}
+    arch = asked[0].arch
+    found = _tables(arch)
+    documents = [read(answer) for answer in answers if answer is not None]
+    if len(documents) < len(asked) or any(d.tag != "domainCapabilities" for d in documents):
+        return found
+    for judge in (_listed, _file_systems, _memory):
+        found |= judge(documents)
+    return found | _firmware(documents, arch) | _tpm(documents, enabled=tpm)
+
+
+def _tables(arch: str) -> dict[str, bool]:
+    found = {"COMPUTE_NET_VIRTIO_PACKED": True}
+    for prefix, table in ((VIF, VIFS), (SOUND, SOUNDS), (IOMMU, IOMMUS)):
+        if arch in table or prefix == IOMMU:
+            found |= _told(prefix, table.get(arch, frozenset()))
+    return {name: has for name, has in found.items() if name not in UNSAID}
+
+
+def _told(prefix: str, offered: Collection[str]) -> dict[str, bool]:
+    """Of each trait with this prefix, whether it is on offer; other names are left out."""
+    names = {prefix + _word(value) for value in offered}
+    return {trait: trait in names for trait in os_traits.get_traits(prefix)}
+
+
+def _word(value: str) -> str:
+    """``spapr-vlan`` as a part of a trait's name."""
+    return value.upper().replace("-", "_")
+
+
+def _values(documents: Iterable[Element], section: str, enum: str) -> frozenset[str] | None:
+    """All values that any document lists; ``None`` if none knows of such a section."""
+    sections = [found for one in documents if (found := one.find(section)) is not None]
+    if not sections:
+        return None
+    texts = (
+        value.text
+        for found in sections
+        if found.get("supported", "yes") == "yes"
+        for listed in found.findall("enum")
+        if listed.get("name") == enum
+        for value in listed.findall("value")
+    )
+    return frozenset(text.strip() for text in texts if text)
+
+
+def _listed(documents: list[Element]) -> dict[str, bool]:
+    """Models that the documents list by name."""
+    found: dict[str, bool] = {}
+    for prefix, section, enum in LISTED:
+        values = _values(documents, section, enum)
+        found |= {} if values is None else _told(prefix, values)
+    return found
+
+
+def _file_systems(documents: list[Element]) -> dict[str, bool]:
+    kinds = _values(documents, "devices/filesystem", "driverType")
+    return {} if kinds is None else {"COMPUTE_STORAGE_VIRTIO_FS": "virtiofs" in kinds}
+
+
+def _memory(documents: list[Element]) -> dict[str, bool]:
+    kinds = _values(documents, "memoryBacking", "sourceType")
+    return {} if kinds is None else {"COMPUTE_MEM_BACKING_FILE": bool({"file", "memfd"} & kinds)}
+
+
+def _firmware(documents: list[Element], arch: str) -> dict[str, bool]:
+    """What libvirt finds a description of; the BIOS of x86 comes with QEMU."""
+    found = {"COMPUTE_FIRMWARE_BIOS": arch in X86}
+    kinds = _values(documents, "os", "firmware")
+    if kinds is not None:
+        secure = _values(documents, "os/loader", "secure") or frozenset()
+        found["COMPUTE_FIRMWARE_UEFI"] = "efi" in kinds
+        found["COMPUTE_SECURITY_UEFI_SECURE_BOOT"] = "efi" in kinds and "yes" in secure
+    return found
+
+
+def _tpm(documents: list[Element], *, enabled: bool) -> dict[str, bool]:
+    """Emulated ones.  libvirt before 8.0 does not list versions: swtpm has both."""
+    backends = _values(documents, "devices/tpm", "backendModel")
+    if backends is None:
+        return {}
+    able = enabled and "emulator" in backends
+    models = _values(documents, "devices/tpm", "model") or frozenset()
+    versions = _values(documents, "devices/tpm", "backendVersion") or {"1.2", "2.0"}
+    return {
+        f"{TPM}1_2": able and "1.2" in versions,
+        f"{TPM}2_0": able and "2.0" in versions,
+        f"{TPM}TIS": able and "tpm-tis" in models,
+        f"{TPM}CRB": able and "tpm-crb" in models,
+    }

@@ -1,0 +1,200 @@
+"""COMPUTE_* traits of what guests can be given, held against os-traits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import os_traits
+import pytest
+
+from agent.traits import CAPABILITY_TRAITS
+from drivers.libvirt import arch_traits, documents
+from drivers.libvirt.device_models import (
+    BUSES,
+    IOMMU,
+    IOMMUS,
+    SOUND,
+    SOUNDS,
+    TPM,
+    UNSAID,
+    VIDEO,
+    VIF,
+    VIFS,
+    Question,
+    model_traits,
+    questions,
+)
+from tests.unit.libvirt.fake_binding import DATA
+
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "libvirt"
+PC, Q35 = ((DATA / f"domain-{name}.xml").read_text() for name in ("pc", "q35"))
+ASKED = (Question("x86_64", "pc", "kvm"), Question("x86_64", "q35", "kvm"))
+NOT_OURS = {
+    "COMPUTE_CONFIG_DRIVE_REGENERATION",
+    "COMPUTE_EPHEMERAL_ENCRYPTION_LUKSV2",
+    "COMPUTE_MANAGED_PCI_DEVICE",
+    "COMPUTE_MIGRATE_AUTO_CONVERGE",
+    "COMPUTE_MIGRATE_POST_COPY",
+    "COMPUTE_NODE",
+    "COMPUTE_SHARE_LOCAL_FS",
+    "COMPUTE_STATUS_DISABLED",
+    "COMPUTE_USB_MODEL_NEC_XHCI",
+    "COMPUTE_USB_MODEL_QEMU_XHCI",
+    "COMPUTE_VOLUME_ATTACH",
+    "COMPUTE_SECURITY_TPM_SECRET_SECURITY_DEPLOYMENT",
+    "COMPUTE_SECURITY_TPM_SECRET_SECURITY_HOST",
+    "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER",
+} | UNSAID
+"""What hangs on the compute service's own configuration, or on more than libvirt says."""
+
+
+def full_document(**enums: str) -> str:
+    """Everything that is read, with two values where several are possible."""
+    given = {
+        "firmware": "bios efi",
+        "secure": "yes no",
+        "bus": "virtio scsi",
+        "video": "virtio none",
+        "sound": "ich9 virtio",
+        "filesystem": "path virtiofs",
+        "memory": "memfd anonymous",
+        "tpm": "tpm-tis tpm-crb",
+        "backend": "emulator",
+        "version": "1.2 2.0",
+        **enums,
+    }
+    parts = {
+        key: "".join(f"<value>{v}</value>" for v in text.split()) for key, text in given.items()
+    }
+    return f"""<domainCapabilities><os><enum name='firmware'>{parts["firmware"]}</enum>
+<loader supported='yes'><enum name='secure'>{parts["secure"]}</enum></loader></os>
+<memoryBacking supported='yes'><enum name='sourceType'>{parts["memory"]}</enum></memoryBacking>
+<devices><disk><enum name='bus'>{parts["bus"]}</enum></disk>
+<video supported='yes'><enum name='modelType'>{parts["video"]}</enum></video>
+<sound supported='yes'><enum name='model'>{parts["sound"]}</enum></sound>
+<filesystem supported='yes'><enum name='driverType'>{parts["filesystem"]}</enum></filesystem>
+<tpm supported='yes'><enum name='model'>{parts["tpm"]}</enum>
+<enum name='backendModel'>{parts["backend"]}</enum>
+<enum name='backendVersion'>{parts["version"]}</enum></tpm></devices></domainCapabilities>"""
+
+
+def told(*answers: str | None, arch: str = "x86_64", tpm: bool = True) -> dict[str, bool]:
+    asked = tuple(Question(arch, f"m{number}", "kvm") for number in range(len(answers)))
+    return model_traits(asked, answers, tpm=tpm)
+
+
+def those(found: dict[str, bool], prefix: str) -> set[str]:
+    return {
+        name.removeprefix(prefix) for name, has in found.items() if has and name.startswith(prefix)
+    }
+
+
+def test_every_trait_of_os_traits_is_told_by_somebody_or_is_known_not_to_be():
+    by_others = set(CAPABILITY_TRAITS.values()) | arch_traits.OWNED
+    ours = set(told(full_document())) | {"COMPUTE_SOUND_MODEL_VIRTIO"}
+    told_of = {name for name in ours | by_others | NOT_OURS if name.startswith("COMPUTE_")}
+    assert set(os_traits.get_traits("COMPUTE_")) == told_of
+
+
+def test_no_trait_is_told_that_os_traits_does_not_know():
+    odd = full_document(bus="virtio warp-drive", video="hologram", sound="theremin")
+    known = set(os_traits.get_traits())
+    assert set(told(odd)) <= known
+    assert those(told(odd), BUSES) == {"VIRTIO"}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "table"),
+    [(VIF, VIFS), (SOUND, SOUNDS), (IOMMU, IOMMUS)],
+    ids=["vif", "sound", "iommu"],
+)
+def test_all_names_of_the_tables_are_in_os_traits(prefix, table):
+    names = {prefix + name.upper() for offered in table.values() for name in offered}
+    assert names <= set(os_traits.get_traits(prefix))
+
+
+def test_this_machines_documents():
+    found = model_traits(ASKED, (PC, Q35), tpm=True)
+    assert those(found, BUSES) == {"FDC", "IDE", "SATA", "SCSI", "USB", "VIRTIO"}
+    assert those(found, VIDEO) == {"BOCHS", "CIRRUS", "NONE", "QXL", "VGA", "VIRTIO", "VMVGA"}
+    assert found["COMPUTE_FIRMWARE_BIOS"] and not found["COMPUTE_FIRMWARE_UEFI"]
+    assert not found["COMPUTE_SECURITY_UEFI_SECURE_BOOT"]
+    assert those(found, TPM) == set()  # no emulator is installed
+    assert found["COMPUTE_STORAGE_VIRTIO_FS"] and found["COMPUTE_MEM_BACKING_FILE"]
+
+
+def test_a_host_with_firmware_and_swtpm():
+    found = told(full_document())
+    assert found["COMPUTE_FIRMWARE_UEFI"] and found["COMPUTE_SECURITY_UEFI_SECURE_BOOT"]
+    assert those(found, TPM) == {"1_2", "2_0", "TIS", "CRB"}
+    assert those(found, SOUND) == {"ICH9", "VIRTIO"}
+
+
+def test_secure_boot_needs_firmware_and_a_secure_loader():
+    for odd in (full_document(secure="no"), full_document(firmware="bios")):
+        assert told(odd)["COMPUTE_SECURITY_UEFI_SECURE_BOOT"] is False
+
+
+def test_no_tpm_unless_the_operator_lets_guests_have_one():
+    assert those(told(full_document(), tpm=False), TPM) == set()
+    assert told(full_document(), tpm=False)["COMPUTE_SECURITY_TPM_2_0"] is False
+
+
+def test_an_older_libvirt_lists_no_tpm_versions_and_has_both():
+    assert {"1_2", "2_0"} <= those(told(full_document(version="")), TPM)
+
+
+def test_a_bus_of_any_machine_type_counts():
+    assert those(told(full_document(bus="ide"), full_document(bus="sata")), BUSES) == {
+        "IDE",
+        "SATA",
+    }
+
+
+def test_what_a_document_does_not_speak_of_is_not_told():
+    found = told("<domainCapabilities/>")
+    assert not [name for name in found if name.startswith((BUSES, VIDEO, TPM))]
+    assert "COMPUTE_FIRMWARE_UEFI" not in found and "COMPUTE_STORAGE_VIRTIO_FS" not in found
+
+
+def test_a_missing_or_broken_document_leaves_what_depends_on_it_alone():
+    for odd in (None, "<oops", "<other/>"):
+        found = told(full_document(), odd)
+        assert those(found, VIF) and not [name for name in found if name.startswith(BUSES)]
+
+
+def test_a_section_that_is_not_supported_offers_nothing():
+    text = full_document().replace("<video supported='yes'>", "<video supported='no'>")
+    assert those(told(text), VIDEO) == set()
+    assert told(text)["COMPUTE_GRAPHICS_MODEL_VGA"] is False
+
+
+def test_each_architecture_has_its_own_models():
+    assert those(told(full_document(), arch="s390x"), VIF) == {"VIRTIO"}
+    assert "SPAPR_VLAN" in those(told(full_document(), arch="ppc64le"), VIF)
+    assert those(told(full_document(), arch="aarch64"), IOMMU) == {"AUTO", "SMMUV3", "VIRTIO"}
+    assert not told(full_document(), arch="aarch64")["COMPUTE_FIRMWARE_BIOS"]
+    assert not [name for name in told(full_document(), arch="pdp11") if name.startswith(VIF)]
+
+
+CAPABILITIES = documents.read((DATA / "capabilities-x86_64.xml").read_text())
+
+
+def test_the_hosts_own_architecture_is_asked_about_where_it_has_such_guests():
+    (only,) = questions(CAPABILITIES, "kvm")
+    assert only == Question("x86_64", "pc", "kvm")
+    assert questions(CAPABILITIES, "lxc") == questions(documents.read("<x/>"), "kvm") == ()
+    without = documents.read((DATA / "capabilities-x86_64.xml").read_text())
+    for arch in without.findall("guest/arch"):
+        for domain in arch.findall("domain[@type='kvm']"):
+            arch.remove(domain)
+    assert questions(without, "kvm") == ()
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared examples are not here")
+def test_the_shared_examples_are_read():
+    texts = [path.read_text() for path in SHARED.glob("*domcaps*.xml")]
+    assert texts
+    for text in texts:
+        found = told(text)
+        assert "VIRTIO" in those(found, BUSES) and set(found) <= set(os_traits.get_traits())

@@ -1,0 +1,103 @@
+"""DISK_GB by backend, and what stands where the size is not known."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+import pytest
+
+from drivers.inventory import InventoryPolicy
+from drivers.libvirt import documents
+from drivers.libvirt.disk import HDD, SSD, Images, StoragePool, medium_traits, storage_pool
+from tests.unit.libvirt.hosts import (
+    NODE,
+    ROOT,
+    new_tree,
+    reading,
+    report_of,
+    totals,
+    two_cells,
+    written,
+)
+
+GIB = 1024**3
+INSTANCES = PurePath("/srv/instances")
+
+
+def pool(kind: str, source: str = "", target: str = "/dev/x", size: str = str(50 * GIB)) -> str:
+    return (
+        f"<pool type='{kind}'><name>p</name><capacity unit='bytes'>{size}</capacity>"
+        f"<source>{source}</source><target><path>{target}</path></target></pool>"
+    )
+
+
+DIR = pool("dir", target="/srv/instances")
+LVM = pool("logical", "<device path='/dev/sda'/><device path='/dev/sdb'/><name>vg0</name>")
+RBD = pool("rbd", "<host name='mon1'/><name>vms</name>", target="")
+ZFS = pool("zfs", "<name>tank/vms</name>")
+
+
+def found(images: Images, *texts: str) -> StoragePool | None:
+    return storage_pool(map(documents.read, texts), images, INSTANCES)
+
+
+@pytest.mark.parametrize(
+    ("images", "text"),
+    [
+        (Images(), DIR),
+        (Images("qcow2"), pool("netfs", target="/srv/instances/")),
+        (Images("lvm", "vg0"), LVM),
+        (Images("lvm", "p"), pool("logical")),
+        (Images("rbd", "vms"), RBD),
+        (Images("zfs", "tank/vms"), ZFS),
+    ],
+)
+def test_each_backend_finds_its_pool_among_others(images, text):
+    others = [pool("dir", target="/srv"), pool("rbd", "<name>x</name>"), "no document", "<pool/>"]
+    assert found(images, *others) is None
+    got = found(images, *others, text)
+    assert got is not None and got.size == 50 * GIB
+
+
+def test_a_pool_of_the_right_name_and_another_type_is_not_it():
+    assert found(Images("rbd", "vg0"), LVM) is None
+    assert found(Images("lvm", "vms"), RBD, ZFS) is None
+
+
+@pytest.mark.parametrize("size", ["", "0", "-1", "much", "9" * 30])
+def test_a_pool_without_a_size_is_none(size):
+    assert found(Images("rbd", "vms"), pool("rbd", "<name>vms</name>", size=size)) is None
+
+
+def test_the_disks_of_a_volume_group_are_known():
+    got = found(Images("lvm", "vg0"), LVM)
+    assert got is not None and got.devices == ("/dev/sda", "/dev/sdb")
+
+
+def test_traits_of_the_disk_only_where_all_are_alike_and_known():
+    assert medium_traits([False]) == {SSD: True, HDD: False}
+    assert medium_traits([True, True]) == {SSD: False, HDD: True}
+    for unclear in ([], [None], [True, False], [True, None]):
+        assert medium_traits(unclear) == {}
+
+
+def test_disk_stands_below_the_root_with_its_trait():
+    tree = written(new_tree(), reading(two_cells(), medium={SSD: True, HDD: False}))
+    assert totals(tree)["DISK_GB"] == 100
+    assert tree.has_traits(NODE, [SSD]) and not tree.has_traits(NODE, [HDD])
+
+
+def test_an_unknown_size_keeps_what_placement_has_and_says_what_to_do():
+    tree = new_tree()
+    tree.update_inventory(NODE, {"DISK_GB": {"total": 7}})
+    look = reading(two_cells(), disk_bytes=None)
+    images = Images("rbd", "vms")
+    assert totals(written(tree, look, images=images))["DISK_GB"] == 7
+    told = report_of(tree, look, images=images).notes["DISK_GB"]
+    assert "'vms'" in told and "virsh pool-define" in told
+
+
+def test_reserved_disk_is_kept_below_the_size():
+    policy = InventoryPolicy(reserved_disk_mb=10 * 1024)
+    tree = written(new_tree(), reading(two_cells()), policy=policy)
+    assert tree.data(ROOT).inventory["DISK_GB"]["reserved"] == 10

@@ -1,0 +1,226 @@
+"""What libvirt tells decides what is asked anew, and who is woken."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from drivers.errors import DriverNotReady
+from drivers.libvirt.events import CONNECTION, DEVICES, GUESTS, POOLS, Events
+from drivers.libvirt.host import Host
+from drivers.libvirt.session import Deadlines
+from drivers.libvirt.sources import SLOW, Sources
+from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
+
+
+class Woken:
+    def __init__(self) -> None:
+        self.times = 0
+        self._once = threading.Event()
+
+    def __call__(self) -> None:
+        self.times += 1
+        self._once.set()
+
+    def soon(self) -> bool:
+        return self._once.wait(20)
+
+
+@pytest.fixture
+def woken():
+    return Woken()
+
+
+@pytest.fixture
+def binding():
+    return FakeLibvirt()
+
+
+@pytest.fixture
+def host(binding, tmp_path):
+    host = Host("fake:///one", binding, Deadlines(connect=20, call=20), tmp_path)
+    yield host
+    host.close()
+
+
+def test_many_events_together_wake_once(woken):
+    events = Events(gather=0.2)
+    events.opened([DEVICES])
+    events.listen(woken)
+    for _ in range(50):
+        events.changed(DEVICES)
+    assert woken.soon()
+    assert woken.times == 1
+    events.changed(DEVICES)
+    give_up = time.monotonic() + 20
+    while woken.times < 2:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+def test_nobody_is_woken_after_the_end_nor_by_the_first_connection(woken):
+    events = Events(gather=0.0)
+    events.listen(woken)
+    events.opened([DEVICES])
+    assert events._timer is None
+    events.stop()
+    events.changed(DEVICES)
+    assert events._timer is None and woken.times == 0
+
+
+def test_a_topic_counts_only_while_somebody_would_tell():
+    events = Events()
+    assert events.count(POOLS) is None
+    events.opened([POOLS])
+    first = events.count(POOLS)
+    assert first is not None and events.count(DEVICES) is None
+    events.changed(POOLS)
+    assert events.count(POOLS) != first
+    events.closed()
+    assert events.count(POOLS) is None and events.count(CONNECTION) is None
+
+
+def test_what_was_missed_while_nobody_told_is_asked_for_again():
+    events = Events()
+    events.opened([POOLS])
+    before = events.count(POOLS), events.count(CONNECTION)
+    events.closed()
+    events.opened([POOLS])
+    after = events.count(POOLS), events.count(CONNECTION)
+    assert before[0] != after[0] and before[1] != after[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "event", "more", "topic"),
+    [
+        ("nodeDevice", 0, (0, 0), DEVICES),
+        ("nodeDevice", 1, (), DEVICES),
+        ("storagePool", 0, (2, 0), POOLS),
+        ("storagePool", 1, (), POOLS),
+        ("domain", 0, (2, 0), GUESTS),
+    ],
+)
+def test_each_of_libvirts_events_changes_its_topic(host, binding, kind, event, more, topic):
+    host.hostname()
+    before = host.events.count(topic)
+    binding.connections[0].happen(kind, event, *more)
+    assert host.events.count(topic) == before + 1
+
+
+def test_a_paused_guest_is_no_reason_to_look(host, binding, woken):
+    host.hostname()
+    host.events.listen(woken)
+    before = host.events.count(GUESTS)
+    binding.connections[0].happen("domain", 0, 3, 0)
+    assert host.events.count(GUESTS) == before
+
+
+def test_a_hypervisor_without_events_of_a_kind_has_the_others(host, binding):
+    binding.refused["nodeDevice"] = FakeLibvirtError("not supported", 3)
+    host.hostname()
+    assert host.events.count(DEVICES) is None
+    assert host.events.count(POOLS) is not None
+
+
+def test_events_are_taken_back_before_the_connection_is_closed(host, binding):
+    host.hostname()
+    connection = binding.connections[0]
+    assert connection.subscribed
+    host.close()
+    assert connection.subscribed == {} and connection.closed_by is not None
+
+
+def test_a_lost_connection_wakes_and_a_new_one_does_again(host, binding, woken):
+    host.hostname()
+    host.events.listen(woken)
+    connection = binding.connections[0]
+    connection.on_close(connection, 1, None)
+    assert woken.soon()
+    binding.lose_connections()
+    host.hostname()
+    assert host.events.count(DEVICES) is not None
+    give_up = time.monotonic() + 20
+    while woken.times < 2:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+# -- sources
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Counted:
+    """A question that counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> int:
+        self.times += 1
+        return self.times
+
+
+@pytest.fixture
+def events():
+    events = Events()
+    events.opened([POOLS])
+    return events
+
+
+def test_what_events_cover_is_asked_for_once_until_one_comes(events):
+    sources, asked = Sources(count=events.count), Counted()
+    assert [sources.read("pools", asked, until=POOLS) for _ in range(3)] == [1, 1, 1]
+    events.changed(DEVICES)
+    assert sources.read("pools", asked, until=POOLS) == 1
+    events.changed(POOLS)
+    assert sources.read("pools", asked, until=POOLS) == 2
+
+
+def test_what_events_do_not_cover_is_asked_for_each_time(events):
+    sources, asked = Sources(count=events.count), Counted()
+    assert [sources.read("devices", asked, until=DEVICES) for _ in range(2)] == [1, 2]
+    assert [sources.read("memory", asked) for _ in range(2)] == [3, 4]
+
+
+def test_events_may_get_lost_so_it_is_asked_again_at_a_slow_pace(events):
+    clock, asked = Clock(), Counted()
+    sources = Sources(clock, events.count)
+    sources.read("pools", asked, until=POOLS)
+    clock.now = SLOW - 1
+    assert sources.read("pools", asked, until=POOLS) == 1
+    clock.now = SLOW + 1
+    assert sources.read("pools", asked, until=POOLS) == 2
+
+
+def test_what_changes_while_it_is_asked_for_is_asked_for_again(events):
+    sources, asked = Sources(count=events.count), Counted()
+
+    def disturbed() -> int:
+        events.changed(POOLS)
+        return asked()
+
+    sources.read("pools", disturbed, until=POOLS)
+    assert sources.read("pools", asked, until=POOLS) == 2
+
+
+def test_a_failure_is_asked_about_again_and_the_last_answer_stands_meanwhile(events):
+    sources, asked = Sources(count=events.count), Counted()
+    sources.read("pools", asked, until=POOLS)
+    events.changed(POOLS)
+
+    def refuse() -> int:
+        raise DriverNotReady("the pool hangs")
+
+    assert sources.read("pools", refuse, until=POOLS) == 1
+    assert sources.failed() == {"pools": "the pool hangs"}
+    assert sources.read("pools", asked, until=POOLS) == 2
+    assert sources.failed() == {}

@@ -1,0 +1,274 @@
+"""The driver asks anew what changed, and a part that can't be read costs that part only."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from pathlib import Path
+
+import pytest
+
+from drivers.api import DriverContext, DriverNotReady, ProviderTree, Timed
+from drivers.libvirt.driver import LibvirtDriver
+from drivers.libvirt.host import Host
+from drivers.libvirt.session import Deadlines
+from tests.unit.libvirt.fake_binding import (
+    FakeConnection,
+    FakeDomain,
+    FakeLibvirt,
+    FakeLibvirtError,
+)
+from tests.unit.libvirt.test_disk import pool
+from tests.unit.libvirt.test_settings import context
+
+NODE = "node-1"
+RBD = "[libvirt]\nimages_type = rbd\nimages_rbd_pool = vms\n"
+QUIET = ["getHostname", "getCapabilities", "getCPUMap", "getMemoryStats"]
+
+
+def vms(gib: int) -> FakeDomain:
+    return FakeDomain(pool("rbd", "<name>vms</name>", size=str(gib * 1024**3)))
+
+
+@pytest.fixture
+def binding():
+    binding = FakeLibvirt()
+    binding.answers["listAllStoragePools"] = [vms(50)]
+    return binding
+
+
+@pytest.fixture
+def make(binding, tmp_path):
+    hosts = []
+
+    def make(text: str = RBD, wake=None, call: float = 20) -> LibvirtDriver:
+        hosts.append(Host("fake:///one", binding, Deadlines(connect=20, call=call), tmp_path))
+        made = context(tmp_path, text)
+        if wake is not None:
+            made = DriverContext(made.host, made.state_path, made.conf, wake)
+        return LibvirtDriver(made, host=hosts[-1])
+
+    yield make
+    binding.release()
+    for host in hosts:
+        host.close()
+
+
+def tree_of(driver: LibvirtDriver, tree: ProviderTree | None = None) -> ProviderTree:
+    if tree is None:
+        tree = ProviderTree()
+        tree.new_root(NODE, str(uuid.uuid4()))
+    driver.update_provider_tree(tree, *driver.get_available_nodes())
+    return tree
+
+
+def disk(tree: ProviderTree) -> int:
+    return tree.data(NODE).inventory["DISK_GB"]["total"]
+
+
+def asked(binding: FakeLibvirt, driver: LibvirtDriver, tree: ProviderTree) -> list[str]:
+    before = len(binding.calls)
+    tree_of(driver, ProviderTree(tree.freeze()))
+    return binding.calls[before:]
+
+
+def test_a_quiet_period_costs_four_calls(make, binding):
+    driver = make()
+    tree = tree_of(driver)
+    assert asked(binding, driver, tree) == QUIET
+    binding.connections[0].happen("nodeDevice", 0, 0, 0)
+    assert asked(binding, driver, tree) == QUIET
+
+
+def test_a_pools_event_has_pools_read_again_and_nothing_else(make, binding):
+    driver = make()
+    tree = tree_of(driver)
+    binding.answers["listAllStoragePools"] = [vms(60)]
+    assert disk(tree_of(driver)) == 50
+    binding.connections[0].happen("storagePool", 1)
+    assert sorted(asked(binding, driver, tree)) == sorted([*QUIET, "listAllStoragePools"])
+    assert disk(tree_of(driver)) == 60
+
+
+def test_an_event_wakes_the_agent_once_it_has_reported(make, binding):
+    """Not before: hosts that boot together are to report at random times."""
+    woken = threading.Event()
+    driver = make(wake=woken.set)
+    driver.init_host("host")
+    driver.get_available_nodes()
+    binding.connections[0].happen("domain", 0, 2, 0)
+    assert driver._host.events._timer is None
+    tree_of(driver)
+    binding.connections[0].happen("nodeDevice", 0, 0, 0)
+    assert woken.wait(20)
+    driver.cleanup_host("host")
+
+
+def test_a_pool_that_goes_between_list_and_read_is_left_out(make, binding):
+    binding.answers["listAllStoragePools"] = [FakeDomain(None), vms(50)]
+    assert disk(tree_of(make())) == 50
+
+
+def test_pools_that_can_not_be_listed_keep_the_last_size_and_are_named(make, binding):
+    driver = make()
+    tree_of(driver)
+    binding.refused["listAllStoragePools"] = FakeLibvirtError("the mon is away")
+    binding.connections[0].happen("storagePool", 1)
+    assert disk(tree_of(driver)) == 50
+    assert "the mon is away" in driver.degraded()["storage pools"]
+    del binding.refused["listAllStoragePools"]
+    tree_of(driver)
+    assert driver.degraded() == {}
+
+
+def test_a_libvirt_without_storage_has_no_pools_and_is_well(make, binding):
+    binding.refused["listAllStoragePools"] = FakeLibvirtError("not supported", 3)
+    driver = make("")
+    assert tree_of(driver).has_inventory(NODE)
+    assert driver.degraded() == {}
+
+
+class HangingPools(FakeLibvirt):
+    """Whoever asks for pools waits; all else is answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hanging = threading.Event()
+        self.go_on = threading.Event()
+
+    def _connect(self, call: str, problem: FakeLibvirtError | None) -> FakeConnection:
+        super()._connect(call, problem)
+        self.connections[-1] = _Hanging(self, self.connections[-1].alive)
+        return self.connections[-1]
+
+
+class _Hanging(FakeConnection):
+    def __init__(self, binding: HangingPools, alive: bool) -> None:
+        super().__init__(binding)
+        self.alive = alive
+        self._pools = binding
+
+    def listAllStoragePools(self, _flags: int) -> list[FakeDomain]:
+        if self._pools.hanging.is_set():
+            self._pools.go_on.wait(60)
+        return [vms(50)]
+
+
+def test_a_pool_that_hangs_costs_its_own_part_and_libvirt_is_not_thought_lost(tmp_path):
+    binding = HangingPools()
+    host = Host("fake:///one", binding, Deadlines(connect=20, call=1), tmp_path)
+    driver = LibvirtDriver(context(tmp_path, RBD), host=host)
+    heard: list[str | None] = []
+    driver.watch(heard.append)
+    tree_of(driver)
+    binding.hanging.set()
+    binding.answers["getMemoryStats"] = {"total": 4 * 1024 * 1024}
+    binding.connections[0].happen("storagePool", 1)
+    for _ in range(2):
+        tree = tree_of(driver)
+        assert disk(tree) == 50
+        assert tree.data(NODE).inventory["MEMORY_MB"]["total"] == 4096
+        assert list(driver.degraded()) == ["storage pools"]
+    assert heard == [None]
+    binding.hanging.clear()
+    binding.go_on.set()
+    driver.cleanup_host("host")
+
+
+def test_how_long_each_source_took_is_told(make):
+    driver = make()
+    assert isinstance(driver, Timed)
+    tree_of(driver)
+    assert {"capabilities", "memory", "storage pools", "domain capabilities"} <= set(driver.took())
+    assert all(0 <= seconds < 60 for seconds in driver.took().values())
+
+
+def test_domain_capabilities_that_are_refused_leave_traits_alone_and_are_asked_again(make, binding):
+    binding.refused["getDomainCapabilities"] = FakeLibvirtError("operation forbidden", 29)
+    driver = make()
+    tree = ProviderTree()
+    tree.new_root(NODE, str(uuid.uuid4()))
+    tree.add_traits(NODE, "COMPUTE_STORAGE_BUS_SATA")
+    tree_of(driver, tree)
+    assert tree.has_traits(NODE, ["COMPUTE_STORAGE_BUS_SATA", "COMPUTE_NET_VIF_MODEL_VIRTIO"])
+    assert "operation forbidden" in str(driver.degraded())
+    del binding.refused["getDomainCapabilities"]
+    data = Path(__file__).with_name("data")
+    binding.answers["getDomainCapabilities"] = (data / "domain-pc.xml").read_text()
+    assert tree_of(driver, tree).has_traits(NODE, ["COMPUTE_STORAGE_BUS_IDE"])
+    assert driver.degraded() == {}
+
+
+# -- whose disk
+
+
+SHARED = """
+[libvirt]
+disk_from_sharing_provider = true
+"""
+
+
+def with_sharing(tree: ProviderTree) -> ProviderTree:
+    aggregate = str(uuid.uuid4())
+    tree.new_root("nfs", str(uuid.uuid4()))
+    tree.update_inventory("nfs", {"DISK_GB": {"total": 1000}})
+    tree.add_traits("nfs", "MISC_SHARES_VIA_AGGREGATE")
+    tree.add_aggregates("nfs", aggregate)
+    tree.add_aggregates(NODE, aggregate)
+    return tree
+
+
+@pytest.mark.parametrize(("text", "own"), [(SHARED, False), ("", True)])
+def test_a_sharing_provider_stands_for_the_disk_only_where_that_is_asked_for(make, text, own):
+    driver = make(text)
+    tree = with_sharing(tree_of(driver))
+    tree.add_traits(NODE, "STORAGE_DISK_SSD")
+    tree_of(driver, tree)
+    assert ("DISK_GB" in tree.data(NODE).inventory) is own
+    assert tree.has_traits(NODE, ["STORAGE_DISK_SSD"]) is own
+    assert tree.data("nfs").inventory["DISK_GB"]["total"] == 1000
+
+
+def test_without_a_sharing_provider_the_hosts_own_disk_is_reported(make):
+    driver = make(SHARED)
+    tree = with_sharing(tree_of(driver))
+    tree_of(driver, tree)
+    tree.remove_traits("nfs", "MISC_SHARES_VIA_AGGREGATE")
+    assert "DISK_GB" in tree_of(driver, tree).data(NODE).inventory
+
+
+# -- whose host
+
+
+def capabilities(uuid_of_host: str) -> str:
+    return f"<capabilities><host><uuid>{uuid_of_host}</uuid></host></capabilities>"
+
+
+def test_another_host_behind_the_same_uri_is_not_reported(make, binding):
+    binding.answers["getCapabilities"] = capabilities("first")
+    driver = make("")
+    tree = tree_of(driver)
+    binding.answers["getHostname"] = "node-2"
+    binding.answers["getCapabilities"] = capabilities("second")
+    with pytest.raises(DriverNotReady, match=r"another host answers: node-2.*connection_uri"):
+        tree_of(driver, tree)
+
+
+def test_a_host_with_a_new_uuid_only_is_the_same_host(make, binding):
+    """Where firmware has none, libvirtd makes one up at each start."""
+    binding.answers["getCapabilities"] = capabilities("first")
+    driver = make("")
+    tree_of(driver)
+    binding.answers["getCapabilities"] = capabilities("second")
+    tree_of(driver)
+    assert driver.degraded() == {}
+
+
+def test_a_renamed_host_keeps_its_name_in_placement_and_says_so(make, binding):
+    binding.answers["getCapabilities"] = capabilities("first")
+    driver = make("")
+    tree = tree_of(driver)
+    binding.answers["getHostname"] = "node-2"
+    tree_of(driver, tree)
+    assert tree.exists(NODE) and not tree.exists("node-2")
+    assert "until compute-agent is restarted" in driver.degraded()["host name"]
