@@ -71,7 +71,9 @@ def agent_traits(
     """
     can = [item for driver in capabilities for item in driver.items()]
     told = {CAPABILITY_TRAITS[name]: able for name, able in can if name in CAPABILITY_TRAITS}
-    supported = {CAPABILITY_TRAITS[name] for name, able in can if able and name in CAPABILITY_TRAITS}
+    supported = {
+        CAPABILITY_TRAITS[name] for name, able in can if able and name in CAPABILITY_TRAITS
+    }
     present = {os_traits.COMPUTE_NODE, owner, mark} - {""} | supported
     removed = told.keys() - supported
     if disabled is not None:

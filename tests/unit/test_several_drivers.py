@@ -350,7 +350,10 @@ def test_a_driver_taken_out_while_another_can_not_be_asked_keeps_its_part(
 
 def test_the_host_can_do_what_one_of_its_drivers_can(placement) -> None:
     agent = Agent(placement, host=whole_root(VCPU=8), cards=children("card", 1))
-    agent.drivers["host"].capabilities = {"supports_multiattach": True, "supports_bfv_rescue": False}
+    agent.drivers["host"].capabilities = {
+        "supports_multiattach": True,
+        "supports_bfv_rescue": False,
+    }
     agent.drivers["cards"].capabilities = dict.fromkeys(agent.drivers["host"].capabilities, False)
     placement.stranger.create_provider(NODE, ROOT)
     placement.stranger.add_trait(ROOT, "COMPUTE_RESCUE_BFV")
