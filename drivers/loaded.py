@@ -19,6 +19,13 @@ from reportclient.model import Allocations, canonical_uuid
 from reportclient.provider_tree import ProviderTree
 
 
+@dataclass(slots=True)
+class Opening:
+    """``failed`` is why the driver could not open what it needs; ``None`` if it could."""
+
+    failed: DriverError | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedDriver:
     """A driver, and itself once more for each optional ability that it has."""
@@ -32,6 +39,7 @@ class LoadedDriver:
     switched: Switched | None = None
     turn: AbstractContextManager[Any] = field(default_factory=Turn, repr=False, compare=False)
     """Held while the driver is asked about a node."""
+    opening: Opening = field(default_factory=Opening, repr=False, compare=False)
 
     @classmethod
     def of(cls, name: str, driver: ComputeDriver) -> LoadedDriver:
@@ -50,8 +58,11 @@ class LoadedDriver:
     def ask(self, tree: ProviderTree, node: str, allocations: Allocations | None) -> None:
         """Let it change ``tree``; nodes wait for each other unless it is ``thread_safe``.
 
+        :raises DriverError: it could not open what it needs.
         :raises BaseException: whatever the driver raises.
         """
+        if self.opening.failed is not None:
+            raise self.opening.failed
         with self.turn:
             try:
                 self.driver.update_provider_tree(tree, node, allocations)
@@ -111,6 +122,10 @@ class LoadedDriver:
         return {str(key): str(reason) for key, reason in answer.items()}
 
 
+_BARE = (SystemExit, LookupError, TypeError, AttributeError, NotImplementedError)
+"""Errors whose text alone says nothing to who has not written the code."""
+
+
 def words(err: BaseException) -> str:
     """What an error says, or its type if it says nothing; a driver's may not even do that."""
     kind = type(err).__name__
@@ -118,6 +133,6 @@ def words(err: BaseException) -> str:
         said = str(err)
     except Exception:  # noqa: BLE001  somebody's __str__ may raise anything
         return f"{kind} (its text can't be read)"
-    if isinstance(err, SystemExit):
+    if isinstance(err, _BARE):
         return f"{kind}: {said}"
     return said or kind
