@@ -40,6 +40,7 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     waiting = computectl(agent, "plan")
     assert waiting.returncode == 1
     assert "waiting for the root provider testhost" in waiting.stderr
+    assert "no root of this host is known" in computectl(agent, "tree").stderr
     with agent:
         agent.until_logged("waiting for the root provider testhost")
         placement.stranger.create_provider("testhost", ROOT)
@@ -62,6 +63,8 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     assert "total 2 → 3" in foreseen.stdout, "plan knows which providers the agent made"
     assert agent.once().returncode == 0
     assert placement.stranger.inventory(CARD)["FPGA"]["total"] == 3
+    assert "testhost_card0" in computectl(agent, "tree").stdout
+    assert computectl(agent, "reshape").returncode == 0
 
 
 def _members(placement: RealPlacement) -> list[str]:
