@@ -98,12 +98,7 @@ class Service:
         for loaded in self.nodes.drivers:
             if loaded.lifecycle is not None and loaded.opening.failed is not None:
                 _close(loaded, self.host)
-                try:
-                    _open(loaded, self.host)
-                except DriverError as err:
-                    loaded.opening.failed = err
-                else:
-                    loaded.opening.failed = None
+                _open_again(loaded, self.host)
 
     def switch(self, disabled: bool) -> list[Report]:
         """Make COMPUTE_STATUS_DISABLED right on all roots, now; no driver is asked."""
@@ -161,6 +156,18 @@ def _open(loaded: LoadedDriver, host: str) -> None:
     except (Exception, SystemExit) as err:
         LOG.debug("Driver %s", loaded.name, exc_info=True)
         raise DriverNotReady(f"driver {loaded.name} could not start: {words(err)}") from err
+
+
+def _open_again(loaded: LoadedDriver, host: str) -> None:
+    opening = loaded.opening
+    try:
+        _open(loaded, host)
+    except DriverError as err:
+        opening.failed = err
+        return
+    opening.failed, then, opening.then = None, opening.then, None
+    if then is not None:
+        then()
 
 
 def _close(loaded: LoadedDriver, host: str) -> None:

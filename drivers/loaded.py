@@ -6,7 +6,7 @@ said with the method's name; nobody behind has to look again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,9 +21,12 @@ from reportclient.provider_tree import ProviderTree
 
 @dataclass(slots=True)
 class Opening:
-    """``failed`` is why the driver could not open what it needs; ``None`` if it could."""
+    """``failed`` is why the driver could not open what it needs, ``None`` if it could;
+    ``then`` is called once it can.
+    """
 
     failed: DriverError | None = None
+    then: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ class LoadedDriver:
 
     def degraded(self) -> dict[str, str]:
         """What it can't read, by part; never raises: that it can't say is said as well."""
-        if self.unwell is None:
+        if self.unwell is None or self.opening.failed is not None:
             return {}
         part = f"driver {self.name}"
         try:

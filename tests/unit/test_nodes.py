@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import UUID, uuid4, uuid5
@@ -118,6 +119,16 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
         def cleanup_host(self, host: str) -> None:
             self.calls.append("cleanup")
 
+        def set_host_enabled(self, enabled: bool) -> None:
+            self.calls.append(f"enabled {enabled}")
+
+        def watch(self, tell: Any) -> None:
+            self.calls.append("watch")
+
+        def degraded(self) -> dict[str, str]:
+            assert self.backend, "asked though it is not open"
+            return {}
+
         def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
             provider_tree.add_traits(nodename, "CUSTOM_BOARD")
 
@@ -128,8 +139,9 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
     placement, later = FakePlacement(), Later()
     drivers = [LoadedDriver.of("first", First(["a"])), LoadedDriver.of("later", later)]
     nodes = Nodes(OWN, drivers, placement, Rules("CUSTOM_OWNER"))
-    service = Service("host1", nodes, Systemd(), lambda: False)
+    service = Service("host1", nodes, Systemd(), lambda: False, lambda: False)
     service.open()
+    drivers[1].opening.then = partial(later.watch, None)
     assert service.period() is False
     (uuid,) = nodes.trackers
     assert placement.stranger.traits(uuid) >= {"CUSTOM_FIRST"}
@@ -139,7 +151,8 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
     assert placement.stranger.traits(uuid) >= {"CUSTOM_FIRST", "CUSTOM_BOARD"}
     assert service.period() is True
     service.close()
-    assert later.calls == ["init", *["cleanup", "init"] * 2, "cleanup"]
+    opened = ["cleanup", "init", "watch", "enabled True"]
+    assert later.calls == ["init", "cleanup", "init", *opened, "cleanup"]
 
 
 def test_a_driver_that_ends_the_process_in_a_period_fails_its_node_only(monkeypatch) -> None:
