@@ -110,7 +110,9 @@ def _ask_each(
         if merge is not None and isinstance(attempt, HeardTree):
             attempt.hidden = merge.hidden_from(loaded.name)
         try:
-            loaded.ask(attempt, node, allocations)
+            # Of one that fails halfway nothing is kept, of the allocations neither.
+            edited = copy.deepcopy(allocations)
+            loaded.ask(attempt, node, edited)
             _refuse_other_root(attempt, root, node)
             if merge is not None and isinstance(attempt, HeardTree):
                 attempt = merge.take(loaded.name, tree, attempt)
@@ -120,6 +122,9 @@ def _ask_each(
             errors[loaded.name] = err
         else:
             tree = attempt
+            if allocations is not None and edited is not None:
+                allocations.clear()
+                allocations.update(edited)
     if merge is not None:
         merge.finish(tree, complete=not errors and not pending)
     return Wish(tree, None, errors, tuple(pending), merge=merge)

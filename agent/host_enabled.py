@@ -26,6 +26,8 @@ class HostEnabled:
         for loaded in self.drivers:
             if loaded.switched is None or self.told.get(loaded.name) is (not disabled):
                 continue
+            if loaded.opening.failed is not None:
+                continue  # it hears once it is open
             try:
                 loaded.switched.set_host_enabled(not disabled)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on

@@ -249,6 +249,7 @@ class Nodes:
         ]
         for uuid in self.departures.finished():
             self.table.forget(uuid)
+            self.additions.journal.forget(uuid)
         return [report for report in reports if report.done or report.complaints()]
 
     def _free_to_go(self, now: float) -> list[tuple[str, Vanished]]:

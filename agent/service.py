@@ -57,20 +57,25 @@ class Service:
     def open(self) -> None:
         """Let the drivers open what they need.
 
-        :raises DriverError: one of them can't; DriverNotReady if it may later.
+        Of several only the first, which names the nodes, has to; another one that can't
+        has failed, like one that can't be asked, and is tried again in each period.
+
+        :raises DriverError: the first can't; DriverNotReady if it may later.
         """
-        for loaded in self.nodes.drivers:
+        for number, loaded in enumerate(self.nodes.drivers):
             if loaded.lifecycle is not None:
-                _open(loaded, self.host)
+                try:
+                    _open(loaded, self.host)
+                except DriverError as err:
+                    if number == 0:
+                        raise
+                    loaded.opening.failed = err
 
     def close(self) -> None:
         """Let the drivers close what they opened; what fails is logged."""
         for loaded in self.nodes.drivers:
             if loaded.lifecycle is not None:
-                try:
-                    loaded.lifecycle.cleanup_host(self.host)
-                except (Exception, SystemExit):
-                    LOG.exception("Driver %s could not clean up", loaded.name)
+                _close(loaded, self.host)
 
     def period(self) -> bool:
         """One period of every root; whether everything was reported.
@@ -78,6 +83,7 @@ class Service:
         :raises Exception: what must not go on until somebody has looked.
         """
         self.systemd.feed()
+        self._open_others()
         disabled = self.disabled()
         reports = self.nodes.period(self.clock(), disabled=disabled, stop=self.stop)
         self._enabled.tell(disabled)
@@ -87,6 +93,12 @@ class Service:
             if report.fatal and report.error is not None:
                 raise report.error
         return all(report.ok for report in reports)
+
+    def _open_others(self) -> None:
+        for loaded in self.nodes.drivers:
+            if loaded.lifecycle is not None and loaded.opening.failed is not None:
+                _close(loaded, self.host)
+                _open_again(loaded, self.host)
 
     def switch(self, disabled: bool) -> list[Report]:
         """Make COMPUTE_STATUS_DISABLED right on all roots, now; no driver is asked."""
@@ -144,6 +156,26 @@ def _open(loaded: LoadedDriver, host: str) -> None:
     except (Exception, SystemExit) as err:
         LOG.debug("Driver %s", loaded.name, exc_info=True)
         raise DriverNotReady(f"driver {loaded.name} could not start: {words(err)}") from err
+
+
+def _open_again(loaded: LoadedDriver, host: str) -> None:
+    opening = loaded.opening
+    try:
+        _open(loaded, host)
+    except DriverError as err:
+        opening.failed = err
+        return
+    opening.failed, then, opening.then = None, opening.then, None
+    if then is not None:
+        then()
+
+
+def _close(loaded: LoadedDriver, host: str) -> None:
+    assert loaded.lifecycle is not None
+    try:
+        loaded.lifecycle.cleanup_host(host)
+    except (Exception, SystemExit):
+        LOG.exception("Driver %s could not clean up", loaded.name)
 
 
 def _status(reports: Sequence[Report]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agent.config import Settings
@@ -59,7 +60,11 @@ class Switching:
         """From now on a hypervisor that is lost disables this host."""
         for loaded in self.service.nodes.drivers:
             if loaded.watched is not None:
-                _watch(loaded, self.hypervisor.listener(loaded.name))
+                begin = partial(_watch, loaded, self.hypervisor.listener(loaded.name))
+                if loaded.opening.failed is None:
+                    begin()
+                else:
+                    loaded.opening.then = begin
 
     def start(self) -> None:
         """Hear of the status before the first period, if that can be; answer calls.

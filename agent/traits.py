@@ -66,14 +66,14 @@ def agent_traits(
 ) -> AgentTraits:
     """From the capabilities of the drivers and the status of the service.
 
-    Capabilities that nobody names, and a status that is unknown (``None``), leave the
-    traits that are there alone.
+    The host can do what one of its drivers can.  Capabilities that nobody names, and a
+    status that is unknown (``None``), leave the traits that are there alone.
     """
-    can = {name: able for driver in capabilities for name, able in driver.items()}
-    told = {
-        CAPABILITY_TRAITS[name]: able for name, able in can.items() if name in CAPABILITY_TRAITS
+    can = [item for driver in capabilities for item in driver.items()]
+    told = {CAPABILITY_TRAITS[name]: able for name, able in can if name in CAPABILITY_TRAITS}
+    supported = {
+        CAPABILITY_TRAITS[name] for name, able in can if able and name in CAPABILITY_TRAITS
     }
-    supported = {trait for trait, able in told.items() if able}
     present = {os_traits.COMPUTE_NODE, owner, mark} - {""} | supported
     removed = told.keys() - supported
     if disabled is not None:
@@ -88,12 +88,20 @@ def add_agent_traits(tree: ProviderTree, root: str, before: Snapshot, traits: Ag
     """
     tree.add_traits(root, *traits.present)
     tree.remove_traits(root, *traits.removed)
+    if DISABLED not in traits.present | traits.removed:
+        _status_as_before(tree, root, before.get(root))
     if traits.mark:
         tree.remove_traits(root, *marks_of_others(tree.data(root).traits, traits.mark))
     for uuid in tree.touched():
         wished = tree.data(uuid)
         if wished.parent_uuid is None and _is_ours(before.get(uuid), wished, traits.owner):
             tree.add_traits(uuid, traits.owner)
+
+
+def _status_as_before(tree: ProviderTree, root: str, before: Provider | None) -> None:
+    """A driver that sets all traits of the root must not open a host that is closed."""
+    was_disabled = before is not None and DISABLED in before.traits
+    (tree.add_traits if was_disabled else tree.remove_traits)(root, DISABLED)
 
 
 def _is_ours(before: Provider | None, wished: ProviderData, owner: str) -> bool:

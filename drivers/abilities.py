@@ -16,7 +16,8 @@ class Lifecycle(Protocol):
 
     def init_host(self, host: str) -> None:
         """Called once before anything else is.  It must return within seconds: what
-        can't be reached yet is :class:`DriverNotReady` later, not here.
+        can't be reached yet is :class:`DriverNotReady` later, not here.  If it fails all
+        the same it is called again, after ``cleanup_host``.
         """
 
     def cleanup_host(self, host: str) -> None:

@@ -45,9 +45,11 @@ def update_by_older_methods(driver: object, tree: ProviderTree, nodename: str) -
         tree.update_inventory(nodename, inventory)
     if traits is not None:
         told = _told_before(driver)
-        tree.remove_traits(nodename, *(told.get(nodename, frozenset()) - traits))
+        # Until the tree is without them: what was planned before may not have been done.
+        gone = (told.get(nodename, frozenset()) - traits) & tree.data(nodename).traits
+        tree.remove_traits(nodename, *gone)
         tree.add_traits(nodename, *traits)
-        told[nodename] = traits
+        told[nodename] = traits | gone
 
 
 def policy_from(conf: Any) -> InventoryPolicy:

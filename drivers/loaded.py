@@ -7,7 +7,7 @@ said with the method's name; nobody behind has to look again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +20,16 @@ from reportclient.model import Allocations, canonical_uuid
 from reportclient.provider_tree import ProviderTree
 
 LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Opening:
+    """``failed`` is why the driver could not open what it needs, ``None`` if it could;
+    ``then`` is called once it can.
+    """
+
+    failed: DriverError | None = None
+    then: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,7 @@ class LoadedDriver:
     timed: Timed | None = None
     turn: AbstractContextManager[Any] = field(default_factory=Turn, repr=False, compare=False)
     """Held while the driver is asked about a node."""
+    opening: Opening = field(default_factory=Opening, repr=False, compare=False)
 
     @classmethod
     def of(cls, name: str, driver: ComputeDriver) -> LoadedDriver:
@@ -55,8 +66,11 @@ class LoadedDriver:
     def ask(self, tree: ProviderTree, node: str, allocations: Allocations | None) -> None:
         """Let it change ``tree``; nodes wait for each other unless it is ``thread_safe``.
 
+        :raises DriverError: it could not open what it needs.
         :raises BaseException: whatever the driver raises.
         """
+        if self.opening.failed is not None:
+            raise self.opening.failed
         with self.turn:
             try:
                 self.driver.update_provider_tree(tree, node, allocations)
@@ -104,7 +118,7 @@ class LoadedDriver:
 
     def degraded(self) -> dict[str, str]:
         """What it can't read, by part; never raises: that it can't say is said as well."""
-        if self.unwell is None:
+        if self.unwell is None or self.opening.failed is not None:
             return {}
         part = f"driver {self.name}"
         try:
@@ -128,6 +142,10 @@ class LoadedDriver:
         return {}
 
 
+_BARE = (SystemExit, LookupError, TypeError, AttributeError, NotImplementedError)
+"""Errors whose text alone says nothing to who has not written the code."""
+
+
 def words(err: BaseException) -> str:
     """What an error says, or its type if it says nothing; a driver's may not even do that."""
     kind = type(err).__name__
@@ -135,6 +153,6 @@ def words(err: BaseException) -> str:
         said = str(err)
     except Exception:  # noqa: BLE001  somebody's __str__ may raise anything
         return f"{kind} (its text can't be read)"
-    if isinstance(err, SystemExit):
+    if isinstance(err, _BARE):
         return f"{kind}: {said}"
     return said or kind

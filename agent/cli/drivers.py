@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from agent import config
 from agent.cli.session import Session
 from agent.identity import IdentityError
 from agent.node_table import NodeTable
 from agent.nodes import Nodes
+from agent.parts_file import PartsFile
 from agent.provider_config.additions import Additions
 from agent.rules import BulkWrites
 from agent.service import Service
 from agent.systemd import Systemd
+from agent.tracker import Tracker
+from agent.view_file import ViewFile
 from drivers import loader
 from drivers.api import DriverContext
 from drivers.errors import DriverError
 from drivers.loaded import words
 from reportclient.http import API
+from reportclient.view import View
 
 
 @contextmanager
 def asked(session: Session, own_uuid: str, api: API, *, holding: bool = False) -> Iterator[Nodes]:
     """The nodes of this host by its drivers; ``nodes.trackers`` is filled.
 
-    No view is loaded and none is saved: what is to be known is read from Placement.
+    What Placement has is read from Placement; of what the agent has kept only that is
+    loaded which Placement can't tell, such as which driver reports what.  None is saved.
     Provider files are read as they are now; ``holding`` leaves what they added as it is.
 
     :raises drivers.errors.DriverError: a driver can't be loaded, opened or can't say
@@ -46,9 +52,18 @@ def asked(session: Session, own_uuid: str, api: API, *, holding: bool = False) -
     try:
         service.open()
         _name_nodes(nodes)
+        for tracker in nodes.trackers.values():
+            _remember(tracker, settings.state_path)
         yield nodes
     finally:
         service.close()
+
+
+def _remember(tracker: Tracker, state_path: Path) -> None:
+    """Which driver reports what, which providers the agent made, and what it drains."""
+    tracker.parts = PartsFile.of(state_path, tracker.uuid).load()
+    saved = ViewFile.of(state_path, tracker.uuid).load()
+    tracker.view = View(made=saved.made, drained=saved.drained)
 
 
 def _name_nodes(nodes: Nodes) -> None:

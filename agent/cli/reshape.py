@@ -55,12 +55,12 @@ class Reshape(DrawnOrListed[Reshaped]):
     def ask(self, session: Session, options: argparse.Namespace) -> Reshaped:
         """Look first; do it if nothing is in the way."""
         own = session.compute_id()
-        if own is None:
+        if own is None and not session.settings.rules.attached:
             raise session.no_compute_id()
         seen = Reshaped(foresee(session, at_start=True, holding=True))
         if options.plan or seen.complaints or not any(one.calls for one in seen.foreseen):
             return seen
-        with asked(session, own, session.placement(writing=True), holding=True) as nodes:
+        with asked(session, own or "", session.placement(writing=True), holding=True) as nodes:
             disabled = KnownStatus.of(session).disabled
             return Reshaped(seen.foreseen, nodes.period(time.monotonic(), disabled=disabled))
 

@@ -57,18 +57,24 @@ class Session:
     def roots(self) -> list[str]:
         """UUIDs that the roots of this host may have; empty if it has no compute_id.
 
-        A driver with several nodes knows which there are; without asking it, the agent's
-        saved views tell.
+        A driver with several nodes knows which there are, and whose root is another
+        service's has found it; without asking them, the agent's saved views tell.
         """
         own = self.compute_id()
-        if own is None:
+        if own is None and not self.settings.rules.attached:
             return []
         saved = self.settings.state_path.glob(ViewFile.of(Path(), "*").path.name)
         uuids = (path.stem.partition("-")[2] for path in sorted(saved))
-        return list(dict.fromkeys([own, *uuids]))
+        return list(dict.fromkeys([*([own] if own else []), *uuids]))
 
     def no_compute_id(self) -> Trouble:
         """To raise where a command can't do without."""
+        if self.settings.rules.attached:
+            return Trouble(
+                f"no root of this host is known in {self.settings.state_path} yet: "
+                "has its owner made it, and the agent run here?",
+                "`computectl plan` says what it waits for; a tree is shown by its name as well",
+            )
         return Trouble(
             f"this host has no {FILE_NAME} in {self.settings.state_path} yet: "
             "has the agent run here? (other hosts' trees: by the name of a provider)",

@@ -168,6 +168,9 @@ def _entry(
     if by == "uuid" and identifier != COMPUTE_NODE:
         identifier = identifier.lower()
     classes, problems = _classes(document, (*path, "inventories", "additional"), provider)
+    if by == "name" and identifier == COMPUTE_NODE:
+        text = f"{COMPUTE_NODE} is no name: write uuid: {COMPUTE_NODE}"
+        problems.append(document.finding((*path, "identification", "name"), text))
     entry = Entry(
         by,
         identifier,

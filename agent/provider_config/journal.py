@@ -56,6 +56,18 @@ class Journal:
                     self._known[root] = applied
                     self._keep(root, applied)
 
+    def forget(self, root: str) -> None:
+        """Nothing below this root is ours any more: it is gone, or another service's."""
+        with self._lock:
+            self._known.pop(root, None)
+            file = self._file(root)
+            if file is None or not self.writing or not file.path.exists():
+                return
+            try:
+                file.remove()
+            except OSError as err:
+                LOG.warning("%s can't be removed: %s", file.path, err.strerror)
+
     def _load(self, root: str) -> Mapping[str, Applied]:
         file = self._file(root)
         if file is None:

@@ -41,7 +41,8 @@ class DriverRaised(NotJudged):
     """A method of the driver raised something; the cause is chained."""
 
     def __init__(self, method: str, err: BaseException) -> None:
-        super().__init__(f"{method} raised {type(err).__name__}: {words(err)}")
+        said, kind = words(err), type(err).__name__
+        super().__init__(f"{method} raised {said if said.startswith(kind) else f'{kind}: {said}'}")
         self.err = err
 
     def at_length(self) -> str:

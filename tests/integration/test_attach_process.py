@@ -11,8 +11,10 @@ from tests.servers.agent import REPOSITORY, AgentProcess
 from tests.servers.placement import RealPlacement
 
 ROOT = "c0ffee00-0000-4000-8000-00000000000a"
+CARD = "c0ffee00-0000-4000-8000-0000000000ca"
 SCRIPT = (
-    "nodes: {testhost: {traits: [CUSTOM_HAS_CARDS], children: {card0: {inventory: {FPGA: 2}}}}}\n"
+    "nodes: {testhost: {traits: [CUSTOM_HAS_CARDS], "
+    f"children: {{card0: {{uuid: {CARD}, inventory: {{FPGA: 2}}}}}}}}}}\n"
 )
 
 
@@ -38,6 +40,7 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     waiting = computectl(agent, "plan")
     assert waiting.returncode == 1
     assert "waiting for the root provider testhost" in waiting.stderr
+    assert "no root of this host is known" in computectl(agent, "tree").stderr
     with agent:
         agent.until_logged("waiting for the root provider testhost")
         placement.stranger.create_provider("testhost", ROOT)
@@ -54,6 +57,14 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     assert quiet.returncode == 0, quiet.stderr
     assert "reported" not in quiet.stderr.replace("reported to Placement", "")
     assert computectl(agent, "plan").returncode == 0
+    agent.script = SCRIPT.replace("FPGA: 2", "FPGA: 3")
+    agent.write()
+    foreseen = computectl(agent, "plan")
+    assert "total 2 → 3" in foreseen.stdout, "plan knows which providers the agent made"
+    assert agent.once().returncode == 0
+    assert placement.stranger.inventory(CARD)["FPGA"]["total"] == 3
+    assert "testhost_card0" in computectl(agent, "tree").stdout
+    assert computectl(agent, "reshape").returncode == 0
 
 
 def _members(placement: RealPlacement) -> list[str]:

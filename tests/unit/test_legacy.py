@@ -270,3 +270,17 @@ def test_options_that_contradict_are_found_at_load(tmp_path) -> None:
     text = "[DEFAULT]\nreserved_host_cpus = 2\n[compute]\ncpu_shared_set = 0-3\n"
     with pytest.raises(DriverLoadFailed, match="reserved_host_cpus can't be used beside"):
         load(Resources, DriverContext("host1", tmp_path, conf(tmp_path, text)))
+
+
+def test_a_trait_told_no_more_is_taken_away_until_the_tree_is_without_it(context) -> None:
+    """What was planned the first time may not have been done: a conflict, a lost Placement."""
+    loaded = load(Traits, context)
+    had = {"CUSTOM_GOLD", "HW_CPU_X86_AVX"}
+    asked(loaded, tree_of(traits=frozenset(had)))
+    loaded.driver.traits = ["HW_CPU_X86_AVX"]
+    for _ in range(3):
+        again = asked(loaded, tree_of(traits=frozenset(had)))
+        assert again.traits == {"HW_CPU_X86_AVX"}
+    asked(loaded, tree_of(traits=frozenset({"HW_CPU_X86_AVX"})))
+    a_strangers_now = tree_of(traits=frozenset(had))
+    assert asked(loaded, a_strangers_now).traits == had

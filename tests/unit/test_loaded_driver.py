@@ -142,6 +142,7 @@ class Mute(Exception):
         (ValueError("no disk"), "no disk"),
         (ValueError(), "ValueError"),
         (SystemExit(3), "SystemExit: 3"),
+        (KeyError("x"), "KeyError: 'x'"),
         (Mute(), "Mute (its text can't be read)"),
     ],
 )

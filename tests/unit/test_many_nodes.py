@@ -11,6 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 import pytest
 
 from agent.mark import mark_of, marks_of_others, service_of
+from agent.provider_config.additions import Additions
 from agent.nodes import Nodes
 from agent.rules import Rules
 from agent.workers import Workers
@@ -24,6 +25,11 @@ from reportclient.testing.fake_placement import FakePlacement
 ONE = "c0ffee00-0000-4000-8000-000000000001"
 TWO = "c0ffee00-0000-4000-8000-000000000002"
 VERIFY, WAIT = 300.0, 900.0
+RACK_B7 = """\
+meta: {schema_version: '1.0'}
+providers:
+- {identification: {uuid: $COMPUTE_NODE}, traits: {additional: [CUSTOM_RACK_B7]}}
+"""
 
 
 def uuid_of(name: str) -> str:
@@ -321,6 +327,33 @@ def test_a_node_that_vanished_while_the_agent_was_down_goes_too(placement, tmp_p
     service.calls(WAIT)
     assert not there(placement, "goes")
     assert [p.name for p in tmp_path.glob("view-*")] == [f"view-{uuid_of('stays')}.json"]
+
+
+def test_what_a_file_added_to_a_node_that_went_is_not_ours_when_it_comes_back(
+    placement, tmp_path
+) -> None:
+    """Whoever had it meanwhile may have set the same; ours is only what is added again."""
+    files, state = tmp_path / "files", tmp_path / "state"
+    files.mkdir()
+    state.mkdir()
+    (files / "a.yaml").write_text(RACK_B7)
+    service = Service(placement, Rack("stays", "goes"), state=state)
+    additions = service.nodes.additions = Additions.of(files, state)
+    additions.files.load()
+    service.calls()
+    assert "CUSTOM_RACK_B7" in placement.stranger.traits(uuid_of("goes"))
+    service.driver.names = ["stays"]
+    service.calls()
+    service.calls(WAIT)
+    assert not there(placement, "goes")
+    (files / "a.yaml").unlink()
+    additions.files.read()
+    placement.stranger.create_provider("goes", uuid_of("goes"))
+    placement.stranger.add_trait(uuid_of("goes"), "CUSTOM_RACK_B7")
+    service.driver.names = ["stays", "goes"]
+    service.calls(2 * VERIFY)
+    assert "CUSTOM_RACK_B7" in placement.stranger.traits(uuid_of("goes"))
+    assert "CUSTOM_RACK_B7" not in placement.stranger.traits(uuid_of("stays"))
 
 
 def test_what_an_earlier_life_left_behind_is_found_by_its_mark(placement) -> None:

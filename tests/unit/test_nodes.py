@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID, uuid4, uuid5
 
 import pytest
@@ -20,6 +21,7 @@ from agent.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverNotReady
 from drivers.loader import LoadedDriver
+from reportclient.testing.fake_placement import FakePlacement
 from tests.unit.test_loaded_driver import Mute
 
 OWN = str(uuid4())
@@ -102,6 +104,55 @@ def test_a_driver_that_ends_the_process_at_start_is_not_ready() -> None:
     with pytest.raises(DriverNotReady, match="driver mine could not start: SystemExit: 4"):
         service.open()
     service.close()
+
+
+def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried_again() -> None:
+    class Later(Names):
+        calls: ClassVar[list[str]] = []
+        backend = False
+
+        def init_host(self, host: str) -> None:
+            self.calls.append("init")
+            if not self.backend:
+                raise RuntimeError("no board")
+
+        def cleanup_host(self, host: str) -> None:
+            self.calls.append("cleanup")
+
+        def set_host_enabled(self, enabled: bool) -> None:
+            self.calls.append(f"enabled {enabled}")
+
+        def watch(self, tell: Any) -> None:
+            self.calls.append("watch")
+
+        def degraded(self) -> dict[str, str]:
+            assert self.backend, "asked though it is not open"
+            return {}
+
+        def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
+            provider_tree.add_traits(nodename, "CUSTOM_BOARD")
+
+    class First(Names):
+        def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
+            provider_tree.add_traits(nodename, "CUSTOM_FIRST")
+
+    placement, later = FakePlacement(), Later()
+    drivers = [LoadedDriver.of("first", First(["a"])), LoadedDriver.of("later", later)]
+    nodes = Nodes(OWN, drivers, placement, Rules("CUSTOM_OWNER"))
+    service = Service("host1", nodes, Systemd(), lambda: False, lambda: False)
+    service.open()
+    drivers[1].opening.then = partial(later.watch, None)
+    assert service.period() is False
+    (uuid,) = nodes.trackers
+    assert placement.stranger.traits(uuid) >= {"CUSTOM_FIRST"}
+    assert "later could not start: no board" in str(service._last["a"].complaints())
+    later.backend = True
+    assert service.period() is True
+    assert placement.stranger.traits(uuid) >= {"CUSTOM_FIRST", "CUSTOM_BOARD"}
+    assert service.period() is True
+    service.close()
+    opened = ["cleanup", "init", "watch", "enabled True"]
+    assert later.calls == ["init", "cleanup", "init", *opened, "cleanup"]
 
 
 def test_a_driver_that_ends_the_process_in_a_period_fails_its_node_only(monkeypatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from agent.nodes import Nodes
 from agent.parts_file import PREFIX
 from agent.rules import Rules
-from drivers.api import ComputeDriver, DriverContext, DriverNotReady
+from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
@@ -346,3 +346,74 @@ def test_a_driver_taken_out_while_another_can_not_be_asked_keeps_its_part(
     agent = Agent(placement, tmp_path, a=fails)
     assert not agent.period().ok
     assert agent.totals() == {"VCPU": 8, "FPGA": 2}
+
+
+def test_the_host_can_do_what_one_of_its_drivers_can(placement) -> None:
+    agent = Agent(placement, host=whole_root(VCPU=8), cards=children("card", 1))
+    agent.drivers["host"].capabilities = {
+        "supports_multiattach": True,
+        "supports_bfv_rescue": False,
+    }
+    agent.drivers["cards"].capabilities = dict.fromkeys(agent.drivers["host"].capabilities, False)
+    placement.stranger.create_provider(NODE, ROOT)
+    placement.stranger.add_trait(ROOT, "COMPUTE_RESCUE_BFV")
+    agent.settled()
+    traits = placement.stranger.traits(ROOT)
+    assert "COMPUTE_VOLUME_MULTI_ATTACH" in traits
+    assert "COMPUTE_RESCUE_BFV" not in traits
+
+
+@pytest.mark.parametrize("disabled", [True, None])
+def test_no_driver_opens_a_host_that_is_closed(placement, disabled: bool | None) -> None:
+    """Also while nobody can say whether it is: the last known status holds."""
+    sets_all = lambda tree: tree.update_traits(NODE, ["CUSTOM_A"])  # noqa: E731
+    agent = Agent(placement, host=whole_root(VCPU=8), cards=sets_all)
+    agent.nodes.period(0.0, disabled=True)
+    (report,) = agent.nodes.period(600.0, disabled=disabled)
+    assert report.ok and not report.done
+    assert "COMPUTE_STATUS_DISABLED" in placement.stranger.traits(ROOT)
+
+
+def test_no_driver_closes_a_host_of_which_nobody_knows_the_status(placement) -> None:
+    closes = lambda tree: tree.add_traits(NODE, "COMPUTE_STATUS_DISABLED")  # noqa: E731
+    agent = Agent(placement, host=both(whole_root(VCPU=8), closes))
+    agent.settled()
+    assert "COMPUTE_STATUS_DISABLED" not in placement.stranger.traits(ROOT)
+
+
+def test_allocations_that_a_failing_driver_edited_are_not_moved(placement, tmp_path) -> None:
+    """The other driver's reshape is done, and nothing of the one that failed in its midst."""
+    child = own_uuid(ROOT, "gpu")
+
+    def needs_reshape(tree: Any, allocations: Any) -> None:
+        if "VGPU" not in tree.data(NODE).inventory:
+            return
+        if allocations is None:
+            raise ReshapeNeeded
+        tree.update_inventory(NODE, {})
+        tree.new_child("gpu", NODE)
+        tree.update_inventory("gpu", {"VGPU": {"total": 4}})
+        for one in allocations.values():
+            held = one["allocations"].pop(ROOT)
+            one["allocations"][child] = {"resources": {"VGPU": held["resources"].pop("VGPU")}}
+            if held["resources"]:
+                one["allocations"][ROOT] = held
+
+    def fails_halfway(tree: Any, allocations: Any) -> None:
+        tree.update_inventory(NODE, {"FPGA": {"total": 2}})
+        for one in (allocations or {}).values():
+            one["allocations"][ROOT]["resources"]["FPGA"] = 2
+        if allocations is not None:
+            raise RuntimeError("halfway")
+
+    Agent(placement, tmp_path, gpus=whole_root(VGPU=4), cards=whole_root(FPGA=2)).settled()
+    consumer = placement.stranger.put_allocation({ROOT: {"VGPU": 1, "FPGA": 1}})
+    agent = Agent(placement, tmp_path, gpus=lambda _: None, cards=lambda _: None)
+    for name, body in (("gpus", needs_reshape), ("cards", fails_halfway)):
+        ask = lambda tree, _, allocations=None, body=body: body(tree, allocations)  # noqa: E731
+        agent.drivers[name].update_provider_tree = ask
+    report = agent.period()
+    assert report.driver_errors.keys() == {"cards"}
+    found = placement.stranger.allocation(consumer)["allocations"]
+    held = {uuid: one["resources"] for uuid, one in found.items()}
+    assert held == {child: {"VGPU": 1}, ROOT: {"FPGA": 1}}

@@ -178,6 +178,11 @@ def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
         ),
         (f"{HEAD}__source_file: x\n", ":2: __source_file: is reserved, and can't be set"),
         (f"{HEAD}provider: []\n", ":2: provider: unknown key; is providers meant?"),
+        (
+            f"{HEAD}providers:\n- identification: {{name: $COMPUTE_NODE}}\n",
+            ":3: providers[0].identification.name: $COMPUTE_NODE is no name: "
+            "write uuid: $COMPUTE_NODE",
+        ),
         (f"{HEAD}providers:\n", ":2: providers: has to be a list of providers, not nothing"),
         (
             f"{HEAD}providers:\n- traits: {{additional: [CUSTOM_A]}}\n",
