@@ -50,6 +50,10 @@ class Standing:
         """After somebody wanted this; the registry does not know of it yet."""
         return Standing(disabled, reason, self.record_version, told=False, by_program=by_program)
 
+    def precedes(self, version: int) -> bool:
+        """Whether this version of the record is news."""
+        return self.record_version is None or self.record_version < version
+
     def settled(self, *, found: bool) -> Standing | None:
         """For a host that nobody here has decided about: what Placement has is right."""
         if self.disabled is not None or self.record_version != UNTOUCHED:

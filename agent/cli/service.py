@@ -203,6 +203,9 @@ def _switched(done: Switched, services: Services) -> Found:
         said.append(f"its agent was called, without an answer: {done.why_not}")
     else:
         said.append(f"its agent was not called: {done.why_not}")
+    if done.answer not in (None, record.status):
+        said.append("somebody else has switched it since; what holds now:")
+        record = services.registry.get_service(record.host)
     return Found(*services.seen([record]), said)
 
 
