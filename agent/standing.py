@@ -66,6 +66,16 @@ class Standing:
         same = bool(self.disabled) == record.disabled
         return same and self.is_auto == record.is_auto
 
+    def outlives(self, record: ServiceRecord) -> bool:
+        """Whether the record is older than the one that was seen last, and says otherwise.
+
+        It was restored from a backup, or made anew by a heartbeat: whoever lost it did not
+        decide anything about this host.
+        """
+        if self.disabled is None or self.record_version is None or self.agrees_with(record):
+            return False
+        return record.version < self.record_version
+
     def yields_to(self, record: ServiceRecord) -> bool:
         """Whether somebody changed the record since it was last seen: then the record holds.
 

@@ -110,8 +110,13 @@ class Facts:
         [name] = constraint.terms
         summaries = answer.provider_summaries.values() if answer else ()
         having = [summary for summary in summaries if name in summary.capacity]
+        if not having and answer:
+            return f"No provider of these trees has any {name} to give."
         if not having:
-            return f"No provider{' of these trees' if answer else ''} has any {name} to give."
+            return (
+                f"No provider can give even 1 of {name}: none has any left, or it is given "
+                "by larger units (min_unit, step_size)."
+            )
         best = max(having, key=lambda summary: summary.free(name))
         free = best.free(name)
         if free < constraint.amount:

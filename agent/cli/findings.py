@@ -72,7 +72,7 @@ def told(found: list[Finding], why: Why) -> Iterator[tuple[str, str]]:
     elif by_verdict["nothing"] and (by_verdict["decides"] or by_verdict["impossible"]):
         rest = ", ".join(finding.constraint.written for finding in by_verdict["nothing"])
         yield "", f"Nothing more is left out by: {rest}"
-    if len(why.answer) >= LOOKED_AT:
+    if len(why.answer) >= LOOKED_AT or any(effect.cut for effect in why.effects):
         yield "", f"Only the first {LOOKED_AT} candidates of each answer were compared."
     if not why.complete:
         yield "", f"Stopped after {MOST_CALLS} questions: the request has too many constraints."
@@ -97,14 +97,15 @@ def _decides(effect: Effect, why: Why, facts: Facts) -> Finding:
     out = effect.kept_out
     what = "host" if set(out) <= set(answer.hosts()) else "provider"
     parts = [_subject(constraint)]
+    least = "at least " if effect.cut else ""
     if out:
-        parts.append(f"leaves out {counted(len(out), what)} ({facts.named(out)})")
+        parts.append(f"leaves out {least}{counted(len(out), what)} ({facts.named(out)})")
     many = counted(len(answer), "candidate")
     if len(why.answer) == 0:
         less = f"with {constraint.terms[0]}:1" if effect.lowered else "without it"
-        parts.append(f"{less} there would be {many}")
+        parts.append(f"{less} there would be {least}{many}")
     else:
-        parts.append(f"without it there would be {effect.more} more")
+        parts.append(f"without it there would be {least}{effect.more} more")
     fact = facts.of(constraint, answer)
     return Finding(constraint, "decides", f"{'; '.join(parts)}. {fact}".strip(), effect.more, out)
 

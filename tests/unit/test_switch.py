@@ -307,6 +307,33 @@ def test_a_record_that_was_changed_while_it_was_away_holds(world, caplog) -> Non
     assert "holds" in caplog.text
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_registry_that_was_lost_or_restored_enables_nobody(world, caplog, restarted) -> None:
+    world.registry.operator(disabled=True, reason="new disks")
+    world.beat()
+    world.registry.record = ServiceRecord(1, "v", HOST)
+    world = world.restarted() if restarted else world
+    world.heartbeat.look()
+    assert world.standing.disabled
+    world.beat()
+    assert world.registry.record.status == world.switch._words().partition(" ")[0] == "disabled"
+    assert world.registry.record.disabled_reason == "new disks"
+    assert world.placement
+    assert "older record than before" in caplog.text
+    world.registry.operator(disabled=False)
+    world.beat()
+    assert not world.placement
+
+
+def test_a_restored_record_that_disables_is_older_than_what_was_asked_since(world) -> None:
+    old = world.registry.operator(disabled=True, reason="new disks")
+    world.registry.operator(disabled=False)
+    world.beat()
+    world.registry.record = old
+    world.beat()
+    assert (world.registry.record.disabled, world.placement) == (False, False)
+
+
 def test_two_who_write_at_once_lose_nothing(world) -> None:
     world.switch.ask(disabled=True)
     world.registry.before_write.append(lambda: world.registry.operator(True, "by hand"))
