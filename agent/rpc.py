@@ -26,6 +26,8 @@ VERSION_OF_CALLS = "5.0"
 """Understood by everybody who has the method at all."""
 RECORD_VERSION = "record_version"
 """In the context: the call comes after the record, and is as old as that."""
+SIGN_OF_LIFE = 10.0
+"""Seconds after which an operator is told that an agent is dead, though it still counts as up."""
 ANSWER_WITHIN = 45.0
 """Seconds; callers without signs of life give up after 60."""
 REGISTRY_WITHIN = 2.0

@@ -71,10 +71,10 @@ class Services:
         """Disabling and enabling, with the agents' RPC where there is a message bus."""
         if self._transport is None:
             return Control(self.registry, None, self._settings.down_after)
-        from agent.rpc import ComputeAgentAPI  # noqa: PLC0415  as above
+        from agent.rpc import SIGN_OF_LIFE, ComputeAgentAPI  # noqa: PLC0415  as above
 
         exchange = self._session.conf.control_exchange
-        agents = ComputeAgentAPI(self._transport, exchange=exchange)
+        agents = ComputeAgentAPI(self._transport, exchange=exchange, monitor=SIGN_OF_LIFE)
         return Control(self.registry, agents, self._settings.down_after)
 
     def seen(self, records: Iterable[ServiceRecord]) -> tuple[list[Seen], str | None]:
