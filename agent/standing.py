@@ -67,12 +67,12 @@ class Standing:
         return same and self.is_auto == record.is_auto
 
     def outlives(self, record: ServiceRecord) -> bool:
-        """Whether the record is older than the one that was seen last, and says otherwise.
+        """Whether this host is disabled, and the record that would enable it is an older one.
 
         It was restored from a backup, or made anew by a heartbeat: whoever lost it did not
-        decide anything about this host.
+        decide to enable this host.  A record that disables it counts, whatever its age.
         """
-        if self.disabled is None or self.record_version is None or self.agrees_with(record):
+        if not self.disabled or record.disabled or self.record_version is None:
             return False
         return record.version < self.record_version
 

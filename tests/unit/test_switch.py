@@ -325,13 +325,17 @@ def test_a_registry_that_was_lost_or_restored_enables_nobody(world, caplog, rest
     assert not world.placement
 
 
-def test_a_restored_record_that_disables_is_older_than_what_was_asked_since(world) -> None:
-    old = world.registry.operator(disabled=True, reason="new disks")
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_operator_can_disable_a_host_in_a_registry_that_was_restored(world, restarted) -> None:
+    old = world.registry.operator(disabled=False)
+    world.registry.operator(disabled=True, reason="new disks")
     world.registry.operator(disabled=False)
     world.beat()
     world.registry.record = old
+    world.registry.operator(disabled=True, reason="fire")
+    world = world.restarted() if restarted else world
     world.beat()
-    assert (world.registry.record.disabled, world.placement) == (False, False)
+    assert (world.registry.record.disabled_reason, world.placement) == ("fire", True)
 
 
 def test_two_who_write_at_once_lose_nothing(world) -> None:
