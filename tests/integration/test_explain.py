@@ -59,6 +59,11 @@ UNSATISFIABLE = {
         "required_NIC=HW_CPU_X86_AVX2",
         "but none that gives SRIOV_NET_VF:1.",
     ),
+    "a trait of the cards asked of those that give processors and memory": (
+        "resources=VCPU:1,MEMORY_MB:512&required=CUSTOM_PHYSNET_0",
+        "required=CUSTOM_PHYSNET_0",
+        "but none that gives MEMORY_MB:512 or VCPU:1.",
+    ),
     "a trait of the cards asked of the hosts": (
         "resources=VCPU:1&root_required=CUSTOM_PHYSNET_0",
         "root_required=CUSTOM_PHYSNET_0",
