@@ -78,7 +78,7 @@ class Heartbeat:
         except RegistryError as err:
             self._is_lost(err)
             return
-        if seen.told or seen.yields_to(record):
+        if (seen.told or seen.yields_to(record)) and not seen.outlives(record):
             self.switch.adopt(record, seen)
 
     def beat(self) -> None:
@@ -133,6 +133,12 @@ class Heartbeat:
 
     def _settled(self, record: ServiceRecord, seen: Standing) -> ServiceRecord | None:
         """The record once it says what holds; ``None``: begin again."""
+        if seen.outlives(record):
+            LOG.warning(
+                "The registry has an older record than before (%s): what is known here holds",
+                record.status,
+            )
+            return self._tell(record, seen)
         if seen.told or seen.agrees_with(record):
             return record
         if seen.yields_to(record):

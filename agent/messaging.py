@@ -13,7 +13,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,12 +178,18 @@ class RpcClient:
     """Seconds for one call."""
     monitor: float | None = None
     """Seconds between the signs of life that a long call needs; ``None`` for none."""
-    context: dict[str, Any] = field(default_factory=dict)
     reached: threading.Event = field(default_factory=threading.Event)
     """Set while the broker takes what is sent."""
     slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(CALLS_AT_ONCE))
 
-    def call(self, method: str, *, server: str | None = None, **arguments: Any) -> Any:
+    def call(
+        self,
+        method: str,
+        *,
+        server: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        **arguments: Any,
+    ) -> Any:
         """The answer of one server.
 
         :raises NoAnswer: in time there was none.
@@ -192,7 +198,8 @@ class RpcClient:
         """
         if not self.slots.acquire(blocking=False):
             raise TransportUnavailable(f"{CALLS_AT_ONCE} calls are stuck: is the broker there?")
-        work = _Work(lambda: self._call(method, server, arguments), self.slots.release)
+        said = dict(context or {})
+        work = _Work(lambda: self._call(method, server, said, arguments), self.slots.release)
         _thread(work.run, f"call {method}")
         if not work.done.wait(self.timeout + GRACE):
             self.reached.clear()
@@ -203,17 +210,21 @@ class RpcClient:
             raise work.error
         return work.answer
 
-    def _call(self, method: str, server: str | None, arguments: dict[str, Any]) -> Any:
+    def _call(
+        self, method: str, server: str | None, context: dict[str, Any], arguments: dict[str, Any]
+    ) -> Any:
         options = {"timeout": self.timeout, "call_monitor_timeout": self.monitor}
         client = oslo_messaging.get_rpc_client(self.transport, self.target, retry=RETRIES)
         called = client.prepare(**({"server": server} if server else {}), **options)
         to = f"{method} on {server or self.target.topic}"
         if not self.reached.is_set():
             self._reach(client, to)
+        began = time.monotonic()
         try:
-            return called.call(self.context, method, **arguments)
+            return called.call(context, method, **arguments)
         except oslo_messaging.MessagingTimeout as err:
-            raise NoAnswer(f"{to}: no answer in {self.timeout:g} s") from err
+            waited = time.monotonic() - began  # less than the time-out without signs of life
+            raise NoAnswer(f"{to}: no answer in {waited:.0f} s") from err
         except oslo_messaging.RemoteError as err:
             raise RemoteFault(f"{to}: {err.exc_type}: {err.value}") from err
         except (oslo_messaging.MessagingException, OSError) as err:

@@ -1,9 +1,10 @@
 """The agent's own RPC: set_host_enabled, as the reference's compute service has it.
 
 The wire: topic ``compute``, server = host, the exchange of ``control_exchange``, no
-namespace; versions 5.x and 6.x; the context is a dict, which is not looked at; the
-answer is ``'enabled'`` or ``'disabled'``.  oslo.messaging's server sends the signs of
-life itself that a caller with ``call_monitor_timeout`` waits for.
+namespace; versions 5.x and 6.x; the context is a dict, of which only the
+``record_version`` of our own callers is looked at; the answer is ``'enabled'`` or
+``'disabled'``.  oslo.messaging's server sends the signs of life itself that a caller with
+``call_monitor_timeout`` waits for.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ EXCHANGE = "nova"
 VERSION_5, VERSION_6 = "5.13", "6.5"
 VERSION_OF_CALLS = "5.0"
 """Understood by everybody who has the method at all."""
+RECORD_VERSION = "record_version"
+"""In the context: the call comes after the record, and is as old as that."""
+SIGN_OF_LIFE = 10.0
+"""Seconds after which an operator is told that an agent is dead, though it still counts as up."""
 ANSWER_WITHIN = 45.0
 """Seconds; callers without signs of life give up after 60."""
 REGISTRY_WITHIN = 2.0
@@ -52,16 +57,23 @@ class ComputeEndpoint:
         self._in_step = in_step
         self._answer_within = answer_within
 
-    def set_host_enabled(self, _context: dict[str, Any], enabled: bool) -> str:
+    def set_host_enabled(self, context: dict[str, Any], enabled: bool) -> str:
         """Disable or enable this host; ``'enabled'`` or ``'disabled'`` when it is done.
 
         What can't be done now, because Placement is away, is done soon: what was asked
-        is kept, so the answer is the same.
+        is kept, so the answer is the same.  A call for a record that was changed since is
+        answered by what holds.
         """
         if not isinstance(enabled, bool):
             raise ValueError(f"enabled has to be true or false, not {enabled!r}")
-        written = self._switch.ask(disabled=not enabled)
+        version = _record_version(context)
+        if version is None:
+            written = self._switch.ask(disabled=not enabled)
+        else:
+            written = self._switch.recorded(disabled=not enabled, version=version)
         self._in_step(REGISTRY_WITHIN)
+        if version is not None:
+            enabled = not self._switch.disabled
         answer = "enabled" if enabled else "disabled"
         try:
             written.result(self._answer_within)
@@ -76,6 +88,12 @@ class ComputeEndpoint5(ComputeEndpoint):
     """The same for callers that speak the major version before."""
 
     target: ClassVar[Any] = Target(version=VERSION_5)
+
+
+def _record_version(context: object) -> int | None:
+    """Of one of our own callers; anybody may send anything."""
+    found = context.get(RECORD_VERSION) if isinstance(context, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def rpc_server(
@@ -107,12 +125,20 @@ class ComputeAgentAPI:
         target = Target(exchange=exchange, topic=TOPIC, version=VERSION_OF_CALLS)
         self._rpc = RpcClient(transport, target, timeout, monitor)
 
-    def set_host_enabled(self, host: str, enabled: bool) -> str:
+    def set_host_enabled(
+        self, host: str, enabled: bool, *, record_version: int | None = None
+    ) -> str:
         """``'enabled'`` or ``'disabled'``, by the host's own words.
+
+        ``record_version``: the registry's record says so already, in this version; an agent
+        that has seen a later one does not go back.
 
         :raises agent.messaging.NoAnswer: no such host, or it is down.
         :raises agent.messaging.TransportUnavailable: the broker can't be reached.
         :raises agent.messaging.RemoteFault: the host failed.
         """
-        answer: str = self._rpc.call("set_host_enabled", server=host, enabled=enabled)
+        context = {} if record_version is None else {RECORD_VERSION: record_version}
+        answer: str = self._rpc.call(
+            "set_host_enabled", server=host, context=context, enabled=enabled
+        )
         return answer

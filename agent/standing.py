@@ -50,6 +50,10 @@ class Standing:
         """After somebody wanted this; the registry does not know of it yet."""
         return Standing(disabled, reason, self.record_version, told=False, by_program=by_program)
 
+    def precedes(self, version: int) -> bool:
+        """Whether this version of the record is news."""
+        return self.record_version is None or self.record_version < version
+
     def settled(self, *, found: bool) -> Standing | None:
         """For a host that nobody here has decided about: what Placement has is right."""
         if self.disabled is not None or self.record_version != UNTOUCHED:
@@ -61,6 +65,16 @@ class Standing:
         """Whether the registry has it so."""
         same = bool(self.disabled) == record.disabled
         return same and self.is_auto == record.is_auto
+
+    def outlives(self, record: ServiceRecord) -> bool:
+        """Whether this host is disabled, and the record that would enable it is an older one.
+
+        It was restored from a backup, or made anew by a heartbeat: whoever lost it did not
+        decide to enable this host.  A record that disables it counts, whatever its age.
+        """
+        if not self.disabled or record.disabled or self.record_version is None:
+            return False
+        return record.version < self.record_version
 
     def yields_to(self, record: ServiceRecord) -> bool:
         """Whether somebody changed the record since it was last seen: then the record holds.

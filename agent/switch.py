@@ -73,6 +73,19 @@ class Switch:
         self.told_registry()
         return self.loop.post(self._bring_about)
 
+    def recorded(self, *, disabled: bool, version: int) -> Future[list[Report]]:
+        """The record says so since that version.  The future is as that of :meth:`ask`.
+
+        A call can be overtaken by a later one, or by a heartbeat that brought a later
+        record: then it says nothing new.
+        """
+        with self._lock:
+            if self.standing.precedes(version):
+                self._keep(Standing(disabled, None, version))
+                LOG.info("This host is %s", self._words())
+        self.told_registry()
+        return self.loop.post(self._bring_about)
+
     def hypervisor_lost(self, why: str) -> None:
         """Disable, unless an operator has done so."""
         reason = f"{AUTO}{why}"[:LONGEST_REASON]

@@ -47,6 +47,9 @@ _CODES: dict[str, type[PlacementError]] = {
     "placement.resource_provider.inuse": InUse,
     "placement.duplicate_name": NameTaken,
 }
+_TOO_LONG = frozenset({414, 431})
+_SHOWN = 200
+"""Characters of a path that a message has."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]+")
 _UNKNOWN_TRAITS = re.compile(r"No such trait(?:\(s\)|s)?:? (?P<names>.+?)\.?\s*$")
 _ERRNO = re.compile(r"\[Errno -?\d+\] ([^'\")\]]+)")
@@ -102,7 +105,7 @@ class PlacementAPI:
         except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
             raise AuthenticationFailed(f"Keystone refused [{GROUP}] credentials: {err}") from err
         except (ksa.ClientException, ksa.RetriableConnectionFailure, OSError) as err:
-            raise Unreachable(f"no answer to {method} {path}: {_reason(err)}") from err
+            raise Unreachable(f"no answer to {method} {_shown(path)}: {_reason(err)}") from err
         if self._on_answer is not None:
             self._on_answer()
         return response
@@ -133,7 +136,15 @@ def _answer(method: str, path: str, response: Any) -> dict[str, Any]:
     body = _body(response)
     if response.status_code < 300 and body is not None:
         return body
-    raise _error(f"{method} {path}: {response.status_code}", response, body)
+    what = f"{method} {_shown(path)}: {response.status_code}"
+    if response.status_code in _TOO_LONG:
+        raise Rejected(f"{what}, the URL is too long with {len(path)} bytes: ask for less at once")
+    raise _error(what, response, body)
+
+
+def _shown(path: str) -> str:
+    """A list of a thousand aggregates is no message."""
+    return path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
 
 
 def _error(what: str, response: Any, body: dict[str, Any] | None) -> PlacementError:

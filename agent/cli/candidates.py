@@ -18,7 +18,7 @@ from agent.cli.findings import Finding, findings, told
 from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
 from agent.cli.provider_names import name_of, names_in, trees_of
-from agent.cli.request_file import read_request_file
+from agent.cli.request_file import ScriptError, read_request_file
 from agent.cli.request_options import (
     add_group_options,
     add_request_options,
@@ -163,11 +163,18 @@ def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
     if options.query:
         request = read_request(options.query)
     elif options.file:
-        request = read_request_file(_text(options.file), options.file)
+        request = _of_file(options.file)
     else:
         request = request_of(options, lambda name: str(find(name, api)["uuid"]))
     limit = options.limit if options.limit is not None else request.limit
     return replace(request, limit=LIMIT if limit is None else limit)
+
+
+def _of_file(file: str) -> ResourceRequest:
+    try:
+        return read_request_file(_text(file), file)
+    except ScriptError as err:
+        raise Trouble(str(err), "mend the file; nothing was asked") from err
 
 
 def _text(file: str) -> str:

@@ -66,7 +66,9 @@ def constraints(asked: Asked) -> list[Constraint]:
     request = asked.request
     found = [] if asked.include_disabled else [Constraint(Kind.ENABLED)]
     found += (Constraint(Kind.ROOT_REQUIRED, None, (t,)) for t in sorted(request.root_required))
-    found += (Constraint(Kind.ROOT_FORBIDDEN, None, (t,)) for t in sorted(request.root_forbidden))
+    # Whoever copies the query of a scheduler has its filter in it: that is the same as ours.
+    forbidden = request.root_forbidden - (set() if asked.include_disabled else {DISABLED})
+    found += (Constraint(Kind.ROOT_FORBIDDEN, None, (t,)) for t in sorted(forbidden))
     for suffix, group in request.by_suffix().items():
         found += _of_group(suffix, group)
     if request.group_policy == "isolate" and len(request.groups) > 1:
@@ -132,7 +134,8 @@ def _less(asked: Asked, constraint: Constraint) -> Asked:
     request = asked.request
     match constraint.kind:
         case Kind.ENABLED:
-            return replace(asked, include_disabled=True)
+            forbidden = request.root_forbidden - {DISABLED}
+            return Asked(replace(request, root_forbidden=forbidden), include_disabled=True)
         case Kind.ROOT_REQUIRED:
             request = replace(request, root_required=request.root_required - {*constraint.terms})
         case Kind.ROOT_FORBIDDEN:

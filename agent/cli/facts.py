@@ -1,4 +1,4 @@
-"""What Placement has that bears on a constraint, in a sentence; at most two calls for each."""
+"""What Placement has that bears on a constraint, in a sentence; at most a few calls for each."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ class Facts:
         if roots and not any(one.uuid == one.root_uuid for one in found):
             return f"{said}, but no root: it has to be on the host itself."
         wanted = self.resources.get(constraint.suffix or "", {})
-        needed = constraint.suffix and constraint.kind is Kind.REQUIRED and wanted
-        if needed and not self._find(RequestGroup.of(wanted, any_of)):
-            return f"{said}, but none that gives {resources_value(wanted)}."
+        given = list(_by_provider(constraint, wanted)) if constraint.kind is Kind.REQUIRED else []
+        if given and not any(self._find(RequestGroup.of(each, any_of)) for each in given):
+            return f"{said}, but none that gives {' or '.join(map(resources_value, given))}."
         return f"{said}."
 
     def _members(self, constraint: Constraint) -> str:
@@ -110,8 +110,13 @@ class Facts:
         [name] = constraint.terms
         summaries = answer.provider_summaries.values() if answer else ()
         having = [summary for summary in summaries if name in summary.capacity]
+        if not having and answer:
+            return f"No provider of these trees has any {name} to give."
         if not having:
-            return f"No provider{' of these trees' if answer else ''} has any {name} to give."
+            return (
+                f"No provider can give even 1 of {name}: none has any left, or it is given "
+                "by larger units (min_unit, step_size)."
+            )
         best = max(having, key=lambda summary: summary.free(name))
         free = best.free(name)
         if free < constraint.amount:
@@ -140,6 +145,13 @@ class Facts:
             listed = provider_with(uuid, self.api)
             self._names[uuid] = uuid if listed is None else str(listed["name"])
         return self._names[uuid]
+
+
+def _by_provider(constraint: Constraint, wanted: Mapping[str, int]) -> Iterable[Mapping[str, int]]:
+    """What one provider has to give: all of a group with a suffix, else a class of it."""
+    if not wanted or constraint.suffix:
+        return [wanted] if wanted else []
+    return [{name: amount} for name, amount in sorted(wanted.items())]
 
 
 def _have(number: int, what: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.cli.constraints import Asked, Constraint, Kind, alone, constraints, one_of
@@ -16,6 +16,9 @@ from reportclient.query.request import called
 
 TOLD = 8
 """Constraints of which everything is told; a request with more has them in the list only."""
+
+TERMS = 8
+"""Alternatives that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +73,9 @@ def told(found: list[Finding], why: Why) -> Iterator[tuple[str, str]]:
     if not none and not by_verdict["decides"]:
         yield "", "No constraint leaves out anything by itself."
     elif by_verdict["nothing"] and (by_verdict["decides"] or by_verdict["impossible"]):
-        rest = ", ".join(finding.constraint.written for finding in by_verdict["nothing"])
+        rest = ", ".join(_short(finding.constraint) for finding in by_verdict["nothing"])
         yield "", f"Nothing more is left out by: {rest}"
-    if len(why.answer) >= LOOKED_AT:
+    if len(why.answer) >= LOOKED_AT or any(effect.cut for effect in why.effects):
         yield "", f"Only the first {LOOKED_AT} candidates of each answer were compared."
     if not why.complete:
         yield "", f"Stopped after {MOST_CALLS} questions: the request has too many constraints."
@@ -97,14 +100,15 @@ def _decides(effect: Effect, why: Why, facts: Facts) -> Finding:
     out = effect.kept_out
     what = "host" if set(out) <= set(answer.hosts()) else "provider"
     parts = [_subject(constraint)]
+    least = "at least " if effect.cut else ""
     if out:
-        parts.append(f"leaves out {counted(len(out), what)} ({facts.named(out)})")
+        parts.append(f"leaves out {least}{counted(len(out), what)} ({facts.named(out)})")
     many = counted(len(answer), "candidate")
     if len(why.answer) == 0:
         less = f"with {constraint.terms[0]}:1" if effect.lowered else "without it"
-        parts.append(f"{less} there would be {many}")
+        parts.append(f"{less} there would be {least}{many}")
     else:
-        parts.append(f"without it there would be {effect.more} more")
+        parts.append(f"without it there would be {least}{effect.more} more")
     fact = facts.of(constraint, answer)
     return Finding(constraint, "decides", f"{'; '.join(parts)}. {fact}".strip(), effect.more, out)
 
@@ -123,7 +127,7 @@ def _impossible(constraint: Constraint, why: Why, facts: Facts, api: API) -> Fin
 
 def _subject(constraint: Constraint) -> str:
     """The constraint as a demand."""
-    terms = " or ".join(constraint.terms)
+    terms = " or ".join(_some(constraint.terms))
     who = called(constraint.suffix) if constraint.suffix else "the request"
     said = {
         Kind.ENABLED: "the host has to be enabled",
@@ -139,4 +143,15 @@ def _subject(constraint: Constraint) -> str:
         Kind.RESOURCES: f"{who} needs {constraint.amount} of {terms}",
     }
     text = said[constraint.kind]
-    return f"{constraint.written}: {text}"
+    return f"{_short(constraint)}: {text}"
+
+
+def _some(terms: tuple[str, ...]) -> tuple[str, ...]:
+    """A sentence with a thousand aggregates is none; programs have the constraint in full."""
+    if len(terms) <= TERMS:
+        return terms
+    return (*terms[: TERMS - 1], f"{len(terms) - TERMS + 1} more")
+
+
+def _short(constraint: Constraint) -> str:
+    return replace(constraint, terms=_some(constraint.terms)).written

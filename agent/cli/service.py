@@ -49,10 +49,11 @@ class ServiceCommand(DrawnOrListed[Found]):
     """What the commands have in common: services go in, and are shown."""
 
     drawn = "words"
+    writes = False
 
     def ask(self, session: Session, options: argparse.Namespace) -> Found:
         """Do it, with what goes wrong told for an operator."""
-        with told():
+        with told(options.host if self.writes else None):
             return self.do(Services(session), options)
 
     @abstractmethod
@@ -127,6 +128,7 @@ class EnableService(OneHost):
     """
 
     examples = "  computectl service enable host1\n"
+    writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> Found:
         """Refuses one that is enabled: whoever asks has another host in mind, maybe."""
@@ -148,6 +150,7 @@ class DisableService(OneHost):
   computectl service disable host1
   computectl service disable host1 --reason "new disks, ticket 4711"
 """
+    writes = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Why."""
@@ -168,6 +171,7 @@ class ForceDownService(OneHost):
   computectl service force-down host1
   computectl service force-down host1 --unset
 """
+    writes = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """There and back."""
@@ -187,6 +191,7 @@ class DeleteService(OneHost):
     """Forget a service that is down. Its providers in Placement stay."""
 
     examples = "  computectl service delete host1\n"
+    writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> Found:
         """The record; what it was is shown."""
@@ -203,6 +208,9 @@ def _switched(done: Switched, services: Services) -> Found:
         said.append(f"its agent was called, without an answer: {done.why_not}")
     else:
         said.append(f"its agent was not called: {done.why_not}")
+    if done.answer not in (None, record.status):
+        said.append("somebody else has switched it since; what holds now:")
+        record = services.registry.get_service(record.host)
     return Found(*services.seen([record]), said)
 
 
@@ -219,7 +227,7 @@ def in_lines(services: Iterable[Seen], look: Look) -> Iterator[str]:
         style = "red" if bad else None if seen.up else "yellow"
         lines.append(Line("", ((record.host, "bold"),), cells, style))
         if record.disabled_reason:
-            lines.append(Line("", ((f"  {record.disabled_reason}", None),)))
+            lines.append(Line("", ((f"  {_in_a_line(record.disabled_reason)}", None),)))
     return in_columns(lines, TITLES, look)
 
 
@@ -227,7 +235,7 @@ def in_full(services: Iterable[Seen], look: Look) -> Iterator[str]:
     """Some lines for each service."""
     for seen in services:
         record = seen.record
-        reason = f" ({record.disabled_reason})" if record.disabled_reason else ""
+        reason = f" ({_in_a_line(record.disabled_reason)})" if record.disabled_reason else ""
         seconds = _ago(record.silent_for)
         last = f"last heartbeat {seconds} ago" if record.last_seen else "no heartbeat ever"
         yield f"{look.paint(record.host, 'bold')}  {record.status}{reason}, {seen.state}, {last}"
@@ -236,6 +244,11 @@ def in_full(services: Iterable[Seen], look: Look) -> Iterator[str]:
         yield f"  rpc       {record.rpc_version or 'nobody knows which version'}"
         yield f"  roots     {' '.join(record.roots) or 'none yet'}"
         yield f"  placement {_placement(seen)}"
+
+
+def _in_a_line(reason: str) -> str:
+    """Whatever was typed: no line breaks, and nothing that a terminal obeys."""
+    return "".join(c if c.isprintable() else " " for c in reason)
 
 
 def _placement(seen: Seen) -> str:

@@ -71,10 +71,10 @@ class Services:
         """Disabling and enabling, with the agents' RPC where there is a message bus."""
         if self._transport is None:
             return Control(self.registry, None, self._settings.down_after)
-        from agent.rpc import ComputeAgentAPI  # noqa: PLC0415  as above
+        from agent.rpc import SIGN_OF_LIFE, ComputeAgentAPI  # noqa: PLC0415  as above
 
         exchange = self._session.conf.control_exchange
-        agents = ComputeAgentAPI(self._transport, exchange=exchange)
+        agents = ComputeAgentAPI(self._transport, exchange=exchange, monitor=SIGN_OF_LIFE)
         return Control(self.registry, agents, self._settings.down_after)
 
     def seen(self, records: Iterable[ServiceRecord]) -> tuple[list[Seen], str | None]:
@@ -105,12 +105,12 @@ def _with_trait(api: API) -> frozenset[str]:
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """What goes wrong with the registry, with the next step."""
+def told(host: str | None = None) -> Iterator[None]:
+    """What goes wrong with the registry, with the next step; ``host``: whose record changes."""
     try:
         yield
     except RegistryError as err:
-        raise Trouble(str(err), *_next_step(err)) from err
+        raise Trouble(str(err), *_next_step(err, host)) from err
     except Exception as err:
         # agent.messaging has this class, and is not to be loaded to ask for it.
         if type(err).__name__ == "TransportUnavailable":
@@ -118,7 +118,7 @@ def told() -> Iterator[None]:
         raise
 
 
-def _next_step(err: RegistryError) -> tuple[str, int]:
+def _next_step(err: RegistryError, host: str | None) -> tuple[str, int]:
     if isinstance(err, UnknownHost):
         return "computectl service list shows those that there are", UNUSABLE
     if isinstance(err, ReasonRefused):
@@ -126,7 +126,9 @@ def _next_step(err: RegistryError) -> tuple[str, int]:
     if isinstance(err, StillUp):
         return "nothing was deleted", UNUSABLE
     if isinstance(err, RegistryUnavailable):
-        return "see [registry] and transport_url; is compute-registry up?", NOT_WELL
+        step = "see [registry] and transport_url; is compute-registry up?"
+        unknown = f" Whether the record was changed says computectl service show {host}"
+        return step + (unknown if host else ""), NOT_WELL
     if isinstance(err, HostTaken):
         return "give one of them another host", UNUSABLE
     return "look at it with computectl service show, and try again", NOT_WELL

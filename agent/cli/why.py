@@ -44,6 +44,11 @@ class Effect:
     more: int = 0
     lowered: bool = False
 
+    @property
+    def cut(self) -> bool:
+        """Whether there may be more than were looked at."""
+        return self.answer is not None and len(self.answer) >= LOOKED_AT
+
 
 @dataclass(frozen=True, slots=True)
 class Why:

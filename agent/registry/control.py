@@ -25,8 +25,13 @@ LATER = "its agent follows the record when the next heartbeat brings it"
 class ComputeAPI(Protocol):
     """An agent, called."""
 
-    def set_host_enabled(self, host: str, enabled: bool) -> str:
-        """``enabled`` or ``disabled``, once the agent has done what it can."""
+    def set_host_enabled(
+        self, host: str, enabled: bool, *, record_version: int | None = None
+    ) -> str:
+        """``enabled`` or ``disabled``, once the agent has done what it can.
+
+        ``record_version`` is that of the record which says so already.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,9 @@ class Control:
         if self.compute_api is None:
             return Switched(record, called=False, why_not=f"there is no message bus; {LATER}")
         try:
-            answer = self.compute_api.set_host_enabled(record.host, not record.disabled)
+            answer = self.compute_api.set_host_enabled(
+                record.host, not record.disabled, record_version=record.version
+            )
         except Exception as err:  # noqa: BLE001  the record stands, whatever became of the call
             return Switched(record, called=True, why_not=f"{err}; {LATER}")
         return Switched(record, called=True, answer=answer)

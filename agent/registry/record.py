@@ -70,7 +70,8 @@ def is_alive(record: ServiceRecord, down_after: float = DOWN_AFTER) -> bool:
 def checked_reason(*, disabled: bool, reason: str | None) -> str | None:
     """The reason as it is stored; an empty one is none.
 
-    :raises ReasonRefused: it is longer than 255 characters, or comes with an enabled host.
+    :raises ReasonRefused: it is longer than 255 characters, comes with an enabled host, or
+        has what no database takes as text: NUL, or bytes that were no UTF-8.
     """
     text = (reason or "").strip()
     if not text:
@@ -81,4 +82,15 @@ def checked_reason(*, disabled: bool, reason: str | None) -> str | None:
         raise ReasonRefused(
             f"the reason has {len(text)} characters; {LONGEST_REASON} are the most there can be"
         )
+    if not is_text(text):
+        raise ReasonRefused("the reason has characters that can't be stored: NUL, or no UTF-8")
     return text
+
+
+def is_text(text: str) -> bool:
+    """Whether every database can hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a character, or a byte of a command line
+        return False
+    return "\0" not in text

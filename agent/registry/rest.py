@@ -91,7 +91,7 @@ def _body(environ: Environ) -> dict[str, Any]:
         raise Refused(400, f"a body of {size} bytes is too long")
     try:
         body = json.loads(environ["wsgi.input"].read(size))
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise Refused(400, f"the body is no JSON: {err}") from err
     if not isinstance(body, dict):
         raise Refused(400, "the body has to be a JSON object")

@@ -29,7 +29,7 @@ from agent.registry.rest_access import with_keystone
 from agent.registry.rest_services import Services
 from agent.registry.schema import open_engine, shown, upgrade
 from agent.registry.store import SqlRegistry
-from agent.rpc import ComputeAgentAPI
+from agent.rpc import SIGN_OF_LIFE, ComputeAgentAPI
 from agent.systemd import Systemd
 
 LOG = logging.getLogger(__name__)
@@ -130,7 +130,9 @@ class _Process:
 
     def _serve_rest(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
         exchange = self.conf.control_exchange
-        agents = ComputeAgentAPI(transport, exchange=exchange) if transport else None
+        agents = None
+        if transport is not None:
+            agents = ComputeAgentAPI(transport, exchange=exchange, monitor=SIGN_OF_LIFE)
         control = Control(store, agents, self.settings.down_after)
         application: rest.Application = rest.ServicesApplication(Services(control))
         if self.settings.auth_strategy == "keystone":

@@ -26,7 +26,7 @@ from agent.registry.errors import (
     StillUp,
     UnknownHost,
 )
-from agent.registry.record import BINARY, DOWN_AFTER, ServiceRecord, checked_reason
+from agent.registry.record import BINARY, DOWN_AFTER, ServiceRecord, checked_reason, is_text
 from agent.registry.schema import one_line, shown
 from agent.registry.tables import SERVICES, Now
 
@@ -74,11 +74,13 @@ class SqlRegistry:
 
     def get_service(self, host: str) -> ServiceRecord:
         """One record."""
+        _check_name(host)
         with self._transaction() as connection:
             return _one(connection, host)
 
     def find_service(self, uuid: str) -> ServiceRecord:
         """The record with this UUID."""
+        _check_name(uuid)
         with self._transaction() as connection:
             row = connection.execute(_SELECT.where(_C.uuid == uuid)).one_or_none()
         if row is None:
@@ -155,6 +157,7 @@ class SqlRegistry:
     @_again_after_a_deadlock
     def delete(self, host: str) -> None:
         """Forget it, unless heartbeats come."""
+        _check_name(host)
         silent = sa.or_(_C.last_seen.is_(None), self._is_silent())
         with self._transaction() as connection:
             if connection.execute(sa.delete(SERVICES).where(_C.host == host, silent)).rowcount:
@@ -166,6 +169,7 @@ class SqlRegistry:
         )
 
     def _set(self, host: str, values: dict[str, Any], expected: int | None) -> ServiceRecord:
+        _check_name(host)
         change = sa.update(SERVICES).where(_C.host == host)
         if expected is not None:
             change = change.where(_C.version == expected)
@@ -192,6 +196,12 @@ class SqlRegistry:
             raise
         except (db_exception.DBError, sa.exc.SQLAlchemyError) as err:
             raise RegistryUnavailable(f"{shown(self.engine)}: {one_line(err)}") from err
+
+
+def _check_name(host: str) -> None:
+    """Databases differ in what they say to what is no text; there is no such host anyway."""
+    if not is_text(host):
+        raise UnknownHost(f"no service has the host name {host!r}, which is no text")
 
 
 def _one(connection: sa.Connection, host: str) -> ServiceRecord:

@@ -36,6 +36,7 @@ _OF_PROVIDERS = ("name", "uuid", *_OF_GROUPS)
 _ONCE = ("resources", "in_tree", "group_policy", "root_required", "limit", "name", "uuid")
 _KEY = re.compile(rf"({'|'.join(_OF_GROUPS)})([a-zA-Z0-9_-]{{1,64}})?")
 _PATH = re.compile(r"\s*(?:GET\s+)?(?:[\w/:.-]*/\w+\s*)?\?|\s*GET\s+")
+_BREAK = re.compile(r"\s*\n\s*|\s*(&)\s*")
 _READABLE = ",:!"
 
 Found = dict[str, list[str]]
@@ -158,7 +159,7 @@ def _by_name(query: str, known: object, names: Iterable[str]) -> Found:
 
 def _without_path(query: str) -> str:
     """Whoever copies a query takes the path along, and the line breaks of a document."""
-    return "".join(_PATH.sub("", query, count=1).split())
+    return _BREAK.sub(r"\1", _PATH.sub("", query, count=1)).strip()
 
 
 def _refuse_several(name: str, values: list[str]) -> None:

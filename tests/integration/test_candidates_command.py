@@ -88,6 +88,7 @@ def test_an_explanation_is_a_row_for_each_constraint_to_programs(ctl: Here) -> N
         ("--resources VCPU=0", "the unsuffixed group: the amount of VCPU is 0"),
         ("--resources VCPU=1 --query resources=VCPU:1", "--query and --resources"),
         ("--file /nonexistent/request.yaml", "/nonexistent/request.yaml: No such file"),
+        ("--file /dev/null", "/dev/null:1: the file is empty; mend the file"),
         ("--resources VCPU=1 --required CUSTOM_PHYSNET_00", "is CUSTOM_PHYSNET_0 meant?"),
         ("--resources VCPU=1 --in-tree nobody", "nobody"),
         ("--resources VCPU=1 --required COMPUTE_STATUS_DISABLED", "--include-disabled"),
@@ -95,6 +96,25 @@ def test_an_explanation_is_a_row_for_each_constraint_to_programs(ctl: Here) -> N
 )
 def test_what_can_not_be_asked_is_one_line(ctl: Here, words: str, named: str) -> None:
     assert named in one_line(ctl.ctl("candidates", *words.split()), 2)
+
+
+def test_a_url_that_is_too_long_is_said_in_one_short_line(ctl: Here) -> None:
+    words = ("candidates", "--resources", "VCPU=1", "--member-of", aggregates(9999))
+    err = one_line(ctl.ctl(*words), 1)
+    assert "the URL is too long with 3" in err
+    assert len(err) < 500
+
+
+def test_a_long_list_is_explained_in_short_sentences(ctl: Here) -> None:
+    words = ("candidates", "--resources", "VCPU=1", "--member-of", aggregates(100), "--explain")
+    said = " ".join(ctl.ctl(*words).out.split())
+    assert " or 93 more;" in said and len(said) < 2000
+    rows = ctl.ctl(*words, "-f", "json").json()
+    assert len(rows[0]["constraint"]) > 3600
+
+
+def aggregates(count: int) -> str:
+    return "in:" + ",".join(uuid(number) for number in range(count))
 
 
 def test_providers_are_found_by_what_they_have_and_are(ctl: Here) -> None:

@@ -9,14 +9,15 @@ import pytest
 from agent.cli.constraints import Asked
 from agent.cli.counted import Counted
 from agent.cli.facts import NAMED
-from agent.cli.findings import Finding, findings
-from agent.cli.why import MOST_CALLS, Explainer, Why
+from agent.cli.findings import Finding, findings, told
+from agent.cli.why import LOOKED_AT, MOST_CALLS, Explainer, Why
 from reportclient.asking import allocation_candidates
 from reportclient.candidates import read_request
 from reportclient.http import PlacementAPI, token_adapter
 from tests.integration.fleet import CEPH, host, load_fleet, uuid
 from tests.servers.placement import RealPlacement
 
+FILTER = "COMPUTE_STATUS_DISABLED"
 NOBODYS = "7a0e6a3c-52a5-4a39-8f4b-0d5b5f0c1e99"
 DISABLED = 2
 ENABLED = 200 - DISABLED
@@ -57,6 +58,11 @@ UNSATISFIABLE = {
         "resources=VCPU:1&resources_NIC=SRIOV_NET_VF:1&required_NIC=HW_CPU_X86_AVX2",
         "required_NIC=HW_CPU_X86_AVX2",
         "but none that gives SRIOV_NET_VF:1.",
+    ),
+    "a trait of the cards asked of those that give processors and memory": (
+        "resources=VCPU:1,MEMORY_MB:512&required=CUSTOM_PHYSNET_0",
+        "required=CUSTOM_PHYSNET_0",
+        "but none that gives MEMORY_MB:512 or VCPU:1.",
     ),
     "a trait of the cards asked of the hosts": (
         "resources=VCPU:1&root_required=CUSTOM_PHYSNET_0",
@@ -193,3 +199,32 @@ def test_units_are_told_where_there_is_enough(api: PlacementAPI, placement_serve
     _, found, _ = explained("resources=PCPU:1,CUSTOM_UNITS:24", api)
     assert "by-eights has 64 free, but gives it by min_unit 1, max_unit 16" in found[0].sentence
     stranger.delete_provider(made)
+
+
+def test_what_is_given_by_larger_units_only_is_not_called_used_up(
+    api: PlacementAPI, placement_server
+) -> None:
+    stranger = placement_server.stranger
+    made = stranger.create_provider("by-fours")
+    units = {"total": 64, "min_unit": 4, "step_size": 4}
+    stranger.set_inventory(made, {"CUSTOM_FOURS": units})
+    _, found, _ = explained("resources=CUSTOM_FOURS:3", api)
+    stranger.delete_provider(made)
+    [only] = [one for one in found if one.verdict == "impossible"]
+    assert "or it is given by larger units (min_unit, step_size)" in only.sentence
+
+
+def test_the_query_of_a_scheduler_has_its_filter_explained_once(api: PlacementAPI) -> None:
+    query = f"limit=1000&resources=VCPU:1&in_tree={uuid(199)}&root_required=%21{FILTER}"
+    _, found, _ = explained(query, api)
+    deciding = {one.constraint.written: one.sentence for one in found if one.verdict == "decides"}
+    assert "`computectl service enable`" in deciding[f"root_required=!{FILTER}"]
+    assert len([one for one in found if FILTER in one.constraint.written]) == 1
+
+
+def test_more_than_were_looked_at_are_not_counted_as_all(api: PlacementAPI) -> None:
+    ports = "&".join(f"resources{n}=SRIOV_NET_VF:1" for n in (1, 2, 3))
+    why, found, _ = explained(f"resources=VCPU:249&{ports}&group_policy=none", api)
+    [first] = [one for one in found if one.verdict == "decides"]
+    assert f"without it there would be at least {LOOKED_AT} candidates" in first.sentence
+    assert any("Only the first" in words for _, words in told(found, why))

@@ -121,6 +121,19 @@ def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: Sql
     assert registry.get_service("host1").version == 1
 
 
+def test_a_reason_that_is_no_text_is_refused_and_one_of_two_lines_is_shown_in_one(
+    host: AgentHost, registry: SqlRegistry
+) -> None:
+    registry.heartbeat("host1", "a", None, [])
+    err = one_line(host.ctl("service", "disable", "host1", "--reason", "bad \udcff byte"), 2)
+    assert "the reason has characters that can't be stored" in err
+    assert not registry.get_service("host1").disabled
+    assert "no service has the host name" in one_line(host.ctl("service", "show", "\udcff"), 2)
+    said = host.ctl("service", "disable", "host1", "--reason", "new disks\n\x1b[2Jticket 7")
+    assert "(new disks  [2Jticket 7)" in said.out
+    assert "  new disks  [2Jticket 7\n" in host.ctl("service", "list").out
+
+
 def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(
     host: AgentHost, registry: SqlRegistry
 ) -> None:
@@ -170,6 +183,8 @@ def test_a_registry_that_is_away_is_said(host: AgentHost) -> None:
     host.configure(more="[registry]\nconnection = postgresql+psycopg2://me:secret@127.0.0.1:1/x")
     err = one_line(host.ctl("service", "list"), 1)
     assert "127.0.0.1" in err and "secret" not in err
+    err = one_line(host.ctl("service", "disable", "host1"), 1)
+    assert "Whether the record was changed says computectl service show host1" in err
 
 
 # -- beside an agent, a broker and compute-registry

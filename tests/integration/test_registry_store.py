@@ -349,7 +349,7 @@ def test_many_hosts_are_listed_in_pages_without_a_gap(
     assert sorted(found) == sorted(row["host"] for row in rows)
 
 
-@pytest.mark.parametrize("host", ["nobody", "HOST1", "", "x" * 400, "h'; --"])
+@pytest.mark.parametrize("host", ["nobody", "HOST1", "", "x" * 400, "h'; --", "a\0", "\udcff"])
 def test_an_unknown_host_is_said(registry: Registry, host: str) -> None:
     registry.heartbeat("host1", "a1", "6.1", ())
     for ask in (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from agent import messaging
 from agent.messaging import NoAnswer, RemoteFault
+from agent.registry.control import Control, Switched
 from agent.rpc import ComputeAgentAPI
 from tests.integration.switched import (
     DISABLED,
@@ -216,6 +218,38 @@ def test_the_typed_client(agent, caller, placement) -> None:
     assert api.set_host_enabled("testhost", False) == "disabled"
     assert has_trait(placement, root_of(agent))
     assert api.set_host_enabled("testhost", True) == "enabled"
+
+
+def test_a_call_that_another_has_overtaken_changes_nothing(agent, caller, placement) -> None:
+    registry, root = registry_of(agent), root_of(agent)
+    first = registry.set_status("testhost", disabled=True)
+    second = registry.set_status("testhost", disabled=False)
+    api = ComputeAgentAPI(caller.transport, timeout=30)
+    for record in (second, first):
+        answer = api.set_host_enabled(
+            "testhost", not record.disabled, record_version=record.version
+        )
+        assert answer == "enabled"
+    assert not has_trait(placement, root)
+    assert record_of(agent).version == second.version
+
+
+def test_of_operators_at_once_the_last_one_in_the_record_is_obeyed(
+    agent, caller, placement
+) -> None:
+    root = root_of(agent)
+
+    def switch(enabled: bool) -> Switched:
+        api = ComputeAgentAPI(caller.transport, timeout=30)
+        return Control(registry_of(agent), api).switch("testhost", enabled=enabled)
+
+    for _ in range(4):
+        with ThreadPoolExecutor(4) as operators:
+            done = list(operators.map(switch, (True, False, True, False)))
+        last = max((one.record for one in done), key=lambda record: record.version)
+        assert all(one.answer for one in done), done
+        assert record_of(agent).version == last.version
+        assert has_trait(placement, root) is last.disabled
 
 
 def test_no_such_host(caller) -> None:

@@ -307,6 +307,37 @@ def test_a_record_that_was_changed_while_it_was_away_holds(world, caplog) -> Non
     assert "holds" in caplog.text
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_registry_that_was_lost_or_restored_enables_nobody(world, caplog, restarted) -> None:
+    world.registry.operator(disabled=True, reason="new disks")
+    world.beat()
+    world.registry.record = ServiceRecord(1, "v", HOST)
+    world = world.restarted() if restarted else world
+    world.heartbeat.look()
+    assert world.standing.disabled
+    world.beat()
+    assert world.registry.record.status == world.switch._words().partition(" ")[0] == "disabled"
+    assert world.registry.record.disabled_reason == "new disks"
+    assert world.placement
+    assert "older record than before" in caplog.text
+    world.registry.operator(disabled=False)
+    world.beat()
+    assert not world.placement
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_operator_can_disable_a_host_in_a_registry_that_was_restored(world, restarted) -> None:
+    old = world.registry.operator(disabled=False)
+    world.registry.operator(disabled=True, reason="new disks")
+    world.registry.operator(disabled=False)
+    world.beat()
+    world.registry.record = old
+    world.registry.operator(disabled=True, reason="fire")
+    world = world.restarted() if restarted else world
+    world.beat()
+    assert (world.registry.record.disabled_reason, world.placement) == ("fire", True)
+
+
 def test_two_who_write_at_once_lose_nothing(world) -> None:
     world.switch.ask(disabled=True)
     world.registry.before_write.append(lambda: world.registry.operator(True, "by hand"))
@@ -532,6 +563,49 @@ def test_the_endpoint_answers_when_it_is_written(world, endpoint, enabled) -> No
     assert answers.get(timeout=60) == ("enabled" if enabled else "disabled")
     thread.join()
     assert world.placement is not enabled
+
+
+@pytest.mark.parametrize("heard_between", [False, True])
+def test_a_late_call_for_an_older_record_does_not_overturn_a_later_one(
+    world, heard_between
+) -> None:
+    first = world.registry.operator(disabled=True, reason="new disks")
+    second = world.registry.operator(disabled=False)
+    if heard_between:
+        world.beat()
+    else:
+        assert _called(world, True, second.version) == "enabled"
+    assert _called(world, False, first.version) == "enabled"
+    world.beat()
+    assert (world.registry.record, world.placement) == (second, False)
+
+
+def test_a_call_for_a_changed_record_is_followed_without_another_change(world) -> None:
+    changed = world.registry.operator(disabled=True, reason="new disks")
+    assert _called(world, False, changed.version) == "disabled"
+    assert (world.standing.disabled, world.placement) == (True, True)
+    world.beat()
+    assert world.standing.reason == "new disks"
+    assert (world.registry.record, world.registry.writes) == (changed, [])
+
+
+@pytest.mark.parametrize("context", [None, {"record_version": True}, {"record_version": "7"}])
+def test_whatever_the_context_is_a_call_is_a_wish(world, context) -> None:
+    assert _called(world, False, context=context) == "disabled"
+    world.beat()
+    assert world.registry.writes == [(True, None)]
+
+
+def _called(world, enabled, version=None, context=None):
+    said = {"record_version": version} if version is not None else context
+    answers: queue.Queue[str] = queue.Queue()
+    called = ComputeEndpoint(world.switch)
+    thread = threading.Thread(target=lambda: answers.put(called.set_host_enabled(said, enabled)))
+    thread.start()
+    while thread.is_alive():
+        world.loop._drain()
+        thread.join(0.001)
+    return answers.get(timeout=10)
 
 
 def test_the_endpoint_answers_though_the_loop_is_busy(world) -> None:

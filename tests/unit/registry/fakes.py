@@ -56,7 +56,9 @@ class Agents:
     def __init__(self, log: list[object], fails: Exception | None = None) -> None:
         self.log, self.fails = log, fails
 
-    def set_host_enabled(self, host: str, enabled: bool) -> str:
+    def set_host_enabled(
+        self, host: str, enabled: bool, *, record_version: int | None = None
+    ) -> str:
         self.log.append(("call", host, enabled))
         if self.fails:
             raise self.fails

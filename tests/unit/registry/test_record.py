@@ -55,8 +55,11 @@ def test_a_reason_is_trimmed_and_an_empty_one_is_none() -> None:
     assert len(checked_reason(disabled=True, reason="x" * 255)) == 255
 
 
-@pytest.mark.parametrize(("disabled", "reason"), [(True, "x" * 256), (False, "why not")])
-def test_a_reason_too_long_or_out_of_place_is_refused(disabled: bool, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("disabled", "reason"),
+    [(True, "x" * 256), (False, "why not"), (True, "a\0b"), (True, "a\udcff")],
+)
+def test_a_reason_too_long_out_of_place_or_no_text_is_refused(disabled: bool, reason: str) -> None:
     with pytest.raises(ReasonRefused):
         checked_reason(disabled=disabled, reason=reason)
 
