@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent import messaging
+from agent.registry import wire
 from agent.registry.client import RegistryClient
 from agent.registry.record import ServiceRecord
 from tests.integration.switched import (
@@ -38,6 +39,7 @@ def broker() -> Iterator[RabbitMQ]:
 
 @pytest.fixture
 def registry(tmp_path: Path, broker: RabbitMQ) -> Iterator[RegistryProcess]:
+    broker.empty(wire.TOPIC)  # a heartbeat of an earlier test's agent would be one of its host
     directory = tmp_path / "registry"
     directory.mkdir()
     with RegistryProcess(directory, transport_url=broker.url) as registry:

@@ -11,6 +11,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from amqp.exceptions import NotFound
+from kombu import Connection
+
 from tests.servers.ports import free_port
 from tests.servers.process import Server, end, wait_for
 
@@ -66,6 +69,11 @@ class RabbitMQ(Server):
         broker, self._broker = self._broker, None
         assert broker is not None
         end(broker, signal.SIGKILL, group=True)
+
+    def empty(self, queue: str) -> None:
+        """Throw away what nobody has fetched from it, such as a call of a killed process."""
+        with Connection("127.0.0.1", port=self.port) as connection, suppress(NotFound):
+            connection.default_channel.queue_purge(queue)
 
     def stop(self) -> None:
         """End it and forget its data."""
