@@ -13,8 +13,8 @@ from agent.cli.look import Look
 from agent.cli.services import Seen, Services, told
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
+from agent.period.traits import DISABLED
 from agent.registry.control import Switched
-from agent.traits import DISABLED
 
 COLUMNS = (
     *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),

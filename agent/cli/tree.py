@@ -17,7 +17,7 @@ from agent.cli.pictures import PICTURES, drawn_as
 from agent.cli.seen import Seen, Trees, find, look_at
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
-from agent.view_file import ViewFile
+from agent.period.view_file import ViewFile
 from reportclient.http import API
 from reportclient.model import Provider
 

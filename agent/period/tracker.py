@@ -11,19 +11,19 @@ from typing import TypeGuard
 
 from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
 
-from agent.counting import Counting
-from agent.decide import Decider, Decision
-from agent.explain import elsewhere, explained
-from agent.find_roots import awaited
-from agent.mark import marks_of_others, service_of
-from agent.parts import Parts
-from agent.parts_file import PartsFile
+from agent.period.counting import Counting
+from agent.period.decide import Decider, Decision
+from agent.period.explain import elsewhere, explained
+from agent.period.find_roots import awaited
+from agent.period.mark import marks_of_others, service_of
+from agent.period.parts import Parts
+from agent.period.parts_file import PartsFile
+from agent.period.refusals import RESHAPE, Refusals
+from agent.period.rules import BulkWrites, Rules
+from agent.period.traits import DISABLED
+from agent.period.view_file import ViewFile
 from agent.provider_config.additions import Additions
-from agent.refusals import RESHAPE, Refusals
 from agent.report import Report
-from agent.rules import BulkWrites, Rules
-from agent.traits import DISABLED
-from agent.view_file import ViewFile
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.apply import Conditions, Outcome, apply
@@ -134,7 +134,7 @@ class Tracker:
     def look(self, now: float, *, disabled: bool | None = None) -> Decision:
         """What the next period would do, without doing it.
 
-        :raises agent.find_roots.RootAwaited: the root is another service's, and not there.
+        :raises agent.period.find_roots.RootAwaited: the root is another service's, and not there.
         """
         self._refresh(self.api, now)
         if self.rules.attached and self.uuid not in self.view.snapshot:

@@ -9,17 +9,17 @@ from functools import partial
 from typing import Any
 
 from agent.config import Settings
-from agent.heartbeat import Heartbeat
-from agent.hypervisor import Hypervisor
 from agent.loop import Loop
 from agent.registry.access import open_registry
 from agent.registry.address import here
 from agent.registry.errors import HostTaken
 from agent.report import Report
-from agent.rpc import VERSION_6, rpc_server
 from agent.service import Service
-from agent.standing import StandingFile
-from agent.switch import LONGEST_RETRY, Switch
+from agent.switching.heartbeat import Heartbeat
+from agent.switching.hypervisor import Hypervisor
+from agent.switching.rpc import VERSION_6, rpc_server
+from agent.switching.standing import StandingFile
+from agent.switching.switch import LONGEST_RETRY, Switch
 from drivers.loaded import LoadedDriver, words
 
 LOG = logging.getLogger(__name__)

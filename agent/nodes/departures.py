@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.rules import Rules
-from agent.tracker import Tracker
-from agent.vanished import Vanished
+from agent.nodes.vanished import Vanished
+from agent.period.rules import Rules
+from agent.period.tracker import Tracker
 from reportclient.reader import Listed
 
 LOG = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.heard import HeardTree
-from agent.parts import Claim, Claims, Kind, Parts, is_there
+from agent.period.heard import HeardTree
+from agent.period.parts import Claim, Claims, Kind, Parts, is_there
 from drivers.errors import DriverError
 from reportclient.model import Inventory
 from reportclient.plan import Problem

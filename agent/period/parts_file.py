@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.parts import Parts, as_json, from_json
+from agent.period.parts import Parts, as_json, from_json
 
 LOG = logging.getLogger(__name__)
 

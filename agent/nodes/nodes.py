@@ -8,22 +8,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from agent.breaker import Breaker
-from agent.departures import Departures
-from agent.find_roots import FoundRoots
-from agent.identity import IdentityError
-from agent.mark import mark_of
-from agent.node_table import NodeTable
-from agent.parts_file import PartsFile
+from agent.nodes.breaker import Breaker
+from agent.nodes.departures import Departures
+from agent.nodes.identity import IdentityError
+from agent.nodes.node_table import NodeTable
+from agent.nodes.roll_call import roll_call
+from agent.nodes.vanished import Vanished
+from agent.nodes.workers import Job, Workers
+from agent.period.find_roots import FoundRoots
+from agent.period.mark import mark_of
+from agent.period.parts_file import PartsFile
+from agent.period.rules import BulkWrites, Rules
+from agent.period.tracker import Tracker
+from agent.period.traits import DISABLED
+from agent.period.view_file import ViewFile, saved_roots
 from agent.provider_config.additions import Additions
 from agent.report import Report
-from agent.roll_call import roll_call
-from agent.rules import BulkWrites, Rules
-from agent.tracker import Tracker
-from agent.traits import DISABLED
-from agent.vanished import Vanished
-from agent.view_file import ViewFile, saved_roots
-from agent.workers import Job, Workers
 from drivers.errors import DriverError
 from drivers.loaded import words
 from drivers.loader import LoadedDriver

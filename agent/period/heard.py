@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agent.parts import Claim, Kind
+from agent.period.parts import Claim, Kind
 from reportclient.model import ProviderData, canonical_uuids
 from reportclient.plan import as_dicts
 from reportclient.provider_tree import InventoryDict, ProviderTree

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.loop import Loop
-from agent.switch import Switch
+from agent.switching.switch import Switch
 
 STEADY = 5.0
 """Seconds; doubled with each further loss within ``MEMORY``, up to ``LONGEST``."""

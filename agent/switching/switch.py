@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from agent.loop import Loop
 from agent.registry.record import AUTO, LONGEST_REASON, ServiceRecord
 from agent.report import Report
-from agent.standing import Standing, StandingFile, StandingUnreadable, standing_of
+from agent.switching.standing import Standing, StandingFile, StandingUnreadable, standing_of
 from drivers.loaded import words
 
 LOG = logging.getLogger(__name__)

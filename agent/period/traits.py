@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import os_traits
 
-from agent.mark import marks_of_others
+from agent.period.mark import marks_of_others
 from reportclient.model import Provider, ProviderData
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.identity import IdentityError, root_uuids
+from agent.nodes.identity import IdentityError, root_uuids
 from reportclient.model import canonical_uuid
 
 LOG = logging.getLogger(__name__)

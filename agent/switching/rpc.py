@@ -1,9 +1,7 @@
 """The agent's own RPC: set_host_enabled, as the reference's compute service has it.
 
-The wire: topic ``compute``, server = host, the exchange of ``control_exchange``, no
-namespace; versions 5.x and 6.x; the context is a dict, of which only the
-``record_version`` of our own callers is looked at; the answer is ``'enabled'`` or
-``'disabled'``.  oslo.messaging's server sends the signs of life itself that a caller with
+How it looks on the wire: ``agent/rpcapi.py``, with versions 5.x and 6.x answered.  The
+server of oslo.messaging sends the signs of life itself that a caller with
 ``call_monitor_timeout`` waits for.
 """
 
@@ -14,20 +12,13 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any, ClassVar
 
-from agent.messaging import RpcClient, RpcServer, Target
-from agent.switch import Switch
+from agent.messaging import RpcServer, Target
+from agent.rpcapi import EXCHANGE, RECORD_VERSION, TOPIC
+from agent.switching.switch import Switch
 
 LOG = logging.getLogger(__name__)
 
-TOPIC = "compute"
-EXCHANGE = "nova"
 VERSION_5, VERSION_6 = "5.13", "6.5"
-VERSION_OF_CALLS = "5.0"
-"""Understood by everybody who has the method at all."""
-RECORD_VERSION = "record_version"
-"""In the context: the call comes after the record, and is as old as that."""
-SIGN_OF_LIFE = 10.0
-"""Seconds after which an operator is told that an agent is dead, though it still counts as up."""
 ANSWER_WITHIN = 45.0
 """Seconds; callers without signs of life give up after 60."""
 REGISTRY_WITHIN = 2.0
@@ -106,39 +97,3 @@ def rpc_server(
     """A server for this host, not started."""
     endpoints = [ComputeEndpoint(switch, in_step), ComputeEndpoint5(switch, in_step)]
     return RpcServer(transport, Target(exchange=exchange, topic=TOPIC, server=host), endpoints)
-
-
-class ComputeAgentAPI:
-    """Calls agents, or the reference's compute services, from Python."""
-
-    def __init__(
-        self,
-        transport: Any,
-        *,
-        exchange: str = EXCHANGE,
-        timeout: float = 60.0,
-        monitor: float | None = None,
-    ) -> None:
-        """``timeout`` in seconds; with ``monitor`` a server has to show a sign of life that
-        often, and the ``timeout`` can be long.
-        """
-        target = Target(exchange=exchange, topic=TOPIC, version=VERSION_OF_CALLS)
-        self._rpc = RpcClient(transport, target, timeout, monitor)
-
-    def set_host_enabled(
-        self, host: str, enabled: bool, *, record_version: int | None = None
-    ) -> str:
-        """``'enabled'`` or ``'disabled'``, by the host's own words.
-
-        ``record_version``: the registry's record says so already, in this version; an agent
-        that has seen a later one does not go back.
-
-        :raises agent.messaging.NoAnswer: no such host, or it is down.
-        :raises agent.messaging.TransportUnavailable: the broker can't be reached.
-        :raises agent.messaging.RemoteFault: the host failed.
-        """
-        context = {} if record_version is None else {RECORD_VERSION: record_version}
-        answer: str = self._rpc.call(
-            "set_host_enabled", server=host, context=context, enabled=enabled
-        )
-        return answer

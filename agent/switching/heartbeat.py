@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from agent.registry.api import Registry
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.record import ServiceRecord
-from agent.standing import Standing
-from agent.switch import Switch
+from agent.switching.standing import Standing
+from agent.switching.switch import Switch
 
 LOG = logging.getLogger(__name__)
 

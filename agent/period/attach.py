@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from agent.parts import Parts
+from agent.period.parts import Parts
 from reportclient.model import Provider
 from reportclient.plan import Problem, as_dicts
 from reportclient.provider_tree import ProviderTree, own_uuid

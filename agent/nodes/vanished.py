@@ -17,10 +17,10 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 
-from agent.counting import Counting
-from agent.mark import marks_of_others
+from agent.period.counting import Counting
+from agent.period.mark import marks_of_others
+from agent.period.tracker import Tracker
 from agent.report import Report
-from agent.tracker import Tracker
 from reportclient.apply import Outcome, apply
 from reportclient.errors import PlacementError
 from reportclient.plan import DeleteProvider, Plan, SetTraits

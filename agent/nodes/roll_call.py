@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from agent.departures import Departures
-from agent.tracker import Tracker
+from agent.nodes.departures import Departures
+from agent.period.tracker import Tracker
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.reader import Listed, providers_with

@@ -11,9 +11,9 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.heard import HeardTree
-from agent.merge import Merge
-from agent.parts import Parts
+from agent.period.heard import HeardTree
+from agent.period.merge import Merge
+from agent.period.parts import Parts
 from drivers.errors import DriverError, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.model import Allocations

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.ask import Wish, ask_drivers
-from agent.attach import Restraint
-from agent.heard import HeardTree
-from agent.keep import keep_strangers, open_again
-from agent.merge import Merge
-from agent.parts import Parts
+from agent.period.ask import Wish, ask_drivers
+from agent.period.attach import Restraint
+from agent.period.heard import HeardTree
+from agent.period.keep import keep_strangers, open_again
+from agent.period.merge import Merge
+from agent.period.parts import Parts
+from agent.period.rules import Rules
+from agent.period.traits import AgentTraits, add_agent_traits, agent_traits
 from agent.provider_config.overlay import Laid, Overlay
-from agent.rules import Rules
-from agent.traits import AgentTraits, add_agent_traits, agent_traits
 from drivers.errors import DriverError, ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.diff import diff
