@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from agent.cli.columns import Line, in_columns
+from agent.cli.drawing.columns import Line, in_columns
 from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
 from agent.cli.services import Seen, Services, told

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent.cli.port_rules import (
+from agent.cli.porting.rules import (
     CALLED,
     CLASS_ATTRIBUTES,
     DROP,
@@ -18,7 +18,7 @@ from agent.cli.port_rules import (
     TREE_METHODS,
     instead_of,
 )
-from agent.cli.port_source import DriverSource, Function, methods
+from agent.cli.porting.source import DriverSource, Function, methods
 
 TREE = "provider_tree"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agent.cli.draw_dot import draw_dot
-from agent.cli.draw_mermaid import draw_mermaid
-from agent.cli.graphviz import svg_of
-from agent.cli.picture import Known, picture
+from agent.cli.drawing.dot import draw_dot
+from agent.cli.drawing.graphviz import svg_of
+from agent.cli.drawing.mermaid import draw_mermaid
+from agent.cli.drawing.picture import Known, picture
 from agent.cli.seen import Trees
 
 PICTURES = ("dot", "mermaid", "svg")

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from agent.cli.beside import DISABLED, Beside, capacity
-from agent.cli.fold import Fold, folds
-from agent.cli.trait_groups import FAMILIES
+from agent.cli.drawing.fold import Fold, folds
+from agent.cli.drawing.trait_groups import FAMILIES
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agent.cli.constraints import Constraint, Kind
-from agent.cli.draw_candidates import counted
+from agent.cli.asking.constraints import Constraint, Kind
+from agent.cli.drawing.candidates import counted
 from reportclient.asking import How, resource_providers
 from reportclient.candidates import (
     AllocationCandidates,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.cli.picture import Box, Kind, Picture
-from agent.cli.picture_style import COLOURS, DISABLED_COLOUR, MARKS
+from agent.cli.drawing.picture import Box, Kind, Picture
+from agent.cli.drawing.style import COLOURS, DISABLED_COLOUR, MARKS
 
 _ESCAPES = {"&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;"}
 """Mermaid's own: an entity starts with # there."""

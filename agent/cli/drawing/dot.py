@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from agent.cli.picture import Box, Kind, Picture
-from agent.cli.picture_style import COLOURS, DISABLED_COLOUR, MARKS, MOST_ACROSS
+from agent.cli.drawing.picture import Box, Kind, Picture
+from agent.cli.drawing.style import COLOURS, DISABLED_COLOUR, MARKS, MOST_ACROSS
 
 _FONT = 'fontname="Helvetica,Arial,sans-serif"'
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.cli.draw import draw_trees
-from agent.cli.draw_candidates import counted
-from agent.cli.fold import in_natural_order
+from agent.cli.drawing.candidates import counted
+from agent.cli.drawing.fold import in_natural_order
+from agent.cli.drawing.text_tree import draw_trees
 from agent.cli.look import Look
 from agent.cli.seen import Trees
 from reportclient.model import Provider

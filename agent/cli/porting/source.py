@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from agent.cli.port_rules import CALLED, NEWEST, OLDER_METHODS
+from agent.cli.porting.rules import CALLED, NEWEST, OLDER_METHODS
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.cli.beside import DISABLED, Beside, Usages, capacity
-from agent.cli.columns import Line, in_columns
+from agent.cli.drawing.columns import Line, in_columns
+from agent.cli.drawing.trait_groups import folded, in_lines
 from agent.cli.look import Look
-from agent.cli.trait_groups import folded, in_lines
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
@@ -70,7 +70,7 @@ def sharing_with(snapshot: Snapshot, root: str) -> Shared:
 
 def _in_columns(lines: list[Line], drawing: _Drawing) -> str:
     titles: tuple[str, ...] = ("total", "reserved", "ratio", "capacity")
-    if drawing.beside.usages is not None:
+    if beside.usages is not None:
         titles += ("used", "free")
     return "\n".join(in_columns(lines, titles, drawing.look))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from agent.cli.constraints import (
+from agent.cli.asking.constraints import (
     Asked,
     Constraint,
     Kind,

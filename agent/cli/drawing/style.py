@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.cli.picture import Kind
+from agent.cli.drawing.picture import Kind
 
 COLOURS: Mapping[Kind, tuple[str, str]] = {
     Kind.ROOT: ("#cfe2f7", "#2b5f94"),

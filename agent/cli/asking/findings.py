@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.cli.constraints import Asked, Constraint, Kind, alone, constraints, one_of
-from agent.cli.draw_candidates import counted
-from agent.cli.facts import Facts
-from agent.cli.why import LOOKED_AT, MOST_CALLS, Effect, Why
+from agent.cli.asking.constraints import Asked, Constraint, Kind, alone, constraints, one_of
+from agent.cli.asking.facts import Facts
+from agent.cli.asking.why import LOOKED_AT, MOST_CALLS, Effect, Why
+from agent.cli.drawing.candidates import counted
 from reportclient.asking import How, allocation_candidates
 from reportclient.http import API
 from reportclient.query.request import called
