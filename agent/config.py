@@ -15,9 +15,9 @@ from pathlib import Path
 from oslo_config import cfg
 
 from agent import opts
+from agent.period.rules import Rules
 from agent.registry import opts as registry_opts
 from agent.registry.opts import RegistrySettings
-from agent.rules import Rules
 from reportclient import http
 
 PROJECT = "compute-agent"

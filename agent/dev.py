@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from agent.cli.draw import draw_tree
+from agent.cli.drawing.text_tree import draw_tree
 from agent.config import ConfigError
-from agent.nodes import Nodes
+from agent.nodes.nodes import Nodes
 from agent.placement_server import TOKEN, PlacementServer, PlacementServerError
 from agent.report import Report
 from reportclient.http import token_adapter

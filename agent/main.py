@@ -21,17 +21,17 @@ from typing import Any
 
 from agent import config, messaging, opts
 from agent.dev import Show, start_placement
-from agent.identity import IdentityError, compute_id, known_compute_id
 from agent.loop import Loop
 from agent.messaging import TransportUnavailable
-from agent.node_table import NodeTable
-from agent.nodes import Nodes
+from agent.nodes.identity import IdentityError, compute_id, known_compute_id
+from agent.nodes.node_table import NodeTable
+from agent.nodes.nodes import Nodes
+from agent.period.rules import BulkWrites
 from agent.provider_config.additions import Additions
 from agent.registry.errors import RegistryError
-from agent.rules import BulkWrites
 from agent.service import Service
 from agent.status_file import StatusFile
-from agent.switching import switching
+from agent.switching.switching import switching
 from agent.systemd import Systemd
 from drivers import loader
 from drivers.api import DriverContext

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.host_enabled import HostEnabled
 from agent.narrator import Narrator
-from agent.nodes import Nodes
+from agent.nodes.nodes import Nodes
 from agent.report import Report
 from agent.systemd import Systemd
 from drivers.errors import DriverError, DriverNotReady

@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from agent.nodes import Nodes
+from agent.nodes.nodes import Nodes
+from agent.period.rules import BulkWrites, Rules
 from agent.report import Report
-from agent.rules import BulkWrites, Rules
 from benchmarks.host import NODE, ROOT, Host
 from benchmarks.meter import Meter
 from benchmarks.scenarios import COLD_BULK, Scenarios

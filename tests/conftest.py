@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from agent import messaging
 from reportclient.testing.fake_placement import FakePlacement
+from tests import profiles
 from tests.servers.placement import RealPlacement
 
 pytest_plugins = ["tests.sharing"]
+
+settings.load_profile(profiles.NAME)
 
 
 @pytest.fixture(scope="session")

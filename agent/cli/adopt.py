@@ -9,7 +9,7 @@ from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
 from agent.cli.session import Session
 from agent.cli.trouble import Trouble
-from agent.identity import FILE_NAME, replace_compute_id
+from agent.nodes.identity import FILE_NAME, replace_compute_id
 from reportclient.http import API
 from reportclient.model import canonical_uuid
 from reportclient.reader import Listed, provider_named, provider_with

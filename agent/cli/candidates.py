@@ -10,27 +10,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agent.cli.constraints import Asked
-from agent.cli.counted import Counted
-from agent.cli.draw_candidates import SHOWN_HOSTS, Shown, draw_candidates, used_only
-from agent.cli.findings import COLUMNS as FINDING_COLUMNS
-from agent.cli.findings import Finding, findings, told
-from agent.cli.listing import DrawnOrListed, Table
-from agent.cli.look import Look
-from agent.cli.provider_names import name_of, names_in, trees_of
-from agent.cli.request_file import ScriptError, read_request_file
-from agent.cli.request_options import (
+from agent.cli.asking.constraints import Asked
+from agent.cli.asking.findings import COLUMNS as FINDING_COLUMNS
+from agent.cli.asking.findings import Finding, findings, told
+from agent.cli.asking.request_file import ScriptError, read_request_file
+from agent.cli.asking.request_options import (
     add_group_options,
     add_request_options,
     request_of,
     spelled_out,
     was_asked,
 )
+from agent.cli.asking.unknown_names import unknown
+from agent.cli.asking.why import Explainer, Why
+from agent.cli.counted import Counted
+from agent.cli.drawing.candidates import SHOWN_HOSTS, Shown, draw_candidates, used_only
+from agent.cli.listing import DrawnOrListed, Table
+from agent.cli.look import Look
+from agent.cli.provider_names import name_of, names_in, trees_of
 from agent.cli.seen import find
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
-from agent.cli.unknown_names import unknown
-from agent.cli.why import Explainer, Why
 from reportclient.asking import How, allocation_candidates
 from reportclient.candidates import ResourceRequest, read_request
 from reportclient.errors import UnknownNames
@@ -102,7 +102,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
 
     @classmethod
     def spelled(cls, words: Sequence[str]) -> list[str]:
-        """See :func:`agent.cli.request_options.spelled_out`."""
+        """See :func:`agent.cli.asking.request_options.spelled_out`."""
         return spelled_out(words)
 
     def ask(self, session: Session, options: argparse.Namespace) -> Answered:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from agent.cli.listing import Offline, Table
 from agent.cli.look import Look
-from agent.cli.port_findings import Finding, findings
-from agent.cli.port_rules import DROP, FINE, LOOK, MUST
-from agent.cli.port_source import DriverSource
+from agent.cli.porting.findings import Finding, findings
+from agent.cli.porting.rules import DROP, FINE, LOOK, MUST
+from agent.cli.porting.source import DriverSource
 from agent.cli.trouble import NOT_WELL, Trouble
 
 STYLES = {MUST: "red", LOOK: "yellow"}

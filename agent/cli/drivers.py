@@ -8,16 +8,16 @@ from pathlib import Path
 
 from agent import config
 from agent.cli.session import Session
-from agent.identity import IdentityError
-from agent.node_table import NodeTable
-from agent.nodes import Nodes
-from agent.parts_file import PartsFile
+from agent.nodes.identity import IdentityError
+from agent.nodes.node_table import NodeTable
+from agent.nodes.nodes import Nodes
+from agent.period.parts_file import PartsFile
+from agent.period.rules import BulkWrites
+from agent.period.tracker import Tracker
+from agent.period.view_file import ViewFile
 from agent.provider_config.additions import Additions
-from agent.rules import BulkWrites
 from agent.service import Service
 from agent.systemd import Systemd
-from agent.tracker import Tracker
-from agent.view_file import ViewFile
 from drivers import loader
 from drivers.api import DriverContext
 from drivers.errors import DriverError

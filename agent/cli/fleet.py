@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from agent.cli.asked_once import AskedOnce
-from agent.cli.fold import natural
+from agent.cli.drawing.fold import natural
 from agent.cli.read_ahead import AT_ONCE
 from agent.cli.seen import Fleet, Seen, Trees, look_at
 from agent.cli.trouble import NOT_WELL, Trouble

@@ -12,11 +12,11 @@ from agent.cli.drivers import asked
 from agent.cli.known_status import KnownStatus
 from agent.cli.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.session import Session
-from agent.find_roots import RootAwaited
-from agent.nodes import Nodes
+from agent.nodes.nodes import Nodes
+from agent.period.find_roots import RootAwaited
+from agent.period.tracker import Tracker
 from agent.provider_config.additions import notes
 from agent.report import Report
-from agent.tracker import Tracker
 from drivers.errors import ReshapeFailed
 from reportclient.http import API
 from reportclient.plan import CreateProvider, Plan, bulked

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent.cli.session import Session
-from agent.standing import StandingFile, StandingUnreadable
+from agent.switching.standing import StandingFile, StandingUnreadable
 
 
 @dataclass(frozen=True, slots=True)

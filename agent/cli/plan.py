@@ -15,7 +15,7 @@ from agent.cli.look import Look
 from agent.cli.session import Session
 from agent.cli.trouble import CHANGES, NOT_WELL
 from agent.cli.words import Words
-from agent.identity import FILE_NAME
+from agent.nodes.identity import FILE_NAME
 
 COLUMNS = ("node", "kind", "provider", "method", "path", "body")
 WORDS_INDENT, CALL_INDENT = "  ", "      "

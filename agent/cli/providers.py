@@ -6,16 +6,16 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agent.cli.asking.request_options import add_group_options, provider_query_of
+from agent.cli.asking.unknown_names import unknown
 from agent.cli.counted import Counted
-from agent.cli.draw_candidates import counted
+from agent.cli.drawing.candidates import counted
 from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
 from agent.cli.provider_names import name_of, names_in
-from agent.cli.request_options import add_group_options, provider_query_of
 from agent.cli.seen import find
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
-from agent.cli.unknown_names import unknown
 from reportclient.asking import FoundProviders, How, resource_providers
 from reportclient.candidates import ListedProvider, ProviderQuery, read_provider_query
 from reportclient.errors import UnknownNames

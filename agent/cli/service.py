@@ -7,14 +7,14 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from agent.cli.columns import Line, in_columns
+from agent.cli.drawing.columns import Line, in_columns
 from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
 from agent.cli.services import Seen, Services, told
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
+from agent.period.traits import DISABLED
 from agent.registry.control import Switched
-from agent.traits import DISABLED
 
 COLUMNS = (
     *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, UNUSABLE, Trouble
+from agent.period.traits import DISABLED
 from agent.registry.api import Registry
 from agent.registry.control import Control
 from agent.registry.errors import (
@@ -21,7 +22,6 @@ from agent.registry.errors import (
     UnknownHost,
 )
 from agent.registry.record import ServiceRecord
-from agent.traits import DISABLED
 from reportclient.errors import PlacementError
 from reportclient.http import API
 
@@ -71,7 +71,7 @@ class Services:
         """Disabling and enabling, with the agents' RPC where there is a message bus."""
         if self._transport is None:
             return Control(self.registry, None, self._settings.down_after)
-        from agent.rpc import SIGN_OF_LIFE, ComputeAgentAPI  # noqa: PLC0415  as above
+        from agent.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI  # noqa: PLC0415  as above
 
         exchange = self._session.conf.control_exchange
         agents = ComputeAgentAPI(self._transport, exchange=exchange, monitor=SIGN_OF_LIFE)

@@ -9,8 +9,8 @@ from typing import Any
 
 from agent import config
 from agent.cli.trouble import Trouble
-from agent.identity import FILE_NAME, IdentityError, compute_id
-from agent.view_file import ViewFile
+from agent.nodes.identity import FILE_NAME, IdentityError, compute_id
+from agent.period.view_file import ViewFile
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 
 
@@ -43,7 +43,7 @@ class Session:
     def compute_id(self) -> str | None:
         """This host's, or ``None`` if it has none; a command never makes one.
 
-        :raises agent.identity.IdentityError: the file can't be read or has no UUID in it.
+        :raises agent.nodes.identity.IdentityError: the file can't be read or has no UUID in it.
         """
         state_path = self.settings.state_path
         try:

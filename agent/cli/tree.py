@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from agent.cli.beside import capacity
-from agent.cli.draw import children_by_name, draw_tree
-from agent.cli.draw_fleet import draw_fleet, heading
+from agent.cli.drawing.fleet import draw_fleet, heading
+from agent.cli.drawing.pictures import PICTURES, drawn_as
+from agent.cli.drawing.text_tree import children_by_name, draw_tree
 from agent.cli.fleet import CALLS, TREES, Asked, look_at_all
 from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
-from agent.cli.pictures import PICTURES, drawn_as
 from agent.cli.seen import Seen, Trees, find, look_at
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
-from agent.view_file import ViewFile
+from agent.period.view_file import ViewFile
 from reportclient.http import API
 from reportclient.model import Provider
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.config import ConfigError
-from agent.identity import IdentityError
+from agent.nodes.identity import IdentityError
 from drivers.errors import DriverError
 from reportclient.errors import (
     AuthenticationFailed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
-from agent.cli.trait_groups import folded
+from agent.cli.drawing.trait_groups import folded
 from reportclient.model import MAX_INT, Inventory
 from reportclient.plan import (
     CreateProvider,

@@ -29,7 +29,7 @@ from agent.registry.rest_access import with_keystone
 from agent.registry.rest_services import Services
 from agent.registry.schema import open_engine, shown, upgrade
 from agent.registry.store import SqlRegistry
-from agent.rpc import SIGN_OF_LIFE, ComputeAgentAPI
+from agent.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI
 from agent.systemd import Systemd
 
 LOG = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent.nodes import Nodes
-from agent.rules import BulkWrites, Rules
+from agent.nodes.nodes import Nodes
+from agent.period.rules import BulkWrites, Rules
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter

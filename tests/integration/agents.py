@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.nodes import Nodes
+from agent.nodes.nodes import Nodes
 from agent.report import Report
-from agent.rules import Rules
+from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter

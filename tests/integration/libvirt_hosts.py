@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.cli.draw import draw_tree
+from agent.cli.drawing.text_tree import draw_tree
 from agent.cli.look import Look
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.host import Host

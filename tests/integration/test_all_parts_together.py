@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.parts_file import PREFIX
-from agent.traits import DISABLED
+from agent.period.parts_file import PREFIX
+from agent.period.traits import DISABLED
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from reportclient.testing.fake_placement import FakePlacement
 from tests.integration.agents import NODE, ROOT, VERIFY, Small, child_uuid, devices

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.nodes import Nodes
-from agent.rules import Rules
+from agent.nodes.nodes import Nodes
+from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter

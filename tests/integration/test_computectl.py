@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from agent import config
-from agent.nodes import Nodes
-from agent.rules import BulkWrites
-from agent.view_file import ViewFile
+from agent.nodes.nodes import Nodes
+from agent.period.rules import BulkWrites
+from agent.period.view_file import ViewFile
 from drivers import loader
 from drivers.api import DriverContext
 from reportclient.http import PlacementAPI, adapter_from_conf

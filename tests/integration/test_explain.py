@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.cli.constraints import Asked
+from agent.cli.asking.constraints import Asked
 from agent.cli.counted import Counted
-from agent.cli.facts import NAMED
-from agent.cli.findings import Finding, findings, told
-from agent.cli.why import LOOKED_AT, MOST_CALLS, Explainer, Why
+from agent.cli.asking.facts import NAMED
+from agent.cli.asking.findings import Finding, findings, told
+from agent.cli.asking.why import LOOKED_AT, MOST_CALLS, Explainer, Why
 from reportclient.asking import allocation_candidates
 from reportclient.candidates import read_request
 from reportclient.http import PlacementAPI, token_adapter

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from agent.cli.draw import draw_tree
+from agent.cli.drawing.text_tree import draw_tree
 from agent.cli.look import Look
 from drivers.libvirt.device_models import Question, model_traits
 from drivers.libvirt.opts import DEFAULT_OPTS, LIBVIRT_OPTS

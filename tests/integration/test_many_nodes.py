@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from agent.mark import mark_of
-from agent.nodes import Nodes
-from agent.rules import Rules
+from agent.period.mark import mark_of
+from agent.nodes.nodes import Nodes
+from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter

@@ -12,7 +12,7 @@ import pytest
 from stevedore.extension import Extension
 
 from agent import config
-from agent.nodes import Nodes
+from agent.nodes.nodes import Nodes
 from drivers.api import DriverContext
 from drivers.loader import driver_from
 from reportclient.http import PlacementAPI, token_adapter

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.identity import FILE_NAME
+from agent.nodes.identity import FILE_NAME
 from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import FaultProxy, answered, unauthorized
 from tests.servers.placement import RealPlacement

@@ -12,7 +12,7 @@ import pytest
 from agent import messaging
 from agent.messaging import NoAnswer, RemoteFault
 from agent.registry.control import Control, Switched
-from agent.rpc import ComputeAgentAPI
+from agent.rpcapi import ComputeAgentAPI
 from tests.integration.switched import (
     DISABLED,
     Caller,

@@ -8,7 +8,7 @@ import pytest
 
 from agent.registry.schema import open_engine, upgrade
 from agent.registry.store import SqlRegistry
-from agent.standing import Standing, StandingFile
+from agent.switching.standing import Standing, StandingFile
 from tests.integration.agent_host import AgentHost
 from tests.servers.placement import RealPlacement
 

@@ -26,8 +26,8 @@ from agent.registry.client import RegistryClient
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.record import ServiceRecord
-from agent.rpc import ComputeAgentAPI
-from agent.standing import StandingFile
+from agent.rpcapi import ComputeAgentAPI
+from agent.switching.standing import StandingFile
 from tests.integration.switched import DISABLED, eventually
 from tests.servers import rabbitmq
 from tests.servers.databases import MariaDB

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.attach import Restraint
-from agent.heard import HeardTree
-from agent.parts import Parts
+from agent.period.attach import Restraint
+from agent.period.heard import HeardTree
+from agent.period.parts import Parts
 from reportclient.diff import diff
 from reportclient.plan import CreateProvider, DeleteProvider, SetTraits, UpdateProvider
 from reportclient.snapshot import Snapshot

@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.ask import ask_drivers
-from agent.heard import HeardTree
-from agent.merge import Merge
-from agent.parts import Parts, as_json, from_json
+from agent.period.ask import ask_drivers
+from agent.period.heard import HeardTree
+from agent.period.merge import Merge
+from agent.period.parts import Parts, as_json, from_json
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady
 from drivers.loader import LoadedDriver
 from reportclient.diff import resolved

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.cli.constraints import Asked, Kind, constraints, only, without
+from agent.cli.asking.constraints import Asked, Kind, constraints, only, without
 from reportclient.candidates import (
     BadQuery,
     ProviderQuery,

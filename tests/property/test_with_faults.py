@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
-from tests.property.profiles import NAME as PROFILE
-from tests.property.profiles import examples
+from tests.profiles import NAME as PROFILE
+from tests.profiles import examples
 from tests.property.rough_world import (
     AGGREGATES,
     CLASSES,

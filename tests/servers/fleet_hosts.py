@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from agent import config, messaging
-from agent.identity import compute_id
+from agent.nodes.identity import compute_id
 from agent.loop import Loop
-from agent.node_table import NodeTable
-from agent.nodes import Nodes
+from agent.nodes.node_table import NodeTable
+from agent.nodes.nodes import Nodes
 from agent.service import Service
-from agent.switching import Switching, switching
+from agent.switching.switching import Switching, switching
 from agent.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.cli.draw_dot import draw_dot
-from agent.cli.draw_mermaid import draw_mermaid
+from agent.cli.drawing.dot import draw_dot
+from agent.cli.drawing.mermaid import draw_mermaid
 from agent.cli.fleet import Asked, look_at_all
-from agent.cli.graphviz import svg_of
-from agent.cli.picture import Known, Picture, picture
+from agent.cli.drawing.graphviz import svg_of
+from agent.cli.drawing.picture import Known, Picture, picture
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter

@@ -29,7 +29,7 @@ BREACHES = {
         ("reportclient/diff.py", "import logging", 1),
         ("reportclient/diff.py", "from time import monotonic", 1),
         ("reportclient/plan.py", "from reportclient import http", 1),
-        ("agent/traits.py", "X = 1\ndef f():\n    return open('x')", 3),
+        ("agent/period/traits.py", "X = 1\ndef f():\n    return open('x')", 3),
     ],
     "state": [
         ("agent/a.py", "def f():\n    import json", 2),

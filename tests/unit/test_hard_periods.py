@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.nodes import Nodes
-from agent.rules import Rules
+from agent.nodes.nodes import Nodes
+from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady
 from drivers.loader import LoadedDriver
 from reportclient import errors

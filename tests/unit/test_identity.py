@@ -9,7 +9,7 @@ from uuid import UUID, uuid4, uuid5
 
 import pytest
 
-from agent.identity import FILE_NAME, IdentityError, compute_id, root_uuids
+from agent.nodes.identity import FILE_NAME, IdentityError, compute_id, root_uuids
 
 OWN = "5a0d7f3e-94c1-4b53-9d0e-6f1f6e2f3a10"
 

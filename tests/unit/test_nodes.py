@@ -11,11 +11,11 @@ from uuid import UUID, uuid4, uuid5
 
 import pytest
 
-from agent.identity import IdentityError
-from agent.node_table import FILE_NAME, NodeTable
-from agent.nodes import Nodes
+from agent.nodes.identity import IdentityError
+from agent.nodes.node_table import FILE_NAME, NodeTable
+from agent.nodes.nodes import Nodes
 from agent.report import Report
-from agent.rules import Rules
+from agent.period.rules import Rules
 from agent.service import Service
 from agent.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agent.nodes import Nodes
-from agent.parts_file import PREFIX
-from agent.rules import Rules
+from agent.nodes.nodes import Nodes
+from agent.period.parts_file import PREFIX
+from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.provider_tree import own_uuid

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.heartbeat import Heartbeat
-from agent.hypervisor import Hypervisor
+from agent.switching.heartbeat import Heartbeat
+from agent.switching.hypervisor import Hypervisor
 from agent.loop import Loop
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord, checked_reason
 from agent.report import Report
-from agent.rpc import ComputeEndpoint, ComputeEndpoint5
-from agent.standing import FOUND, Standing, StandingFile, StandingUnreadable
-from agent.switch import Switch
+from agent.switching.rpc import ComputeEndpoint, ComputeEndpoint5
+from agent.switching.standing import FOUND, Standing, StandingFile, StandingUnreadable
+from agent.switching.switch import Switch
 from reportclient.errors import Unreachable
 
 HOST = "host1"
@@ -197,7 +197,7 @@ def test_a_disk_that_is_full_stops_nobody(world, monkeypatch) -> None:
 
 
 def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkeypatch) -> None:
-    monkeypatch.setattr("agent.switch.random.uniform", lambda low, high: high)
+    monkeypatch.setattr("agent.switching.switch.random.uniform", lambda low, high: high)
     world.broken = Unreachable("Placement is away")
     world.switch.ask(disabled=True)
     start, times = world.now, []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.switching import Switching
+from agent.switching.switching import Switching
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.cli.constraints import Asked, Kind, constraints, only, without
+from agent.cli.asking.constraints import Asked, Kind, constraints, only, without
 from reportclient.candidates import read_request, written
 
 FULL = (

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from agent.cli.beside import Beside, capacity
-from agent.cli.draw import draw_tree
+from agent.cli.drawing.text_tree import draw_tree
 from agent.cli.look import Look
 from reportclient.model import Inventory
 from reportclient.snapshot import Snapshot

@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from agent.cli.beside import Beside
-from agent.cli.draw_dot import draw_dot
-from agent.cli.draw_mermaid import draw_mermaid
-from agent.cli.graphviz import svg_of
-from agent.cli.picture import Box, Kind, Known, Picture, picture, short_traits
+from agent.cli.drawing.dot import draw_dot
+from agent.cli.drawing.mermaid import draw_mermaid
+from agent.cli.drawing.graphviz import svg_of
+from agent.cli.drawing.picture import Box, Kind, Known, Picture, picture, short_traits
 from agent.cli.trouble import Trouble
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
 from reportclient.snapshot import Snapshot

@@ -6,9 +6,9 @@ import textwrap
 
 import pytest
 
-from agent.cli.port_findings import findings
-from agent.cli.port_rules import CALLED, TREE_LOOKS, TREE_METHODS
-from agent.cli.port_source import DriverSource
+from agent.cli.porting.findings import findings
+from agent.cli.porting.rules import CALLED, TREE_LOOKS, TREE_METHODS
+from agent.cli.porting.source import DriverSource
 from drivers import abilities
 from drivers.api import ComputeDriver
 

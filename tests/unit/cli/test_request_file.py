@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.cli.request_file import ScriptError, read_request_file
+from agent.cli.asking.request_file import ScriptError, read_request_file
 from reportclient.candidates import read_request
 
 FULL = """

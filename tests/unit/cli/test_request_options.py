@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from agent.cli.request_options import (
+from agent.cli.asking.request_options import (
     add_group_options,
     add_request_options,
     request_of,

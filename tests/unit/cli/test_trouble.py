@@ -6,7 +6,7 @@ import pytest
 
 from agent.cli.trouble import NOT_WELL, UNUSABLE, Trouble, explained
 from agent.config import ConfigError
-from agent.identity import IdentityError
+from agent.nodes.identity import IdentityError
 from drivers.errors import DriverNotFound
 from reportclient import errors
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import os_traits
 import pytest
 
-from agent.traits import CAPABILITY_TRAITS
+from agent.period.traits import CAPABILITY_TRAITS
 from drivers.libvirt import arch_traits, documents
 from drivers.libvirt.device_models import (
     BUSES,

@@ -1,0 +1,163 @@
+"""What Placement has that bears on a constraint, in a sentence; at most a few calls for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from agent.cli.asking.constraints import Constraint, Kind
+from agent.cli.drawing.candidates import counted
+from reportclient.asking import How, resource_providers
+from reportclient.candidates import (
+    AllocationCandidates,
+    ListedProvider,
+    ProviderQuery,
+    ProviderSummary,
+    RequestGroup,
+)
+from reportclient.http import API
+from reportclient.query.terms import resources_value
+from reportclient.reader import provider_with
+
+NAMED = 3
+"""Providers that a sentence names; of more it tells how many."""
+_NOT_TOGETHER = ", but not together with the rest."
+_ALL = How(include_disabled=True, several=True)
+
+
+@dataclass(slots=True)
+class Facts:
+    """Looked up once each."""
+
+    api: API
+    resources: Mapping[str, Mapping[str, int]]
+    """What each group asks for, by suffix."""
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def of(  # noqa: PLR0911  one return a kind
+        self, constraint: Constraint, resources: AllocationCandidates | None
+    ) -> str:
+        """``resources`` has trees in which amounts are looked for.  Empty if there is no more."""
+        match constraint.kind:
+            case Kind.ENABLED:
+                return "`computectl service enable` lets a host take guests again."
+            case Kind.REQUIRED | Kind.FORBIDDEN:
+                return self._traits(constraint)
+            case Kind.ROOT_REQUIRED | Kind.ROOT_FORBIDDEN:
+                return self._traits(constraint, roots=True)
+            case Kind.MEMBER_OF | Kind.NOT_MEMBER_OF:
+                return self._members(constraint)
+            case Kind.IN_TREE:
+                return self._tree(constraint.terms[0])
+            case Kind.SAME_SUBTREE:
+                return "No provider of one of these groups stands above those of the others."
+            case Kind.ISOLATE:
+                return "There are too few providers for each group to have one of its own."
+            case Kind.RESOURCES:
+                return self._amount(constraint, resources)
+
+    def is_short(self, constraint: Constraint, answer: AllocationCandidates) -> bool:
+        """Whether no provider of these trees can give the amount."""
+        return not self._amount(constraint, answer).endswith(_NOT_TOGETHER)
+
+    def tree_of(self, uuid: str) -> str:
+        """The name of its root, or the UUID."""
+        listed = provider_with(uuid, self.api)
+        return uuid if listed is None else self._name(listed["root_provider_uuid"])
+
+    def named(self, uuids: Iterable[str]) -> str:
+        """``a, b, c and 5 more``."""
+        found = list(uuids)
+        names = sorted(self._name(uuid) for uuid in found[:NAMED])
+        more = len(found) - len(names)
+        return ", ".join(names) + (f" and {more} more" if more else "")
+
+    def _traits(self, constraint: Constraint, *, roots: bool = False) -> str:
+        traits = constraint.terms
+        any_of = ["in:" + ",".join(traits) if len(traits) > 1 else traits[0]]
+        found = self._find(RequestGroup.of(required=any_of))
+        what = " or ".join(traits)
+        if not found:
+            return f"No provider has {what}."
+        said = f"{_have(len(found), what)} ({self.named(one.uuid for one in found)})"
+        if roots and not any(one.uuid == one.root_uuid for one in found):
+            return f"{said}, but no root: it has to be on the host itself."
+        wanted = self.resources.get(constraint.suffix or "", {})
+        given = list(_by_provider(constraint, wanted)) if constraint.kind is Kind.REQUIRED else []
+        if given and not any(self._find(RequestGroup.of(each, any_of)) for each in given):
+            return f"{said}, but none that gives {' or '.join(map(resources_value, given))}."
+        return f"{said}."
+
+    def _members(self, constraint: Constraint) -> str:
+        listed = ",".join(constraint.terms)
+        found = self._find(RequestGroup.of(member_of=[f"in:{listed}" if "," in listed else listed]))
+        if not found:
+            return (
+                "No provider is in it." if "," not in listed else "No provider is in any of them."
+            )
+        said = f"{counted(len(found), 'provider')} in it: {self.named(o.uuid for o in found)}."
+        if constraint.suffix:
+            return f"{said} In a group with a suffix an aggregate of the host does not count."
+        return said
+
+    def _tree(self, uuid: str) -> str:
+        name = self.tree_of(uuid)
+        if name == uuid:
+            return "Placement has no provider with this UUID."
+        return f"It is the tree of {name}."
+
+    def _amount(self, constraint: Constraint, answer: AllocationCandidates | None) -> str:
+        [name] = constraint.terms
+        summaries = answer.provider_summaries.values() if answer else ()
+        having = [summary for summary in summaries if name in summary.capacity]
+        if not having and answer:
+            return f"No provider of these trees has any {name} to give."
+        if not having:
+            return (
+                f"No provider can give even 1 of {name}: none has any left, or it is given "
+                "by larger units (min_unit, step_size)."
+            )
+        best = max(having, key=lambda summary: summary.free(name))
+        free = best.free(name)
+        if free < constraint.amount:
+            used = sum(summary.used[name] for summary in having)
+            taken = f" ({used} are in use on {counted(len(having), 'provider')})" if used else ""
+            return f"The most that one provider has free is {free}, {self._name(best.uuid)}{taken}."
+        return self._units(best, constraint)
+
+    def _units(self, best: ProviderSummary, constraint: Constraint) -> str:
+        [name] = constraint.terms
+        path = f"/resource_providers/{best.uuid}/inventories"
+        record = self.api.request("GET", path)["inventories"].get(name)
+        free = f"{self._name(best.uuid)} has {best.free(name)} free"
+        if record is None or _fits(record, constraint.amount):
+            return free + _NOT_TOGETHER
+        units = ", ".join(f"{key} {record[key]}" for key in ("min_unit", "max_unit", "step_size"))
+        return f"{free}, but gives it by {units}."
+
+    def _find(self, where: RequestGroup) -> tuple[ListedProvider, ...]:
+        found = resource_providers(ProviderQuery(where=where), self.api, _ALL).providers
+        self._names.update({one.uuid: one.name for one in found})
+        return found
+
+    def _name(self, uuid: str) -> str:
+        if uuid not in self._names:
+            listed = provider_with(uuid, self.api)
+            self._names[uuid] = uuid if listed is None else str(listed["name"])
+        return self._names[uuid]
+
+
+def _by_provider(constraint: Constraint, wanted: Mapping[str, int]) -> Iterable[Mapping[str, int]]:
+    """What one provider has to give: all of a group with a suffix, else a class of it."""
+    if not wanted or constraint.suffix:
+        return [wanted] if wanted else []
+    return [{name: amount} for name, amount in sorted(wanted.items())]
+
+
+def _have(number: int, what: str) -> str:
+    return f"{counted(number, 'provider')} {'has' if number == 1 else 'have'} {what}"
+
+
+def _fits(record: dict[str, int], amount: int) -> bool:
+    low, high, step = (record[key] for key in ("min_unit", "max_unit", "step_size"))
+    return low <= amount <= high and amount % step == 0

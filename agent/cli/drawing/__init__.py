@@ -1,0 +1,1 @@
+"""Trees, candidates and fleets as text and as pictures."""

@@ -1,0 +1,25 @@
+"""What pictures look like in whatever language they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agent.cli.drawing.picture import Kind
+
+COLOURS: Mapping[Kind, tuple[str, str]] = {
+    Kind.ROOT: ("#cfe2f7", "#2b5f94"),
+    Kind.NUMA: ("#d9eed4", "#3f7a34"),
+    Kind.DEVICE: ("#fdeec4", "#94701a"),
+    Kind.PLAIN: ("#eeeeee", "#777777"),
+    Kind.SHARING: ("#e6d9f2", "#6a3d9a"),
+}
+"""Fill and line of each kind; the fills differ in lightness too."""
+DISABLED_COLOUR = "#c02020"
+
+MARKS: Mapping[str, str] = {
+    "foreign": "dashed border: a stranger's, not written by this agent",
+    "disabled": "red border: disabled, takes no new guests",
+    "marked": "thick border: the provider asked for",
+}
+MOST_ACROSS = 5
+"""Boxes beside each other; where there are more, trees grow to the right."""

@@ -1,0 +1,1 @@
+"""What a driver written for Nova has to change, read from its source."""

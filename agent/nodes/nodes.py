@@ -1,0 +1,265 @@
+"""All roots of this service: which there are, and one period of each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from agent.nodes.breaker import Breaker
+from agent.nodes.departures import Departures
+from agent.nodes.identity import IdentityError
+from agent.nodes.node_table import NodeTable
+from agent.nodes.roll_call import roll_call
+from agent.nodes.vanished import Vanished
+from agent.nodes.workers import Job, Workers
+from agent.period.find_roots import FoundRoots
+from agent.period.mark import mark_of
+from agent.period.parts_file import PartsFile
+from agent.period.rules import BulkWrites, Rules
+from agent.period.tracker import Tracker
+from agent.period.traits import DISABLED
+from agent.period.view_file import ViewFile, saved_roots
+from agent.provider_config.additions import Additions
+from agent.report import Report
+from drivers.errors import DriverError
+from drivers.loaded import words
+from drivers.loader import LoadedDriver
+from reportclient.http import API
+from reportclient.view import View
+
+LOG = logging.getLogger(__name__)
+
+NOBODY = "all nodes"
+"""Stands for the node where it is not known which there are."""
+
+
+class NotDone(Exception):
+    """A node's period has not ended: something hangs."""
+
+
+@dataclass(slots=True)
+class Nodes:
+    """The trackers of this service, by the UUID of their root."""
+
+    own_uuid: str
+    drivers: Sequence[LoadedDriver]
+    api: API
+    rules: Rules
+    bulk: BulkWrites = field(default_factory=BulkWrites)
+    state_path: Path | None = None
+    """Where views are saved; ``None``: nowhere."""
+    trackers: dict[str, Tracker] = field(default_factory=dict)
+    table: NodeTable = field(default_factory=NodeTable)
+    additions: Additions = field(default_factory=Additions)
+    """What provider files add to them."""
+    workers: Workers = field(default_factory=Workers)
+    departures: Departures = field(default_factory=Departures)
+    found: FoundRoots = field(default_factory=FoundRoots)
+    """Roots that belong to somebody else."""
+    _breaker: Breaker | None = None
+
+    def period(
+        self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
+    ) -> list[Report]:
+        """One period of every root.  Never raises: the reports tell.
+
+        A node that hangs is waited for only a short while, and told as not done.
+        """
+        try:
+            trackers = self.current()
+        except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's; the agent lives on
+            return [self._nobody(err)]
+        if not trackers:
+            return self._awaited() or [self._no_node()]
+        self._through().close()
+        self._watch_departures(now)
+        if trackers[0].mark or self.departures.by_uuid:
+            self._call_roll(trackers, now)
+        reports = self._each(trackers, lambda one: one.period(now, disabled=disabled, stop=stop))
+        self.additions.tell_absent(self.trackers, reports)
+        return reports + self._departed(now) + self._awaited()
+
+    def switch(self, now: float, *, disabled: bool) -> list[Report]:
+        """Make COMPUTE_STATUS_DISABLED right on every root.  Never raises: the reports tell."""
+        try:
+            trackers = list(self.trackers.values()) or self.current()
+        except (Exception, SystemExit) as err:  # noqa: BLE001  as above
+            return [self._nobody(err)]
+        self._through().close()
+        return self._each(trackers, lambda one: one.switch(now, disabled=disabled))
+
+    def roots(self) -> list[str]:
+        """UUIDs of the roots, as far as they are known; any thread may call it."""
+        known = list(self.trackers)
+        return known or (saved_roots(self.state_path) if self.state_path else [])
+
+    def any_disabled(self) -> bool | None:
+        """Whether a root carries COMPUTE_STATUS_DISABLED; ``None`` before Placement was read."""
+        if self.rules.attached:
+            return None
+        seen = {uuid: one.view.snapshot.get(uuid) for uuid, one in self.trackers.items()}
+        if not seen or any(root is None for root in seen.values()):
+            return None
+        return any(root is not None and DISABLED in root.traits for root in seen.values())
+
+    def _no_node(self) -> Report:
+        return Report(NOBODY, degraded={f"driver {self.drivers[0].name}": "has no node"})
+
+    def _awaited(self) -> list[Report]:
+        return [Report(name, error=err) for name, err in self.found.awaited.items()]
+
+    def _nobody(self, err: BaseException) -> Report:
+        if isinstance(err, IdentityError):
+            return Report(NOBODY, error=err)
+        return Report(NOBODY, driver_errors={self.drivers[0].name: err})
+
+    def current(self) -> list[Tracker]:
+        """Trackers of the nodes that there are now.
+
+        The first driver names the nodes; the others add to them.
+
+        :raises DriverError: what it said can't be used.
+        :raises IdentityError: which UUIDs the nodes have is kept in a file that is damaged.
+        :raises BaseException: whatever the driver raises.
+        """
+        first = self.drivers[0]
+        if self.rules.attached:
+            return self._attached(first.nodes(), first.uuids_told())
+        found = self.table.uuids(first.nodes(), self.own_uuid, first.uuids_told())
+        if found:
+            self.departures.note(self.trackers, found.values())
+        self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in found.items()}
+        many = self.table.has_many or any(uuid != self.own_uuid for uuid in self.trackers)
+        for tracker in self.trackers.values():
+            tracker.mark = mark_of(self.own_uuid) if many else ""
+        return list(self.trackers.values())
+
+    def _attached(self, nodes: list[str], told: Mapping[str, str]) -> list[Tracker]:
+        """Of the roots that their owner has made."""
+        for tracker in self.trackers.values():
+            if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
+                self.found.forget(tracker.node)
+        self.found.own = self.own_uuid
+        found = self.found.find(nodes, told, self._through())
+        self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in found.items()}
+        return list(self.trackers.values())
+
+    def _tracker(self, uuid: str, name: str) -> Tracker:
+        known = self.trackers.get(uuid) or self.departures.back(uuid)
+        if known is not None:
+            known.node = name
+            return known
+        return self._made(uuid, name)
+
+    def _made(self, uuid: str, name: str) -> Tracker:
+        made = Tracker(uuid, name, self._through(), self.drivers, self.rules, self.bulk)
+        made.additions = self.additions
+        if self.state_path is not None:
+            made.file = ViewFile.of(self.state_path, uuid)
+            made.view = made.file.load()
+            made.parts_file = PartsFile.of(self.state_path, uuid)
+            made.parts = made.parts_file.load()
+        return made
+
+    def _through(self) -> Breaker:
+        if self._breaker is None:
+            self._breaker = Breaker(self.api, self.rules.nodes_at_once)
+        return self._breaker
+
+    # -- many at once
+
+    def _each(self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]) -> list[Report]:
+        busy = any(self.workers.busy(tracker.uuid) is not None for tracker in trackers)
+        if len(trackers) == 1 and not busy:
+            return [_safely(job, trackers[0])]
+        self.workers.at_once = self.rules.nodes_at_once
+        found = self._taught(trackers, job) if not busy else {}
+        rest = {one.uuid: partial(_safely, job, one) for one in trackers if one.uuid not in found}
+        found |= self.workers.run(rest)
+        return [self._told(tracker, found.get(tracker.uuid)) for tracker in trackers]
+
+    def _taught(
+        self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]
+    ) -> dict[str, Report]:
+        """New roots learn which names Placement knows: from others, or from the first of them."""
+        new = [tracker for tracker in trackers if not tracker.view.generations]
+        if not new:
+            return {}
+        known = [tracker for tracker in trackers if tracker.view.generations]
+        teacher = known[0] if known else new[0]
+        found = {}
+        if not known:
+            found = self.workers.run({teacher.uuid: partial(_safely, job, teacher)})
+        if self.workers.busy(teacher.uuid) is None:
+            for tracker in new:
+                if tracker is not teacher:
+                    tracker.view = replace(View(), known=teacher.view.known)
+        return found
+
+    def _told(self, tracker: Tracker, report: Report | None) -> Report:
+        if report is None:
+            return Report(tracker.node, error=self._not_done(tracker))
+        late = self.workers.late(tracker.uuid)
+        if late is None:
+            return report
+        return replace(report, calls=report.calls + late.calls, done=(*late.done, *report.done))
+
+    def _not_done(self, tracker: Tracker) -> NotDone:
+        seconds = self.workers.busy(tracker.uuid)
+        if seconds is None:
+            return NotDone("not begun: too many other nodes hang")
+        return NotDone(f"not done after {seconds:.0f} s, {tracker.doing}; other nodes go on")
+
+    def _call_roll(self, trackers: Sequence[Tracker], now: float) -> None:
+        free = [one for one in trackers if self.workers.busy(one.uuid) is None]
+        listed = roll_call(free, self.departures, mark_of(self.own_uuid), self._through(), now)
+        if listed is not None:
+            self.departures.compare(listed, self.trackers, self._made_for, now)
+
+    # -- nodes that are not there any more
+
+    def _watch_departures(self, now: float) -> None:
+        """Also those that vanished while nobody looked."""
+        if self.rules.attached:
+            return
+        if not self.departures.searched and self.state_path is not None:
+            for uuid in saved_roots(self.state_path):
+                if uuid not in self.trackers and uuid not in self.departures.by_uuid:
+                    self.departures.left.append(self._made_for(uuid, uuid))
+        self.departures.searched = True
+        self.departures.begin(now, self.rules, mark_of(self.own_uuid))
+
+    def _made_for(self, uuid: str, name: str) -> Tracker:
+        """A tracker of a node that no driver names; called as it was in Placement."""
+        made = self._made(uuid, name)
+        root = made.view.snapshot.get(uuid)
+        made.node = name if root is None else root.name
+        made.mark = mark_of(self.own_uuid)
+        return made
+
+    def _departed(self, now: float) -> list[Report]:
+        due = {f"gone {key}": partial(one.look, now) for key, one in self._free_to_go(now)}
+        jobs: Mapping[str, Job] = due
+        found = self.workers.run(jobs) if jobs else {}
+        reports = [
+            found.get(f"gone {key}") or one.report() for key, one in self.departures.by_uuid.items()
+        ]
+        for uuid in self.departures.finished():
+            self.table.forget(uuid)
+            self.additions.journal.forget(uuid)
+        return [report for report in reports if report.done or report.complaints()]
+
+    def _free_to_go(self, now: float) -> list[tuple[str, Vanished]]:
+        """A last period of theirs may still be under way."""
+        due = self.departures.due(now)
+        return [(uuid, one) for uuid, one in due if self.workers.busy(uuid) is None]
+
+
+def _safely(job: Callable[[Tracker], Report], tracker: Tracker) -> Report:
+    try:
+        return job(tracker)
+    except SystemExit as err:
+        return Report(tracker.node, error=DriverError(f"a driver ended: {words(err)}"))

@@ -1,0 +1,117 @@
+"""The traits that the agent itself keeps on providers.  Pure.
+
+Three kinds: what the host is (COMPUTE_NODE, an owner), what its driver can do
+(COMPUTE_*), and whether it is disabled.  Everything else on a provider is the
+driver's or a stranger's, and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import os_traits
+
+from agent.period.mark import marks_of_others
+from reportclient.model import Provider, ProviderData
+from reportclient.provider_tree import ProviderTree
+from reportclient.snapshot import Snapshot
+
+DISABLED = os_traits.COMPUTE_STATUS_DISABLED
+
+_IMAGE_TYPES = ("aki", "ami", "ari", "iso", "qcow2", "raw", "vdi", "vhd", "vhdx", "vmdk", "ploop")
+
+CAPABILITY_TRAITS: Mapping[str, str] = {
+    "supports_accelerators": "COMPUTE_ACCELERATORS",
+    "supports_address_space_emulated": "COMPUTE_ADDRESS_SPACE_EMULATED",
+    "supports_address_space_passthrough": "COMPUTE_ADDRESS_SPACE_PASSTHROUGH",
+    "supports_device_tagging": "COMPUTE_DEVICE_TAGGING",
+    "supports_ephemeral_encryption": "COMPUTE_EPHEMERAL_ENCRYPTION",
+    "supports_ephemeral_encryption_luks": "COMPUTE_EPHEMERAL_ENCRYPTION_LUKS",
+    "supports_ephemeral_encryption_plain": "COMPUTE_EPHEMERAL_ENCRYPTION_PLAIN",
+    "supports_mem_backing_file": "COMPUTE_MEM_BACKING_FILE",
+    "supports_attach_interface": "COMPUTE_NET_ATTACH_INTERFACE",
+    "supports_tagged_attach_interface": "COMPUTE_NET_ATTACH_INTERFACE_WITH_TAG",
+    "supports_remote_managed_ports": "COMPUTE_REMOTE_MANAGED_PORTS",
+    "supports_bfv_rescue": "COMPUTE_RESCUE_BFV",
+    "supports_migrate_to_same_host": "COMPUTE_SAME_HOST_COLD_MIGRATE",
+    "supports_stateless_firmware": "COMPUTE_SECURITY_STATELESS_FIRMWARE",
+    "supports_secure_boot": "COMPUTE_SECURITY_UEFI_SECURE_BOOT",
+    "supports_socket_pci_numa_affinity": "COMPUTE_SOCKET_PCI_NUMA_AFFINITY",
+    "supports_virtio_fs": "COMPUTE_STORAGE_VIRTIO_FS",
+    "supports_trusted_certs": "COMPUTE_TRUSTED_CERTS",
+    "supports_tagged_attach_volume": "COMPUTE_VOLUME_ATTACH_WITH_TAG",
+    "supports_extend_volume": "COMPUTE_VOLUME_EXTEND",
+    "supports_multiattach": "COMPUTE_VOLUME_MULTI_ATTACH",
+    **{
+        f"supports_image_type_{kind}": f"COMPUTE_IMAGE_TYPE_{kind.upper()}" for kind in _IMAGE_TYPES
+    },
+}
+"""Traits by the names that Nova's drivers give to their capabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTraits:
+    """What is set and taken away on the root; ``owner`` goes on sharing providers of ours too."""
+
+    present: frozenset[str]
+    removed: frozenset[str]
+    owner: str
+    mark: str = ""
+    """The service's, where it has many nodes."""
+
+
+def agent_traits(
+    capabilities: Iterable[Mapping[str, bool]], disabled: bool | None, owner: str, mark: str = ""
+) -> AgentTraits:
+    """From the capabilities of the drivers and the status of the service.
+
+    The host can do what one of its drivers can.  Capabilities that nobody names, and a
+    status that is unknown (``None``), leave the traits that are there alone.
+    """
+    can = [item for driver in capabilities for item in driver.items()]
+    told = {CAPABILITY_TRAITS[name]: able for name, able in can if name in CAPABILITY_TRAITS}
+    supported = {
+        CAPABILITY_TRAITS[name] for name, able in can if able and name in CAPABILITY_TRAITS
+    }
+    present = {os_traits.COMPUTE_NODE, owner, mark} - {""} | supported
+    removed = told.keys() - supported
+    if disabled is not None:
+        (present if disabled else removed).add(DISABLED)
+    return AgentTraits(frozenset(present), frozenset(removed), owner, mark)
+
+
+def add_agent_traits(tree: ProviderTree, root: str, before: Snapshot, traits: AgentTraits) -> None:
+    """Put them on the root, and the owner on every other root that the agent makes or made.
+
+    What is below a root needs no mark of its own; that would cost a call for each.
+    """
+    tree.add_traits(root, *traits.present)
+    tree.remove_traits(root, *traits.removed)
+    if DISABLED not in traits.present | traits.removed:
+        _status_as_before(tree, root, before.get(root))
+    if traits.mark:
+        tree.remove_traits(root, *marks_of_others(tree.data(root).traits, traits.mark))
+    for uuid in tree.touched():
+        wished = tree.data(uuid)
+        if wished.parent_uuid is None and _is_ours(before.get(uuid), wished, traits.owner):
+            tree.add_traits(uuid, traits.owner)
+
+
+def _status_as_before(tree: ProviderTree, root: str, before: Provider | None) -> None:
+    """A driver that sets all traits of the root must not open a host that is closed."""
+    was_disabled = before is not None and DISABLED in before.traits
+    (tree.add_traits if was_disabled else tree.remove_traits)(root, DISABLED)
+
+
+def _is_ours(before: Provider | None, wished: ProviderData, owner: str) -> bool:
+    """Whether the agent makes it now, made it, or was ended while it did.
+
+    A provider that has nothing at all, and that a driver gives something, was created by
+    an agent which did not live to give it its first traits.
+    """
+    if before is None or owner in before.traits:
+        return True
+    if before.inventory or before.traits or before.aggregates:
+        return False
+    return bool(wished.inventory or wished.traits or wished.aggregates)

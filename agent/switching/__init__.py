@@ -1,0 +1,1 @@
+"""Whether this host takes guests: who may say so, where it is kept, how it is written."""

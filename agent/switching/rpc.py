@@ -1,0 +1,99 @@
+"""The agent's own RPC: set_host_enabled, as the reference's compute service has it.
+
+How it looks on the wire: ``agent/rpcapi.py``, with versions 5.x and 6.x answered.  The
+server of oslo.messaging sends the signs of life itself that a caller with
+``call_monitor_timeout`` waits for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any, ClassVar
+
+from agent.messaging import RpcServer, Target
+from agent.rpcapi import EXCHANGE, RECORD_VERSION, TOPIC
+from agent.switching.switch import Switch
+
+LOG = logging.getLogger(__name__)
+
+VERSION_5, VERSION_6 = "5.13", "6.5"
+ANSWER_WITHIN = 45.0
+"""Seconds; callers without signs of life give up after 60."""
+REGISTRY_WITHIN = 2.0
+"""Seconds that an answer waits for the registry, when that is there."""
+
+
+def _no_registry(_within: float) -> bool:
+    return True
+
+
+class ComputeEndpoint:
+    """What can be called on this host, in the newest version; ``in_step`` waits for the registry.
+
+    Calls come in threads of the RPC server.
+    """
+
+    target: ClassVar[Any] = Target(version=VERSION_6)
+
+    # Whatever has no underscore could be called from outside.
+    def __init__(
+        self,
+        switch: Switch,
+        in_step: Callable[[float], bool] = _no_registry,
+        answer_within: float = ANSWER_WITHIN,
+    ) -> None:
+        self._switch = switch
+        self._in_step = in_step
+        self._answer_within = answer_within
+
+    def set_host_enabled(self, context: dict[str, Any], enabled: bool) -> str:
+        """Disable or enable this host; ``'enabled'`` or ``'disabled'`` when it is done.
+
+        What can't be done now, because Placement is away, is done soon: what was asked
+        is kept, so the answer is the same.  A call for a record that was changed since is
+        answered by what holds.
+        """
+        if not isinstance(enabled, bool):
+            raise ValueError(f"enabled has to be true or false, not {enabled!r}")
+        version = _record_version(context)
+        if version is None:
+            written = self._switch.ask(disabled=not enabled)
+        else:
+            written = self._switch.recorded(disabled=not enabled, version=version)
+        self._in_step(REGISTRY_WITHIN)
+        if version is not None:
+            enabled = not self._switch.disabled
+        answer = "enabled" if enabled else "disabled"
+        try:
+            written.result(self._answer_within)
+        except TimeoutError:
+            LOG.warning("Answering %r: the loop is busy, the trait follows", answer)
+        except CancelledError:
+            LOG.warning("Answering %r while stopping: the trait follows after the start", answer)
+        return answer
+
+
+class ComputeEndpoint5(ComputeEndpoint):
+    """The same for callers that speak the major version before."""
+
+    target: ClassVar[Any] = Target(version=VERSION_5)
+
+
+def _record_version(context: object) -> int | None:
+    """Of one of our own callers; anybody may send anything."""
+    found = context.get(RECORD_VERSION) if isinstance(context, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def rpc_server(
+    transport: Any,
+    host: str,
+    switch: Switch,
+    in_step: Callable[[float], bool] = _no_registry,
+    exchange: str = EXCHANGE,
+) -> RpcServer:
+    """A server for this host, not started."""
+    endpoints = [ComputeEndpoint(switch, in_step), ComputeEndpoint5(switch, in_step)]
+    return RpcServer(transport, Target(exchange=exchange, topic=TOPIC, server=host), endpoints)
