@@ -70,7 +70,7 @@ def sharing_with(snapshot: Snapshot, root: str) -> Shared:
 
 def _in_columns(lines: list[Line], drawing: _Drawing) -> str:
     titles: tuple[str, ...] = ("total", "reserved", "ratio", "capacity")
-    if beside.usages is not None:
+    if drawing.beside.usages is not None:
         titles += ("used", "free")
     return "\n".join(in_columns(lines, titles, drawing.look))
 
