@@ -18,6 +18,7 @@ from agent import opts
 from agent.period.rules import Rules
 from agent.registry import opts as registry_opts
 from agent.registry.opts import RegistrySettings
+from agent.version import version
 from reportclient import http
 
 PROJECT = "compute-agent"
@@ -67,7 +68,7 @@ def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.Co
     http.register_opts(conf)
     conf.register_cli_opts([*command_line, *_settable_by_argument()])
     try:
-        conf(list(args), project=PROJECT, prog=PROJECT)
+        conf(list(args), project=PROJECT, prog=PROJECT, version=version())
     except cfg.ConfigFilesNotFoundError as err:
         raise ConfigError(f"no such configuration file: {', '.join(err.config_files)}") from err
     except (cfg.Error, OSError) as err:

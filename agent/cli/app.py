@@ -21,9 +21,9 @@ from cliff.commandmanager import CommandManager
 
 from agent.cli.session import Session
 from agent.cli.trouble import UNUSABLE
+from agent.version import version
 
 NAME = "computectl"
-DISTRIBUTION = "compute-agent"
 DESCRIPTION = "Look at, and help, a compute-agent and what it reports to Placement."
 
 
@@ -44,8 +44,7 @@ class ComputeCtl(App):
     LOG = logging.getLogger(NAME)
 
     def __init__(self) -> None:
-        version = metadata.version(DISTRIBUTION)
-        super().__init__(DESCRIPTION, version, Commands(NAME), deferred_help=True)
+        super().__init__(DESCRIPTION, version(), Commands(NAME), deferred_help=True)
 
     def build_option_parser(
         self,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from oslo_config import cfg
 
+from agent.version import version
+
 GROUP = "registry"
 PROG = "compute-registry"
 FILE_NAME = "services.sqlite"
@@ -134,7 +136,7 @@ def load(args: Sequence[str]) -> cfg.ConfigOpts:
     conf.register_opts(STANDALONE)
     conf.register_cli_opts(COMMAND_LINE)
     try:
-        conf(list(args), project="compute-agent", prog=PROG)
+        conf(list(args), project="compute-agent", prog=PROG, version=version())
         settings(conf)
     except cfg.ConfigFilesNotFoundError as err:
         missing = ", ".join(err.config_files)

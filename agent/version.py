@@ -1,0 +1,12 @@
+"""Which version this is, as the package was installed."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+DISTRIBUTION = "compute-agent"
+
+
+def version() -> str:
+    """``compute-agent``'s version, such as ``0.1.0``."""
+    return metadata.version(DISTRIBUTION)

@@ -1,0 +1,21 @@
+"""Each command tells which version it is: the one of the installed package."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+import pytest
+
+from agent import config
+from agent.cli import app
+from agent.registry import opts
+
+
+@pytest.mark.parametrize(
+    "tell", [config.load, opts.load, app.main], ids=["agent", "registry", "ctl"]
+)
+def test_a_command_tells_its_version(tell, capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        tell(["--version"])
+    assert not ended.value.code
+    assert capsys.readouterr().out.split()[-1] == metadata.version("compute-agent")
