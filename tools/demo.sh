@@ -147,7 +147,17 @@ state_path = $directory
 compute_driver = $DRIVER
 CONF
     if [ -n "$LIBVIRT_URI" ]; then
-        printf '[libvirt]\nconnection_uri = %s\n' "$LIBVIRT_URI" >>"$CONFIGURATION"
+        printf '[libvirt]\nconnection_uri = %s\nvirt_type = %s\n' "$LIBVIRT_URI" "$(virt_type)" \
+            >>"$CONFIGURATION"
+    fi
+}
+
+# Many a machine to try this on is a virtual one, without KVM.
+virt_type() {
+    if virsh -q -c "$LIBVIRT_URI" domcapabilities --virttype kvm >/dev/null 2>&1; then
+        echo kvm
+    else
+        echo qemu
     fi
 }
 

@@ -17,9 +17,7 @@ import os_traits
 
 from drivers.libvirt.cpu import host_cpu
 from drivers.libvirt.documents import read
-
-QEMU_TYPES = frozenset({"kvm", "qemu"})
-"""Values of virt_type whose guests QEMU runs."""
+from drivers.libvirt.guest_types import QEMU_TYPES, able
 
 MACHINES = MappingProxyType({"x86_64": ("pc", "q35"), "i686": ("pc", "q35"), "aarch64": ("virt",)})
 """Machine types that guests are commonly given, as far as the host has them."""
@@ -92,11 +90,10 @@ def questions(capabilities: Element, virt_type: str) -> tuple[Question, ...]:
     arch = host_cpu(capabilities).arch
     if arch is None or virt_type not in QEMU_TYPES:
         return ()
-    guests = [one for one in capabilities.findall("guest/arch") if one.get("name") == arch]
-    able = [g for g in guests if any(d.get("type") == virt_type for d in g.findall("domain"))]
-    if not able:
+    guests = able(capabilities, virt_type)
+    if not guests:
         return ()
-    names = {(machine.text or "").strip() for guest in able for machine in guest.iter("machine")}
+    names = {(machine.text or "").strip() for guest in guests for machine in guest.iter("machine")}
     machines: list[str | None] = [name for name in MACHINES.get(arch, ()) if name in names]
     return tuple(Question(arch, machine, virt_type) for machine in machines or [None])
 

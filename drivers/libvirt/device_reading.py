@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from xml.etree.ElementTree import Element
+
 from drivers.libvirt import documents
+from drivers.libvirt.cpu import host_cpu
 from drivers.libvirt.devices import Devices
 from drivers.libvirt.encryption import SEV, SEV_ES, TDX, Encryption
 from drivers.libvirt.events import CONNECTION, DEVICES
+from drivers.libvirt.guest_types import not_run
 from drivers.libvirt.host import Host
 from drivers.libvirt.node_devices import NodeDevices
 from drivers.libvirt.pci_devices import assigned_addresses
@@ -25,8 +29,8 @@ class DeviceReader:
         self._sources = sources
         self._last: dict[str, str] = {}
 
-    def read(self, arch: str | None) -> Devices:
-        """Everything, for a host of this architecture."""
+    def read(self, capabilities: Element) -> Devices:
+        """Everything, for a host with these."""
         kinds = self._settings.devices.kinds()
         found: NodeDevices | None = NodeDevices()
         if kinds:
@@ -40,7 +44,7 @@ class DeviceReader:
             None if found is None else tuple(map(documents.read, found.documents.values())),
             {} if found is None else _named(found.unread),
             self._assigned(),
-            self._encryption(arch),
+            self._encryption(capabilities),
         )
 
     def _remembering(self, found: NodeDevices) -> NodeDevices:
@@ -56,12 +60,15 @@ class DeviceReader:
         guests = self._sources.read_or("guests", self._host.guest_documents, ())
         return assigned_addresses(guests)
 
-    def _encryption(self, arch: str | None) -> Encryption:
+    def _encryption(self, capabilities: Element) -> Encryption:
         """Only KVM guests on x86 can have it."""
+        arch = host_cpu(capabilities).arch
         if arch is None:
             return Encryption(None)
         if arch != "x86_64" or self._settings.cpu.virt_type != "kvm":
             return Encryption(documents.read(None))
+        if not_run(capabilities, "kvm"):
+            return Encryption(None)
         name = "memory encryption"
         text = self._sources.read_or(
             name, lambda: self._host.domain_capabilities(arch, "kvm"), None, until=CONNECTION

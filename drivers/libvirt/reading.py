@@ -68,7 +68,7 @@ class Reader:
             read_or("persistent memory", self._namespaces, None),
             self._models(capabilities),
             self._medium(pool),
-            self._devices.read(cpu.host_cpu(capabilities).arch),
+            self._devices.read(capabilities),
         )
         if self.sources.never_answered():
             return replace(reading, complete=False)

@@ -8,7 +8,7 @@ from typing import Any
 from drivers.errors import DriverNotReady
 from drivers.guest_cpus import DEDICATED_SET, GuestCpus, guest_cpus, split_cores
 from drivers.inventory import DISK_GB, cpu_list, over_reserved, root_inventory
-from drivers.libvirt import cpu, disk, pmem
+from drivers.libvirt import cpu, disk, guest_types, pmem
 from drivers.libvirt.arch_traits import arch_traits
 from drivers.libvirt.cells import numa_cells
 from drivers.libvirt.cpu_traits import cpu_traits
@@ -52,6 +52,7 @@ def host_report(
         complete=found.complete and reading.complete and below.complete,
         traits=_traits(reading) | _medium(reading, elsewhere=disk_elsewhere) | dict(below.traits),
         notes={
+            **guest_types.not_run(reading.capabilities, settings.cpu.virt_type),
             **host.cpus.left_out,
             **found.notes,
             **({} if disk_elsewhere else _disk_notes(reading, settings)),

@@ -113,6 +113,7 @@ PURE = (
     "agent/cli/porting/source.py",
     "drivers/libvirt/device_spec.py",
     "drivers/libvirt/devices.py",
+    "drivers/libvirt/guest_types.py",
     "drivers/libvirt/encryption.py",
     "drivers/libvirt/mdev.py",
     "drivers/libvirt/pci.py",

@@ -175,6 +175,16 @@ def test_a_pool_that_hangs_costs_its_own_part_and_libvirt_is_not_thought_lost(tm
     driver.cleanup_host("host")
 
 
+def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
+    text = binding.answers["getCapabilities"]
+    assert '<domain type="kvm" />' in text
+    binding.answers["getCapabilities"] = text.replace('<domain type="kvm" />', "")
+    driver = make()
+    tree_of(driver)
+    assert "getDomainCapabilities" not in binding.calls
+    assert "set virt_type = qemu" in driver.degraded()["virt_type"]
+
+
 def test_how_long_each_source_took_is_told(make):
     driver = make()
     assert isinstance(driver, Timed)

@@ -1,0 +1,45 @@
+"""virt_type says what this host's guests are; a host may not be able to run them."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from drivers.libvirt.guest_types import able, not_run
+
+
+def capabilities(*guests: tuple[str, str]) -> ET.Element:
+    """A host of x86_64 with guests of ``(arch, type)``."""
+    archs = "".join(
+        f"<guest><arch name='{arch}'><domain type='{kind}'/></arch></guest>"
+        for arch, kind in guests
+    )
+    cpu = "<host><cpu><arch>x86_64</arch></cpu></host>"
+    return ET.fromstring(f"<capabilities>{cpu}{archs}</capabilities>")
+
+
+def test_a_host_without_kvm_is_told_what_to_do_about_it():
+    note = not_run(capabilities(("x86_64", "qemu"), ("aarch64", "kvm")), "kvm")["virt_type"]
+    assert "virt_type = kvm" in note
+    assert "/dev/kvm" in note
+    assert "set virt_type = qemu" in note
+
+
+@pytest.mark.parametrize(
+    ("host", "virt_type"),
+    [
+        ((("x86_64", "qemu"), ("x86_64", "kvm")), "kvm"),
+        ((("x86_64", "qemu"), ("x86_64", "kvm")), "qemu"),
+        ((("x86_64", "test"),), "kvm"),
+        ((("x86_64", "exe"),), "lxc"),
+        ((), "kvm"),
+    ],
+)
+def test_nothing_is_said_where_it_can_or_where_it_is_not_known(host, virt_type):
+    assert not_run(capabilities(*host), virt_type) == {}
+
+
+def test_only_guests_of_the_hosts_own_architecture_count():
+    found = able(capabilities(("x86_64", "kvm"), ("i686", "kvm"), ("x86_64", "qemu")), "kvm")
+    assert [one.get("name") for one in found] == ["x86_64"]
