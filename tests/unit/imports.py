@@ -52,6 +52,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
 PURE = (
     "reportclient/model.py",
     "reportclient/snapshot.py",
+    "reportclient/edit.py",
     "reportclient/provider_tree.py",
     "reportclient/names.py",
     "reportclient/errors.py",

@@ -12,7 +12,7 @@ from reportclient.provider_tree import ProviderTree
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "driver-api.rst").read_text()
 TABLES = PAGE.partition("The tree's methods")[2].partition("Whose is what")[0]
-METHODS = {name for name in vars(ProviderTree) if not name.startswith("_")}
+METHODS = {name for name in dir(ProviderTree) if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

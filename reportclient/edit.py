@@ -1,0 +1,209 @@
+"""Edit: a snapshot that is never touched, and what has changed, kept beside it.
+
+A provider is named by its name or its UUID everywhere; an unknown one is a
+:class:`ValueError`.  An edit is cheap to make and cheap to copy, and when in the end
+nothing is different :meth:`Edit.freeze` returns the *same* snapshot.
+"""
+
+from __future__ import annotations
+
+import copy as copylib
+import uuid as uuidlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Self, TypeVar
+
+from reportclient.model import Provider
+from reportclient.snapshot import EMPTY, Snapshot
+
+V = TypeVar("V")
+
+
+class Edit:
+    """Providers that can be added, removed, renamed and moved; not yet what they have."""
+
+    def __init__(
+        self, base: Snapshot = EMPTY, generations: Mapping[str, int] | None = None
+    ) -> None:
+        self._base = base
+        self._generations = dict(generations or {})
+        self._changed: dict[str, Provider | None] = {}
+        self._names: dict[str, str | None] = {}
+        self._children: dict[str | None, dict[str, None]] = {}
+        self._resources: dict[str, dict[str, Any]] = {}
+        self._taken_along: set[str] = set()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copy = type(self)(self._base, self._generations)
+        vars(copy).update(
+            _changed=self._changed.copy(),
+            _names=self._names.copy(),
+            _children={parent: dict(uuids) for parent, uuids in self._children.items()},
+            _taken_along=self._taken_along.copy(),
+            _resources=copylib.deepcopy(self._resources, memo),
+        )
+        return copy
+
+    def touched(self) -> list[str]:
+        """UUIDs of the providers here that are new, or that somebody has edited."""
+        return [uuid for uuid, provider in self._changed.items() if provider is not None]
+
+    def rename(self, name_or_uuid: str, name: str) -> None:
+        """Give a provider another name.  :raises ValueError: the name is taken."""
+        provider = self._find(name_or_uuid)
+        if name == provider.name:
+            return
+        if name != provider.uuid:  # a provider may be named by its own UUID
+            self._refuse_taken(name)
+        self._names[provider.name] = None
+        self._names[name] = provider.uuid
+        self._changed[provider.uuid] = replace(provider, name=name)
+
+    def move(self, name_or_uuid: str, parent: str | None) -> None:
+        """Put a provider, with all below it, under another one (``None``: make it a root).
+
+        :raises ValueError: the new parent is not there, or is below the provider.
+        """
+        provider = self._find(name_or_uuid)
+        above = None if parent is None else self._find(parent).uuid
+        if above == provider.parent_uuid:
+            return
+        if above is not None and above in self._walk(provider.uuid):
+            raise ValueError(f"provider {provider.name} can't be moved below itself ({above})")
+        del self._own_children(provider.parent_uuid)[provider.uuid]
+        self._own_children(above)[provider.uuid] = None
+        self._changed[provider.uuid] = replace(provider, parent_uuid=above)
+
+    def remove(self, name_or_uuid: str) -> None:
+        """Take away a provider and all below it."""
+        top = self._find(name_or_uuid)
+        for uuid in list(self._walk(top.uuid)):
+            self._taken_along.add(uuid)
+            provider = self._get(uuid)
+            assert provider is not None
+            self._changed[uuid] = None
+            self._names[provider.name] = None
+            self._children[uuid] = {}
+            self._generations.pop(uuid, None)
+            self._resources.pop(uuid, None)
+        del self._own_children(top.parent_uuid)[top.uuid]
+        self._taken_along.discard(top.uuid)
+
+    def taken_along(self) -> list[str]:
+        """UUIDs of providers that were removed only because one above them was."""
+        return [uuid for uuid in self._taken_along if self._get(uuid) is None]
+
+    def put_back(self, uuid: str) -> list[str]:
+        """Undo the removal of a provider of the base, and of those above it; their UUIDs."""
+        chain: list[Provider] = []
+        lost = self._base.get(uuid)
+        while lost is not None and self._get(lost.uuid) is None:
+            chain.insert(0, lost)
+            lost = None if lost.parent_uuid is None else self._base.get(lost.parent_uuid)
+        for provider in chain:
+            self._add(provider, None)
+        return [provider.uuid for provider in chain]
+
+    def freeze(self) -> Snapshot:
+        """This state as a snapshot: the base itself when nothing is different."""
+        changed = {
+            uuid: provider
+            for uuid, provider in self._changed.items()
+            if provider != self._base.get(uuid)
+        }
+        if not changed:
+            return self._base
+        providers, names, children = self._base.parts()
+        _overlay(providers, changed)
+        _overlay(names, self._names)
+        for parent, uuids in self._children.items():
+            if parent is None or parent in providers:
+                children[parent] = dict(uuids)
+            else:
+                children.pop(parent, None)
+        return Snapshot(providers, names, children).descend_from(self._base, tuple(changed))
+
+    # -- finding
+
+    def _get(self, uuid: str) -> Provider | None:
+        return self._changed[uuid] if uuid in self._changed else self._base.get(uuid)
+
+    def _uuid_named(self, name: str) -> str | None:
+        if name in self._names:
+            return self._names[name]
+        provider = self._base.named(name)
+        return None if provider is None else provider.uuid
+
+    def _search(self, name_or_uuid: str) -> Provider | None:
+        found = self._get(name_or_uuid)
+        if found is not None:
+            return found
+        uuid = self._uuid_named(name_or_uuid)
+        if uuid is None:
+            uuid = _other_spelling(name_or_uuid)
+        return None if uuid is None else self._get(uuid)
+
+    def _find(self, name_or_uuid: str) -> Provider:
+        provider = self._search(name_or_uuid)
+        if provider is None:
+            raise ValueError(f"no such provider: {name_or_uuid}")
+        return provider
+
+    def _kids(self, uuid: str | None) -> Iterable[str]:
+        return self._children[uuid] if uuid in self._children else self._base.children(uuid)
+
+    def _own_children(self, parent: str | None) -> dict[str, None]:
+        if parent not in self._children:
+            self._children[parent] = dict.fromkeys(self._base.children(parent))
+        return self._children[parent]
+
+    def _walk(self, start: str | None) -> Iterator[str]:
+        stack = [start] if start is not None else [*reversed(list(self._kids(None)))]
+        while stack:
+            uuid = stack.pop()
+            yield uuid
+            stack.extend(reversed(list(self._kids(uuid))))
+
+    def _root_of(self, provider: Provider) -> str:
+        while provider.parent_uuid is not None:
+            provider = self._find(provider.parent_uuid)
+        return provider.uuid
+
+    def _refuse_taken(self, name_or_uuid: str) -> None:
+        taken = self._search(name_or_uuid)
+        if taken is not None:
+            raise ValueError(f"provider {name_or_uuid} already exists: {taken.name} ({taken.uuid})")
+
+    def _add(self, provider: Provider, generation: int | None) -> str:
+        self._refuse_taken(provider.uuid)
+        self._refuse_taken(provider.name)
+        self._changed[provider.uuid] = provider
+        self._names[provider.name] = provider.uuid
+        self._own_children(provider.parent_uuid)[provider.uuid] = None
+        self._note_generation(provider, generation)
+        return provider.uuid
+
+    def _put(self, old: Provider, new: Provider) -> bool:
+        if new == old:
+            return False
+        self._changed[new.uuid] = new
+        return True
+
+    def _note_generation(self, provider: Provider, generation: int | None) -> None:
+        if generation is not None:
+            self._generations[provider.uuid] = generation
+
+
+def _other_spelling(value: str) -> str | None:
+    try:
+        return str(uuidlib.UUID(value))
+    except (ValueError, AttributeError, TypeError):
+        return None
+
+
+def _overlay(below: dict[str, V], above: Mapping[str, V | None]) -> None:
+    for key, value in above.items():
+        if value is None:
+            below.pop(key, None)
+        else:
+            below[key] = value
