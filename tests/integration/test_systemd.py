@@ -15,22 +15,11 @@ from pathlib import Path
 import pytest
 
 from agent import opts
-from tests.servers.nspawn import CHECKOUT, LIBRARIES, PYTHON, REPOSITORY, Container, missing
+from tests.servers.nspawn import REPOSITORY, Container, missing
 from tests.servers.placement import RealPlacement
+from tests.servers.systemd_host import QUICK, SystemdHost
 
-UNIT = REPOSITORY / "etc" / "systemd" / "compute-agent.service"
 OPERATE = REPOSITORY / "docs" / "operate.rst"
-LAUNCHER = f"""#!/bin/sh
-export LD_LIBRARY_PATH={PYTHON}/lib PYTHONPATH={CHECKOUT}:{LIBRARIES}
-exec {PYTHON}/bin/python3.{sys.version_info.minor} -c "from agent.main import main; main()" "$@"
-"""
-# What stands in the installed place is the same as after pip install.
-INSTALLED = f"""
-mkdir -p /opt/compute-agent/bin /opt/compute-agent/share/compute-agent /etc/sysusers.d
-ln -s {CHECKOUT}/etc/compute-agent /opt/compute-agent/share/compute-agent/etc
-ln -s {CHECKOUT}/etc/systemd /opt/compute-agent/share/compute-agent/systemd
-"""
-QUICK = "Environment=PYTHONDONTWRITEBYTECODE=1\nRestartSec=200ms\n"
 SHORT_WATCHDOG = f"{QUICK}WatchdogSec=2\nTimeoutAbortSec=1\n"
 PLACEMENT = "[placement]\nauth_type = admin_token\ntoken = admin\nendpoint = {url}\n"
 EAGER = "periodic_fuzzy_delay = 0\nupdate_resources_interval = 1\ngraceful_shutdown_timeout = 2\n"
@@ -41,53 +30,18 @@ failures: [{after: 1, sleep: 100000}]
 
 
 @dataclass
-class Host:
+class Host(SystemdHost):
     """The container and the servers that its services talk to."""
 
-    container: Container
     placement: RealPlacement
     silent_url: str
     closed_url: str
 
     def add(self, name: str, options: str, drop_in: str = QUICK, url: str | None = None) -> None:
-        """The shipped unit under another name, with a configuration and a state of its own."""
-        config = f"/etc/compute-agent/{name}.conf"
+        """A service that reports a scripted host."""
         text = f"[DEFAULT]\nhost = {name}\ncompute_driver = fake\nstate_path = /var/lib/{name}\n"
         text += options + PLACEMENT.format(url=url or self.placement.url)
-        self.container.write(config, text)
-        self.container.write(f"/etc/systemd/system/{name}.service", UNIT.read_text())
-        command = f"/opt/compute-agent/bin/compute-agent --config-file {config}"
-        self.container.write(
-            f"/etc/systemd/system/{name}.service.d/test.conf",
-            f"[Service]\nExecStart=\nExecStart={command}\nStateDirectory={name}\n{drop_in}",
-        )
-
-    def show(self, name: str, key: str) -> str:
-        return self.container.run("systemctl", "show", name, "--value", "-p", key)
-
-    def log(self, name: str) -> str:
-        return self.container.run("journalctl", "-u", name, "-o", "cat", "--no-pager")
-
-    def until(self, name: str, condition: Callable[[], object], seconds: float = 60.0) -> None:
-        """Wait for it; what the service logged explains why it did not come."""
-        give_up = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > give_up:
-                pytest.fail(f"{name}: {self.show(name, 'StatusText')}\n{self.log(name)[-4000:]}")
-            time.sleep(0.1)
-
-    def until_active(self, name: str) -> None:
-        self.until(name, lambda: self.show(name, "ActiveState") == "active")
-
-    def until_status(self, name: str, start: str) -> None:
-        self.until(name, lambda: self.show(name, "StatusText").startswith(start))
-
-
-def commands(name: str) -> str:
-    """The commands of the block that docs/operate.rst calls ``name``."""
-    found = re.search(rf":name: {name}\n\n((?:    .*\n|\n)+)", OPERATE.read_text())
-    assert found, f"{OPERATE} has no block {name}"
-    return found[1]
+        self.add_service(name, f"/etc/compute-agent/{name}.conf", text, drop_in)
 
 
 @pytest.fixture(scope="module")
@@ -107,16 +61,10 @@ def host(
     ):
         closed.bind(("127.0.0.1", 0))  # bound and not listening: every connection is refused
         urls = [f"http://127.0.0.1:{server.getsockname()[1]}" for server in (silent, closed)]
-        host = Host(container, placement_server, *urls)
-        _install(container)
+        host = Host(container, "compute-agent", placement_server, *urls)
+        host.install("agent.main", OPERATE, "install")
         _add_services(host)
         yield host
-
-
-def _install(container: Container) -> None:
-    container.run("sh", "-ec", INSTALLED)
-    container.write("/opt/compute-agent/bin/compute-agent", LAUNCHER, 0o755)
-    container.run("sh", "-ec", commands("install"))
 
 
 def _add_services(host: Host) -> None:
@@ -127,54 +75,15 @@ def _add_services(host: Host) -> None:
     host.add("refused", EAGER, url=host.closed_url)
     host.add("broken", f"{EAGER}update_resource_interval = 5\n")
     host.add("patient", "update_resources_interval = 1000\nperiodic_fuzzy_delay = 1000\n")
-    names = ("steady", "hangs", "silent", "refused", "broken", "patient")
-    host.container.run("systemctl", "daemon-reload")
-    host.container.run("systemctl", "start", "--no-block", *names)
+    host.start("steady", "hangs", "silent", "refused", "broken", "patient")
 
 
 pytestmark = pytest.mark.real_systemd
-needs_analyze = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
-)
-
-
-@pytest.fixture
-def unit(tmp_path: Path) -> Path:
-    """The unit with a command that is there."""
-    copy = tmp_path / UNIT.name
-    copy.write_text(
-        UNIT.read_text().replace("/opt/compute-agent/bin/compute-agent", sys.executable)
-    )
-    return copy
-
-
-@needs_analyze
-def test_systemd_knows_every_line_of_the_unit(unit: Path) -> None:
-    # Its exit code is 0 even for unknown keys.
-    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@needs_analyze
-def test_verify_would_see_an_unknown_line(unit: Path) -> None:
-    unit.write_text(unit.read_text().replace("WatchdogSec=", "WatchDogSecs="))
-    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
-    assert "WatchDogSecs" in done.stderr
-
-
-@needs_analyze
-def test_the_service_stays_shut_in(unit: Path) -> None:
-    done = subprocess.run(
-        ["systemd-analyze", "security", "--offline=true", "--threshold=15", unit],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout
 
 
 def test_what_the_manual_installs_is_the_shipped_unit(host: Host) -> None:
     installed = host.container.root / "etc/systemd/system/compute-agent.service"
-    assert installed.read_text() == UNIT.read_text()
+    assert installed.read_text() == host.unit.read_text()
     sample = host.container.run("stat", "-c", "%a %U:%G", "/etc/compute-agent/compute-agent.conf")
     assert sample == "640 root:compute-agent"
 
