@@ -55,7 +55,9 @@ def test_the_nested_tree_is_what_the_kernel_of_the_hypervisor_says(lab, start, p
 def test_an_instance_that_is_made_is_still_counted(lab, start, placement):
     agent = start(NESTED, DEVICES)
     instance = str(uuid.uuid4())
-    lab.run(f"echo {instance} >/sys/bus/pci/devices/{GPU}/mdev_supported_types/labmdev-large/create")
+    lab.run(
+        f"echo {instance} >/sys/bus/pci/devices/{GPU}/mdev_supported_types/labmdev-large/create"
+    )
     try:
         assert agent.period().ok
         assert providers(placement)[VGPU]["inventory"] == {"VGPU": 4}
@@ -65,7 +67,9 @@ def test_an_instance_that_is_made_is_still_counted(lab, start, placement):
 
 def test_the_other_type_has_what_the_first_one_left(lab, start, placement):
     instance = str(uuid.uuid4())
-    lab.run(f"echo {instance} >/sys/bus/pci/devices/{GPU}/mdev_supported_types/labmdev-small/create")
+    lab.run(
+        f"echo {instance} >/sys/bus/pci/devices/{GPU}/mdev_supported_types/labmdev-small/create"
+    )
     try:
         start("", DEVICES)
         assert providers(placement)[VGPU]["inventory"] == {"VGPU": 3}

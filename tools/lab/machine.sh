@@ -12,7 +12,7 @@ READY_SECONDS=${COMPUTE_AGENT_LAB_SECONDS:-300}
 running() {
     local pid
     pid=$(cat "$PIDFILE" 2>/dev/null) || return 1
-    tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null | grep -qxF "unix:$QMP,server=on,wait=off" || return 1
+    tr "\0" "\n" 2>/dev/null <"/proc/$pid/cmdline" | grep -qxF "unix:$QMP,server=on,wait=off" || return 1
     echo "$pid"
 }
 
