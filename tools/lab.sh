@@ -40,8 +40,11 @@ start() {
     install_packages gcc make libc6-dev "${LIBVIRT_PACKAGES[@]}"
     stop_lab
     build_lab
+    # Half a lab would keep a core busy, and nobody would know of it.
+    trap 'stop_lab; exit 130' INT TERM HUP
     boot
     wait_until_ready
+    trap - INT TERM HUP
     say "the lab is ready after $SECONDS s; stop it with tools/lab.sh stop"
     uri
 }
@@ -55,6 +58,7 @@ status() {
     say "the lab runs (QEMU is process $pid)"
     if answers; then say "libvirtd answers at $(uri)"; else say "libvirtd does not answer at $(uri)"; fi
     say "PCI devices:"
+    # shellcheck disable=SC2016  # the shell in the lab expands it
     talk shell "$SHELL_SOCKET" 'cd /sys/bus/pci/devices; for each in *; do
         echo "$each $(cat $each/vendor):$(cat $each/device) node $(cat $each/numa_node)"; done'
 }

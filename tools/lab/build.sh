@@ -42,14 +42,14 @@ unpack_kernel() {
     rm -rf "$UNPACKED"
     mkdir -p "$UNPACKED/packages"
     say "fetching the kernel $KERNEL and what builds a module for it (90 MB)"
-    cd "$UNPACKED/packages"
+    cd "$UNPACKED/packages" || return
     quietly "Is there a network?  If the version is gone, as root: apt-get update" \
         apt-get -q download "${packages[@]}"
     local package
     for package in *.deb; do
         quietly 'Is the disk full?  See: df -h' dpkg-deb --extract "$package" "$UNPACKED"
     done
-    cd "$ROOT"
+    cd "$ROOT" || return
 }
 
 # depends_of PACKAGE PATTERN: the first package it needs whose name fits.

@@ -33,7 +33,7 @@ boot() {
     local as=()
     # Its root is this machine's: what not everybody may read is not for it either.
     if [ "$(id -u)" -eq 0 ]; then as=(-runas nobody); fi
-    say 'booting the lab in QEMU without KVM: it takes about a core, and 1 GB of memory'
+    say 'booting the lab in QEMU without KVM: a core for half a minute, 1 GB of memory while it runs'
     LOG=$STATE/qemu.log
     : >"$LOG"
     quietly "See $LOG" qemu-system-x86_64 "${as[@]}" -daemonize -pidfile "$PIDFILE" \
