@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Talks with the lab's QEMU and with the shell in it, over their sockets.
 
     talk.py qmp SOCKET plug|unplug|quit     answers when it has happened
@@ -9,6 +10,7 @@ Exit code 3: what was asked for is so already.  Everything is bounded by SECONDS
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import socket
 import sys
@@ -40,15 +42,18 @@ class Monitor:
         return None
 
     def wait_for(self, event: str) -> None:
+        """Until QEMU tells of it."""
         for message in self._messages():
             if message.get("event") == event:
                 return
 
     def greet(self) -> None:
+        """What has to be said before anything else."""
         self._stream.readline()
         self.ask("qmp_capabilities")
 
     def has_card(self) -> bool:
+        """Whether the card is in; one that is being taken out still is."""
         found = self.ask("qom-list", path="/machine/peripheral")
         return any(each["name"] == CARD["id"] for each in found)
 
@@ -80,21 +85,41 @@ def qmp(stream: Any, wish: str) -> int:
 
 
 def shell(stream: Any, command: str) -> int:
-    """Run one command line in the lab."""
-    mark = secrets.token_hex(8)
-    # The mark is put together in the lab, so that an echo of the line is not its end.
-    stream.write(f"\n({command}) </dev/null; echo '{mark[:8]}''{mark[8:]}' $?\n")
+    """Run one command line in the lab.
+
+    What a command before it still has to say, whose caller has gone, is left out.
+    """
+    begin, end = secrets.token_hex(8), secrets.token_hex(8)
+    # The marks are put together in the lab, so that an echo of the line is none.
+    stream.write(f"\necho {_in_two(begin)}; ({command}) </dev/null; echo {_in_two(end)} $?\n")
     stream.flush()
+    begun = False
     for line in stream:
-        before, found, status = line.rstrip("\r\n").partition(mark)
+        before, found, status = line.rstrip("\r\n").partition(end)
         if found:
-            sys.stdout.write(before)
+            _say(before)
             return int(status)
-        sys.stdout.write(f"{before}\n")
+        if begun:
+            _say(f"{before}\n")
+        begun = begun or begin in line
     raise EOFError("the lab ended")
 
 
+def _say(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # "| head" has enough; the lab has still to be heard out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _in_two(mark: str) -> str:
+    return f"'{mark[:8]}''{mark[8:]}'"
+
+
 def main(kind: str, path: str, wish: str) -> int:
+    """As the words of the command line say; its exit code."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(SECONDS)
         try:
