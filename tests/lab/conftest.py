@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,8 @@ virt_type = qemu
 {more}
 """
 Start = Callable[..., Agent]
+Measured = Callable[[str, float], None]
+TIMES = pytest.StashKey[list[str]]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,6 +36,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.one_at_a_time("lab"))
             if WANTED not in os.environ:
                 item.add_marker(pytest.mark.skip(reason="only tools/test.sh --lab runs these"))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if told := config.stash.get(TIMES, []):
+        terminalreporter.section("measured on the lab")
+        terminalreporter.write_line("\n".join(told))
+
+
+@pytest.fixture
+def measured(pytestconfig: pytest.Config) -> Measured:
+    """Tell what was measured, in seconds, at the end of the run."""
+    told = pytestconfig.stash.setdefault(TIMES, [])
+    return lambda what, seconds: told.append(f"{what}: {seconds:.2f} s")
 
 
 @pytest.fixture(scope="session")

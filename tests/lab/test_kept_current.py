@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ from tests.servers.placement import RealPlacement
 
 CLASS = "CUSTOM_PCI_8086_10D3"
 PROVIDER = f"{NODE}_{CARD}"
+SOON = 2.0
+"""Seconds, as promised in docs/lab.rst."""
+TRIES = 3
 SETTINGS = """
 [libvirt]
 connection_uri = {uri}
@@ -50,6 +54,11 @@ def card(placement: RealPlacement) -> dict | None:
     return found[0] if found else None
 
 
+def is_offered(placement: RealPlacement) -> bool:
+    found = card(placement)
+    return found is not None and CLASS in placement.stranger.inventory(found["uuid"])
+
+
 def seconds_until(agent: AgentProcess, condition: Callable[[], object]) -> float:
     began = time.monotonic()
     agent.until(condition)
@@ -57,24 +66,27 @@ def seconds_until(agent: AgentProcess, condition: Callable[[], object]) -> float
 
 
 def test_a_card_is_in_placement_soon_after_it_is_plugged_in_and_gone_after_it_is_out(
-    lab, agent, placement, record_property
+    lab, agent, placement, measured
 ):
     assert card(placement) is None
-    lab.plug()
-    record_property("plugged", seconds_until(agent, lambda: card(placement)))
-    found = card(placement)
-    agent.until(lambda: placement.stranger.inventory(found["uuid"]).keys() == {CLASS})
-    parent = placement.stranger.provider(found["parent_provider_uuid"])
-    assert parent["name"] == f"{NODE}_numa1"
-    lab.unplug()
-    record_property("unplugged", seconds_until(agent, lambda: card(placement) is None))
+    took = []
+    # This machine may be busy with something else once, or twice.
+    while len(took) < TRIES and min(took, default=inf) > SOON:
+        lab.plug()
+        took.append(seconds_until(agent, lambda: is_offered(placement)))
+        measured("from plugged in to offered in Placement", took[-1])
+        parent = placement.stranger.provider(card(placement)["parent_provider_uuid"])
+        assert parent["name"] == f"{NODE}_numa1"
+        lab.unplug()
+        away = seconds_until(agent, lambda: card(placement) is None)
+        measured("from given up by the kernel to gone from Placement", away)
+    assert min(took) <= SOON, took
 
 
 def test_a_card_that_a_guest_has_is_held_until_the_guest_is_gone(lab, agent, placement):
     lab.plug()
-    agent.until(lambda: card(placement))
+    agent.until(lambda: is_offered(placement))
     uuid = card(placement)["uuid"]
-    agent.until(lambda: CLASS in placement.stranger.inventory(uuid))
     guest = placement.stranger.put_allocation({uuid: {CLASS: 1}})
     lab.unplug()
     agent.until(lambda: placement.stranger.inventory(uuid)[CLASS]["reserved"] == 1)

@@ -52,6 +52,24 @@ def test_the_nested_tree_is_what_the_kernel_of_the_hypervisor_says(lab, start, p
     assert agent.period().done == (), "the second period has nothing to say"
 
 
+def test_pages_that_are_set_aside_later_are_the_cells_own(lab, start, placement):
+    agent = start(NESTED)
+    before = providers(placement)
+    pages = "/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages"
+    lab.run(f"echo 40 >{pages}")
+    try:
+        assert agent.period().ok
+        after = providers(placement)
+        assert after[CELLS[0]]["inventory"]["CUSTOM_HUGEPAGES_2M"] == 64
+        assert after[CELLS[1]]["inventory"] == {
+            "VCPU": 2,
+            "MEMORY_MB": before[CELLS[1]]["inventory"]["MEMORY_MB"] - 8 * 2,
+            "CUSTOM_HUGEPAGES_2M": 40,
+        }
+    finally:
+        lab.run(f"echo 32 >{pages}")
+
+
 def test_an_instance_that_is_made_is_still_counted(lab, start, placement):
     agent = start(NESTED, DEVICES)
     instance = str(uuid.uuid4())
