@@ -71,20 +71,24 @@ def test_a_reader_who_has_enough_is_no_error(serve):
     assert (told.returncode, told.stderr) == (0, b"")
 
 
-def monitor(*plugged: str, error: str = "") -> Callable[[socket.socket], None]:
+def monitor(*plugged: str, error: str = "", busy: int = 0) -> Callable[[socket.socket], None]:
     """A QEMU that has devices with these ids."""
 
     def once(client: socket.socket) -> None:
         with client, client.makefile("rw") as stream:
             stream.write('{"QMP": {}}\n')
             stream.flush()
+            refusals = busy
             for line in stream:
                 command = json.loads(line)["execute"]
-                answer: object = {"return": [{"name": name} for name in plugged]}
+                answer: dict[str, object] = {"return": [{"name": name} for name in plugged]}
                 if error and command == "device_add":
                     answer = {"error": {"desc": error}}
+                if refusals and command == "device_del":
+                    answer = {"error": {"desc": "Hot-unplug failed: guest is busy (power)"}}
+                    refusals -= 1
                 stream.write('{"event": "SOMETHING"}\n' + json.dumps(answer) + "\n")
-                if command == "device_del":
+                if command == "device_del" and "return" in answer:
                     stream.write('{"event": "DEVICE_DELETED"}\n')
                 stream.flush()
 
@@ -97,6 +101,10 @@ def monitor(*plugged: str, error: str = "") -> Callable[[socket.socket], None]:
 )
 def test_a_card_is_plugged_once(serve, plugged, wish, code):
     assert talk("qmp", serve(monitor(*plugged)), wish).returncode == code
+
+
+def test_a_card_that_was_just_plugged_in_is_taken_out_when_it_can_be(serve):
+    assert talk("qmp", serve(monitor("plugged", busy=2)), "unplug").returncode == 0
 
 
 def test_what_qemu_refuses_is_told_in_its_words(serve):
