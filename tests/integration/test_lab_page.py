@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,7 +15,7 @@ from tests.integration.libvirt_hosts import DocumentedHost
 from tests.unit.libvirt.fake_binding import DATA, FakeDevice
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-CARD = "pci_0000_42_00_0"
+on_x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the lab is x86_64")
 
 
 @pytest.fixture
@@ -52,3 +54,43 @@ def test_the_page_names_every_command_of_the_script():
     page = (REPOSITORY / "docs" / "lab.rst").read_text()
     for command in usage.removesuffix(" COMMAND").split(" | "):
         assert f"``tools/lab.sh {command}" in page, command
+
+
+@on_x86_64
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["demo.sh", "--lab", "--driver", "fake"], 1, "--lab and --driver do not go together"),
+        (["lab.sh", "begin"], 2, "usage: tools/lab.sh start | stop"),
+        (["lab.sh", "plug"], 1, "the lab does not run"),
+        (["lab.sh", "status"], 1, "start it with tools/lab.sh start"),
+        (["lab.sh", "uri"], 1, ""),
+        (["lab.sh", "stop"], 0, "the lab does not run"),
+    ],
+)
+def test_without_a_lab_the_scripts_say_what_to_do(tmp_path, words, code, said):
+    told = subprocess.run(
+        [REPOSITORY / "tools" / words[0], *words[1:]],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COMPUTE_AGENT_LAB_DIR": str(tmp_path / "lab")},
+        timeout=60,
+        check=False,
+    )
+    assert told.returncode == code, told.stderr
+    assert said in told.stdout + told.stderr
+
+
+@on_x86_64
+def test_a_state_directory_that_sockets_can_not_be_in_is_refused(tmp_path):
+    told = subprocess.run(
+        [REPOSITORY / "tools" / "lab.sh", "start"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COMPUTE_AGENT_LAB_DIR": str(tmp_path / ("x" * 120))},
+        timeout=60,
+        check=False,
+    )
+    assert told.returncode == 1
+    assert "too long for sockets" in told.stderr
+    assert "COMPUTE_AGENT_LAB_DIR=/some/where" in told.stderr
