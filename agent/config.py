@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from oslo_config import cfg
 
@@ -137,6 +138,27 @@ def refuse_typos(conf: cfg.ConfigOpts) -> None:
     for path in conf.config_file or ():
         for error in _typos(Path(path), conf):
             raise ConfigError(error)
+
+
+Written: TypeAlias = dict[tuple[str, str], list[str]]
+"""``{(group, option): values}``, each value as its file has it."""
+
+
+def as_written(conf: cfg.ConfigOpts) -> Written:
+    """What all configuration files say, before any of it was given a type.
+
+    Without what the command line can say as well: that counts more than a file.
+    """
+    found: Written = {}
+    for path in conf.config_file or ():
+        sections: dict[str, dict[str, list[str]]] = {}
+        cfg.ConfigParser(path, sections).parse()
+        for section, values in sections.items():
+            for name, raw in values.items():
+                found.setdefault((section, name.replace("-", "_")), []).extend(raw)
+    for option in _settable_by_argument():
+        found.pop(("DEFAULT", option.dest), None)
+    return found
 
 
 def _typos(path: Path, conf: cfg.ConfigOpts) -> Iterator[str]:

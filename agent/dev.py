@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from agent.cli.drawing.text_tree import draw_tree
-from agent.config import ConfigError
+from agent.config import ConfigError, Written, as_written
 from agent.nodes.nodes import Nodes
 from agent.placement_server import TOKEN, PlacementServer, PlacementServerError
 from agent.report import Report
@@ -59,14 +59,16 @@ def start_placement(conf: Any, stack: ExitStack) -> Dev:
 
 def _configuration(conf: Any, url: str) -> str:
     """Every option that somebody set, and a ``[placement]`` of our own."""
+    written = as_written(conf)
     sections: dict[str, list[str]] = {"DEFAULT": []}
     for name in conf:
         if name == "placement" or name in {"config_file", "config_dir", "once", "dev", "debug"}:
             continue
         if hasattr(conf[name], "keys"):
-            sections[name] = [line for key in conf[name] for line in _set(conf, key, name)]
+            lines = (_set(conf, key, name, written) for key in conf[name])
+            sections[name] = [line for each in lines for line in each]
         else:
-            sections["DEFAULT"] += _set(conf, name, None)
+            sections["DEFAULT"] += _set(conf, name, None, written)
     sections["placement"] = ["auth_type = admin_token", f"endpoint = {url}", f"token = {TOKEN}"]
     return "\n".join(
         f"[{section}]\n" + "".join(f"{line}\n" for line in lines)
@@ -75,14 +77,17 @@ def _configuration(conf: Any, url: str) -> str:
     )
 
 
-def _set(conf: Any, name: str, group: str | None) -> list[str]:
+def _set(conf: Any, name: str, group: str | None, written: Written) -> list[str]:
     place = conf.get_location(name, group)
     by_default = place is None or place.location.name in {"opt_default", "set_default"}
     value = conf[name] if group is None else conf[group][name]
     if value is None or (by_default and name not in ALWAYS):
         return []
-    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-    return [f"{name} = {text}"]
+    if not isinstance(value, list):
+        return [f"{name} = {value}"]
+    # Of an option that may be given more than once every line counts; of a list the last.
+    raw = written.get((group or "DEFAULT", name)) or [",".join(map(str, value))]
+    return [f"{name} = {one}".replace("\n", "\n    ") for one in raw]
 
 
 @dataclass(slots=True)

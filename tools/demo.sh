@@ -4,27 +4,34 @@
 set -euo pipefail
 # shellcheck source=tools/setup.sh
 . "$(dirname "$0")/setup.sh"
+# shellcheck source=tools/lab/demo.sh
+. "$ROOT/tools/lab/demo.sh"
 
 usage() {
     cat <<USAGE
 $(sed -n '2,3s/^# //p' "$0")
 
-usage: tools/demo.sh [--once] [--driver libvirt|fake]
+usage: tools/demo.sh [--once] [--driver libvirt|fake | --lab]
 
   --once            one period, then the tree; otherwise until Ctrl-C
   --driver libvirt  this machine, through libvirt; an error where there is none
   --driver fake     a host with two NUMA nodes, SR-IOV and shared storage, from a script
                     (without --driver: libvirt where it can be had, else fake)
+  --lab             the hypervisor of tools/lab.sh, with two NUMA nodes, hugepages, VFs and
+                    vGPUs: in it a network card is plugged in and out while you watch.
+                    Started for this and stopped afterwards, unless it runs already
 
 COMPUTE_AGENT_DEMO_DIR  where the demo's Placement and state are kept between runs
                         (now $STATE)
 COMPUTE_AGENT_VENV      where the virtual environment is
+COMPUTE_AGENT_DEMO_SECONDS  --lab: how long there is to look before the card comes or goes (8)
 USAGE
 }
 
 STATE=${COMPUTE_AGENT_DEMO_DIR:-${XDG_STATE_HOME:-${HOME:-/root}/.local/state}/compute-agent-demo}
 DRIVER=libvirt
 DRIVER_CHOSEN=
+LAB=
 LIBVIRT_URI=
 LIBVIRTD_PID=
 AGENT_PID=
@@ -34,6 +41,7 @@ read_arguments() {
     while [ $# -gt 0 ]; do
         case $1 in
             --once) ONCE=(--once) ;;
+            --lab) LAB=yes ;;
             --driver=*) choose_driver "${1#*=}" ;;
             --driver)
                 [ $# -gt 1 ] || fail '--driver needs a name: libvirt or fake'
@@ -48,6 +56,9 @@ read_arguments() {
         esac
         shift
     done
+    if [ -n "$LAB" ] && [ -n "$DRIVER_CHOSEN" ]; then
+        fail '--lab and --driver do not go together' 'The lab is shown through libvirt: tools/demo.sh --lab'
+    fi
 }
 
 choose_driver() {
@@ -126,6 +137,7 @@ stop() {
 stop_everything() {
     stop AGENT_PID
     stop LIBVIRTD_PID
+    stop_lab_parts
 }
 
 pass_on_the_signal() {
@@ -136,10 +148,10 @@ pass_on_the_signal() {
     fi
 }
 
-# A Placement and an identity for each driver: their hosts are not the same host.
+# A Placement and an identity for each of them: they are not the same host.
 write_configuration() {
-    local directory=$STATE/$DRIVER
-    CONFIGURATION=$STATE/$DRIVER.conf
+    local directory=$STATE/${LAB:+lab-}$DRIVER
+    CONFIGURATION=$directory.conf
     mkdir -p "$directory"
     cat >"$CONFIGURATION" <<CONF
 [DEFAULT]
@@ -159,6 +171,8 @@ virt_type() {
     else
         echo qemu
     fi
+    if [ -n "$LAB" ]; then lab_configuration >>"$CONFIGURATION"; fi
+    if [ -n "$LAB" ] && [ ${#ONCE[@]} -eq 0 ]; then play "$directory/status.json"; fi
 }
 
 # Runs in the background so that a signal reaches us while it runs.
@@ -190,6 +204,10 @@ else
 fi
 mkdir -p "$STATE" || fail "can't make $STATE" 'Choose another: COMPUTE_AGENT_DEMO_DIR=/some/where'
 chmod 700 "$STATE"
-if [ "$DRIVER" = libvirt ]; then find_libvirt || fall_back_to_the_script; fi
+if [ -n "$LAB" ]; then
+    start_lab
+elif [ "$DRIVER" = libvirt ]; then
+    find_libvirt || fall_back_to_the_script
+fi
 write_configuration
 run_agent

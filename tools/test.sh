@@ -1,19 +1,28 @@
 #!/usr/bin/env bash
 # All checks and all tests, from nothing but a Debian 12: sets up what is missing, then
 # runs ruff, mypy and pytest.  Arguments go to pytest.  The last line is pytest's.
+# With --lab first: only the tests on the hypervisor of tools/lab.sh, started for them.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
 . "$(dirname "$0")/setup.sh"
 
 case ${1:-} in
     -h | --help)
-        sed -n '2,3s/^# //p' "$0"
+        sed -n '2,4s/^# //p' "$0"
         echo 'COMPUTE_AGENT_VENV names another place for the virtual environment, and'
         echo 'COMPUTE_AGENT_REFERENCE_VENV for the one with nova.'
         echo 'COMPUTE_AGENT_TEST_WORKERS is how many run tests at once; 0: in this process.'
         exit
         ;;
 esac
+
+if [ "${1:-}" = --lab ]; then
+    shift
+    # shellcheck source=tools/lab/test.sh
+    . "$ROOT/tools/lab/test.sh"
+    run_lab_tests "$@"
+    exit
+fi
 
 set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}" \
     "${SERVER_PACKAGES[@]}" git graphviz systemd-container

@@ -164,6 +164,8 @@ class Tracker:
         drained = apply(drains, self.view, api)
         api.done += drained.done
         self._learn(drained, api)
+        if isinstance(drained.stopped_by, _PLAN_ANEW):
+            raise drained.stopped_by
         return self._report(decision, outcome, drained)
 
     def _switch_once(self, api: API, now: float, disabled: bool) -> Report:

@@ -41,6 +41,18 @@ def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_is_named(pl
     assert f"{NODE}_leaf1" in text
 
 
+def test_a_device_that_a_guest_has_got_since_the_last_look_is_drained_at_once(placement):
+    driver = tree_driver(2)
+    agent = Agent(placement.url, driver)
+    assert agent.period().ok
+    guest = placement.stranger.put_allocation({LEAF: {"CUSTOM_LEAF": 1}})
+    without_leaf(driver)
+    report = agent.period(1.0)
+    assert leaf_inventory(placement) == {"CUSTOM_LEAF": (4, 4)}, "no new guest gets any"
+    assert report.error is None, "the conflict was overcome"
+    assert guest in " ".join(report.complaints().values())
+
+
 def test_draining_costs_nothing_between_two_verifications(placement):
     agent, driver, _ = with_leaf_in_use(placement)
     without_leaf(driver)

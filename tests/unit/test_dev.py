@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from agent.dev import Show
+from agent import config
+from agent.dev import Show, _configuration
 from agent.report import Report
+from drivers.libvirt.opts import list_opts as libvirt_opts
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
@@ -37,3 +41,42 @@ def test_the_computectl_beside_this_python_is_named(
 
 def test_nothing_is_to_be_asked_of_a_placement_that_ends() -> None:
     assert "computectl" not in shown(None)
+
+
+WRITTEN = """[DEFAULT]
+host = host1
+compute_driver = libvirt
+reserved_huge_pages = node:0,size:2048,count:4
+reserved_huge_pages = node:1,size:2048,count:8
+[pci]
+device_spec = {"vendor_id": "1b36", "product_id": "0010"}
+device_spec = [{"vendor_id": "8086",
+    "product_id": "10d3"}]
+[devices]
+enabled_mdev_types = large, small
+[placement]
+endpoint = http://elsewhere
+"""
+
+
+def loaded(path: Path, *arguments: str) -> Any:
+    conf = config.load(["--config-file", str(path), *arguments])
+    for group, options in libvirt_opts():
+        conf.register_opts(options, None if group == "DEFAULT" else group)
+    return conf
+
+
+def test_the_configuration_for_computectl_says_the_same(tmp_path: Path) -> None:
+    (tmp_path / "ours.conf").write_text(WRITTEN)
+    before = loaded(tmp_path / "ours.conf", "--compute-driver", "fake,libvirt")
+    (tmp_path / "dev.conf").write_text(_configuration(before, "http://here"))
+    after = loaded(tmp_path / "dev.conf")
+    assert (after.host, after.compute_driver) == ("host1", ["fake", "libvirt"])
+    assert after.reserved_huge_pages == before.reserved_huge_pages
+    assert len(after.reserved_huge_pages) == 2
+    assert after.devices.enabled_mdev_types == ["large", "small"]
+    assert [json.loads(one) for one in after.pci.device_spec] == [
+        {"vendor_id": "1b36", "product_id": "0010"},
+        [{"vendor_id": "8086", "product_id": "10d3"}],
+    ]
+    assert "elsewhere" not in (tmp_path / "dev.conf").read_text()

@@ -1,0 +1,118 @@
+"""A running agent on the lab: a card is plugged in and out, its libvirtd is killed or hung.
+
+Its period is ten minutes: nothing here waits for one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from tests.integration.switched import has_trait, options, root_of, status_of
+from tests.servers.agent import AgentProcess
+from tests.servers.lab import CARD, NODE, Lab
+from tests.servers.placement import RealPlacement
+
+CLASS = "CUSTOM_PCI_8086_10D3"
+PROVIDER = f"{NODE}_{CARD}"
+SOON = 2.0
+"""Seconds, as promised in docs/lab.rst."""
+TRIES = 3
+SETTINGS = """
+[libvirt]
+connection_uri = {uri}
+virt_type = qemu
+report_numa = nested
+connection_timeout = 5
+call_timeout = 30
+keepalive_interval = 1
+keepalive_count = 3
+[pci]
+report_in_placement = true
+device_spec = {{"vendor_id": "8086", "product_id": "10d3"}}
+"""
+
+
+@pytest.fixture
+def agent(tmp_path: Path, placement: RealPlacement, lab: Lab) -> Iterator[AgentProcess]:
+    text = options(more=SETTINGS.format(uri=lab.uri()))
+    with AgentProcess(tmp_path, placement.url, options=text, compute_driver="libvirt") as agent:
+        agent.until(lambda: is_ok(agent))
+        yield agent
+
+
+def is_ok(agent: AgentProcess) -> bool:
+    return (agent.state_path / "status.json").exists() and status_of(agent)["nodes"][0]["ok"]
+
+
+def card(placement: RealPlacement) -> dict | None:
+    found = placement.request("GET", f"/resource_providers?name={PROVIDER}")["resource_providers"]
+    return found[0] if found else None
+
+
+def is_offered(placement: RealPlacement) -> bool:
+    found = card(placement)
+    return found is not None and CLASS in placement.stranger.inventory(found["uuid"])
+
+
+def seconds_until(agent: AgentProcess, condition: Callable[[], object]) -> float:
+    began = time.monotonic()
+    agent.until(condition)
+    return time.monotonic() - began
+
+
+def test_a_card_is_in_placement_soon_after_it_is_plugged_in_and_gone_after_it_is_out(
+    lab, agent, placement, measured
+):
+    assert card(placement) is None
+    took = []
+    # This machine may be busy with something else once, or twice.
+    while len(took) < TRIES and min(took, default=inf) > SOON:
+        lab.plug()
+        took.append(seconds_until(agent, lambda: is_offered(placement)))
+        measured("from plugged in to offered in Placement", took[-1])
+        parent = placement.stranger.provider(card(placement)["parent_provider_uuid"])
+        assert parent["name"] == f"{NODE}_numa1"
+        lab.unplug()
+        away = seconds_until(agent, lambda: card(placement) is None)
+        measured("from given up by the kernel to gone from Placement", away)
+    assert min(took) <= SOON, took
+
+
+def test_a_card_that_a_guest_has_is_held_until_the_guest_is_gone(lab, agent, placement):
+    lab.plug()
+    agent.until(lambda: is_offered(placement))
+    uuid = card(placement)["uuid"]
+    guest = placement.stranger.put_allocation({uuid: {CLASS: 1}})
+    lab.unplug()
+    agent.until(lambda: placement.stranger.inventory(uuid)[CLASS]["reserved"] == 1)
+    assert placement.stranger.allocation(guest)["allocations"][uuid]["resources"] == {CLASS: 1}
+
+
+def test_its_libvirtd_killed_disables_and_back_it_enables(lab, agent, placement):
+    root = root_of(agent)
+    lab.run("pkill -KILL -x libvirtd")
+    agent.until(lambda: has_trait(placement, root))
+    agent.until(lambda: not has_trait(placement, root), 120)
+
+
+def test_its_libvirtd_hung_disables_and_going_on_it_enables(lab, agent, placement):
+    root = root_of(agent)
+    lab.run("pkill -STOP -x libvirtd")
+    agent.until(lambda: has_trait(placement, root))
+    lab.revive()
+    agent.until(lambda: not has_trait(placement, root), 120)
+
+
+def test_a_card_plugged_in_while_libvirtd_was_away_is_found_when_it_is_back(lab, agent, placement):
+    root = root_of(agent)
+    lab.run("pkill -STOP -x libvirtd")
+    agent.until(lambda: has_trait(placement, root))
+    lab.plug()
+    lab.run("pkill -KILL -x libvirtd")
+    agent.until(lambda: card(placement), 120)
+    agent.until(lambda: not has_trait(placement, root))
