@@ -20,7 +20,7 @@ from tests.integration.switched import (
     status_of,
 )
 from tests.servers.agent import AgentProcess
-from tests.servers.libvirtd import PrivateLibvirtd, missing
+from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
 from tests.servers.placement import RealPlacement
 
 pytestmark = [
@@ -29,8 +29,7 @@ pytestmark = [
 ]
 
 LIBVIRT = """
-[libvirt]
-connection_uri = {uri}
+{group}
 connection_timeout = 2
 call_timeout = 15
 keepalive_interval = 1
@@ -41,14 +40,12 @@ images_type = qcow2
 
 @pytest.fixture
 def libvirtd() -> Iterator[PrivateLibvirtd]:
-    directory = tempfile.mkdtemp(prefix="libvirtd-")
-    with PrivateLibvirtd(directory) as daemon:
+    with private_libvirtd() as daemon:
         yield daemon
-    shutil.rmtree(directory)
 
 
-def agent_of(directory: Path, placement: RealPlacement, uri: str) -> AgentProcess:
-    more = LIBVIRT.format(uri=uri)
+def agent_of(directory: Path, placement: RealPlacement, libvirtd: PrivateLibvirtd) -> AgentProcess:
+    more = LIBVIRT.format(group=libvirtd.group)
     return AgentProcess(
         directory, placement.url, options=options(more=more), compute_driver="libvirt"
     )
@@ -56,7 +53,7 @@ def agent_of(directory: Path, placement: RealPlacement, uri: str) -> AgentProces
 
 @pytest.fixture
 def agent(tmp_path: Path, placement: RealPlacement, libvirtd: PrivateLibvirtd):
-    with agent_of(tmp_path, placement, libvirtd.uri) as agent:
+    with agent_of(tmp_path, placement, libvirtd) as agent:
         agent.until(lambda: reported(agent), 60)
         yield agent
 

@@ -16,7 +16,7 @@ import pytest
 from drivers.errors import DriverNotReady
 from drivers.libvirt.driver import LibvirtDriver
 from tests.integration.test_libvirt_real import report
-from tests.servers.libvirtd import PrivateLibvirtd, missing
+from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
 from tests.unit.libvirt.test_settings import context
 
 pytestmark = [
@@ -31,16 +31,13 @@ SLACK = 10.0
 
 @pytest.fixture
 def libvirtd() -> Iterator[PrivateLibvirtd]:
-    directory = tempfile.mkdtemp(prefix="libvirtd-")
-    with PrivateLibvirtd(directory) as daemon:
+    with private_libvirtd() as daemon:
         yield daemon
-    shutil.rmtree(directory)
 
 
-def make(uri: str, directory: Path, more: str = "") -> LibvirtDriver:
+def make(libvirtd: PrivateLibvirtd, directory: Path, more: str = "") -> LibvirtDriver:
     text = f"""
-[libvirt]
-connection_uri = {uri}
+{libvirtd.group}
 connection_timeout = {DEADLINE}
 call_timeout = {DEADLINE}
 {more}
@@ -51,10 +48,10 @@ call_timeout = {DEADLINE}
 @pytest.fixture
 def driver(libvirtd: PrivateLibvirtd, tmp_path: Path) -> Iterator[LibvirtDriver]:
     """One that has reported, with a first call that may take long (QEMU is probed)."""
-    warm = LibvirtDriver(context(tmp_path, f"[libvirt]\nconnection_uri = {libvirtd.uri}\n"))
+    warm = LibvirtDriver(context(tmp_path, libvirtd.group))
     report(warm)
     warm.cleanup_host("host")
-    driver = make(libvirtd.uri, tmp_path)
+    driver = make(libvirtd, tmp_path)
     report(driver)
     yield driver
     driver.cleanup_host("host")
@@ -102,8 +99,8 @@ def test_killed_and_started_again(libvirtd, driver):
 
 
 def test_a_daemon_that_is_started_after_the_agent(libvirtd, tmp_path):
+    driver = make(libvirtd, tmp_path)
     libvirtd.stop()
-    driver = make(libvirtd.uri, tmp_path)
     said, took = failure(driver)
     assert "no connection to libvirt" in said
     assert took < DEADLINE + SLACK
@@ -127,8 +124,8 @@ def test_hung_within_a_call_and_running_again(libvirtd, driver):
 
 
 def test_hung_before_the_first_connection(libvirtd, tmp_path):
+    driver = make(libvirtd, tmp_path)
     libvirtd.sigstop()
-    driver = make(libvirtd.uri, tmp_path)
     said, took = failure(driver)
     assert "connection" in said
     assert took < DEADLINE + SLACK
@@ -149,8 +146,7 @@ def test_hung_then_killed_and_started_again(libvirtd, driver):
 
 def test_keepalive_ends_a_call_that_has_a_longer_deadline(libvirtd, tmp_path):
     text = f"""
-[libvirt]
-connection_uri = {libvirtd.uri}
+{libvirtd.group}
 call_timeout = 60
 keepalive_interval = 1
 keepalive_count = 1

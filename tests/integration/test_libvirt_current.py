@@ -25,7 +25,7 @@ from tests.integration.agents import ROOT, Agent
 from tests.integration.switched import eventually, options, root_of
 from tests.integration.test_hypervisor_lost import reported
 from tests.servers.agent import AgentProcess
-from tests.servers.libvirtd import PrivateLibvirtd, missing
+from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
 from tests.servers.placement import RealPlacement
 from tests.unit.libvirt.test_kept_current import QUIET
 from tests.unit.libvirt.test_settings import context
@@ -113,10 +113,8 @@ def test_a_device_that_is_plugged_or_unplugged_makes_a_period(looping, other) ->
 
 @pytest.fixture(scope="module")
 def libvirtd() -> Iterator[PrivateLibvirtd]:
-    directory = tempfile.mkdtemp(prefix="libvirtd-")
-    with PrivateLibvirtd(directory) as daemon:
+    with private_libvirtd() as daemon:
         yield daemon
-    shutil.rmtree(directory)
 
 
 def in_its_mounts(libvirtd: PrivateLibvirtd, *command: str) -> None:
@@ -140,7 +138,7 @@ def test_a_pool_and_its_new_size_are_in_placement_at_once(
     libvirtd: PrivateLibvirtd, images: Path, placement: RealPlacement, tmp_path: Path
 ) -> None:
     more = f"instances_path = {images}\n"
-    group = f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n"
+    group = libvirtd.group
     text = options(more=group).replace("[registry]", more + "[registry]")
     agent = AgentProcess(tmp_path, placement.url, options=text, compute_driver="libvirt")
     with agent:
@@ -197,7 +195,7 @@ class Counting:
 def test_a_quiet_period_costs_a_handful_of_calls(libvirtd: PrivateLibvirtd, tmp_path: Path) -> None:
     calls: list[str] = []
     host = Host(libvirtd.uri, Counting(load_binding(), calls), Deadlines(20, 60))
-    text = f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n"
+    text = libvirtd.group
     driver = LibvirtDriver(context(tmp_path, text), host)
     (node,) = driver.get_available_nodes()
     tree = ProviderTree()

@@ -18,7 +18,7 @@ from drivers.libvirt import documents
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.host import Host, load_binding
 from drivers.libvirt.session import Deadlines
-from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd, missing
+from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd, missing, private_libvirtd
 from tests.unit.libvirt.test_settings import context
 
 pytestmark = [
@@ -29,16 +29,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def libvirtd() -> Iterator[PrivateLibvirtd]:
-    """In a folder with a short name: a socket's path has 107 bytes."""
-    directory = tempfile.mkdtemp(prefix="libvirtd-")
-    with PrivateLibvirtd(directory) as daemon:
+    with private_libvirtd() as daemon:
         yield daemon
-    shutil.rmtree(directory)
 
 
 @pytest.fixture
 def driver(libvirtd: PrivateLibvirtd, tmp_path: Path) -> Iterator[LibvirtDriver]:
-    driver = LibvirtDriver(context(tmp_path, f"[libvirt]\nconnection_uri = {libvirtd.uri}\n"))
+    driver = LibvirtDriver(context(tmp_path, libvirtd.group))
     driver.init_host("host")
     yield driver
     driver.cleanup_host("host")
@@ -82,7 +79,7 @@ def test_inventory_is_what_the_kernel_says(driver):
 
 
 def test_cells_together_have_what_the_kernel_says(libvirtd, tmp_path):
-    text = f"[libvirt]\nconnection_uri = {libvirtd.uri}\nreport_numa = nested\n"
+    text = f"{libvirtd.group}report_numa = nested\n"
     driver = LibvirtDriver(context(tmp_path, text))
     tree = report(driver)
     node = driver.get_available_nodes()[0]
@@ -111,7 +108,7 @@ def endpoints() -> set[str]:
 @pytest.mark.skipif(not list(PCI.glob("*")), reason="this machine has no PCI bus")
 def test_pci_devices_are_the_kernels(libvirtd, tmp_path):
     options = "[pci]\nreport_in_placement = true\ndevice_spec = {}\n"
-    text = f"[libvirt]\nconnection_uri = {libvirtd.uri}\n{options}"
+    text = f"{libvirtd.group}{options}"
     driver = LibvirtDriver(context(tmp_path, text))
     tree = report(driver)
     node = driver.get_available_nodes()[0]
@@ -152,8 +149,7 @@ def test_nothing_is_missing_and_the_second_period_changes_nothing(driver):
 
 def test_a_custom_model_has_its_own_features(libvirtd, tmp_path):
     text = f"""
-[libvirt]
-connection_uri = {libvirtd.uri}
+{libvirtd.group}
 cpu_mode = custom
 cpu_models = haswell-NOTSX
 cpu_model_extra_flags = -aes
@@ -167,8 +163,7 @@ cpu_model_extra_flags = -aes
 
 def test_an_unknown_model_is_named_and_the_rest_is_reported(libvirtd, tmp_path):
     text = f"""
-[libvirt]
-connection_uri = {libvirtd.uri}
+{libvirtd.group}
 cpu_mode = custom
 cpu_models = Nonsense-9000
 """

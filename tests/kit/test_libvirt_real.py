@@ -10,7 +10,7 @@ import pytest
 
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.testing import DriverContract
-from tests.servers.libvirtd import PrivateLibvirtd, missing
+from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
 
 pytestmark = [
     pytest.mark.real_libvirt,
@@ -20,17 +20,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def libvirtd() -> Iterator[PrivateLibvirtd]:
-    """In a folder with a short name: a socket's path has 107 bytes."""
-    directory = tempfile.mkdtemp(prefix="libvirtd-")
-    with PrivateLibvirtd(directory) as daemon:
+    with private_libvirtd() as daemon:
         yield daemon
-    shutil.rmtree(directory)
 
 
 class TestLibvirtDriver(DriverContract):
     @pytest.fixture
     def driver_config(self, libvirtd: PrivateLibvirtd) -> str:
-        return f"[libvirt]\nconnection_uri = {libvirtd.uri}\n"
+        return libvirtd.group
 
     @pytest.fixture
     def make_driver(self, driver_context):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-import os
 import shutil
 import signal
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
@@ -39,6 +42,17 @@ class PrivateLibvirtd(Server):
     @property
     def uri(self) -> str:
         return f"qemu+unix:///system?socket={quote(str(self.socket))}"
+
+    @cached_property
+    def virt_type(self) -> str:
+        """Of its guests: not every machine has KVM."""
+        command = ["virsh", "-q", "-c", self.uri, "domcapabilities", "--virttype", "kvm"]
+        return "qemu" if subprocess.run(command, capture_output=True).returncode else "kvm"
+
+    @property
+    def group(self) -> str:
+        """The driver's options, as they have to be for it."""
+        return f"[libvirt]\nconnection_uri = {self.uri}\nvirt_type = {self.virt_type}\n"
 
     @property
     def pid(self) -> int:
@@ -82,3 +96,14 @@ class PrivateLibvirtd(Server):
     def _output(self) -> str:
         files = (self.directory / "out", self.directory / "log" / "libvirtd.log")
         return "\n".join(f.read_text(errors="replace")[-2000:] for f in files if f.exists())
+
+
+@contextmanager
+def private_libvirtd() -> Iterator[PrivateLibvirtd]:
+    """One that runs, in a folder with a short name: a socket's path has 107 bytes."""
+    directory = tempfile.mkdtemp(prefix="libvirtd-")
+    try:
+        with PrivateLibvirtd(directory) as daemon:
+            yield daemon
+    finally:
+        shutil.rmtree(directory)
