@@ -6,6 +6,7 @@ from xml.etree.ElementTree import Element
 
 from drivers.libvirt import documents
 from drivers.libvirt.cpu import host_cpu
+from drivers.libvirt.device_models import questions
 from drivers.libvirt.devices import Devices
 from drivers.libvirt.encryption import SEV, SEV_ES, TDX, Encryption
 from drivers.libvirt.events import CONNECTION, DEVICES
@@ -19,6 +20,8 @@ from drivers.libvirt.sources import Sources
 SWITCHES = {SEV: ("kvm_amd", "sev"), SEV_ES: ("kvm_amd", "sev_es"), TDX: ("kvm_intel", "tdx")}
 """Where the kernel has each technique switched on or off."""
 
+Q35 = "q35"
+
 
 class DeviceReader:
     """A device that can't be read is the one that it was, as long as it is listed."""
@@ -30,7 +33,7 @@ class DeviceReader:
         self._last: dict[str, str] = {}
 
     def read(self, capabilities: Element) -> Devices:
-        """Everything, for a host with these."""
+        """Everything, for a host with this capabilities document."""
         kinds = self._settings.devices.kinds()
         found: NodeDevices | None = NodeDevices()
         if kinds:
@@ -61,7 +64,7 @@ class DeviceReader:
         return assigned_addresses(guests)
 
     def _encryption(self, capabilities: Element) -> Encryption:
-        """Only KVM guests on x86 can have it."""
+        """Only KVM guests on x86 can have it; TDX only those of machine type q35."""
         arch = host_cpu(capabilities).arch
         if arch is None:
             return Encryption(None)
@@ -70,9 +73,13 @@ class DeviceReader:
         if not_run(capabilities, "kvm"):
             return Encryption(None)
         name = "memory encryption"
-        text = self._sources.read_or(
-            name, lambda: self._host.domain_capabilities(arch, "kvm"), None, until=CONNECTION
-        )
+        machines = [one.machine for one in questions(capabilities, "kvm")]
+        machine = Q35 if Q35 in machines else None
+
+        def document() -> str | None:
+            return self._host.domain_capabilities(arch, "kvm", machine)
+
+        text = self._sources.read_or(name, document, None, until=CONNECTION)
         if text is None:
             self._sources.ask_again(name)
         off = self._sources.read_or("kernel modules", self._switched_off, frozenset[str]())

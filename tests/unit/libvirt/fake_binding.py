@@ -1,4 +1,7 @@
-"""A libvirt module that records what it is asked, and can refuse, hang and lose connections."""
+"""A libvirt module that records what it is asked, and can refuse, hang and lose connections.
+
+An answer may be a function of what it is asked with.
+"""
 
 from __future__ import annotations
 
@@ -195,6 +198,7 @@ class FakeConnection:
                 raise self._binding.refused[name]
             if not self.alive:
                 raise FakeLibvirtError("client socket is closed")
-            return self._binding.answers[name]
+            answer = self._binding.answers[name]
+            return answer(*_args) if callable(answer) else answer
 
         return call

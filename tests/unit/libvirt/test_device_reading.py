@@ -12,7 +12,7 @@ from drivers.libvirt.host import Host
 from drivers.libvirt.session import Deadlines
 from tests.unit.libvirt.devices import GPU, guest, mdev, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeDomain, FakeLibvirt, FakeLibvirtError
-from tests.unit.libvirt.hosts import ROOT
+from tests.unit.libvirt.hosts import ROOT, capabilities, cell
 from tests.unit.libvirt.test_settings import context
 
 NODE = "node-1"
@@ -156,6 +156,20 @@ def test_what_the_kernel_switched_off_is_not_to_be_had(binding, start, tmp_path)
     assert names(tree) == {"amd_sev"}
     (parameters / "sev_es").write_text("1\n")
     assert names(report(driver, tree)) == {"amd_sev", "amd_sev_es"}
+
+
+def test_tdx_is_asked_of_the_machine_type_that_has_it(binding, start):
+    """libvirt tells of it for q35 only, and the default machine type of x86 is another."""
+    machines = "<machine>pc</machine><machine>q35</machine><domain type='kvm'/>"
+    text = capabilities(cell(0, range(2))).replace(
+        "</host>", f"</host><guest><arch name='x86_64'>{machines}</arch></guest>"
+    )
+    binding.answers["getCapabilities"] = text
+    tdx = "<features><tdx supported='yes'/></features>"
+    binding.answers["getDomainCapabilities"] = lambda _emulator, _arch, machine, *_more: (
+        f"<domainCapabilities>{tdx if machine == 'q35' else ''}</domainCapabilities>"
+    )
+    assert names(report(start(""))) == {"intel_tdx"}
 
 
 def test_many_similar_devices_are_warned_of_once(binding, start, caplog):

@@ -133,6 +133,16 @@ def test_what_is_divided_into_vgpus_is_not_given_away_whole():
     assert "can't be given away whole" in report.notes[f"PCI device {PF}"]
 
 
+def test_a_pf_whose_vfs_are_divided_is_not_given_away_whole():
+    """Who got it would take the VFs along, and with them the vGPUs of others."""
+    settings = chosen({"vendor_id": "10de"})["devices"]
+    both = DeviceSettings(settings.pci, MdevSettings((MdevType("nvidia-35"),)))
+    vf = pci(VFS[0], GPU, physical=PF, types={"nvidia-35": 1})
+    report = report_of(new_tree(), look(pci(PF, GPU, virtual=VFS[:1]), vf), devices=both)
+    assert [set(one.inventory) for one in report.children] == [{"VGPU"}]
+    assert f"its VF {VFS[0]} is divided" in report.notes[f"PCI device {PF}"]
+
+
 # -- networks
 
 
