@@ -2,9 +2,9 @@
 
 What is ours?  A provider whose UUID is the one that this driver makes from the root's
 and the provider's name: that can be seen after a restart, without any state, and no
-other driver's children on the same root have one.  Only such are removed, once nothing
-reports them.  A provider that has a reported name and another UUID (somebody reported
-this host before) is taken as it is, and is not ours to remove.
+other driver's children on the same root have one.  And what Nova made on this host before
+(:mod:`drivers.libvirt.predecessors`).  Only such are removed, once nothing reports them.
+Another provider that has a reported name is taken as it is, and is not ours to remove.
 
 What moves?  A class that leaves the root for its cells or devices, what was on cells
 that are gone, and what was on a device that has another provider now.  That takes a
@@ -19,6 +19,7 @@ from typing import Any
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.moves import Move, move_allocations
+from drivers.libvirt.predecessors import made_by_nova
 from drivers.libvirt.reported import HostReport, Reported
 from reportclient.model import Allocations
 from reportclient.provider_tree import ProviderTree, own_uuid
@@ -90,13 +91,15 @@ def _writable(
 
 
 def _unreported(tree: ProviderTree, root: str, reported: Mapping[str, Reported]) -> list[str]:
-    """UUIDs of this driver's own providers that nothing reports any more, children first."""
-    wanted = {child_uuid(root, name) for name in reported}
-    below = tree.get_provider_uuids(root)[1:]
+    """UUIDs of own providers, and Nova's, that nothing reports any more, children first."""
+    node, wanted = tree.data(root).name, {child_uuid(root, name) for name in reported}
+    below = [tree.data(uuid) for uuid in tree.get_provider_uuids(root)[1:]]
     return [
-        uuid
-        for uuid in reversed(below)
-        if uuid not in wanted and uuid == child_uuid(root, tree.data(uuid).name)
+        data.uuid
+        for data in reversed(below)
+        if data.name not in reported
+        and data.uuid not in wanted
+        and (data.uuid == child_uuid(root, data.name) or made_by_nova(node, data))
     ]
 
 

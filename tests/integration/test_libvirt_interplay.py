@@ -1,0 +1,152 @@
+"""Parts of the libvirt driver at once, on a real Placement: cells, devices, guests, other drivers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.agents import NODE, ROOT
+from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
+from tests.integration.test_libvirt_devices import DISKS, GPUS, NVME, on, on_gpu, plug, record
+from tests.unit.libvirt.devices import GPU, mdev, pci, sev
+from tests.unit.libvirt.hosts import two_cells
+
+DEVICES = f"""
+[pci]
+report_in_placement = true
+device_spec = {{"vendor_id": "144d"}}
+[devices]
+enabled_mdev_types = nvidia-35
+"""
+NESTED = "[libvirt]\nreport_numa = nested\n"
+CELLS = [f"{NODE}_numa0", f"{NODE}_numa1"]
+MARK = "COMPUTE_MANAGED_PCI_DEVICE"
+
+
+@pytest.fixture
+def host(placement, tmp_path):
+    host = DocumentedHost(placement, tmp_path, two_cells(), mib=8192)
+    host.binding.answers["getDomainCapabilities"] = sev(15, 84)
+    plug(host, *everything())
+    yield host
+    host.close()
+
+
+def everything(disks=DISKS):
+    gpus = [pci(at, GPU, cell=n, types={"nvidia-35": 4}) for n, at in enumerate(GPUS)]
+    return [*(pci(at, cell=1) for at in disks), *gpus, mdev(1, "nvidia-35", GPUS[0])]
+
+
+def guest(host, **held):
+    """``held`` by provider name: amounts by class."""
+    known = providers(host.placement)
+    return host.placement.stranger.put_allocation(
+        {known[name]["uuid"]: parts for name, parts in held.items()}
+    )
+
+
+def parents(host):
+    return {name: one["parent"] for name, one in providers(host.placement).items()}
+
+
+def sums(host, who):
+    found: dict[str, int] = {}
+    for resources in holds(host.placement, who).values():
+        for name, amount in resources.items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+# -- cells and devices
+
+
+def test_devices_of_every_kind_and_their_guests_follow_the_cells_on_off_and_on(host):
+    host.reported(DEVICES)
+    flat = parents(host)
+    assert set(flat.values()) == {None, NODE}
+    own = {"VCPU": 2, "MEMORY_MB": 512}
+    guests = [
+        guest(host, **{NODE: own, on(DISKS[0]): {NVME: 1}, on_gpu(0): {"VGPU": 2}}),
+        guest(host, **{NODE: own, on_gpu(1): {"VGPU": 4}}),
+        guest(host, **{NODE: own, f"{NODE}_amd_sev": {"MEM_ENCRYPTION_CONTEXT": 1}}),
+    ]
+    before = [sums(host, who) for who in guests]
+    for _ in range(2):
+        mark = host.placement.mark()
+        host.reported(DEVICES + NESTED)
+        assert [r.path for r in host.placement.since(mark)].count("/reshaper") == 1
+        nested = parents(host)
+        assert [nested[on(one)] for one in DISKS] == [CELLS[1]] * 3
+        assert [nested[on_gpu(n)] for n in range(2)] == CELLS
+        assert nested[f"{NODE}_amd_sev"] == NODE
+        assert [sums(host, who) for who in guests] == before
+        assert holds(host.placement, guests[0])[on(DISKS[0])] == {NVME: 1}
+        host.reported(DEVICES)
+        assert parents(host) == flat
+        assert [sums(host, who) for who in guests] == before
+        assert all(own.items() <= holds(host.placement, who)[NODE].items() for who in guests)
+
+
+@pytest.mark.parametrize("first", ["", NESTED])
+def test_a_device_in_use_that_is_unplugged_survives_a_change_of_cells(host, first):
+    second = NESTED if not first else ""
+    host.reported(DEVICES + first)
+    where = CELLS[0] if first else NODE
+    who = guest(host, **{where: {"VCPU": 2}, on(DISKS[0]): {NVME: 1}})
+    plug(host, *everything(DISKS[1:]))
+    agent = host.start(DEVICES + second)
+    agent.period()
+    agent.period()
+    found = providers(host.placement)
+    assert found[on(DISKS[0])]["inventory"] == {NVME: 1}
+    assert record(host, on(DISKS[0]))["reserved"] == 1, "nobody else gets it"
+    assert sums(host, who) == {"VCPU": 2, NVME: 1}
+    with_cpus = set(CELLS) if second else {NODE}
+    assert {name for name, one in found.items() if "VCPU" in one["inventory"]} == with_cpus
+    host.placement.stranger.delete_allocation(who)
+    agent.period()
+    agent.settle()
+    assert on(DISKS[0]) not in providers(host.placement)
+    assert bool(second) == (CELLS[0] in providers(host.placement))
+
+
+# -- what Nova left
+
+
+def novas(host, name, inventory, *traits):
+    uuid = host.placement.stranger.create_child(ROOT, name)
+    host.placement.stranger.set_inventory(uuid, inventory)
+    if traits:
+        host.placement.stranger.set_traits(uuid, list(traits))
+    return uuid
+
+
+def test_what_nova_reported_goes_with_the_device_and_is_drained_while_it_is_used(host):
+    host.reported("")
+    one = {NVME: {"total": 1, "max_unit": 1}}
+    novas(host, on("0000:99:00.0"), one, MARK)
+    novas(host, on("0000:98:00.0"), one, MARK)
+    novas(host, f"{NODE}_pci_0000_97_00_0", {"VGPU": {"total": 4}})
+    novas(host, f"{NODE}_0000:96:00.0", one)
+    novas(host, f"{NODE}_pci_0000_95_00_0", {"VGPU": {"total": 4}}, "OWNER_CYBORG")
+    who = guest(host, **{on("0000:98:00.0"): {NVME: 1}})
+    agent = host.start(DEVICES)
+    agent.period()
+    found = set(providers(host.placement))
+    assert not {on("0000:99:00.0"), f"{NODE}_pci_0000_97_00_0"} & found
+    assert record(host, on("0000:98:00.0"))["reserved"] == 1
+    host.placement.stranger.delete_allocation(who)
+    agent.period()
+    found = set(providers(host.placement))
+    assert on("0000:98:00.0") not in found
+    assert {f"{NODE}_0000:96:00.0", f"{NODE}_pci_0000_95_00_0"} <= found, "they are not Nova's"
+
+
+def test_devices_that_nova_reported_are_counted_once_when_they_are_grouped(host):
+    host.reported("")
+    for at in DISKS:
+        novas(host, on(at), {NVME: {"total": 1, "max_unit": 1}}, MARK)
+    who = guest(host, **{on(DISKS[1]): {NVME: 1}})
+    host.reported(DEVICES + "[pci]\ngroup_devices = true\n")
+    found = providers(host.placement)
+    assert sum(one["inventory"].get(NVME, 0) for one in found.values()) == len(DISKS)
+    assert holds(host.placement, who) == {f"{NODE}_all_{NVME}": {NVME: 1}}
