@@ -21,7 +21,12 @@ from typing import Any, TypeVar
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt import block
 from drivers.libvirt.events import Events
-from drivers.libvirt.host_files import file_system_size, namespace_names, switch_of
+from drivers.libvirt.host_files import (
+    cells_of_cpus,
+    file_system_size,
+    namespace_names,
+    switch_of,
+)
 from drivers.libvirt.lane import Blocked, Lane, Overdue
 from drivers.libvirt.node_devices import NodeDevices, listed_devices
 from drivers.libvirt.session import Deadlines, Refused, Session, Unconnected
@@ -194,6 +199,11 @@ class Host:
         """Names of the persistent memory namespaces; those without a name do not count."""
         devices = self._root / "sys/bus/nd/devices"
         return self._on_files("persistent memory namespaces", lambda: namespace_names(devices))
+
+    def cells_of_cpus(self, cpus: Iterable[int]) -> dict[int, int]:
+        """NUMA cells by CPU, of those whose cell the kernel knows."""
+        system = self._root / "sys/devices/system/cpu"
+        return self._on_files("NUMA cells of CPUs", lambda: cells_of_cpus(system, cpus))
 
     # -- what it can do without
 
