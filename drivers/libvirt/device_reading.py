@@ -9,7 +9,7 @@ from drivers.libvirt.cpu import host_cpu
 from drivers.libvirt.device_models import questions
 from drivers.libvirt.devices import Devices
 from drivers.libvirt.encryption import SEV, SEV_ES, TDX, Encryption
-from drivers.libvirt.events import CONNECTION, DEVICES
+from drivers.libvirt.events import CONNECTION, DEVICES, GUESTS
 from drivers.libvirt.guest_types import not_run
 from drivers.libvirt.host import Host
 from drivers.libvirt.node_devices import NodeDevices
@@ -60,7 +60,7 @@ class DeviceReader:
         """What guests have, where it matters."""
         if not self._settings.devices.pci.asks_who_uses:
             return frozenset()
-        guests = self._sources.read_or("guests", self._host.guest_documents, ())
+        guests = self._sources.read_or(GUESTS, self._host.guest_documents, (), until=GUESTS)
         return assigned_addresses(guests)
 
     def _encryption(self, capabilities: Element) -> Encryption:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.agents import NODE, ROOT
+from tests.integration.agents import NODE, ROOT, Small
 from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
 from tests.integration.test_libvirt_devices import DISKS, GPUS, NVME, on, on_gpu, plug, record
 from tests.unit.libvirt.devices import GPU, mdev, pci, sev
@@ -150,3 +150,41 @@ def test_devices_that_nova_reported_are_counted_once_when_they_are_grouped(host)
     found = providers(host.placement)
     assert sum(one["inventory"].get(NVME, 0) for one in found.values()) == len(DISKS)
     assert holds(host.placement, who) == {f"{NODE}_all_{NVME}": {NVME: 1}}
+
+
+# -- beside another driver on the same root
+
+
+def others_part(tree, node, allocations=None):
+    tree.update_inventory(node, {"CUSTOM_LICENCE": {"total": 8}})
+    if not tree.exists("fpga"):
+        tree.new_child("fpga", node)
+    tree.update_inventory("fpga", {"CUSTOM_FPGA": {"total": 2}})
+
+
+def test_another_driver_keeps_its_part_and_its_guests_when_cells_come_and_go(host):
+    other = Small(others_part)
+    host.start(DEVICES, beside=[other]).settle()
+    own = {"VCPU": 2, "MEMORY_MB": 512, "CUSTOM_LICENCE": 3}
+    who = guest(host, **{NODE: own, "fpga": {"CUSTOM_FPGA": 2}, on(DISKS[0]): {NVME: 1}})
+    before = sums(host, who)
+    for text in (DEVICES + NESTED, DEVICES, DEVICES + NESTED):
+        host.start(text, beside=[other]).settle()
+        assert sums(host, who) == before
+        assert {"fpga": {"CUSTOM_FPGA": 2}}.items() <= holds(host.placement, who).items()
+        assert holds(host.placement, who)[NODE]["CUSTOM_LICENCE"] == 3
+        assert providers(host.placement)[NODE]["inventory"]["CUSTOM_LICENCE"] == 8
+    assert "VCPU" not in providers(host.placement)[NODE]["inventory"]
+
+
+def test_cpus_that_another_driver_has_on_the_root_do_not_move_to_the_cells(host):
+    """Two drivers that both tell of CPUs: each has its own, and nothing moves for ever."""
+
+    def cpus(tree, node, allocations=None):
+        tree.update_inventory(node, {"VCPU": {"total": 3}})
+
+    agent = host.start(NESTED, beside=[Small(cpus)])
+    agent.settle()
+    found = providers(host.placement)
+    assert found[NODE]["inventory"]["VCPU"] == 3
+    assert found[CELLS[0]]["inventory"]["VCPU"] == 4

@@ -126,6 +126,19 @@ def test_guests_are_asked_for_one_time_use_only(binding, start):
     assert record["reserved"] == 1
 
 
+def test_guests_are_read_again_when_one_gets_a_device_and_not_in_every_period(binding, start):
+    binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
+    driver = start(PCI.replace("}", ', "one_time_use": "yes"}'))
+    tree = report(driver)
+    binding.calls.clear()
+    binding.answers["listAllDomains"] = [FakeDomain(guest(A))]
+    report(driver, tree)
+    assert binding.calls == ["getHostname", "getCapabilities", "getCPUMap", "getMemoryStats"]
+    binding.connections[0].happen("domain", 19, "hostdev0")
+    (record,) = report(driver, tree).data(f"{NODE}_{A}").inventory.values()
+    assert record["reserved"] == 1
+
+
 def test_gpus_and_instances_are_asked_together(binding, start):
     listed = [pci(A, GPU, types={"t": 3}), mdev(1, "t", A)]
     binding.answers["listAllDevices"] = [FakeDevice(one) for one in listed]
