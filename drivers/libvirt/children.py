@@ -113,8 +113,7 @@ def _place_all(
         above = root if cell is None or cell is one else placed.get(cell.name, root)
         placed[one.name] = uuid = _place(tree, root, above, one.name)
         tree.update_inventory(uuid, {k: v for k, v in one.inventory.items() if v["total"] > 0})
-        strange = frozenset[str]() if one.owns_traits else tree.data(uuid).traits - one.managed
-        tree.update_traits(uuid, strange | one.traits)
+        tree.update_traits(uuid, (tree.data(uuid).traits - one.managed) | one.traits)
     return placed
 
 

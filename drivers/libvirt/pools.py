@@ -32,8 +32,8 @@ LONGEST_LABEL = 100
 class Pool:
     """Devices that are one provider: a device, or a PF with its VFs.
 
-    ``used``: one of them was given to a guest and is not to be given again.  ``owns_traits``:
-    what else is on the provider is taken away; else it is the operator's.
+    ``used``: one of them was given to a guest and is not to be given again.  ``managed`` and
+    ``chosen`` as :class:`Reported` has them.
     """
 
     name: str
@@ -43,7 +43,8 @@ class Pool:
     cell: int | None = None
     used: bool = False
     from_root: frozenset[str] = field(default_factory=frozenset)
-    owns_traits: bool = False
+    managed: frozenset[str] = field(default_factory=frozenset)
+    chosen: frozenset[str] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,8 @@ def providers(
                 cell=first.cell,
                 from_root=first.from_root,
                 replaces=_other_names(node, members) - {name},
-                owns_traits=first.owns_traits,
+                managed=first.managed,
+                chosen=first.chosen,
             )
         )
     return reported, notes

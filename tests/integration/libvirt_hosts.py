@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ class DocumentedHost:
         host = Host("fake:///one", self.binding, Deadlines(connect=20, call=20), self.directory)
         host.file_system_bytes = lambda path: DISK  # type: ignore[method-assign]
         self._hosts.append(host)
-        driver = LibvirtDriver(context(self.directory, text), host)
+        told = replace(context(self.directory, text), state_path=self.directory)
+        driver = LibvirtDriver(told, host)
         return Agent(self.placement, driver, *beside, **rules)
 
     def reported(self, text: str = "") -> Agent:

@@ -183,12 +183,6 @@ def test_what_an_operator_reserved_stays_as_far_as_it_can():
     assert (record["total"], record["reserved"]) == (2, 2)
 
 
-def test_traits_that_are_no_longer_configured_go():
-    tree = written(new_tree(), look(*CARD), **chosen({"product_id": "154c", "traits": "a,b"}))
-    tree = written(tree, look(*CARD), **chosen({"product_id": "154c", "traits": "b"}))
-    assert tree.data(ON_CARD).traits == {MANAGED, "CUSTOM_B"}
-
-
 def test_a_device_gets_another_class_only_after_the_old_one_is_free():
     """Guests that have it under the old class would get company."""
     tree = written(new_tree(), look(pci(PF)), **chosen({}))
