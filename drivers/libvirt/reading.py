@@ -121,9 +121,7 @@ class Reader:
 
     def _pool(self) -> disk.StoragePool | None:
         """The one of libvirt's storage pools that guests' disks are in."""
-        texts = self.sources.read_or(
-            "storage pools", self._host.storage.pool_documents, (), until=POOLS
-        )
+        texts = self.sources.read_or("storage pools", self._host.pool_documents, (), until=POOLS)
         found = map(documents.read, texts)
         return disk.storage_pool(found, self._settings.images, self._settings.instances_path)
 
