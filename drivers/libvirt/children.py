@@ -14,7 +14,7 @@ drains what is in use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from drivers.errors import ReshapeNeeded
@@ -64,7 +64,7 @@ def write_report(
         cells = {number: placed.get(cell.name, "") for number, cell in report.cells.items()}
         where = {who: cells.get(number, "") for who, number in (homes or {}).items()}
         move_allocations(tree, moving.moves(placed), allocations, where)
-        used = _keep_used(tree, before, allocations)
+        used = _keep_used(tree, before, allocations, gone)
         gone = [uuid for uuid in gone if uuid not in used]
     for uuid in gone:
         _remove(tree, uuid)
@@ -132,10 +132,14 @@ def _place(tree: ProviderTree, root: str, parent: str, name: str) -> str:
 
 
 def _keep_used(
-    tree: ProviderTree, before: Mapping[str, Mapping[str, Any]], allocations: Allocations
+    tree: ProviderTree,
+    before: Mapping[str, Mapping[str, Any]],
+    allocations: Allocations,
+    gone: Collection[str],
 ) -> frozenset[str]:
     """What is still in use and does not move stays for now, or it would keep all from moving:
     a reshape is done whole or not at all.  The agent drains it from the next period on.
+    Providers that are ``gone`` keep nothing else, or what moved would be there twice.
 
     Returns the UUIDs of such providers.
     """
@@ -147,7 +151,8 @@ def _keep_used(
                 {name: known[name] for name in part["resources"] if name in known}
             )
     for uuid in before.keys() & used.keys():
-        tree.update_inventory(uuid, {**used[uuid], **tree.data(uuid).inventory})
+        wished = {} if uuid in gone else tree.data(uuid).inventory
+        tree.update_inventory(uuid, {**used[uuid], **wished})
     return frozenset(used)
 
 

@@ -40,12 +40,15 @@ class DocumentedHost:
 
     def start(self, text: str = "", beside: Sequence[ComputeDriver] = (), **rules: Any) -> Agent:
         """``beside`` are further drivers, asked after this one."""
+        return Agent(self.placement, self.driver(text), *beside, **rules)
+
+    def driver(self, text: str = "") -> LibvirtDriver:
+        """As it is made at a start."""
         host = Host("fake:///one", self.binding, Deadlines(connect=20, call=20), self.directory)
         host.file_system_bytes = lambda path: DISK  # type: ignore[method-assign]
         self._hosts.append(host)
         told = replace(context(self.directory, text), state_path=self.directory)
-        driver = LibvirtDriver(told, host)
-        return Agent(self.placement, driver, *beside, **rules)
+        return LibvirtDriver(told, host)
 
     def reported(self, text: str = "") -> Agent:
         """Started, and quiet afterwards."""

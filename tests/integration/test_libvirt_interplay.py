@@ -6,6 +6,7 @@ import pytest
 
 from tests.integration.agents import NODE, ROOT, Small
 from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
+from tests.integration.provider_hosts import EVERY_ROOT, Host, entry
 from tests.integration.test_libvirt_devices import DISKS, GPUS, NVME, on, on_gpu, plug, record
 from tests.unit.libvirt.devices import GPU, mdev, pci, sev
 from tests.unit.libvirt.hosts import two_cells
@@ -84,6 +85,31 @@ def test_devices_of_every_kind_and_their_guests_follow_the_cells_on_off_and_on(h
         assert parents(host) == flat
         assert [sums(host, who) for who in guests] == before
         assert all(own.items() <= holds(host.placement, who)[NODE].items() for who in guests)
+
+
+def test_what_stays_in_use_on_a_cell_that_goes_keeps_nothing_from_moving(host):
+    """Guests on hugepages, while those and the cells are switched off at once."""
+    huge = two_cells(pages={2048: 512})
+    host.binding.answers["getCapabilities"] = huge
+    host.reported(DEVICES + NESTED + "report_hugepages = pages\n")
+    pages = "CUSTOM_HUGEPAGES_2M"
+    who = guest(host, **{CELLS[1]: {"VCPU": 2, "MEMORY_MB": 64, pages: 100}})
+    agent = host.start(DEVICES)
+    report = agent.period()
+    assert not report.fatal, report.complaints()
+    assert holds(host.placement, who) == {
+        NODE: {"VCPU": 2, "MEMORY_MB": 64},
+        CELLS[1]: {pages: 100},
+    }
+    agent.period()
+    found = providers(host.placement)
+    assert found[CELLS[1]]["inventory"] == {pages: 512} and CELLS[0] not in found
+    assert record(host, CELLS[1], pages)["reserved"] == 512, "drained"
+    assert found[NODE]["inventory"]["VCPU"] == 8
+    host.placement.stranger.delete_allocation(who)
+    agent.period()
+    agent.settle()
+    assert CELLS[1] not in providers(host.placement)
 
 
 @pytest.mark.parametrize("first", ["", NESTED])
@@ -188,3 +214,36 @@ def test_cpus_that_another_driver_has_on_the_root_do_not_move_to_the_cells(host)
     found = providers(host.placement)
     assert found[NODE]["inventory"]["VCPU"] == 3
     assert found[CELLS[0]]["inventory"]["VCPU"] == 4
+
+
+# -- with provider files on top
+
+
+def test_what_files_add_to_cells_and_devices_outlives_cells_that_go(host, tmp_path):
+    (tmp_path / "files").mkdir()
+    agent = Host(host.placement, tmp_path / "files", host.driver(DEVICES + NESTED))
+    agent.write(
+        entry(EVERY_ROOT, "CUSTOM_RACK", CUSTOM_SLOT=4),
+        entry(f"name: {CELLS[0]}", "CUSTOM_NEAR", CUSTOM_LICENCE=8),
+        entry(f"name: '{on(DISKS[0])}'", "CUSTOM_SCRATCH"),
+    )
+    agent.start()
+    agent.settle()
+    assert providers(host.placement)[CELLS[0]]["inventory"]["CUSTOM_LICENCE"] == 8
+    held = {CELLS[0]: {"VCPU": 2, "CUSTOM_LICENCE": 3}, NODE: {"CUSTOM_SLOT": 1}}
+    who = guest(host, **held, **{on(DISKS[0]): {NVME: 1}})
+    before = sums(host, who)
+    for text in (DEVICES, DEVICES + NESTED):
+        agent.drivers = (host.driver(text),)
+        agent.start()
+        assert not agent.period().fatal
+        agent.period()
+        assert sums(host, who) == before
+        found = providers(host.placement)
+        assert found[NODE]["inventory"]["CUSTOM_SLOT"] == 4
+        assert found[CELLS[0]]["inventory"]["CUSTOM_LICENCE"] == 8, "in use"
+        assert ("VCPU" in found[NODE]["inventory"]) == (text == DEVICES)
+        disk = host.placement.stranger.traits(found[on(DISKS[0])]["uuid"])
+        assert {"CUSTOM_SCRATCH", MARK} <= set(disk)
+    agent.settle()
+    assert set(agent.custom(found[CELLS[0]]["uuid"])) == {"CUSTOM_NEAR"}
