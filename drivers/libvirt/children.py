@@ -14,12 +14,13 @@ drains what is in use.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.moves import Move, move_allocations
 from drivers.libvirt.predecessors import made_by_nova
+from drivers.libvirt.renaming import inherited, is_same_thing, predecessor
 from drivers.libvirt.reported import HostReport, Reported
 from reportclient.model import Allocations
 from reportclient.provider_tree import ProviderTree, own_uuid
@@ -51,12 +52,16 @@ def write_report(
     """
     root = tree.data(nodename).uuid
     reported, problems = _writable(tree, root, report)
-    gone = _unreported(tree, root, reported) if report.complete else []
+    gone = _unreported(tree, root, reported)
+    if not report.complete:
+        # What the host's parts were called before it was renamed is theirs all the same.
+        names = [one.name for one in reported.values() if not tree.exists(one.name)]
+        gone = [uuid for uuid in gone if _is_any_of(names, nodename, tree.data(uuid).name)]
     moving = _Moving(tree, root, report, gone)
     before = {uuid: tree.data(uuid).inventory for uuid in tree.get_provider_uuids(root)}
     if allocations is None and (what := moving.words()):
         raise ReshapeNeeded(f"{', '.join(what)} moves to other providers of {nodename}")
-    placed = _place_all(tree, root, report, reported)
+    placed = _place_all(tree, root, report, reported, gone)
     tree.update_inventory(nodename, report.inventory)
     there = {trait for trait, has in report.traits.items() if has}
     tree.update_traits(nodename, tree.data(root).traits - report.traits.keys() | there)
@@ -92,29 +97,45 @@ def _writable(
 
 def _unreported(tree: ProviderTree, root: str, reported: Mapping[str, Reported]) -> list[str]:
     """UUIDs of own providers, and Nova's, that nothing reports any more, children first."""
-    node, wanted = tree.data(root).name, {child_uuid(root, name) for name in reported}
+    wanted = {child_uuid(root, name) for name in reported}
     below = [tree.data(uuid) for uuid in tree.get_provider_uuids(root)[1:]]
     return [
         data.uuid
         for data in reversed(below)
         if data.name not in reported
         and data.uuid not in wanted
-        and (data.uuid == child_uuid(root, data.name) or made_by_nova(node, data))
+        and (data.uuid == child_uuid(root, data.name) or made_by_nova(data))
     ]
 
 
 def _place_all(
-    tree: ProviderTree, root: str, report: HostReport, reported: Mapping[str, Reported]
+    tree: ProviderTree,
+    root: str,
+    report: HostReport,
+    reported: Mapping[str, Reported],
+    gone: Sequence[str],
 ) -> dict[str, str]:
     """UUIDs by name, of providers that are there now, with what they carry."""
+    node = tree.data(root).name
     placed: dict[str, str] = {}
     for one in reported.values():
         cell = report.cells.get(-1 if one.cell is None else one.cell)
         above = root if cell is None or cell is one else placed.get(cell.name, root)
+        before = None if tree.exists(one.name) else predecessor(tree, node, one.name, gone)
         placed[one.name] = uuid = _place(tree, root, above, one.name)
-        tree.update_inventory(uuid, {k: v for k, v in one.inventory.items() if v["total"] > 0})
+        inventory = {k: v for k, v in one.inventory.items() if v["total"] > 0}
+        if before is not None:
+            old = tree.data(before)
+            inventory = inherited(inventory, old)
+            tree.update_traits(uuid, old.traits)
+            tree.update_aggregates(uuid, old.aggregates)
+        tree.update_inventory(uuid, inventory)
         tree.update_traits(uuid, (tree.data(uuid).traits - one.managed) | one.traits)
     return placed
+
+
+def _is_any_of(names: Iterable[str], node: str, old: str) -> bool:
+    return any(is_same_thing(node, name, old) for name in names)
 
 
 def _place(tree: ProviderTree, root: str, parent: str, name: str) -> str:
@@ -174,6 +195,7 @@ class _Moving:
         self._report = report
         self._leaving = frozenset(tree.data(root).inventory) - frozenset(report.inventory)
         self._gone = {uuid: frozenset(tree.data(uuid).inventory) for uuid in gone}
+        self._node = tree.data(root).name
         self._names = {uuid: tree.data(uuid).name for uuid in self._gone}
 
     def words(self) -> list[str]:
@@ -185,6 +207,7 @@ class _Moving:
     def moves(self, placed: Mapping[str, str]) -> Iterator[Move]:
         """With the UUIDs of providers that are ``placed`` by now."""
         cells = tuple(placed[c.name] for c in self._report.cells.values() if c.name in placed)
+        yield from self._renamed_cells(placed, cells)
         if sources := self._host_wide():
             yield Move(sources, cells if self._report.cells else (self._root,))
         for classes in self._to_devices():
@@ -201,12 +224,26 @@ class _Moving:
         """Providers that are gone, one class of each, and who has it instead."""
         found = []
         for uuid, classes in self._gone.items():
-            heirs = [one for one in self._report.children if self._names[uuid] in one.replaces]
+            old = self._names[uuid]
+            heirs = [
+                one
+                for one in self._report.children
+                if old in one.replaces or is_same_thing(self._node, one.name, old)
+            ]
             for name in sorted(classes):
                 names = [one.name for one in heirs if name in one.inventory]
                 if names:
                     found.append((uuid, frozenset({name}), names))
         return found
+
+    def _renamed_cells(self, placed: Mapping[str, str], cells: tuple[str, ...]) -> Iterator[Move]:
+        """Each to the one that it is; what has no room there to the others."""
+        for cell in self._report.cells.values():
+            for uuid, classes in self._gone.items():
+                if cell.name in placed and is_same_thing(self._node, cell.name, self._names[uuid]):
+                    mine = placed[cell.name]
+                    others = tuple(one for one in cells if one != mine)
+                    yield Move({uuid: classes & cell.inventory.keys()}, (mine, *others))
 
     def _host_wide(self) -> dict[str, frozenset[str]]:
         """What cells and root hand to each other, by the provider that gives it up."""

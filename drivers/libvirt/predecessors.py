@@ -20,21 +20,22 @@ from drivers.libvirt.encryption import CONTEXT, TRAITS
 from drivers.libvirt.vgpu import VGPU
 from reportclient.model import ProviderData
 
-_PCI = re.compile(r"[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7]")
-_DIVIDED = re.compile(r"pci_[0-9a-f]{4,8}_[0-9a-f]{2}_[0-9a-f]{2}_[0-7]")
+_PCI = re.compile(r".+_[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7]")
+_DIVIDED = re.compile(r".+_pci_[0-9a-f]{4,8}_[0-9a-f]{2}_[0-9a-f]{2}_[0-7]")
+_TECHNIQUES = tuple(f"_{technique}" for technique in TRAITS)
 _OWNER = "OWNER_"
 
 
-def made_by_nova(node: str, data: ProviderData) -> bool:
-    """Whether nobody else can have made this child of the root ``node``."""
-    if not data.name.startswith(f"{node}_") or _is_owned_by_another(data.traits):
+def made_by_nova(data: ProviderData) -> bool:
+    """Whether nobody else can have made this child of the root; the host may have been renamed."""
+    if _is_owned_by_another(data.traits):
         return False
-    name, classes = data.name.removeprefix(f"{node}_"), data.inventory.keys()
+    name, classes = data.name, data.inventory.keys()
     if _PCI.fullmatch(name):
         return os_traits.COMPUTE_MANAGED_PCI_DEVICE in data.traits
     if _DIVIDED.fullmatch(name):
         return all(one == VGPU or one.startswith("CUSTOM_") for one in classes)
-    return name in TRAITS and classes <= {CONTEXT}
+    return name.endswith(_TECHNIQUES) and classes <= {CONTEXT}
 
 
 def _is_owned_by_another(traits: set[str]) -> bool:

@@ -107,6 +107,7 @@ PURE = (
     "drivers/libvirt/moves.py",
     "drivers/libvirt/children.py",
     "drivers/libvirt/predecessors.py",
+    "drivers/libvirt/renaming.py",
     "drivers/libvirt/cpu.py",
     "drivers/libvirt/device_models.py",
     "drivers/libvirt/host_identity.py",
