@@ -252,17 +252,19 @@ def test_what_files_add_to_cells_and_devices_outlives_cells_that_go(host, tmp_pa
 # -- a host with another name
 
 
-def test_a_host_that_is_renamed_keeps_what_its_guests_have_where_it_is(host):
-    host.reported(DEVICES + NESTED)
+@pytest.mark.parametrize("numa", ["", NESTED])
+def test_a_host_that_is_renamed_keeps_what_its_guests_have_where_it_is(host, numa):
+    host.reported(DEVICES + numa)
+    near, far = CELLS if numa else (NODE, NODE)
     guests = [
-        guest(host, **{CELLS[1]: {"VCPU": 2, "MEMORY_MB": 64}, on(DISKS[0]): {NVME: 1}}),
-        guest(host, **{CELLS[0]: {"VCPU": 1}, on_gpu(1): {"VGPU": 2}}),
-        guest(host, **{CELLS[1]: {"VCPU": 4}, f"{NODE}_amd_sev": {"MEM_ENCRYPTION_CONTEXT": 1}}),
+        guest(host, **{far: {"VCPU": 2, "MEMORY_MB": 64}, on(DISKS[0]): {NVME: 1}}),
+        guest(host, **{near: {"VCPU": 1}, on_gpu(1): {"VGPU": 2}}),
+        guest(host, **{far: {"VCPU": 4}, f"{NODE}_amd_sev": {"MEM_ENCRYPTION_CONTEXT": 1}}),
     ]
     before = [holds(host.placement, who) for who in guests]
     names = set(providers(host.placement))
     host.binding.answers["getHostname"] = "other"
-    agent = host.reported(DEVICES + NESTED)
+    agent = host.reported(DEVICES + numa)
     found = providers(host.placement)
     renamed = lambda name: name.replace(NODE, "other", 1)  # noqa: E731
     assert set(found) == set(map(renamed, names))
