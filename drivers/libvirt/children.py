@@ -19,10 +19,11 @@ from typing import Any
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.moves import Move, move_allocations
+from drivers.libvirt.pools import is_group_of
 from drivers.libvirt.predecessors import made_by_nova
 from drivers.libvirt.renaming import inherited, is_same_thing, predecessor
 from drivers.libvirt.reported import HostReport, Reported
-from reportclient.model import Allocations
+from reportclient.model import Allocations, Inventory
 from reportclient.provider_tree import ProviderTree, own_uuid
 
 LONGEST_NAME = 200
@@ -158,23 +159,42 @@ def _keep_used(
     allocations: Allocations,
     gone: Collection[str],
 ) -> frozenset[str]:
-    """What is still in use and does not move stays for now, or it would keep all from moving:
-    a reshape is done whole or not at all.  The agent drains it from the next period on.
+    """What is still in use and does not move stays for now as it is, or it would keep all from
+    moving: a reshape is done whole or not at all.  The agent drains it from the next period on.
     Providers that are ``gone`` keep nothing else, or what moved would be there twice.
 
     Returns the UUIDs of such providers.
     """
-    used: dict[str, dict[str, Any]] = {}
+    amounts = _amounts(allocations)
+    for uuid in before.keys() & amounts.keys():
+        wished = {} if uuid in gone else tree.data(uuid).inventory
+        kept = {
+            name: before[uuid][name]
+            for name, held in amounts[uuid].items()
+            if name in before[uuid] and not _holds(wished.get(name), held)
+        }
+        tree.update_inventory(uuid, {**wished, **kept})
+    return frozenset(amounts)
+
+
+def _amounts(allocations: Allocations) -> dict[str, dict[str, list[int]]]:
+    """What each consumer has, by provider and class."""
+    found: dict[str, dict[str, list[int]]] = {}
     for held in allocations.values():
         for uuid, part in held["allocations"].items():
-            known = before.get(uuid, {})
-            used.setdefault(uuid, {}).update(
-                {name: known[name] for name in part["resources"] if name in known}
-            )
-    for uuid in before.keys() & used.keys():
-        wished = {} if uuid in gone else tree.data(uuid).inventory
-        tree.update_inventory(uuid, {**used[uuid], **wished})
-    return frozenset(used)
+            for name, amount in part["resources"].items():
+                found.setdefault(uuid, {}).setdefault(name, []).append(amount)
+    return found
+
+
+def _holds(record: Mapping[str, Any] | None, held: Sequence[int]) -> bool:
+    """Whether Placement would take these amounts once more, which a reshape asks it to."""
+    if record is None:
+        return False
+    full = Inventory.from_dict(record).over(None)
+    assert full.max_unit is not None and full.allocation_ratio is not None
+    room = (full.total - (full.reserved or 0)) * full.allocation_ratio
+    return max(held) <= full.max_unit and sum(held) <= room
 
 
 def _remove(tree: ProviderTree, uuid: str) -> None:
@@ -196,6 +216,8 @@ class _Moving:
         self._leaving = frozenset(tree.data(root).inventory) - frozenset(report.inventory)
         self._gone = {uuid: frozenset(tree.data(uuid).inventory) for uuid in gone}
         self._node = tree.data(root).name
+        there = (tree.data(uuid) for uuid in tree.get_provider_uuids(root)[1:])
+        self._had = {data.name: frozenset(data.inventory) for data in there}
         self._names = {uuid: tree.data(uuid).name for uuid in self._gone}
 
     def words(self) -> list[str]:
@@ -224,17 +246,25 @@ class _Moving:
         """Providers that are gone, one class of each, and who has it instead."""
         found = []
         for uuid, classes in self._gone.items():
-            old = self._names[uuid]
-            heirs = [
-                one
-                for one in self._report.children
-                if old in one.replaces or is_same_thing(self._node, one.name, old)
-            ]
             for name in sorted(classes):
-                names = [one.name for one in heirs if name in one.inventory]
-                if names:
+                names = self._heirs(self._names[uuid], name)
+                # Where heirs have the class already, this is what is left of an earlier change.
+                if names and not any(name in self._had.get(one, ()) for one in names):
                     found.append((uuid, frozenset({name}), names))
         return found
+
+    def _heirs(self, old: str, resource_class: str) -> list[str]:
+        """Who has the same devices under that class now."""
+        return [
+            one.name
+            for one in self._report.children
+            if resource_class in one.inventory
+            and (
+                old in one.replaces
+                or is_same_thing(self._node, one.name, old)
+                or (one.replaces and is_group_of(self._node, resource_class, old))
+            )
+        ]
 
     def _renamed_cells(self, placed: Mapping[str, str], cells: tuple[str, ...]) -> Iterator[Move]:
         """Each to the one that it is; what has no room there to the others."""

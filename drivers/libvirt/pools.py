@@ -11,6 +11,7 @@ be free before the new one is offered, or two guests could get the same device.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,10 @@ MANY = 8
 
 LONGEST_LABEL = 100
 """Characters of a group's name after the node's."""
+
+
+_OF_GROUP = re.compile(r"(_[0-9a-f]{8})?(_numa\d+)?")
+"""What follows the class in a group's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,12 @@ def _other_names(node: str, members: Iterable[Pool]) -> frozenset[str]:
             _group_name(node, pool, by_cell=False),
         )
     )
+
+
+def is_group_of(node: str, resource_class: str, name: str) -> bool:
+    """Whether ``name`` is, or was, a group of devices of this class, whatever their traits."""
+    rest = name.removeprefix(f"{node}_all_{resource_class[:LONGEST_LABEL]}")
+    return rest != name and _OF_GROUP.fullmatch(rest) is not None
 
 
 def _group_name(node: str, pool: Pool, by_cell: bool) -> str:

@@ -135,6 +135,27 @@ def test_a_device_in_use_that_is_unplugged_survives_a_change_of_cells(host, firs
     assert bool(second) == (CELLS[0] in providers(host.placement))
 
 
+@pytest.mark.parametrize("count", [1, 0])
+def test_cells_come_while_a_guest_has_more_of_a_device_than_is_left(host, count):
+    """Drained already, or shrunk at once: what Placement would refuse waits for a period."""
+    host.reported(DEVICES)
+    who = guest(host, **{NODE: {"VCPU": 2}, on_gpu(1): {"VGPU": 3}, on(DISKS[0]): {NVME: 1}})
+    less = [pci(GPUS[1], GPU, cell=1, types={"nvidia-35": count})]
+    plug(host, *less)
+    if not count:
+        host.start(DEVICES).period()
+        assert record(host, on_gpu(1), "VGPU")["reserved"] == 4
+        assert record(host, on(DISKS[0]))["reserved"] == 1
+    agent = host.start(DEVICES + NESTED)
+    report = agent.period()
+    assert not report.fatal and "reshape" not in str(report.complaints()), report.complaints()
+    assert holds(host.placement, who)[CELLS[0]] == {"VCPU": 2}
+    agent.period()
+    total = record(host, on_gpu(1), "VGPU")
+    assert (total["total"], total["reserved"]) == ((1, 0) if count else (4, 4))
+    assert "VCPU" not in providers(host.placement)[NODE]["inventory"]
+
+
 # -- what Nova left
 
 
