@@ -27,7 +27,7 @@ class Affected:
     after: Mapping[str, Mapping[str, Any]]
 
     def providers(self) -> set[str]:
-        """Only on these may allocations be edited."""
+        """From these allocations may be taken; others may only get more."""
         return {*self.before, *self.after}
 
     def appeared(self) -> set[str]:
@@ -60,11 +60,16 @@ def moved_allocations(before: Allocations, after: Allocations, affected: Affecte
     return moved
 
 
+def edited_providers(before: Allocations, moved: Allocations) -> set[str]:
+    """Where consumers have other amounts than before."""
+    return {uuid for who, held in moved.items() for uuid in _touched(before[who], held)}
+
+
 def _check(
     consumer: str, before: Mapping[str, Any], after: Mapping[str, Any], affected: Affected
 ) -> None:
     for provider in _touched(before, after):
-        if provider not in affected.providers():
+        if provider not in affected.providers() and _shrinks(provider, before, after):
             raise AllocationsBroken(
                 f"consumer {consumer}: its allocations on provider {provider} were changed, "
                 "but the inventory there was not"
@@ -75,8 +80,16 @@ def _check(
     if lost.total() != more.total() or not renamed:
         raise AllocationsBroken(
             f"consumer {consumer}: its amounts do not add up: {_listed(lost)} taken away, "
-            f"{_listed(more)} added"
+            f"{_listed(more)} added (on {', '.join(_touched(before, after))})"
         )
+
+
+def _shrinks(provider: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a consumer has less of anything there: what comes from elsewhere has room by
+    what was free there all along.
+    """
+    old, new = _amounts(before), _amounts(after)
+    return any(new.get(key, 0) < amount for key, amount in old.items() if key[0] == provider)
 
 
 def _listed(amounts: Counter[str]) -> str:

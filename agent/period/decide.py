@@ -20,7 +20,7 @@ from reportclient.diff import diff
 from reportclient.model import Allocations, Inventory
 from reportclient.plan import Plan, Problem
 from reportclient.provider_tree import ProviderTree
-from reportclient.reshape import Affected, AllocationsBroken, moved_allocations
+from reportclient.reshape import Affected, AllocationsBroken, edited_providers, moved_allocations
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -88,10 +88,11 @@ class Decider:
         if wish.allocations is not None and wish.allocations_before is not None:
             try:
                 affected = _affected(view.snapshot, wish.tree.freeze())
-                if self.rules.attached:
-                    restraint = Restraint(self.uuid, view, self.parts)
-                    restraint.refuse_to_move(affected.providers())
                 moved = moved_allocations(wish.allocations_before, wish.allocations, affected)
+                if self.rules.attached:
+                    edited = edited_providers(wish.allocations_before, moved)
+                    restraint = Restraint(self.uuid, view, self.parts)
+                    restraint.refuse_to_move(affected.providers() | edited)
             except AllocationsBroken as err:
                 wish = wish.without_reshape(ReshapeFailed(f"node {self.node}: {err}"))
         return self._decision(_Seen(placement, view, overlay), wish, moved, disabled)

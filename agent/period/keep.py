@@ -6,8 +6,10 @@ device, or that a class was only reserved because guests still used it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from reportclient.model import Inventory
 from reportclient.plan import Problem
 from reportclient.provider_tree import ProviderTree, own_uuid
 from reportclient.view import View
@@ -37,7 +39,8 @@ def _is_ours(uuid: str, view: View) -> bool:
 def open_again(tree: ProviderTree, view: View) -> None:
     """A class that was drained and is wanted after all gets back what was free of it.
 
-    Unless the driver itself says now what is reserved.
+    Unless the driver itself says now what is reserved: otherwise than it was drained, or
+    all of a total that has become smaller, which it has to.
     """
     for uuid, drained in view.drained.items():
         if not tree.exists(uuid) or uuid not in view.snapshot:
@@ -46,6 +49,11 @@ def open_again(tree: ProviderTree, view: View) -> None:
         inventory = tree.data(uuid).inventory
         for name, reserved in drained.items():
             record, known = inventory.get(name), current.get(name)
-            if record and known and record.get("reserved") in (None, known.reserved):
-                record["reserved"] = reserved
+            if record and known and record.get("reserved") in (None, *_as_drained(known, record)):
+                record["reserved"] = min(reserved, record["total"])
         tree.update_inventory(uuid, inventory)
+
+
+def _as_drained(known: Inventory, record: Mapping[str, Any]) -> tuple[int, int]:
+    reserved = known.reserved or 0
+    return reserved, min(reserved, record["total"])

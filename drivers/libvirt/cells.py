@@ -5,14 +5,14 @@
       <pages unit='KiB' size='2048'>512</pages>      how many; a cell's smallest are ordinary ones
       <cpus num='8'> <cpu id='0' siblings='0,4' .../> ...
 
-A cell can lack CPUs (memory on a device) or memory; older libvirts tell no units, and of
-memory at most the pages.
+A cell lacks CPUs that are offline, and can lack all (memory on a device) or memory; older
+libvirts tell no units, and of memory at most the pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
 from drivers.libvirt.documents import kib, numbers, whole
@@ -49,6 +49,14 @@ def numa_cells(capabilities: Element) -> tuple[Cell, ...]:
         seen |= cpus
         found[number] = _cell(number, cpus, element)
     return tuple(found[number] for number in sorted(found))
+
+
+def with_cpus(cells: Iterable[Cell], homes: Mapping[int, int]) -> tuple[Cell, ...]:
+    """The cells, each with the CPUs that are its own by ``homes`` (cells by CPU) as well."""
+    return tuple(
+        replace(cell, cpus=cell.cpus | {cpu for cpu, home in homes.items() if home == cell.number})
+        for cell in cells
+    )
 
 
 def _cell(number: int, cpus: frozenset[int], element: Element) -> Cell:

@@ -2,9 +2,9 @@
 
 What is ours?  A provider whose UUID is the one that this driver makes from the root's
 and the provider's name: that can be seen after a restart, without any state, and no
-other driver's children on the same root have one.  Only such are removed, once nothing
-reports them.  A provider that has a reported name and another UUID (somebody reported
-this host before) is taken as it is, and is not ours to remove.
+other driver's children on the same root have one.  And what Nova made on this host before
+(:mod:`drivers.libvirt.predecessors`).  Only such are removed, once nothing reports them.
+Another provider that has a reported name is taken as it is, and is not ours to remove.
 
 What moves?  A class that leaves the root for its cells or devices, what was on cells
 that are gone, and what was on a device that has another provider now.  That takes a
@@ -14,13 +14,16 @@ drains what is in use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.moves import Move, move_allocations
+from drivers.libvirt.pools import is_group_of
+from drivers.libvirt.predecessors import made_by_nova
+from drivers.libvirt.renaming import inherited, is_same_thing, predecessor
 from drivers.libvirt.reported import HostReport, Reported
-from reportclient.model import Allocations
+from reportclient.model import Allocations, Inventory
 from reportclient.provider_tree import ProviderTree, own_uuid
 
 LONGEST_NAME = 200
@@ -50,12 +53,16 @@ def write_report(
     """
     root = tree.data(nodename).uuid
     reported, problems = _writable(tree, root, report)
-    gone = _unreported(tree, root, reported) if report.complete else []
+    gone = _unreported(tree, root, reported)
+    if not report.complete:
+        # What the host's parts were called before it was renamed is theirs all the same.
+        names = [one.name for one in reported.values() if not tree.exists(one.name)]
+        gone = [uuid for uuid in gone if _is_any_of(names, nodename, tree.data(uuid).name)]
     moving = _Moving(tree, root, report, gone)
     before = {uuid: tree.data(uuid).inventory for uuid in tree.get_provider_uuids(root)}
     if allocations is None and (what := moving.words()):
         raise ReshapeNeeded(f"{', '.join(what)} moves to other providers of {nodename}")
-    placed = _place_all(tree, root, report, reported)
+    placed = _place_all(tree, root, report, reported, gone)
     tree.update_inventory(nodename, report.inventory)
     there = {trait for trait, has in report.traits.items() if has}
     tree.update_traits(nodename, tree.data(root).traits - report.traits.keys() | there)
@@ -63,7 +70,7 @@ def write_report(
         cells = {number: placed.get(cell.name, "") for number, cell in report.cells.items()}
         where = {who: cells.get(number, "") for who, number in (homes or {}).items()}
         move_allocations(tree, moving.moves(placed), allocations, where)
-        used = _keep_used(tree, before, allocations)
+        used = _keep_used(tree, before, allocations, gone)
         gone = [uuid for uuid in gone if uuid not in used]
     for uuid in gone:
         _remove(tree, uuid)
@@ -90,29 +97,46 @@ def _writable(
 
 
 def _unreported(tree: ProviderTree, root: str, reported: Mapping[str, Reported]) -> list[str]:
-    """UUIDs of this driver's own providers that nothing reports any more, children first."""
+    """UUIDs of own providers, and Nova's, that nothing reports any more, children first."""
     wanted = {child_uuid(root, name) for name in reported}
-    below = tree.get_provider_uuids(root)[1:]
+    below = [tree.data(uuid) for uuid in tree.get_provider_uuids(root)[1:]]
     return [
-        uuid
-        for uuid in reversed(below)
-        if uuid not in wanted and uuid == child_uuid(root, tree.data(uuid).name)
+        data.uuid
+        for data in reversed(below)
+        if data.name not in reported
+        and data.uuid not in wanted
+        and (data.uuid == child_uuid(root, data.name) or made_by_nova(data))
     ]
 
 
 def _place_all(
-    tree: ProviderTree, root: str, report: HostReport, reported: Mapping[str, Reported]
+    tree: ProviderTree,
+    root: str,
+    report: HostReport,
+    reported: Mapping[str, Reported],
+    gone: Sequence[str],
 ) -> dict[str, str]:
     """UUIDs by name, of providers that are there now, with what they carry."""
+    node = tree.data(root).name
     placed: dict[str, str] = {}
     for one in reported.values():
         cell = report.cells.get(-1 if one.cell is None else one.cell)
         above = root if cell is None or cell is one else placed.get(cell.name, root)
+        before = None if tree.exists(one.name) else predecessor(tree, node, one.name, gone)
         placed[one.name] = uuid = _place(tree, root, above, one.name)
-        tree.update_inventory(uuid, {k: v for k, v in one.inventory.items() if v["total"] > 0})
-        strange = frozenset[str]() if one.owns_traits else tree.data(uuid).traits - one.managed
-        tree.update_traits(uuid, strange | one.traits)
+        inventory = {k: v for k, v in one.inventory.items() if v["total"] > 0}
+        if before is not None:
+            old = tree.data(before)
+            inventory = inherited(inventory, old)
+            tree.update_traits(uuid, old.traits)
+            tree.update_aggregates(uuid, old.aggregates)
+        tree.update_inventory(uuid, inventory)
+        tree.update_traits(uuid, (tree.data(uuid).traits - one.managed) | one.traits)
     return placed
+
+
+def _is_any_of(names: Iterable[str], node: str, old: str) -> bool:
+    return any(is_same_thing(node, name, old) for name in names)
 
 
 def _place(tree: ProviderTree, root: str, parent: str, name: str) -> str:
@@ -130,23 +154,47 @@ def _place(tree: ProviderTree, root: str, parent: str, name: str) -> str:
 
 
 def _keep_used(
-    tree: ProviderTree, before: Mapping[str, Mapping[str, Any]], allocations: Allocations
+    tree: ProviderTree,
+    before: Mapping[str, Mapping[str, Any]],
+    allocations: Allocations,
+    gone: Collection[str],
 ) -> frozenset[str]:
-    """What is still in use and does not move stays for now, or it would keep all from moving:
-    a reshape is done whole or not at all.  The agent drains it from the next period on.
+    """What is still in use and does not move stays for now as it is, or it would keep all from
+    moving: a reshape is done whole or not at all.  The agent drains it from the next period on.
+    Providers that are ``gone`` keep nothing else, or what moved would be there twice.
 
     Returns the UUIDs of such providers.
     """
-    used: dict[str, dict[str, Any]] = {}
+    amounts = _amounts(allocations)
+    for uuid in before.keys() & amounts.keys():
+        wished = {} if uuid in gone else tree.data(uuid).inventory
+        kept = {
+            name: before[uuid][name]
+            for name, held in amounts[uuid].items()
+            if name in before[uuid] and not _holds(wished.get(name), held)
+        }
+        tree.update_inventory(uuid, {**wished, **kept})
+    return frozenset(amounts)
+
+
+def _amounts(allocations: Allocations) -> dict[str, dict[str, list[int]]]:
+    """What each consumer has, by provider and class."""
+    found: dict[str, dict[str, list[int]]] = {}
     for held in allocations.values():
         for uuid, part in held["allocations"].items():
-            known = before.get(uuid, {})
-            used.setdefault(uuid, {}).update(
-                {name: known[name] for name in part["resources"] if name in known}
-            )
-    for uuid in before.keys() & used.keys():
-        tree.update_inventory(uuid, {**used[uuid], **tree.data(uuid).inventory})
-    return frozenset(used)
+            for name, amount in part["resources"].items():
+                found.setdefault(uuid, {}).setdefault(name, []).append(amount)
+    return found
+
+
+def _holds(record: Mapping[str, Any] | None, held: Sequence[int]) -> bool:
+    """Whether Placement would take these amounts once more, which a reshape asks it to."""
+    if record is None:
+        return False
+    full = Inventory.from_dict(record).over(None)
+    assert full.max_unit is not None and full.allocation_ratio is not None
+    room = (full.total - (full.reserved or 0)) * full.allocation_ratio
+    return max(held) <= full.max_unit and sum(held) <= room
 
 
 def _remove(tree: ProviderTree, uuid: str) -> None:
@@ -167,6 +215,9 @@ class _Moving:
         self._report = report
         self._leaving = frozenset(tree.data(root).inventory) - frozenset(report.inventory)
         self._gone = {uuid: frozenset(tree.data(uuid).inventory) for uuid in gone}
+        self._node = tree.data(root).name
+        there = (tree.data(uuid) for uuid in tree.get_provider_uuids(root)[1:])
+        self._had = {data.name: frozenset(data.inventory) for data in there}
         self._names = {uuid: tree.data(uuid).name for uuid in self._gone}
 
     def words(self) -> list[str]:
@@ -178,6 +229,7 @@ class _Moving:
     def moves(self, placed: Mapping[str, str]) -> Iterator[Move]:
         """With the UUIDs of providers that are ``placed`` by now."""
         cells = tuple(placed[c.name] for c in self._report.cells.values() if c.name in placed)
+        yield from self._renamed_cells(placed, cells)
         if sources := self._host_wide():
             yield Move(sources, cells if self._report.cells else (self._root,))
         for classes in self._to_devices():
@@ -194,12 +246,34 @@ class _Moving:
         """Providers that are gone, one class of each, and who has it instead."""
         found = []
         for uuid, classes in self._gone.items():
-            heirs = [one for one in self._report.children if self._names[uuid] in one.replaces]
             for name in sorted(classes):
-                names = [one.name for one in heirs if name in one.inventory]
-                if names:
+                names = self._heirs(self._names[uuid], name)
+                # Where heirs have the class already, this is what is left of an earlier change.
+                if names and not any(name in self._had.get(one, ()) for one in names):
                     found.append((uuid, frozenset({name}), names))
         return found
+
+    def _heirs(self, old: str, resource_class: str) -> list[str]:
+        """Who has the same devices under that class now."""
+        return [
+            one.name
+            for one in self._report.children
+            if resource_class in one.inventory
+            and (
+                old in one.replaces
+                or is_same_thing(self._node, one.name, old)
+                or (one.replaces and is_group_of(self._node, resource_class, old))
+            )
+        ]
+
+    def _renamed_cells(self, placed: Mapping[str, str], cells: tuple[str, ...]) -> Iterator[Move]:
+        """Each to the one that it is; what has no room there to the others."""
+        for cell in self._report.cells.values():
+            for uuid, classes in self._gone.items():
+                if cell.name in placed and is_same_thing(self._node, cell.name, self._names[uuid]):
+                    mine = placed[cell.name]
+                    others = tuple(one for one in cells if one != mine)
+                    yield Move({uuid: classes & cell.inventory.keys()}, (mine, *others))
 
     def _host_wide(self) -> dict[str, frozenset[str]]:
         """What cells and root hand to each other, by the provider that gives it up."""

@@ -6,9 +6,10 @@ from xml.etree.ElementTree import Element
 
 from drivers.libvirt import documents
 from drivers.libvirt.cpu import host_cpu
+from drivers.libvirt.device_models import questions
 from drivers.libvirt.devices import Devices
 from drivers.libvirt.encryption import SEV, SEV_ES, TDX, Encryption
-from drivers.libvirt.events import CONNECTION, DEVICES
+from drivers.libvirt.events import CONNECTION, DEVICES, GUESTS
 from drivers.libvirt.guest_types import not_run
 from drivers.libvirt.host import Host
 from drivers.libvirt.node_devices import NodeDevices
@@ -18,6 +19,8 @@ from drivers.libvirt.sources import Sources
 
 SWITCHES = {SEV: ("kvm_amd", "sev"), SEV_ES: ("kvm_amd", "sev_es"), TDX: ("kvm_intel", "tdx")}
 """Where the kernel has each technique switched on or off."""
+
+Q35 = "q35"
 
 
 class DeviceReader:
@@ -30,7 +33,7 @@ class DeviceReader:
         self._last: dict[str, str] = {}
 
     def read(self, capabilities: Element) -> Devices:
-        """Everything, for a host with these."""
+        """Everything, for a host with this capabilities document."""
         kinds = self._settings.devices.kinds()
         found: NodeDevices | None = NodeDevices()
         if kinds:
@@ -57,11 +60,11 @@ class DeviceReader:
         """What guests have, where it matters."""
         if not self._settings.devices.pci.asks_who_uses:
             return frozenset()
-        guests = self._sources.read_or("guests", self._host.guest_documents, ())
+        guests = self._sources.read_or(GUESTS, self._host.guest_documents, (), until=GUESTS)
         return assigned_addresses(guests)
 
     def _encryption(self, capabilities: Element) -> Encryption:
-        """Only KVM guests on x86 can have it."""
+        """Only KVM guests on x86 can have it; TDX only those of machine type q35."""
         arch = host_cpu(capabilities).arch
         if arch is None:
             return Encryption(None)
@@ -70,9 +73,13 @@ class DeviceReader:
         if not_run(capabilities, "kvm"):
             return Encryption(None)
         name = "memory encryption"
-        text = self._sources.read_or(
-            name, lambda: self._host.domain_capabilities(arch, "kvm"), None, until=CONNECTION
-        )
+        machines = [one.machine for one in questions(capabilities, "kvm")]
+        machine = Q35 if Q35 in machines else None
+
+        def document() -> str | None:
+            return self._host.domain_capabilities(arch, "kvm", machine)
+
+        text = self._sources.read_or(name, document, None, until=CONNECTION)
         if text is None:
             self._sources.ask_again(name)
         off = self._sources.read_or("kernel modules", self._switched_off, frozenset[str]())

@@ -10,7 +10,7 @@ from drivers.libvirt.encryption import CONTEXT, Encryption, encryption, moved_tr
 from drivers.libvirt.mdev import divisible
 from drivers.libvirt.numa import Known
 from drivers.libvirt.pci import PciSettings, pci_pools
-from drivers.libvirt.pci_devices import pci_bus
+from drivers.libvirt.pci_devices import PciBus, pci_bus
 from drivers.libvirt.pools import Grouping, many_alike, providers
 from drivers.libvirt.reported import Reported
 from drivers.libvirt.vgpu import VGPU, MdevSettings, divided_addresses, vgpu_pools
@@ -64,7 +64,7 @@ def below_root(
     """``by_cell`` where NUMA cells are providers."""
     documents = found.documents or ()
     bus, divided = pci_bus(documents), divisible(documents)
-    others = divided_addresses(divided, settings.mdev)
+    others = _taken(bus, divided_addresses(divided, settings.mdev))
     pci, pci_notes = pci_pools(node, bus, settings.pci, found.assigned, others)
     gpus, gpu_notes = vgpu_pools(node, divided, settings.mdev)
     if found.documents is None:
@@ -83,6 +83,16 @@ def below_root(
         moved_traits(secret),
         complete=not unknown,
     )
+
+
+def _taken(bus: PciBus, divided: Mapping[str, str]) -> dict[str, str]:
+    """Why devices can't be given away whole, by address: who gets a PF gets its VFs as well."""
+    above = {
+        device.physical: f"its VF {address} {why}"
+        for address, why in divided.items()
+        if (device := bus.devices.get(address)) is not None and device.physical is not None
+    }
+    return {**above, **divided}
 
 
 def warnings(below: Below) -> tuple[str, ...]:

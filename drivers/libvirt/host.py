@@ -20,12 +20,18 @@ from typing import Any, TypeVar
 
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt import block
+from drivers.libvirt.aside import Aside
 from drivers.libvirt.events import Events
-from drivers.libvirt.host_files import file_system_size, namespace_names, switch_of
+from drivers.libvirt.host_files import (
+    cells_of_cpus,
+    file_system_size,
+    namespace_names,
+    switch_of,
+)
 from drivers.libvirt.lane import Blocked, Lane, Overdue
 from drivers.libvirt.node_devices import NodeDevices, listed_devices
 from drivers.libvirt.session import Deadlines, Refused, Session, Unconnected
-from drivers.libvirt.storage import Storage
+from drivers.libvirt.storage import active_pools
 from drivers.libvirt.watch import Tell, Watch
 
 LOG = logging.getLogger(__name__)
@@ -107,7 +113,8 @@ class Host:
         self._unanswered: dict[str, str] = {}
         self._watch: Watch | None = None
         self.events = Events()
-        self.storage = Storage(uri, binding, deadlines, self._ensure_connected, clock)
+        self._pools = self._aside("libvirt-pools")
+        self._devices = self._aside("libvirt-devices")
 
     def watch(self, tell: Tell) -> None:
         """From now on ``tell`` hears when libvirt is lost (why) and when it is back (``None``)."""
@@ -120,7 +127,8 @@ class Host:
             self._watch.stop()
         self.events.stop()
         self._lane.close(self._deadlines.connect)
-        self.storage.close()
+        self._pools.close()
+        self._devices.close()
         self._files.close(self._deadlines.connect)
 
     def unanswered(self) -> dict[str, str]:
@@ -195,16 +203,32 @@ class Host:
         devices = self._root / "sys/bus/nd/devices"
         return self._on_files("persistent memory namespaces", lambda: namespace_names(devices))
 
+    def cells_of_cpus(self, cpus: Iterable[int]) -> dict[int, int]:
+        """NUMA cells by CPU, of those whose cell the kernel knows."""
+        system = self._root / "sys/devices/system/cpu"
+        return self._on_files("NUMA cells of CPUs", lambda: cells_of_cpus(system, cpus))
+
     # -- what it can do without
+
+    def pool_documents(self) -> tuple[str, ...]:
+        """The documents of all active storage pools; none from a libvirt without storage."""
+        try:
+            return self._pools.ask("storage pools", lambda c: active_pools(c, self._binding))
+        except Refused as err:
+            if err.unsupported:
+                return ()
+            raise
 
     def guest_documents(self) -> tuple[str, ...]:
         """The domain documents of all guests, running or not."""
-        return self._ask("the guests", self._guest_documents)
+        return self._devices.ask("the guests", self._guest_documents)
 
     def node_devices(self, kinds: Sequence[str]) -> NodeDevices:
         """Those of these kinds, none where this hypervisor has none to tell of."""
         try:
-            return self._ask("node devices", lambda c: listed_devices(c, self._binding, kinds))
+            return self._devices.ask(
+                "node devices", lambda c: listed_devices(c, self._binding, kinds)
+            )
         except Refused as err:
             if err.unsupported:
                 return NodeDevices()
@@ -268,6 +292,11 @@ class Host:
 
     def _session(self) -> Session:
         return Session(self._binding, self.uri, self._deadlines, self._note_closed, self.events)
+
+    def _aside(self, name: str) -> Aside:
+        """A connection of its own, which nobody is told of."""
+        lane = Lane(name, lambda: Session(self._binding, self.uri, self._deadlines), self._clock)
+        return Aside(lane, self.uri, self._deadlines, self._ensure_connected)
 
     def _note_closed(self, why: str) -> None:
         """In libvirt's event loop."""

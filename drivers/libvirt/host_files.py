@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from drivers.errors import DriverNotReady
@@ -25,6 +26,19 @@ def namespace_names(devices: Path) -> frozenset[str]:
     except OSError as err:
         raise DriverNotReady(f"no names of persistent memory namespaces: {err}") from err
     return frozenset(name for text in texts if (name := text.strip()))
+
+
+def cells_of_cpus(system: Path, cpus: Iterable[int]) -> dict[int, int]:
+    """NUMA cells of these CPUs, as far as the kernel says; it does of offline ones, too.
+
+    :raises DriverNotReady: they are there and can't be read.
+    """
+    try:
+        links = [(n, link.name) for n in cpus for link in (system / f"cpu{n}").glob("node*")]
+    except OSError as err:
+        raise DriverNotReady(f"no NUMA cells of CPUs: {err}") from err
+    cells = {cpu: name.removeprefix("node") for cpu, name in links}
+    return {cpu: int(number) for cpu, number in cells.items() if number.isdecimal()}
 
 
 def switch_of(file: Path) -> bool | None:

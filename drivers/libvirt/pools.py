@@ -11,6 +11,7 @@ be free before the new one is offered, or two guests could get the same device.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +29,16 @@ LONGEST_LABEL = 100
 """Characters of a group's name after the node's."""
 
 
+_OF_GROUP = re.compile(r"(_[0-9a-f]{8})?(_numa\d+)?")
+"""What follows the class in a group's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Devices that are one provider: a device, or a PF with its VFs.
 
-    ``used``: one of them was given to a guest and is not to be given again.  ``owns_traits``:
-    what else is on the provider is taken away; else it is the operator's.
+    ``used``: one of them was given to a guest and is not to be given again.  ``managed`` and
+    ``chosen`` as :class:`Reported` has them.
     """
 
     name: str
@@ -43,7 +48,8 @@ class Pool:
     cell: int | None = None
     used: bool = False
     from_root: frozenset[str] = field(default_factory=frozenset)
-    owns_traits: bool = False
+    managed: frozenset[str] = field(default_factory=frozenset)
+    chosen: frozenset[str] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,8 @@ def providers(
                 cell=first.cell,
                 from_root=first.from_root,
                 replaces=_other_names(node, members) - {name},
-                owns_traits=first.owns_traits,
+                managed=first.managed,
+                chosen=first.chosen,
             )
         )
     return reported, notes
@@ -135,6 +142,12 @@ def _other_names(node: str, members: Iterable[Pool]) -> frozenset[str]:
             _group_name(node, pool, by_cell=False),
         )
     )
+
+
+def is_group_of(node: str, resource_class: str, name: str) -> bool:
+    """Whether ``name`` is, or was, a group of devices of this class, whatever their traits."""
+    rest = name.removeprefix(f"{node}_all_{resource_class[:LONGEST_LABEL]}")
+    return rest != name and _OF_GROUP.fullmatch(rest) is not None
 
 
 def _group_name(node: str, pool: Pool, by_cell: bool) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from xml.etree.ElementTree import Element
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt import cpu, cpu_model, device_models, disk, documents
+from drivers.libvirt import cpu, cpu_model, device_models, disk, documents, numa
 from drivers.libvirt.cells import numa_cells
 from drivers.libvirt.device_reading import DeviceReader
 from drivers.libvirt.devices import Devices
@@ -25,8 +25,9 @@ LOG = logging.getLogger(__name__)
 class Reading:
     """What the host is; ``None`` stands for what can't be told, now or at all.
 
-    ``models`` and ``medium`` are traits, and whether the host has each.  While
-    ``complete`` is false, some source has never answered.
+    ``models`` and ``medium`` are traits, and whether the host has each.  ``asleep`` are
+    dedicated CPUs that are offline until a guest gets them, with their NUMA cells, which the
+    capabilities do not tell.  While ``complete`` is false, some source has never answered.
     """
 
     capabilities: Element
@@ -39,6 +40,7 @@ class Reading:
     models: Mapping[str, bool] = field(default_factory=dict)
     medium: Mapping[str, bool] = field(default_factory=dict)
     devices: Devices = field(default_factory=Devices)
+    asleep: Mapping[int, int] = field(default_factory=dict)
     complete: bool = True
 
 
@@ -69,6 +71,7 @@ class Reader:
             self._models(capabilities),
             self._medium(pool),
             self._devices.read(capabilities),
+            self._asleep(capabilities, present - online),
         )
         if self.sources.never_answered():
             return replace(reading, complete=False)
@@ -101,11 +104,24 @@ class Reader:
             told = frozenset(range(self.sources.read("the number of CPUs", self._host.cpu_count)))
         return told, told
 
+    def _asleep(self, capabilities: Element, offline: frozenset[int]) -> Mapping[int, int]:
+        """Only where it matters, by the kernel of the agent's own machine."""
+        settings = self._settings
+        if settings.report_numa == numa.OFF or not settings.cpu_power_management:
+            return {}
+        inside = (cell.cpus for cell in numa_cells(capabilities))
+        cpus = (settings.policy.dedicated_cpus or frozenset()) & offline - frozenset().union(
+            *inside
+        )
+        if not cpus:
+            return {}
+        return self.sources.read_or(
+            "cells of offline CPUs", lambda: self._host.cells_of_cpus(cpus), {}
+        )
+
     def _pool(self) -> disk.StoragePool | None:
         """The one of libvirt's storage pools that guests' disks are in."""
-        texts = self.sources.read_or(
-            "storage pools", self._host.storage.pool_documents, (), until=POOLS
-        )
+        texts = self.sources.read_or("storage pools", self._host.pool_documents, (), until=POOLS)
         found = map(documents.read, texts)
         return disk.storage_pool(found, self._settings.images, self._settings.instances_path)
 

@@ -10,7 +10,7 @@ from drivers.guest_cpus import DEDICATED_SET, GuestCpus, guest_cpus, split_cores
 from drivers.inventory import DISK_GB, cpu_list, over_reserved, root_inventory
 from drivers.libvirt import cpu, disk, guest_types, pmem
 from drivers.libvirt.arch_traits import arch_traits
-from drivers.libvirt.cells import numa_cells
+from drivers.libvirt.cells import numa_cells, with_cpus
 from drivers.libvirt.cpu_traits import cpu_traits
 from drivers.libvirt.devices import below_root, warnings
 from drivers.libvirt.numa import Known, Processors, processing
@@ -33,7 +33,7 @@ def host_report(
     :raises DriverNotReady: the CPU sets name CPUs that this host does not have.
     """
     host = Processors(
-        numa_cells(reading.capabilities),
+        with_cpus(numa_cells(reading.capabilities), reading.asleep),
         _guest_cpus(reading, settings),
         reading.memory_kib,
         settings.policy,

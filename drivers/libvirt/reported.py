@@ -17,7 +17,8 @@ class Reported:
     ``from_root`` are classes that earlier releases kept on the root: where they still
     are, they move here, with their allocations.  ``replaces`` are names under which the
     same things may have been reported until now: of those that are gone, classes that are
-    in ``inventory`` move here, too.  With ``owns_traits`` all traits are the module's.
+    in ``inventory`` move here, too.  ``chosen`` are those of its ``traits`` that an operator
+    chose for it, and may choose no more after the next start.
     """
 
     name: str
@@ -27,7 +28,7 @@ class Reported:
     cell: int | None = None
     from_root: frozenset[str] = field(default_factory=frozenset)
     replaces: frozenset[str] = field(default_factory=frozenset)
-    owns_traits: bool = False
+    chosen: frozenset[str] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True, slots=True)

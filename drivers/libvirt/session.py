@@ -80,12 +80,15 @@ class Session:
         if self._is_alive():
             return False
         if self._connection is not None:
-            LOG.warning("the connection to libvirt at %s was lost, connecting again", self._uri)
+            self._say(
+                logging.WARNING,
+                f"the connection to libvirt at {self._uri} was lost, connecting again",
+            )
             self.close()
         problem = self._try_open()
         if problem is not None:
             raise Unconnected(f"no connection to libvirt at {self._uri}: {problem}")
-        LOG.info("connected to libvirt at %s", self._uri)
+        self._say(logging.INFO, f"connected to libvirt at {self._uri}")
         return True
 
     def ask(self, what: str, question: Callable[[Any], T]) -> T:
@@ -156,12 +159,17 @@ class Session:
             self._connection = self._binding.openReadOnly(self._uri)
         except self._binding.libvirtError as err:
             return _words(err)
-        LOG.warning(
-            "libvirt at %s allows us to read only: domain capabilities can't be asked for",
-            self._uri,
+        self._say(
+            logging.WARNING,
+            f"libvirt at {self._uri} allows us to read only:"
+            " domain capabilities can't be asked for",
         )
         self._look_after()
         return None
+
+    def _say(self, level: int, words: str) -> None:
+        """Once of a host: connections beside the first are of no interest to operators."""
+        LOG.log(level if self._on_lost is not None else logging.DEBUG, "%s", words)
 
     def _is_about_permission(self, err: Any) -> bool:
         if err.get_error_code() == self._binding.VIR_ERR_SYSTEM_ERROR:

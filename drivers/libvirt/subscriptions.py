@@ -26,10 +26,12 @@ class Kind:
     event: str
     register: str
     deregister: str
+    only: frozenset[int] | None = None
+    """Numbers of what happened; of others nothing is told.  ``None``: all count."""
 
 
-def _kind(topic: str, event: str, methods: str) -> Kind:
-    return Kind(topic, event, f"{methods}EventRegisterAny", f"{methods}EventDeregisterAny")
+def _kind(topic: str, event: str, methods: str, only: frozenset[int] | None = None) -> Kind:
+    return Kind(topic, event, f"{methods}EventRegisterAny", f"{methods}EventDeregisterAny", only)
 
 
 KINDS = (
@@ -37,7 +39,8 @@ KINDS = (
     _kind(DEVICES, "VIR_NODE_DEVICE_EVENT_ID_UPDATE", "nodeDevice"),
     _kind(POOLS, "VIR_STORAGE_POOL_EVENT_ID_LIFECYCLE", "storagePool"),
     _kind(POOLS, "VIR_STORAGE_POOL_EVENT_ID_REFRESH", "storagePool"),
-    _kind(GUESTS, "VIR_DOMAIN_EVENT_ID_LIFECYCLE", "domain"),
+    _kind(GUESTS, "VIR_DOMAIN_EVENT_ID_LIFECYCLE", "domain", GUEST_EVENTS),
+    _kind(GUESTS, "VIR_DOMAIN_EVENT_ID_DEVICE_ADDED", "domain"),
 )
 
 
@@ -65,7 +68,7 @@ class Subscriptions:
 
     def _take(self, kind: Kind, connection: Any) -> bool:
         event = getattr(self._binding, kind.event)
-        told = _teller(kind.topic, self._changed)
+        told = _teller(kind, self._changed)
         try:
             number = getattr(connection, kind.register)(None, event, told, None)
         except self._binding.libvirtError as err:  # this hypervisor has none of them
@@ -75,9 +78,11 @@ class Subscriptions:
         return True
 
 
-def _teller(topic: str, changed: Callable[[str], None]) -> Callable[..., None]:
+def _teller(kind: Kind, changed: Callable[[str], None]) -> Callable[..., None]:
+    topic, only = kind.topic, kind.only
+
     def told(_connection: object, _subject: object, event: object = None, *_more: object) -> None:
-        if topic != GUESTS or event in GUEST_EVENTS:
+        if only is None or event in only:
             changed(topic)
 
     return told

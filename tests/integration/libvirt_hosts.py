@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agent.cli.drawing.text_tree import draw_tree
 from agent.cli.look import Look
+from drivers.api import ComputeDriver
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.host import Host
 from drivers.libvirt.session import Deadlines
@@ -36,11 +38,17 @@ class DocumentedHost:
     def cpus(self, count: int) -> None:
         self.binding.answers["getCPUMap"] = (count, [True] * count, count)
 
-    def start(self, text: str = "", **rules: Any) -> Agent:
+    def start(self, text: str = "", beside: Sequence[ComputeDriver] = (), **rules: Any) -> Agent:
+        """``beside`` are further drivers, asked after this one."""
+        return Agent(self.placement, self.driver(text), *beside, **rules)
+
+    def driver(self, text: str = "") -> LibvirtDriver:
+        """As it is made at a start."""
         host = Host("fake:///one", self.binding, Deadlines(connect=20, call=20), self.directory)
         host.file_system_bytes = lambda path: DISK  # type: ignore[method-assign]
         self._hosts.append(host)
-        return Agent(self.placement, LibvirtDriver(context(self.directory, text), host), **rules)
+        told = replace(context(self.directory, text), state_path=self.directory)
+        return LibvirtDriver(told, host)
 
     def reported(self, text: str = "") -> Agent:
         """Started, and quiet afterwards."""

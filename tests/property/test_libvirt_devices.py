@@ -5,10 +5,12 @@ Parts are left out, doubled or nonsense at random; devices point at each other o
 
 from __future__ import annotations
 
+import copy
 import json
 from xml.etree import ElementTree as ET
 
 from hypothesis import given
+from hypothesis import settings as running
 from hypothesis import strategies as st
 
 from drivers.api import ReshapeFailed, ReshapeNeeded
@@ -17,8 +19,11 @@ from drivers.libvirt.device_spec import device_specs
 from drivers.libvirt.devices import Devices, DeviceSettings
 from drivers.libvirt.encryption import Encryption
 from drivers.libvirt.pci import PciSettings
+from drivers.libvirt.shares import MemoryPolicy
 from drivers.libvirt.vgpu import MdevSettings, MdevType
 from reportclient.names import name_problem
+from reportclient.reshape import Affected, moved_allocations
+from tests.profiles import examples
 from tests.unit.libvirt.devices import mdev, net, pci
 from tests.unit.libvirt.hosts import new_tree, reading, two_cells, written
 
@@ -245,46 +250,62 @@ def test_any_devices_give_a_tree_that_placement_takes(devices, wanted, report_nu
     assert written(tree, look, **choice).freeze() == tree.freeze(), "and then it is quiet"
 
 
-@given(found, found, settings, settings, numa, numa, st.integers(1, 3))
+memory = st.builds(MemoryPolicy, st.sampled_from(["off", "pages"]))
+choices = st.fixed_dictionaries({"devices": settings, "report_numa": numa, "memory": memory})
+HUGE = two_cells(pages={2048: 64})
+
+
+@running(max_examples=examples(400))
+@given(found, found, choices, choices, st.integers(1, 3), st.booleans())
 def test_a_host_that_becomes_any_other_keeps_what_guests_have(
-    devices, later, wanted, other, before, after, amount
+    devices, later, before, after, amount, together
 ):
-    tree = written(
-        new_tree(), reading(two_cells(), devices=devices), devices=wanted, report_numa=before
-    )
+    tree = written(new_tree(), reading(HUGE, devices=devices), **before)
+    held = guests_of(tree, amount, together=together)
+    then, there = copy.deepcopy(held), tree.freeze()
+    look = reading(HUGE, devices=later)
+    try:
+        tree = written(tree, look, **after)
+    except ReshapeNeeded:
+        try:
+            tree = written(tree, look, held, **after)
+        except ReshapeFailed:
+            return
+        moved_allocations(then, held, affected(there, tree.freeze()))  # as the agent checks it
+        for parts in held.values():
+            for uuid, part in parts["allocations"].items():
+                assert part["resources"].keys() <= tree.data(uuid).inventory.keys()
+    check(tree)
+    tree = settled(tree, look, **after)
+    check(tree)
+    assert written(tree, look, **after).freeze() == tree.freeze()
+
+
+def guests_of(tree, amount, *, together):
+    """Guests that have some of everything: one, or one on each provider."""
     held = {}
     for number, provider in enumerate(tree.freeze().walk()):
         resources = {
             n: min(amount, r.max_unit or 1) for n, r in provider.inventory.items() if n != "DISK_GB"
         }
+        who = "all" if together else str(number)
         if resources:
-            held[str(number)] = {"allocations": {provider.uuid: {"resources": resources}}}
-    sums = {who: totals(parts) for who, parts in held.items()}
-    look = reading(two_cells(), devices=later)
-    choice = {"devices": other, "report_numa": after}
-    try:
-        tree = written(tree, look, **choice)
-    except ReshapeNeeded:
-        try:
-            tree = written(tree, look, held, **choice)
-        except ReshapeFailed:
-            return
-        assert {who: totals(parts) for who, parts in held.items()} == sums
-        for parts in held.values():
-            for uuid, part in parts["allocations"].items():
-                assert part["resources"].keys() <= tree.data(uuid).inventory.keys()
-    check(tree)
-    tree = settled(tree, look, **choice)
-    check(tree)
-    assert written(tree, look, **choice).freeze() == tree.freeze()
+            parts = held.setdefault(who, {"allocations": {}})["allocations"]
+            parts[provider.uuid] = {"resources": resources}
+    return held
 
 
-def totals(held):
-    found = {}
-    for part in held["allocations"].values():
-        for name, amount in part["resources"].items():
-            found[name] = found.get(name, 0) + amount
-    return found
+def affected(old, new):
+    """Providers whose inventory changes."""
+    inventories = [
+        {provider.uuid: dict(provider.inventory) for provider in each.walk()} for each in (old, new)
+    ]
+    changed = {
+        uuid
+        for uuid in inventories[0].keys() | inventories[1].keys()
+        if inventories[0].get(uuid, {}) != inventories[1].get(uuid, {})
+    }
+    return Affected(*({uuid: each.get(uuid, {}) for uuid in changed} for each in inventories))
 
 
 @given(st.text(max_size=60))

@@ -106,6 +106,8 @@ PURE = (
     "drivers/libvirt/reported.py",
     "drivers/libvirt/moves.py",
     "drivers/libvirt/children.py",
+    "drivers/libvirt/predecessors.py",
+    "drivers/libvirt/renaming.py",
     "drivers/libvirt/cpu.py",
     "drivers/libvirt/device_models.py",
     "drivers/libvirt/host_identity.py",

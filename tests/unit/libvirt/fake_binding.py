@@ -1,4 +1,7 @@
-"""A libvirt module that records what it is asked, and can refuse, hang and lose connections."""
+"""A libvirt module that records what it is asked, and can refuse, hang and lose connections.
+
+An answer may be a function of what it is asked with.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,7 @@ class FakeLibvirt:
     VIR_STORAGE_POOL_EVENT_ID_LIFECYCLE = 0
     VIR_STORAGE_POOL_EVENT_ID_REFRESH = 1
     VIR_DOMAIN_EVENT_ID_LIFECYCLE = 0
+    VIR_DOMAIN_EVENT_ID_DEVICE_ADDED = 19
     VIR_ERR_NO_NODE_DEVICE = 53
     VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV = 2
     VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET = 16
@@ -195,6 +199,7 @@ class FakeConnection:
                 raise self._binding.refused[name]
             if not self.alive:
                 raise FakeLibvirtError("client socket is closed")
-            return self._binding.answers[name]
+            answer = self._binding.answers[name]
+            return answer(*_args) if callable(answer) else answer
 
         return call

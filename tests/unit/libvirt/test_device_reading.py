@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +14,7 @@ from drivers.libvirt.host import Host
 from drivers.libvirt.session import Deadlines
 from tests.unit.libvirt.devices import GPU, guest, mdev, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeDomain, FakeLibvirt, FakeLibvirtError
-from tests.unit.libvirt.hosts import ROOT
+from tests.unit.libvirt.hosts import ROOT, capabilities, cell
 from tests.unit.libvirt.test_settings import context
 
 NODE = "node-1"
@@ -31,9 +33,9 @@ def start(binding, tmp_path):
     """A driver on that libvirt, with these options."""
     hosts = []
 
-    def started(text):
+    def started(text, state=tmp_path):
         hosts.append(Host("fake:///one", binding, Deadlines(connect=20, call=20), tmp_path))
-        return LibvirtDriver(context(tmp_path, text), hosts[-1])
+        return LibvirtDriver(replace(context(tmp_path, text), state_path=state), hosts[-1])
 
     yield started
     for host in hosts:
@@ -126,6 +128,19 @@ def test_guests_are_asked_for_one_time_use_only(binding, start):
     assert record["reserved"] == 1
 
 
+def test_guests_are_read_again_when_one_gets_a_device_and_not_in_every_period(binding, start):
+    binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
+    driver = start(PCI.replace("}", ', "one_time_use": "yes"}'))
+    tree = report(driver)
+    binding.calls.clear()
+    binding.answers["listAllDomains"] = [FakeDomain(guest(A))]
+    report(driver, tree)
+    assert binding.calls == ["getHostname", "getCapabilities", "getCPUMap", "getMemoryStats"]
+    binding.connections[0].happen("domain", 19, "hostdev0")
+    (record,) = report(driver, tree).data(f"{NODE}_{A}").inventory.values()
+    assert record["reserved"] == 1
+
+
 def test_gpus_and_instances_are_asked_together(binding, start):
     listed = [pci(A, GPU, types={"t": 3}), mdev(1, "t", A)]
     binding.answers["listAllDevices"] = [FakeDevice(one) for one in listed]
@@ -156,6 +171,62 @@ def test_what_the_kernel_switched_off_is_not_to_be_had(binding, start, tmp_path)
     assert names(tree) == {"amd_sev"}
     (parameters / "sev_es").write_text("1\n")
     assert names(report(driver, tree)) == {"amd_sev", "amd_sev_es"}
+
+
+def test_tdx_is_asked_of_the_machine_type_that_has_it(binding, start):
+    """libvirt tells of it for q35 only, and the default machine type of x86 is another."""
+    machines = "<machine>pc</machine><machine>q35</machine><domain type='kvm'/>"
+    text = capabilities(cell(0, range(2))).replace(
+        "</host>", f"</host><guest><arch name='x86_64'>{machines}</arch></guest>"
+    )
+    binding.answers["getCapabilities"] = text
+    tdx = "<features><tdx supported='yes'/></features>"
+    binding.answers["getDomainCapabilities"] = lambda _emulator, _arch, machine, *_more: (
+        f"<domainCapabilities>{tdx if machine == 'q35' else ''}</domainCapabilities>"
+    )
+    assert names(report(start(""))) == {"intel_tdx"}
+
+
+FAST = PCI.replace("}", ', "traits": "%s"}')
+MANAGED = {"COMPUTE_MANAGED_PCI_DEVICE"}
+
+
+def test_a_trait_that_left_the_options_goes_and_a_strangers_stays(binding, start, tmp_path):
+    binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
+    name = f"{NODE}_{A}"
+    tree = report(start(FAST % "fast,one", state=tmp_path))
+    tree.add_traits(name, "CUSTOM_THEIRS", "HW_NIC_OFFLOAD_TSO")
+    theirs = {"CUSTOM_THEIRS", "HW_NIC_OFFLOAD_TSO", *MANAGED}
+    refused = ProviderTree(tree.freeze())
+    report(start(FAST % "one", state=tmp_path), refused)
+    assert refused.data(name).traits == {"CUSTOM_ONE", *theirs}
+    report(start(PCI, state=tmp_path), tree)
+    assert tree.data(name).traits == theirs, "what could not be written is remembered still"
+    driver = start(PCI, state=tmp_path)
+    report(driver, tree)
+    assert driver.degraded() == {} and list(tmp_path.glob("libvirt-*")) == []
+
+
+def test_a_record_that_cannot_be_kept_is_told_and_stops_nothing(binding, start, tmp_path):
+    binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
+    driver = start(FAST % "fast", state=tmp_path / "absent")
+    tree = report(driver)
+    assert tree.data(f"{NODE}_{A}").traits == {"CUSTOM_FAST", *MANAGED}
+    assert "can't be written (No such file" in driver.degraded()["traits of PCI devices"]
+    (tmp_path / "absent").mkdir()
+    report(driver, tree)
+    assert driver.degraded() == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"a": 1}', "null", "\xff"])
+def test_a_record_that_is_none_is_made_anew(binding, start, tmp_path, text):
+    binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
+    file = tmp_path / "libvirt-traits.json"
+    file.write_text(text, encoding="latin-1")
+    driver = start(FAST % "fast", state=tmp_path)
+    report(driver)
+    assert json.loads(file.read_text()) == {f"{NODE}_{A}": ["CUSTOM_FAST"]}
+    assert driver.degraded() == {}
 
 
 def test_many_similar_devices_are_warned_of_once(binding, start, caplog):

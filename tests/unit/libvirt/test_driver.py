@@ -21,6 +21,7 @@ from drivers.libvirt.host import Host
 from drivers.libvirt.session import Deadlines
 from drivers.loader import GROUP, driver_from
 from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt, FakeLibvirtError
+from tests.unit.libvirt.hosts import capabilities, cell, totals
 from tests.unit.libvirt.test_settings import context
 
 NODE = "node-1"
@@ -318,3 +319,33 @@ def test_a_cpu_that_went_offline_is_not_counted_and_named(make, binding, tree):
     driver = make("[compute]\ncpu_shared_set = 0-1\n")
     assert reported(driver, tree).data(NODE).inventory["VCPU"]["total"] == 1
     assert "CPU 1 is offline" in driver.degraded()["[compute] cpu_shared_set"]
+
+
+SLEEPING = """
+[compute]
+cpu_dedicated_set = 0-3
+[libvirt]
+report_numa = nested
+cpu_power_management = true
+"""
+
+
+def test_dedicated_cpus_that_sleep_are_counted_on_their_own_cells(make, binding, tree, tmp_path):
+    """Who powers CPUs off while no guest has them: libvirt lists none of those in a cell."""
+    for number in range(4):
+        (tmp_path / f"sys/devices/system/cpu/cpu{number}/node{number // 2}").mkdir(parents=True)
+    binding.answers["getCapabilities"] = capabilities(cell(0, [0]), cell(1, [2]))
+    binding.answers["getCPUMap"] = (4, [True, False, True, False], 2)
+    driver = make(SLEEPING)
+    reported(driver, tree)
+    assert totals(tree, f"{NODE}_numa0")["PCPU"] == totals(tree, f"{NODE}_numa1")["PCPU"] == 2
+    assert "NUMA" not in driver.degraded()
+
+
+def test_one_whose_cell_nobody_knows_is_named(make, binding, tree):
+    binding.answers["getCapabilities"] = capabilities(cell(0, [0, 1, 2]))
+    binding.answers["getCPUMap"] = (4, [True, True, True, False], 3)
+    driver = make(SLEEPING)
+    reported(driver, tree)
+    assert totals(tree, f"{NODE}_numa0")["PCPU"] == 3
+    assert driver.degraded()["NUMA"] == "CPU 3 is in no NUMA cell: not reported"

@@ -100,6 +100,7 @@ def test_what_was_missed_while_nobody_told_is_asked_for_again():
         ("storagePool", 0, (2, 0), POOLS),
         ("storagePool", 1, (), POOLS),
         ("domain", 0, (2, 0), GUESTS),
+        ("domain", 19, ("hostdev0",), GUESTS),
     ],
 )
 def test_each_of_libvirts_events_changes_its_topic(host, binding, kind, event, more, topic):

@@ -14,10 +14,12 @@ from drivers.libvirt.host import Host
 from drivers.libvirt.session import Deadlines
 from tests.unit.libvirt.fake_binding import (
     FakeConnection,
+    FakeDevice,
     FakeDomain,
     FakeLibvirt,
     FakeLibvirtError,
 )
+from tests.unit.libvirt.devices import pci
 from tests.unit.libvirt.test_disk import pool
 from tests.unit.libvirt.test_settings import context
 
@@ -128,8 +130,8 @@ def test_a_libvirt_without_storage_has_no_pools_and_is_well(make, binding):
     assert driver.degraded() == {}
 
 
-class HangingPools(FakeLibvirt):
-    """Whoever asks for pools waits; all else is answered."""
+class Hanging(FakeLibvirt):
+    """Whoever asks for pools, or for node devices, waits; all else is answered."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,19 +145,26 @@ class HangingPools(FakeLibvirt):
 
 
 class _Hanging(FakeConnection):
-    def __init__(self, binding: HangingPools, alive: bool) -> None:
+    def __init__(self, binding: Hanging, alive: bool) -> None:
         super().__init__(binding)
         self.alive = alive
         self._pools = binding
 
     def listAllStoragePools(self, _flags: int) -> list[FakeDomain]:
+        self._wait()
+        return [vms(50)]
+
+    def listAllDevices(self, _flags: int) -> list[FakeDevice]:
+        self._wait()
+        return [FakeDevice(pci("0000:04:00.0"))]
+
+    def _wait(self) -> None:
         if self._pools.hanging.is_set():
             self._pools.go_on.wait(60)
-        return [vms(50)]
 
 
 def test_a_pool_that_hangs_costs_its_own_part_and_libvirt_is_not_thought_lost(tmp_path):
-    binding = HangingPools()
+    binding = Hanging()
     host = Host("fake:///one", binding, Deadlines(connect=20, call=1), tmp_path)
     driver = LibvirtDriver(context(tmp_path, RBD), host=host)
     heard: list[str | None] = []
@@ -183,6 +192,36 @@ def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
     tree_of(driver)
     assert "getDomainCapabilities" not in binding.calls
     assert "set virt_type = qemu" in driver.degraded()["virt_type"]
+
+
+def test_a_device_that_hangs_costs_its_own_part_and_so_does_a_pool_beside_it(tmp_path):
+    binding = Hanging()
+    host = Host("fake:///one", binding, Deadlines(connect=20, call=1), tmp_path)
+    text = '[pci]\nreport_in_placement = true\ndevice_spec = {"vendor_id": "144d"}\n' + RBD
+    driver = LibvirtDriver(context(tmp_path, text), host=host)
+    heard: list[str | None] = []
+    driver.watch(heard.append)
+    tree = tree_of(driver)
+    binding.hanging.set()
+    binding.answers["getMemoryStats"] = {"total": 4 * 1024 * 1024}
+    binding.connections[0].happen("nodeDevice", 0, 1, 0)
+    tree_of(driver, tree)
+    assert list(driver.degraded()) == ["node devices"]
+    binding.connections[0].happen("storagePool", 1)
+    tree_of(driver, tree)
+    assert set(driver.degraded()) == {"node devices", "storage pools"}
+    assert tree.exists(f"{NODE}_0000:04:00.0") and disk(tree) == 50
+    assert tree.data(NODE).inventory["MEMORY_MB"]["total"] == 4096
+    assert heard == [None], "libvirt itself is not thought lost"
+    binding.lose_connections()
+    binding.down = FakeLibvirtError("nobody listens", binding.VIR_ERR_SYSTEM_ERROR)
+    with pytest.raises(DriverNotReady, match="nobody listens"):
+        tree_of(driver, tree)
+    assert len(heard) == 2 and heard[1] is not None, "now it is, whatever else hangs"
+    binding.down = None
+    binding.hanging.clear()
+    binding.go_on.set()
+    driver.cleanup_host("host")
 
 
 def test_how_long_each_source_took_is_told(make):

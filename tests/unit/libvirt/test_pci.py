@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from drivers.errors import ReshapeNeeded
 from drivers.libvirt.children import child_uuid
 from drivers.libvirt.device_spec import device_specs
 from drivers.libvirt.devices import DeviceSettings
@@ -133,6 +134,16 @@ def test_what_is_divided_into_vgpus_is_not_given_away_whole():
     assert "can't be given away whole" in report.notes[f"PCI device {PF}"]
 
 
+def test_a_pf_whose_vfs_are_divided_is_not_given_away_whole():
+    """Who got it would take the VFs along, and with them the vGPUs of others."""
+    settings = chosen({"vendor_id": "10de"})["devices"]
+    both = DeviceSettings(settings.pci, MdevSettings((MdevType("nvidia-35"),)))
+    vf = pci(VFS[0], GPU, physical=PF, types={"nvidia-35": 1})
+    report = report_of(new_tree(), look(pci(PF, GPU, virtual=VFS[:1]), vf), devices=both)
+    assert [set(one.inventory) for one in report.children] == [{"VGPU"}]
+    assert f"its VF {VFS[0]} is divided" in report.notes[f"PCI device {PF}"]
+
+
 # -- networks
 
 
@@ -173,10 +184,30 @@ def test_what_an_operator_reserved_stays_as_far_as_it_can():
     assert (record["total"], record["reserved"]) == (2, 2)
 
 
-def test_traits_that_are_no_longer_configured_go():
-    tree = written(new_tree(), look(*CARD), **chosen({"product_id": "154c", "traits": "a,b"}))
-    tree = written(tree, look(*CARD), **chosen({"product_id": "154c", "traits": "b"}))
-    assert tree.data(ON_CARD).traits == {MANAGED, "CUSTOM_B"}
+def test_a_group_whose_traits_change_hands_its_guests_on():
+    entry = {"vendor_id": "144d"}
+    look_at = look(*(pci(f"0000:0{n}:00.0") for n in range(3)))
+    tree = written(new_tree(), look_at, **chosen({**entry, "traits": "a"}, group_devices=True))
+    (group,) = tree.get_provider_uuids(ROOT)[1:]
+    name = "CUSTOM_PCI_144D_A80A"
+    held = {"guest": {"allocations": {group: {"resources": {name: 2}}}}}
+    for more, traits in ((True, "b"), (False, "c"), (True, "")):
+        options = chosen({**entry, "traits": traits}, group_devices=more)
+        with pytest.raises(ReshapeNeeded):
+            written(tree, look_at, **options)
+        tree = written(tree, look_at, held, **options)
+        parts = held["guest"]["allocations"]
+        assert sum(part["resources"][name] for part in parts.values()) == 2
+        assert sum(totals(tree, one).get(name, 0) for one in names(tree)) == 3
+
+
+def test_what_is_left_of_an_earlier_change_is_drained_and_moves_nowhere():
+    look_at = look(*(pci(f"0000:0{n}:00.0") for n in range(3)))
+    apart, group = chosen({"vendor_id": "144d"}), f"{NODE}_all_CUSTOM_PCI_144D_A80A"
+    tree = written(new_tree(), look_at, **apart)
+    tree.new_child(group, ROOT, child_uuid(ROOT, group))
+    tree.update_inventory(group, {"CUSTOM_PCI_144D_A80A": {"total": 3, "reserved": 3}})
+    assert group not in names(written(tree, look_at, **apart)), "and no reshape is asked for"
 
 
 def test_a_device_gets_another_class_only_after_the_old_one_is_free():

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
+import os_traits
 import pytest
 
+from drivers.api import ProviderTree
 from drivers.libvirt import arch_traits, cpu_traits, documents
 from drivers.libvirt.cells import numa_cells
 from drivers.libvirt.device_spec import device_specs
+from drivers.libvirt.children import LONGEST_NAME
 from drivers.libvirt.devices import Devices, DeviceSettings
+from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.encryption import Encryption
+from drivers.libvirt.host import Host
 from drivers.libvirt.pci import PciSettings
+from drivers.libvirt.session import Deadlines
 from drivers.libvirt.shares import MemoryPolicy
 from drivers.libvirt.vgpu import MdevSettings, MdevType
 from reportclient.model import Inventory
+from reportclient.names import name_problem
+from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt
 from tests.unit.libvirt.hosts import NODE, fields, new_tree, reading, totals, two_cells, written
+from tests.unit.libvirt.test_settings import context
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "libvirt"
 DOCUMENTS = sorted(SHARED.glob("*.xml"))
@@ -73,6 +84,79 @@ def test_a_large_host_of_another_maker():
     assert huge == [100, 1, None, 100]
     assert totals(nested, f"{NODE}_numa0")["VCPU"] == 8
     assert nested.has_traits(NODE, ["HW_CPU_HYPERTHREADING"])
+
+
+EVERYTHING = """
+[DEFAULT]
+reserved_huge_pages = node:0,size:2048,count:10
+[pci]
+report_in_placement = true
+report_physical_networks = true
+device_spec = {"vendor_id": "8086"}
+device_spec = {}
+[devices]
+enabled_mdev_types = vfio_ccw-io
+[libvirt]
+report_numa = nested
+report_hugepages = pages
+pmem_namespaces = BIG:ns0|ns1
+swtpm_enabled = true
+cpu_power_management = true
+"""
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """The driver with every option, on a libvirt that answers with these documents."""
+    hosts = []
+
+    def told(name, domain_capabilities):
+        binding = FakeLibvirt()
+        document = documents.read(HOSTS[name])
+        cpus = len(document.findall("host/topology/cells/cell/cpus/cpu")) or 2
+        listed = [FakeDevice(ET.tostring(one, "unicode")) for one in _all_devices()]
+        binding.answers |= {
+            "getHostname": NODE,
+            "getCapabilities": HOSTS[name],
+            "getCPUMap": (cpus, [True] * cpus, cpus),
+            "getDomainCapabilities": HOSTS[domain_capabilities],
+            "listAllDevices": listed,
+        }
+        hosts.append(Host("fake:///one", binding, Deadlines(connect=20, call=20), tmp_path))
+        conf = replace(context(tmp_path, EVERYTHING), state_path=tmp_path)
+        return LibvirtDriver(conf, hosts[-1])
+
+    yield told
+    for host in hosts:
+        host.close()
+
+
+def _all_devices():
+    found = (one for text in HOSTS.values() for one in documents.read(text).iter("device"))
+    return [one for one in found if one.find("name") is not None]
+
+
+@pytest.mark.parametrize("domain_capabilities", sorted(HOSTS))
+@pytest.mark.parametrize("name", sorted(HOSTS))
+def test_the_whole_driver_reads_every_document_with_every_option(whole, name, domain_capabilities):
+    driver, tree = whole(name, domain_capabilities), new_tree()
+    driver.update_provider_tree(tree, NODE)
+    for provider in tree.freeze().walk():
+        assert len(provider.name) <= LONGEST_NAME
+        _, unknown = os_traits.check_traits(provider.traits)
+        assert all(one.startswith("CUSTOM_") for one in unknown), unknown
+        for resource_class, record in provider.inventory.items():
+            assert name_problem(resource_class, "resource class") is None
+            assert record.problem() is None, resource_class
+    told = driver.degraded()
+    if name in CAPABILITIES and numa_cells(documents.read(HOSTS[name])):
+        assert tree.exists(f"{NODE}_numa0") and "VCPU" not in tree.data(NODE).inventory
+    else:
+        assert "no NUMA cells" in told["[libvirt] report_numa"]
+    before = tree.freeze()
+    again = ProviderTree(before)
+    driver.update_provider_tree(again, NODE)
+    assert again.freeze() is before, "a second look changes nothing"
 
 
 def test_node_devices_and_domain_capabilities_are_read_too():

@@ -1,0 +1,294 @@
+"""Parts of the libvirt driver at once, on a real Placement: cells, devices, guests, other drivers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.agents import NODE, ROOT, Small
+from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
+from tests.integration.provider_hosts import EVERY_ROOT, Host, entry
+from tests.integration.test_libvirt_devices import DISKS, GPUS, NVME, on, on_gpu, plug, record
+from tests.unit.libvirt.devices import GPU, mdev, pci, sev
+from tests.unit.libvirt.hosts import two_cells
+
+DEVICES = f"""
+[pci]
+report_in_placement = true
+device_spec = {{"vendor_id": "144d"}}
+[devices]
+enabled_mdev_types = nvidia-35
+"""
+NESTED = "[libvirt]\nreport_numa = nested\n"
+CELLS = [f"{NODE}_numa0", f"{NODE}_numa1"]
+MARK = "COMPUTE_MANAGED_PCI_DEVICE"
+
+
+@pytest.fixture
+def host(placement, tmp_path):
+    host = DocumentedHost(placement, tmp_path, two_cells(), mib=8192)
+    host.binding.answers["getDomainCapabilities"] = sev(15, 84)
+    plug(host, *everything())
+    yield host
+    host.close()
+
+
+def everything(disks=DISKS):
+    gpus = [pci(at, GPU, cell=n, types={"nvidia-35": 4}) for n, at in enumerate(GPUS)]
+    return [*(pci(at, cell=1) for at in disks), *gpus, mdev(1, "nvidia-35", GPUS[0])]
+
+
+def guest(host, **held):
+    """``held`` by provider name: amounts by class."""
+    known = providers(host.placement)
+    return host.placement.stranger.put_allocation(
+        {known[name]["uuid"]: parts for name, parts in held.items()}
+    )
+
+
+def parents(host):
+    return {name: one["parent"] for name, one in providers(host.placement).items()}
+
+
+def sums(host, who):
+    found: dict[str, int] = {}
+    for resources in holds(host.placement, who).values():
+        for name, amount in resources.items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+# -- cells and devices
+
+
+def test_devices_of_every_kind_and_their_guests_follow_the_cells_on_off_and_on(host):
+    host.reported(DEVICES)
+    flat = parents(host)
+    assert set(flat.values()) == {None, NODE}
+    own = {"VCPU": 2, "MEMORY_MB": 512}
+    guests = [
+        guest(host, **{NODE: own, on(DISKS[0]): {NVME: 1}, on_gpu(0): {"VGPU": 2}}),
+        guest(host, **{NODE: own, on_gpu(1): {"VGPU": 4}}),
+        guest(host, **{NODE: own, f"{NODE}_amd_sev": {"MEM_ENCRYPTION_CONTEXT": 1}}),
+    ]
+    before = [sums(host, who) for who in guests]
+    for _ in range(2):
+        mark = host.placement.mark()
+        host.reported(DEVICES + NESTED)
+        assert [r.path for r in host.placement.since(mark)].count("/reshaper") == 1
+        nested = parents(host)
+        assert [nested[on(one)] for one in DISKS] == [CELLS[1]] * 3
+        assert [nested[on_gpu(n)] for n in range(2)] == CELLS
+        assert nested[f"{NODE}_amd_sev"] == NODE
+        assert [sums(host, who) for who in guests] == before
+        assert holds(host.placement, guests[0])[on(DISKS[0])] == {NVME: 1}
+        host.reported(DEVICES)
+        assert parents(host) == flat
+        assert [sums(host, who) for who in guests] == before
+        assert all(own.items() <= holds(host.placement, who)[NODE].items() for who in guests)
+
+
+def test_what_stays_in_use_on_a_cell_that_goes_keeps_nothing_from_moving(host):
+    """Guests on hugepages, while those and the cells are switched off at once."""
+    huge = two_cells(pages={2048: 512})
+    host.binding.answers["getCapabilities"] = huge
+    host.reported(DEVICES + NESTED + "report_hugepages = pages\n")
+    pages = "CUSTOM_HUGEPAGES_2M"
+    who = guest(host, **{CELLS[1]: {"VCPU": 2, "MEMORY_MB": 64, pages: 100}})
+    agent = host.start(DEVICES)
+    report = agent.period()
+    assert not report.fatal, report.complaints()
+    assert holds(host.placement, who) == {
+        NODE: {"VCPU": 2, "MEMORY_MB": 64},
+        CELLS[1]: {pages: 100},
+    }
+    agent.period()
+    found = providers(host.placement)
+    assert found[CELLS[1]]["inventory"] == {pages: 512} and CELLS[0] not in found
+    assert record(host, CELLS[1], pages)["reserved"] == 512, "drained"
+    assert found[NODE]["inventory"]["VCPU"] == 8
+    host.placement.stranger.delete_allocation(who)
+    agent.period()
+    agent.settle()
+    assert CELLS[1] not in providers(host.placement)
+
+
+@pytest.mark.parametrize("first", ["", NESTED])
+def test_a_device_in_use_that_is_unplugged_survives_a_change_of_cells(host, first):
+    second = NESTED if not first else ""
+    host.reported(DEVICES + first)
+    where = CELLS[0] if first else NODE
+    who = guest(host, **{where: {"VCPU": 2}, on(DISKS[0]): {NVME: 1}})
+    plug(host, *everything(DISKS[1:]))
+    agent = host.start(DEVICES + second)
+    agent.period()
+    agent.period()
+    found = providers(host.placement)
+    assert found[on(DISKS[0])]["inventory"] == {NVME: 1}
+    assert record(host, on(DISKS[0]))["reserved"] == 1, "nobody else gets it"
+    assert sums(host, who) == {"VCPU": 2, NVME: 1}
+    with_cpus = set(CELLS) if second else {NODE}
+    assert {name for name, one in found.items() if "VCPU" in one["inventory"]} == with_cpus
+    host.placement.stranger.delete_allocation(who)
+    agent.period()
+    agent.settle()
+    assert on(DISKS[0]) not in providers(host.placement)
+    assert bool(second) == (CELLS[0] in providers(host.placement))
+
+
+@pytest.mark.parametrize("count", [1, 0])
+def test_cells_come_while_a_guest_has_more_of_a_device_than_is_left(host, count):
+    """Drained already, or shrunk at once: what Placement would refuse waits for a period."""
+    host.reported(DEVICES)
+    who = guest(host, **{NODE: {"VCPU": 2}, on_gpu(1): {"VGPU": 3}, on(DISKS[0]): {NVME: 1}})
+    less = [pci(GPUS[1], GPU, cell=1, types={"nvidia-35": count})]
+    plug(host, *less)
+    if not count:
+        host.start(DEVICES).period()
+        assert record(host, on_gpu(1), "VGPU")["reserved"] == 4
+        assert record(host, on(DISKS[0]))["reserved"] == 1
+    agent = host.start(DEVICES + NESTED)
+    report = agent.period()
+    assert not report.fatal and "reshape" not in str(report.complaints()), report.complaints()
+    assert holds(host.placement, who)[CELLS[0]] == {"VCPU": 2}
+    agent.period()
+    total = record(host, on_gpu(1), "VGPU")
+    assert (total["total"], total["reserved"]) == ((1, 0) if count else (4, 4))
+    assert "VCPU" not in providers(host.placement)[NODE]["inventory"]
+
+
+# -- what Nova left
+
+
+def novas(host, name, inventory, *traits):
+    uuid = host.placement.stranger.create_child(ROOT, name)
+    host.placement.stranger.set_inventory(uuid, inventory)
+    if traits:
+        host.placement.stranger.set_traits(uuid, list(traits))
+    return uuid
+
+
+def test_what_nova_reported_goes_with_the_device_and_is_drained_while_it_is_used(host):
+    host.reported("")
+    one = {NVME: {"total": 1, "max_unit": 1}}
+    novas(host, on("0000:99:00.0"), one, MARK)
+    novas(host, on("0000:98:00.0"), one, MARK)
+    novas(host, f"{NODE}_pci_0000_97_00_0", {"VGPU": {"total": 4}})
+    novas(host, f"{NODE}_0000:96:00.0", one)
+    novas(host, f"{NODE}_pci_0000_95_00_0", {"VGPU": {"total": 4}}, "OWNER_CYBORG")
+    who = guest(host, **{on("0000:98:00.0"): {NVME: 1}})
+    agent = host.start(DEVICES)
+    agent.period()
+    found = set(providers(host.placement))
+    assert not {on("0000:99:00.0"), f"{NODE}_pci_0000_97_00_0"} & found
+    assert record(host, on("0000:98:00.0"))["reserved"] == 1
+    host.placement.stranger.delete_allocation(who)
+    agent.period()
+    found = set(providers(host.placement))
+    assert on("0000:98:00.0") not in found
+    assert {f"{NODE}_0000:96:00.0", f"{NODE}_pci_0000_95_00_0"} <= found, "they are not Nova's"
+
+
+def test_devices_that_nova_reported_are_counted_once_when_they_are_grouped(host):
+    host.reported("")
+    for at in DISKS:
+        novas(host, on(at), {NVME: {"total": 1, "max_unit": 1}}, MARK)
+    who = guest(host, **{on(DISKS[1]): {NVME: 1}})
+    host.reported(DEVICES + "[pci]\ngroup_devices = true\n")
+    found = providers(host.placement)
+    assert sum(one["inventory"].get(NVME, 0) for one in found.values()) == len(DISKS)
+    assert holds(host.placement, who) == {f"{NODE}_all_{NVME}": {NVME: 1}}
+
+
+# -- beside another driver on the same root
+
+
+def others_part(tree, node, allocations=None):
+    tree.update_inventory(node, {"CUSTOM_LICENCE": {"total": 8}})
+    if not tree.exists("fpga"):
+        tree.new_child("fpga", node)
+    tree.update_inventory("fpga", {"CUSTOM_FPGA": {"total": 2}})
+
+
+def test_another_driver_keeps_its_part_and_its_guests_when_cells_come_and_go(host):
+    other = Small(others_part)
+    host.start(DEVICES, beside=[other]).settle()
+    own = {"VCPU": 2, "MEMORY_MB": 512, "CUSTOM_LICENCE": 3}
+    who = guest(host, **{NODE: own, "fpga": {"CUSTOM_FPGA": 2}, on(DISKS[0]): {NVME: 1}})
+    before = sums(host, who)
+    for text in (DEVICES + NESTED, DEVICES, DEVICES + NESTED):
+        host.start(text, beside=[other]).settle()
+        assert sums(host, who) == before
+        assert {"fpga": {"CUSTOM_FPGA": 2}}.items() <= holds(host.placement, who).items()
+        assert holds(host.placement, who)[NODE]["CUSTOM_LICENCE"] == 3
+        assert providers(host.placement)[NODE]["inventory"]["CUSTOM_LICENCE"] == 8
+    assert "VCPU" not in providers(host.placement)[NODE]["inventory"]
+
+
+def test_cpus_that_another_driver_has_on_the_root_do_not_move_to_the_cells(host):
+    """Two drivers that both tell of CPUs: each has its own, and nothing moves for ever."""
+
+    def cpus(tree, node, allocations=None):
+        tree.update_inventory(node, {"VCPU": {"total": 3}})
+
+    agent = host.start(NESTED, beside=[Small(cpus)])
+    agent.settle()
+    found = providers(host.placement)
+    assert found[NODE]["inventory"]["VCPU"] == 3
+    assert found[CELLS[0]]["inventory"]["VCPU"] == 4
+
+
+# -- with provider files on top
+
+
+def test_what_files_add_to_cells_and_devices_outlives_cells_that_go(host, tmp_path):
+    (tmp_path / "files").mkdir()
+    agent = Host(host.placement, tmp_path / "files", host.driver(DEVICES + NESTED))
+    agent.write(
+        entry(EVERY_ROOT, "CUSTOM_RACK", CUSTOM_SLOT=4),
+        entry(f"name: {CELLS[0]}", "CUSTOM_NEAR", CUSTOM_LICENCE=8),
+        entry(f"name: '{on(DISKS[0])}'", "CUSTOM_SCRATCH"),
+    )
+    agent.start()
+    agent.settle()
+    assert providers(host.placement)[CELLS[0]]["inventory"]["CUSTOM_LICENCE"] == 8
+    held = {CELLS[0]: {"VCPU": 2, "CUSTOM_LICENCE": 3}, NODE: {"CUSTOM_SLOT": 1}}
+    who = guest(host, **held, **{on(DISKS[0]): {NVME: 1}})
+    before = sums(host, who)
+    for text in (DEVICES, DEVICES + NESTED):
+        agent.drivers = (host.driver(text),)
+        agent.start()
+        assert not agent.period().fatal
+        agent.period()
+        assert sums(host, who) == before
+        found = providers(host.placement)
+        assert found[NODE]["inventory"]["CUSTOM_SLOT"] == 4
+        assert found[CELLS[0]]["inventory"]["CUSTOM_LICENCE"] == 8, "in use"
+        assert ("VCPU" in found[NODE]["inventory"]) == (text == DEVICES)
+        disk = host.placement.stranger.traits(found[on(DISKS[0])]["uuid"])
+        assert {"CUSTOM_SCRATCH", MARK} <= set(disk)
+    agent.settle()
+    assert set(agent.custom(found[CELLS[0]]["uuid"])) == {"CUSTOM_NEAR"}
+
+
+# -- a host with another name
+
+
+@pytest.mark.parametrize("numa", ["", NESTED])
+def test_a_host_that_is_renamed_keeps_what_its_guests_have_where_it_is(host, numa):
+    host.reported(DEVICES + numa)
+    near, far = CELLS if numa else (NODE, NODE)
+    guests = [
+        guest(host, **{far: {"VCPU": 2, "MEMORY_MB": 64}, on(DISKS[0]): {NVME: 1}}),
+        guest(host, **{near: {"VCPU": 1}, on_gpu(1): {"VGPU": 2}}),
+        guest(host, **{far: {"VCPU": 4}, f"{NODE}_amd_sev": {"MEM_ENCRYPTION_CONTEXT": 1}}),
+    ]
+    before = [holds(host.placement, who) for who in guests]
+    names = set(providers(host.placement))
+    host.binding.answers["getHostname"] = "other"
+    agent = host.reported(DEVICES + numa)
+    found = providers(host.placement)
+    renamed = lambda name: name.replace(NODE, "other", 1)  # noqa: E731
+    assert set(found) == set(map(renamed, names))
+    for who, parts in zip(guests, before, strict=True):
+        assert holds(host.placement, who) == {renamed(name): held for name, held in parts.items()}
+    agent.settle()
