@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from keystoneauth1 import exceptions as ksa
 
 from reportclient import http
-from reportclient.errors import TooOld, Unreachable
+from reportclient.errors import AuthenticationFailed, PlacementError, TooOld, Unreachable
 
 
 class Answer:
@@ -62,3 +63,82 @@ def test_a_ca_file_that_is_not_there_is_no_traceback():
 
     with pytest.raises(Unreachable, match=r"/etc/none\.pem"):
         http.PlacementAPI(Broken()).request("GET", "/")
+
+
+class Said:
+    """An answer of whoever stands at Placement's address."""
+
+    url = "http://10.0.0.1:8778/resource_providers?in_tree=x"
+
+    def __init__(self, status, content):
+        self.status_code, self.content, self.headers = status, content, {}
+
+
+def refused(status, content):
+    class Answering:
+        def request(self, *_, **__):
+            return Said(status, content)
+
+    with pytest.raises(PlacementError) as told:
+        http.PlacementAPI(Answering()).request("GET", "/resource_providers")
+    return told.value
+
+
+def failing(err):
+    class Failing:
+        def request(self, *_, **__):
+            raise err
+
+    with pytest.raises(Unreachable) as told:
+        http.PlacementAPI(Failing()).request("GET", "/resource_providers")
+    return str(told.value)
+
+
+def test_a_token_that_is_not_taken_says_whose_it_is():
+    said = json.dumps({"error": {"code": 401, "title": "Unauthorized"}}).encode()
+    err = refused(401, said)
+    assert isinstance(err, AuthenticationFailed)
+    assert str(err) == (
+        "GET /resource_providers: 401; what [placement] logs in with is not accepted there"
+    )
+
+
+def test_a_role_that_is_missing_is_named():
+    said = json.dumps({"errors": [{"status": 403, "detail": "Policy forbids it."}]}).encode()
+    assert str(refused(403, said)) == f"GET /resource_providers: 403 Policy forbids it. {http.ROLE}"
+
+
+def test_somebody_else_at_placements_address_is_told_with_the_address():
+    assert str(refused(200, b"<html>Welcome</html>")) == (
+        "GET /resource_providers: 200, and not in Placement's words (http://10.0.0.1:8778 answered)"
+    )
+
+
+def test_an_endpoint_that_the_catalog_lacks_says_which_options_choose_it():
+    assert "[placement] endpoint_override, region_name" in failing(ksa.EndpointNotFound())
+
+
+@pytest.mark.parametrize(
+    ("inner", "cause"),
+    [
+        (
+            "HTTPConnectionPool(host='10.0.0.1', port=8778): Max retries exceeded (Caused by "
+            "NewConnectionError('<urllib3 object>: Failed: [Errno 111] Connection refused'))",
+            "Connection refused",
+        ),
+        (
+            "('Connection aborted.', ConnectionResetError(104, 'Connection reset by peer'))",
+            "Connection reset by peer",
+        ),
+        (
+            "('Connection aborted.', RemoteDisconnected('Remote end closed connection'))",
+            "('Connection aborted.', RemoteDisconnected('Remote end closed connection'))",
+        ),
+    ],
+)
+def test_a_lost_connection_is_told_in_the_systems_words(inner, cause):
+    err = ksa.ConnectFailure(f"Unable to establish connection to http://10.0.0.1:8778/x: {inner}")
+    assert failing(err) == (
+        "no answer to GET /resource_providers: "
+        f"Unable to establish connection to http://10.0.0.1:8778/x: {cause}"
+    )
