@@ -15,10 +15,10 @@ from agent.period.counting import Counting
 from agent.period.decide import Decider, Decision
 from agent.period.explain import elsewhere, explained
 from agent.period.find_roots import awaited
-from agent.period.mark import marks_of_others, service_of
 from agent.period.parts import Parts
 from agent.period.parts_file import PartsFile
 from agent.period.refusals import RESHAPE, Refusals
+from agent.period.rivals import Rivals
 from agent.period.rules import BulkWrites, Rules
 from agent.period.traits import DISABLED
 from agent.period.view_file import ViewFile
@@ -77,8 +77,7 @@ class Tracker:
     """When what was refused is asked for again."""
     mark: str = ""
     """The service's mark, which the root carries where the service has many nodes."""
-    rival: str | None = None
-    """Another service's mark that was put in place of ours."""
+    rivals: Rivals = field(default_factory=Rivals)
     doing: str = ""
     """For whoever asks why it takes so long."""
     started: bool = False
@@ -199,9 +198,10 @@ class Tracker:
         if self.view.certain and now < self.verify_at and not audit:
             return
         self.doing = "reading Placement"
-        marked = self._root_has(self.mark)
+        before = self.view.snapshot.get(self.uuid)
         self.view = refresh(self.view, self.uuid, api, everything=audit)
-        self._look_for_rivals(marked)
+        if not self.rules.attached:
+            self.rivals.look(before, self.view.snapshot.get(self.uuid), self.node, self.mark)
         # Spread, so that hosts that were started together do not verify together for ever.
         self.verify_at = now + _spread(self.rules.verify_every, 0.1)
         if audit:
@@ -235,11 +235,6 @@ class Tracker:
     def _root_has(self, trait: str) -> bool:
         root = self.view.snapshot.get(self.uuid)
         return root is not None and trait in root.traits
-
-    def _look_for_rivals(self, marked: bool) -> None:
-        root = self.view.snapshot.get(self.uuid)
-        others = marks_of_others(root.traits, self.mark) if root and marked and self.mark else ()
-        self.rival = next(iter(sorted(others)), None)
 
     def _decide(self, api: API, disabled: bool | None) -> Decision:
         overlay = self.additions.over(self.view, self.uuid)
@@ -291,19 +286,13 @@ class Tracker:
             problems=decision.plan.problems,
             driver_errors=wish.errors,
             failed=self.refusals.told(outcome.failed),
-            degraded=_degraded(self.drivers) | self._rivalry(),
+            degraded=_degraded(self.drivers) | self.rivals.told(self.uuid, self.node),
             took={name: time for one in self.drivers for name, time in one.took().items()},
             reshape_pending=wish.reshape_pending,
             reshape_error=self.refusals.reshape(),
             error=fatal or outcome.stopped_by or drained.stopped_by,
             fatal=fatal is not None,
         )
-
-    def _rivalry(self) -> dict[str, str]:
-        if self.rival is None:
-            return {}
-        other = service_of(self.rival)
-        return {"node": f"is reported by the service with compute_id {other} as well"}
 
 
 def _is_fatal(err: BaseException) -> TypeGuard[ReshapeFailed]:
