@@ -59,7 +59,7 @@ _UNKNOWN_CLASS = re.compile(
     r"(?:Unknown resource class|No such resource class)\D*?(?P<names>[A-Z]\w+)"
 )
 ROLE = (
-    f"The user of [{GROUP}] needs the role that Placement's policy wants there, "
+    f"the user of [{GROUP}] needs the role that Placement's policy wants there, "
     "'service' by default."
 )
 
@@ -167,7 +167,7 @@ def _error(what: str, response: Any, body: dict[str, Any] | None) -> PlacementEr
         there = "{0.scheme}://{0.netloc}".format(urlsplit(response.url))
         text = f"{what}, and not in Placement's words ({there} answered)"
     elif status == 403:
-        text += f" {ROLE}"
+        text = f"{text.rstrip(' .')}; {ROLE}"
     if status == 429 or status >= 500 or not error:
         fault = ServerFault if status == 500 and error else Unreachable
         return fault(text, request_id=request_id, retry_after=_retry_after(response))

@@ -105,7 +105,7 @@ def test_a_token_that_is_not_taken_says_whose_it_is():
 
 def test_a_role_that_is_missing_is_named():
     said = json.dumps({"errors": [{"status": 403, "detail": "Policy forbids it."}]}).encode()
-    assert str(refused(403, said)) == f"GET /resource_providers: 403 Policy forbids it. {http.ROLE}"
+    assert str(refused(403, said)) == f"GET /resource_providers: 403 Policy forbids it; {http.ROLE}"
 
 
 def test_somebody_else_at_placements_address_is_told_with_the_address():
