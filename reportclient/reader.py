@@ -150,7 +150,8 @@ def _refuse_no_root(listed: Iterable[Listed], root: str) -> None:
         if item["uuid"] == root and item["parent_provider_uuid"] is not None:
             raise Rejected(
                 f"provider {item['name']} ({root}) is this host's root, but in Placement it is "
-                f"below {item['parent_provider_uuid']}"
+                f"below {item['parent_provider_uuid']}: make it a root again there, or stop this "
+                "agent; until then nothing is reported"
             )
 
 
