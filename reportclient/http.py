@@ -10,6 +10,7 @@ import json as jsonlib
 import re
 import time
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -186,9 +187,15 @@ def _error(what: str, response: Any, body: dict[str, Any] | None) -> PlacementEr
 
 
 def _retry_after(response: Any) -> float | None:
-    """Seconds; a date is not understood, and an absurd number is none."""
+    """Seconds, also from a date; an absurd number is none."""
     wait = response.headers.get("retry-after", "")
-    return float(wait) if wait.isdecimal() and len(wait) < 6 else None
+    if wait.isdecimal():
+        return float(wait) if len(wait) < 6 else None
+    try:
+        until = parsedate_to_datetime(wait)
+        return max(0.0, until.timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def _unknown_names(text: str) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 
 import pytest
 from keystoneauth1 import exceptions as ksa
@@ -70,14 +71,14 @@ class Said:
 
     url = "http://10.0.0.1:8778/resource_providers?in_tree=x"
 
-    def __init__(self, status, content):
-        self.status_code, self.content, self.headers = status, content, {}
+    def __init__(self, status, content, headers):
+        self.status_code, self.content, self.headers = status, content, headers
 
 
-def refused(status, content):
+def refused(status, content, **headers):
     class Answering:
         def request(self, *_, **__):
-            return Said(status, content)
+            return Said(status, content, headers)
 
     with pytest.raises(PlacementError) as told:
         http.PlacementAPI(Answering()).request("GET", "/resource_providers")
@@ -92,6 +93,26 @@ def failing(err):
     with pytest.raises(Unreachable) as told:
         http.PlacementAPI(Failing()).request("GET", "/resource_providers")
     return str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        ("Sat, 21 Nov 2026 08:00:30 GMT", 30.0),
+        ("Sat, 21 Nov 2026 07:00:00 GMT", 0.0),
+        ("", None),
+        ("soon", None),
+        ("9999999", None),
+        ("Sat, 99 Nov 2026 08:00:30 GMT", None),
+    ],
+)
+def test_retry_after_is_a_number_or_a_date(header, seconds, monkeypatch):
+    now = datetime(2026, 11, 21, 8, tzinfo=timezone.utc).timestamp()
+    monkeypatch.setattr(http.time, "time", lambda: now)
+    err = refused(503, b"", **{"retry-after": header})
+    assert isinstance(err, Unreachable)
+    assert err.retry_after == seconds
 
 
 def test_a_token_that_is_not_taken_says_whose_it_is():
