@@ -113,7 +113,7 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         raise ConfigError("compute_driver names no driver")
     return Settings(
         host=conf.host,
-        state_path=Path(conf.state_path),
+        state_path=Path(conf.state_path).absolute(),
         drivers=tuple(conf.compute_driver),
         interval=interval,
         at_once="dev" in conf and conf.dev,
