@@ -53,7 +53,7 @@ def name_taken(
     if operation.uuid == root:
         ways = (
             f"If that one is this host: computectl adopt {name}. If it is another host: rename "
-            "one of the two. If it is a leftover: delete it in Placement."
+            "one of the two, or stop this agent. If it is a leftover: delete it in Placement."
         )
     else:
         ways = (
