@@ -258,6 +258,12 @@ class World:
         self.stranger.rename(uuid, f"renamed{number}")
         self.renamed.setdefault(uuid, name)
 
+    def _move_ours(self, uuid: str, name: str, number: int) -> None:
+        """Below another one of ours, below the stranger's, or out of the tree."""
+        parents = (*map(uuid_of, NAMES[:4]), STRANGERS_CHILD, None)
+        if uuid != ROOT:
+            self.stranger.move(uuid, parents[number])
+
     def _squat(self, uuid: str, name: str, number: int) -> None:
         self.stranger.create_provider(name, SQUATTER)
 
