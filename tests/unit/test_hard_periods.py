@@ -12,9 +12,11 @@ from drivers.api import ComputeDriver, DriverContext, DriverNotReady
 from drivers.loader import LoadedDriver
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
+from reportclient.testing.stranger import Stranger
 
 ROOT, NODE = "c0ffee00-0000-4000-8000-000000000001", "host1"
 SHARED = "aaaaaaaa-0000-4000-8000-00000000000a"
+CELL = "cccccccc-0000-4000-8000-000000000001"
 OTHER = "aaaaaaaa-0000-4000-8000-00000000000b"
 
 
@@ -169,6 +171,31 @@ def test_a_refusal_is_asked_again_though_verification_is_switched_off(placement)
     assert not agent.period().ok
     assert not agent.period(60).ok
     assert agent.period(600).ok
+
+
+def test_nothing_is_moved_below_a_provider_that_could_not_be_made(placement):
+    """It may be there in another tree, and the guests' devices would go with it."""
+
+    def flat(tree):
+        if not tree.exists("host1_0"):
+            tree.new_child("host1_0", NODE)
+
+    def below_a_cell(tree):
+        if not tree.exists(CELL):
+            tree.new_child("host1_cell", NODE, CELL)
+        tree.move("host1_0", CELL)
+
+    agent = Agent(placement, flat)
+    assert agent.period().ok
+    device = agent.seen("host1_0").uuid
+    stranger = Stranger(placement.answer)
+    stranger.create_child(stranger.create_provider("rack1"), "host1_cell", CELL)
+    agent.drivers[0].body = below_a_cell
+    for _ in range(2):
+        report = agent.period()
+        assert report.error is None
+        assert "in another tree" in report.complaints()[f"failed {CELL}"]
+    assert stranger.provider(device)["parent_provider_uuid"] == ROOT
 
 
 def vcpus(total):
