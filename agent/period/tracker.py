@@ -156,9 +156,9 @@ class Tracker:
         api.done += outcome.done
         if decision.restraint is not None:
             self.parts = decision.restraint.acknowledged(outcome.view)
-        self._learn(outcome, api)
-        if isinstance(outcome.stopped_by, _PLAN_ANEW):
-            raise outcome.stopped_by
+        met = self._learn(outcome, api) or outcome.stopped_by
+        if isinstance(met, _PLAN_ANEW):
+            raise met
         drains = self.refusals.drains(self.view.snapshot)
         drained = apply(drains, self.view, api)
         api.done += drained.done
@@ -252,19 +252,22 @@ class Tracker:
             self.refusals.failed_reshape = wish.errors.get(name, self.refusals.failed_reshape)
         return decision
 
-    def _learn(self, outcome: Outcome, api: API) -> None:
+    def _learn(self, outcome: Outcome, api: API) -> AlreadyThere | None:
+        """Take over what came of a plan; whether something was there that it would create."""
         self.view = outcome.view
         if outcome.bulk_refused:
             LOG.warning("Placement does not let us use its reshaper: no more bulk writes")
             self.bulk.chunk = 0
         errors = explained(outcome, self.uuid, api)
         self.refusals.remember(outcome.refused, errors)
-        there = [outcome.refused[key] for key, e in errors.items() if isinstance(e, AlreadyThere)]
+        known = {key: err for key, err in errors.items() if isinstance(err, AlreadyThere)}
+        there = [outcome.refused[key] for key in known]
         if isinstance(outcome.stopped_by, AlreadyThere) and outcome.stopped_at is not None:
             there.append(outcome.stopped_at)
         for made in there:
             if isinstance(made, CreateProvider):
                 self._look_at(made, api)
+        return next(iter(known.values()), None)
 
     def _look_at(self, made: CreateProvider, api: API) -> None:
         """A provider that we would create is there: half made before a crash, or by a twin."""
