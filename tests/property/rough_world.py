@@ -297,6 +297,7 @@ class World:
             self._release("", "", 0)
         self.act("leave", NODE, 0)
         self._names_back()
+        self._places_back()
         self.period(60)
         self.period(2 * AUDIT)
         report = self.period(2 * VERIFY)
@@ -314,6 +315,16 @@ class World:
                 self.stranger.rename(uuid, name)
             except errors.PlacementError:
                 pass  # it is gone, or made anew under its name
+
+    def _places_back(self) -> None:
+        """Nobody but an operator takes a provider out of a tree that is somebody else's."""
+        for uuid in OURS:
+            try:
+                found = self.stranger.provider(uuid)
+            except errors.PlacementError:
+                continue
+            if found["parent_provider_uuid"] and found["root_provider_uuid"] != ROOT:
+                self.stranger.move(uuid, ROOT)
 
     def _expect_the_wish(self) -> None:
         found = self.contents()
