@@ -20,6 +20,7 @@ from agent.period.rules import Rules
 from agent.registry import opts as registry_opts
 from agent.registry.opts import RegistrySettings
 from agent.version import version
+from drivers.opts import where_read
 from reportclient import http
 
 PROJECT = "compute-agent"
@@ -31,8 +32,8 @@ NAMES_OF_OTHERS = {
 """Options that others read from the same file, and that are no typos of ours, by group."""
 
 
-_FROM = re.compile(r"(option \w+) from LocationInfo\(.*?detail='([^']*)'\)")
-"""oslo.config's way to say where a value was read."""
+ALIKE, ALIKE_SHORT = 0.8, 0.75
+"""How much a name resembles one that it is a typo of; two letters are half of a short one."""
 
 
 class ConfigError(Exception):
@@ -72,9 +73,24 @@ def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.Co
         conf(list(args), project=PROJECT, prog=PROJECT, version=version())
     except cfg.ConfigFilesNotFoundError as err:
         raise ConfigError(f"no such configuration file: {', '.join(err.config_files)}") from err
+    except UnicodeDecodeError as err:
+        culprit = next(_no_text(args), "a file of --config-dir")
+        raise ConfigError(f"{culprit} is no text in UTF-8: {err}") from err
     except (cfg.Error, OSError) as err:
         raise ConfigError(" ".join(str(err).split())) from err
     return conf
+
+
+def _no_text(args: Sequence[str]) -> Iterator[Path]:
+    """Which of the configuration files is no text; the parser keeps that to itself."""
+    named = [Path(word.removeprefix("--config-file=")) for word in args]
+    for path in (*named, *map(Path, cfg.find_config_files(PROJECT))):
+        try:
+            path.read_text(encoding="utf-8")
+        except OSError:
+            continue
+        except UnicodeDecodeError:
+            yield path
 
 
 def settings(conf: cfg.ConfigOpts) -> Settings:
@@ -82,7 +98,7 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
     try:
         return _settings(conf)
     except (cfg.ConfigFileValueError, registry_opts.RegistryConfigError, ValueError) as err:
-        raise ConfigError(_FROM.sub(r"\1 in \2", str(err))) from err
+        raise ConfigError(where_read(str(err))) from err
 
 
 def _settings(conf: cfg.ConfigOpts) -> Settings:
@@ -91,11 +107,13 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
     if conf.registry.access == "rpc" and not conf.transport_url:
         raise ConfigError("[registry] access = rpc needs transport_url")
     refresh = conf.compute.resource_provider_association_refresh
+    if not conf.host.strip():
+        raise ConfigError("host is empty: name this service, or leave the option out")
     if not conf.compute_driver:
         raise ConfigError("compute_driver names no driver")
     return Settings(
         host=conf.host,
-        state_path=Path(conf.state_path),
+        state_path=Path(conf.state_path).absolute(),
         drivers=tuple(conf.compute_driver),
         interval=interval,
         at_once="dev" in conf and conf.dev,
@@ -135,9 +153,15 @@ def refuse_typos(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigError: naming the file, the line, and what was probably meant.
     """
-    for path in conf.config_file or ():
-        for error in _typos(Path(path), conf):
+    for path in _files(conf):
+        for error in _typos(path, conf):
             raise ConfigError(error)
+
+
+def _files(conf: cfg.ConfigOpts) -> Iterator[Path]:
+    yield from map(Path, conf.config_file or ())
+    for directory in conf.config_dir or ():
+        yield from sorted(Path(directory).glob("*.conf"))
 
 
 Written: TypeAlias = dict[tuple[str, str], list[str]]
@@ -150,9 +174,9 @@ def as_written(conf: cfg.ConfigOpts) -> Written:
     Without what the command line can say as well: that counts more than a file.
     """
     found: Written = {}
-    for path in conf.config_file or ():
+    for path in _files(conf):
         sections: dict[str, dict[str, list[str]]] = {}
-        cfg.ConfigParser(path, sections).parse()
+        cfg.ConfigParser(str(path), sections).parse()
         for section, values in sections.items():
             for name, raw in values.items():
                 found.setdefault((section, name.replace("-", "_")), []).extend(raw)
@@ -166,7 +190,7 @@ def _typos(path: Path, conf: cfg.ConfigOpts) -> Iterator[str]:
     cfg.ConfigParser(str(path), sections).parse()
     ours = _registered(conf)
     for section, found in sections.items():
-        near = difflib.get_close_matches(section, ours, 1, 0.8)
+        near = difflib.get_close_matches(section, ours, 1, ALIKE)
         if section not in ours:
             if near:
                 where = _line(path, section)
@@ -180,7 +204,7 @@ def _option_typo(path: Path, section: str, name: str, known: set[str]) -> Iterat
     plain = name.replace("-", "_")
     if plain in known or plain in NAMES_OF_OTHERS.get(section, ()):
         return
-    near = difflib.get_close_matches(plain, known, 1, 0.8)
+    near = difflib.get_close_matches(plain, known, 1, ALIKE_SHORT if len(plain) < 6 else ALIKE)
     if near:
         where = _line(path, section, name)
         yield f"{path}:{where}: no option {name} in [{section}]; is {near[0]} meant?"

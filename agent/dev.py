@@ -43,7 +43,7 @@ def start_placement(conf: Any, stack: ExitStack) -> Dev:
 
     :raises ConfigError: it does not start; with its own words.
     """
-    state_path = Path(conf.state_path)
+    state_path = Path(conf.state_path).absolute()
     server = PlacementServer(state_path / "placement")
     sys.stderr.write(f"Starting a Placement in {server.directory} ...\n")
     try:
@@ -83,6 +83,8 @@ def _set(conf: Any, name: str, group: str | None, written: Written) -> list[str]
     value = conf[name] if group is None else conf[group][name]
     if value is None or (by_default and name not in ALWAYS):
         return []
+    if name == "state_path":
+        value = Path(value).absolute()
     if not isinstance(value, list):
         return [f"{name} = {value}"]
     # Of an option that may be given more than once every line counts; of a list the last.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agent.report import Report
+from agent.report import ENDED, Report
 
 LOG = logging.getLogger(__name__)
 
@@ -26,6 +26,8 @@ class Narrator:
         now: dict[tuple[str, str], str] = {}
         for report in reports:
             _tell_changes(report)
+            if report.error is not None:
+                now.update(self._told_of(report.node))
             now.update({(report.node, key): text for key, text in report.complaints().items()})
             self._tell_errors(report)
         for key, text in now.items():
@@ -34,6 +36,10 @@ class Narrator:
         for key in self.told.keys() - now.keys():
             LOG.info("Node %s: over: %s", key[0], self.told[key])
         self.told = now
+
+    def _told_of(self, node: str) -> dict[tuple[str, str], str]:
+        """A period that broke off has not seen that anything is over, but for another end."""
+        return {key: text for key, text in self.told.items() if key[0] == node and key[1] != ENDED}
 
     def _tell_errors(self, report: Report) -> None:
         """The traceback of a driver's error, once; an operator may not need it, its author does."""

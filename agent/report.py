@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from drivers.loaded import words
 from reportclient.plan import Operation, Plan, Problem
 
+ENDED = "error"
+"""The key of the complaint that a period ended early."""
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -55,7 +58,7 @@ class Report:
                 why = f"failed: {words(self.reshape_error)}"
             found[f"reshape {name}"] = f"driver {name} needs a reshape, which {why}"
         if self.error is not None:
-            found["error"] = words(self.error)
+            found[ENDED] = words(self.error)
         return found
 
     def changes(self) -> str:

@@ -19,6 +19,9 @@ LOG = logging.getLogger(__name__)
 
 FILE_NAME = "status.json"
 VERSION = 1
+ENDED = -1
+"""In place of a start: nothing that runs has it."""
+_DEAD = frozenset("ZX")
 
 
 @dataclass(slots=True)
@@ -78,11 +81,12 @@ class StatusFile:
 def started_at(pid: int) -> int | None:
     """When this process began, in clock ticks since boot: with the pid, it is nobody else's.
 
-    ``None`` if that can't be read.
+    ``None`` if that can't be read, ``ENDED`` if it ended and nobody has taken note yet.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         # The second field is the program's name, and may hold spaces and parentheses.
-        return int(text.rpartition(")")[2].split()[19])
+        fields = text.rpartition(")")[2].split()
+        return ENDED if fields[0] in _DEAD else int(fields[19])
     except (OSError, ValueError, IndexError):
         return None

@@ -21,6 +21,7 @@ from drivers.errors import DriverLoadFailed, DriverNotFound
 from drivers.fitness import capabilities_problem, class_problem, speaks_the_older_way
 from drivers.legacy import older_methods, policy_from
 from drivers.loaded import LoadedDriver, words
+from drivers.opts import where_read
 
 LOG = logging.getLogger(__name__)
 
@@ -128,5 +129,5 @@ def _origin(point: metadata.EntryPoint) -> str:
 
 
 def _said(err: BaseException) -> str:
-    said, kind = words(err), type(err).__name__
+    said, kind = where_read(words(err)), type(err).__name__
     return said if said.startswith(kind) else f"{kind}: {said}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from oslo_config import cfg
@@ -26,6 +27,9 @@ _RATIOS = (
 _CPU_SET_HELP = (
     ' A list of CPU numbers and ranges; a caret takes CPUs out of a range: "4-12,^8,15".'
 )
+
+_LOCATION = re.compile(r"(option \w+) from LocationInfo\(.*?detail='([^']*)'\)")
+"""oslo.config's way to say where a value was read."""
 
 
 def _ratio_opts() -> list[cfg.Opt]:
@@ -113,3 +117,8 @@ def _ratio(conf: Any, name: str) -> Ratio:
 def _cpus(conf: Any, name: str) -> frozenset[int] | None:
     text = conf.compute[name]
     return cpu_set(text, f"[compute] {name}") if text else None
+
+
+def where_read(text: str) -> str:
+    """An error of oslo.config with the file alone in place of its ``LocationInfo``."""
+    return _LOCATION.sub(r"\1 in \2", text)

@@ -38,6 +38,7 @@ from reportclient.plan import (
     SetInventories,
     SetInventory,
     SetTraits,
+    UpdateProvider,
 )
 from reportclient.view import View, ViewEdit
 
@@ -248,6 +249,8 @@ def _needed(operation: Operation) -> Iterable[str]:
     """What has to be there first: the parent of a provider, the names that it carries."""
     match operation:
         case CreateProvider(parent_uuid=str(parent)):
+            return (parent,)
+        case UpdateProvider(parent_uuid=str(parent), moved=True):
             return (parent,)
         case SetTraits(traits=traits):
             return traits

@@ -53,6 +53,7 @@ class Edit:
         provider = self._find(name_or_uuid)
         if name == provider.name:
             return
+        refuse_no_name(name)
         if name != provider.uuid:  # a provider may be named by its own UUID
             self._refuse_taken(name)
         self._names[provider.name] = None
@@ -207,3 +208,9 @@ def _overlay(below: dict[str, V], above: Mapping[str, V | None]) -> None:
             below.pop(key, None)
         else:
             below[key] = value
+
+
+def refuse_no_name(name: str) -> None:
+    """:raises ValueError: Placement takes no such name."""
+    if not (isinstance(name, str) and name):
+        raise ValueError(f"a provider's name has to be a text that is not empty, not {name!r}")

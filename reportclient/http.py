@@ -10,7 +10,9 @@ import json as jsonlib
 import re
 import time
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import exceptions as ksa
@@ -52,10 +54,14 @@ _SHOWN = 200
 """Characters of a path that a message has."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]+")
 _UNKNOWN_TRAITS = re.compile(r"No such trait(?:\(s\)|s)?:? (?P<names>.+?)\.?\s*$")
-_ERRNO = re.compile(r"\[Errno -?\d+\] ([^'\")\]]+)")
+_ERRNO = re.compile(r"(?:\[Errno -?\d+\] |Error\(\d+, ')([^'\")\]]+)")
 _SAME_UUID = re.compile(r"Conflicting resource provider uuid")
 _UNKNOWN_CLASS = re.compile(
     r"(?:Unknown resource class|No such resource class)\D*?(?P<names>[A-Z]\w+)"
+)
+ROLE = (
+    f"the user of [{GROUP}] needs the role that Placement's policy wants there, "
+    "'service' by default."
 )
 
 
@@ -127,9 +133,12 @@ class PlacementAPI:
 
 def _reason(err: Exception) -> str:
     """The cause without the libraries' names around it: the address, and what the system said."""
+    if isinstance(err, ksa.CatalogException):
+        return f"{err} See [{GROUP}] endpoint_override, region_name and valid_interfaces."
     said, _, inner = str(err).partition(": HTTP")
-    cause = _ERRNO.search(inner)
-    return f"{said}: {cause[1]}" if cause else said
+    said, _, cut = said.partition(": (")
+    cause = _ERRNO.search(inner or cut)
+    return f"{said}: {cause[1]}" if cause else said + (cut and f": ({cut}")
 
 
 def _answer(method: str, path: str, response: Any) -> dict[str, Any]:
@@ -153,9 +162,13 @@ def _error(what: str, response: Any, body: dict[str, Any] | None) -> PlacementEr
     error = _first_error(body or {})
     text = f"{what} {' '.join(str(error.get('detail') or error.get('title') or '').split())}"
     if status == 401:  # whoever says it, and however
+        text = f"{text.rstrip()}; what [{GROUP}] logs in with is not accepted there"
         return AuthenticationFailed(text, request_id=request_id)
     if not error:
-        text = f"{what}, and not in Placement's words"
+        there = "{0.scheme}://{0.netloc}".format(urlsplit(response.url))
+        text = f"{what}, and not in Placement's words ({there} answered)"
+    elif status == 403:
+        text = f"{text.rstrip(' .')}; {ROLE}"
     if status == 429 or status >= 500 or not error:
         fault = ServerFault if status == 500 and error else Unreachable
         return fault(text, request_id=request_id, retry_after=_retry_after(response))
@@ -174,9 +187,15 @@ def _error(what: str, response: Any, body: dict[str, Any] | None) -> PlacementEr
 
 
 def _retry_after(response: Any) -> float | None:
-    """Seconds; a date is not understood, and an absurd number is none."""
+    """Seconds, also from a date; an absurd number is none."""
     wait = response.headers.get("retry-after", "")
-    return float(wait) if wait.isdecimal() and len(wait) < 6 else None
+    if wait.isdecimal():
+        return float(wait) if len(wait) < 6 else None
+    try:
+        until = parsedate_to_datetime(wait)
+        return max(0.0, until.timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def _unknown_names(text: str) -> frozenset[str]:

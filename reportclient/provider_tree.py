@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from reportclient.edit import Edit
+from reportclient.edit import Edit, refuse_no_name
 from reportclient.model import (
     Inventory,
     Provider,
@@ -104,6 +104,7 @@ class ProviderTree(Edit):
 
     def new_root(self, name: str, uuid: str, generation: int | None = None) -> str:
         """Add a root and return its UUID.  :raises ValueError: it is there already."""
+        refuse_no_name(name)
         return self._add(Provider(canonical_uuid(uuid, f"new root {name}"), name), generation)
 
     def new_child(
@@ -118,6 +119,7 @@ class ProviderTree(Edit):
         :raises ValueError: it is there already, or the parent is not.
         """
         above = self._find(parent)
+        refuse_no_name(name)
         if uuid is None:
             uuid = own_uuid(self._root_of(above), name)
             if self._get(uuid) is not None and self._search(name) is None:
@@ -169,6 +171,11 @@ class ProviderTree(Edit):
         """
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
+        if not isinstance(inventory, Mapping):
+            raise ValueError(
+                f"inventory of provider {provider.name}: a dict like {{'VCPU': {{'total': 8}}}} is "
+                f"needed, {{}} for none, not {inventory!r}"
+            )
         if _repeats(provider.inventory, inventory):
             return False
         new = read_inventory(inventory, provider.name)

@@ -44,7 +44,7 @@ def refresh(view: View, root: str, api: API, *, everything: bool = False) -> Vie
 
     :raises reportclient.errors.PlacementError: nothing is adopted then.
     """
-    listed = _get(f"/resource_providers?in_tree={root}", "resource_providers", api)
+    listed = part_of(f"/resource_providers?in_tree={root}", "resource_providers", api)
     _refuse_no_root(listed, root)
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *view.strangers}]
     if everything or _was_set_back(view, listed, root):
@@ -92,7 +92,7 @@ def allocations(view: View, api: API) -> Allocations:
 
 def consumers_of(uuid: str, api: API) -> list[str]:
     """UUIDs of the consumers that hold allocations on a provider."""
-    return sorted(_get(f"/resource_providers/{uuid}/allocations", "allocations", api))
+    return sorted(part_of(f"/resource_providers/{uuid}/allocations", "allocations", api))
 
 
 def provider_named(name: str, api: API) -> Listed | None:
@@ -108,7 +108,7 @@ def provider_with(uuid: str, api: API) -> Listed | None:
 def providers_with(trait: str, api: API) -> list[Listed]:
     """All providers that carry a trait, in one GET; none if Placement does not know it."""
     try:
-        found = _get(f"/resource_providers?required={trait}", "resource_providers", api)
+        found = part_of(f"/resource_providers?required={trait}", "resource_providers", api)
     except (UnknownNames, Rejected):
         return []
     return list(found)
@@ -116,20 +116,24 @@ def providers_with(trait: str, api: API) -> list[Listed]:
 
 def members_of(root: str, api: API) -> list[Listed]:
     """All providers of the tree of ``root``; none if there is no such tree."""
-    return list(_get(f"/resource_providers?in_tree={root}", "resource_providers", api))
+    return list(part_of(f"/resource_providers?in_tree={root}", "resource_providers", api))
 
 
 def traits_of(uuid: str, api: API) -> frozenset[str]:
     """The traits of one provider, as Placement has them now."""
-    return frozenset(_get(f"/resource_providers/{uuid}/traits", "traits", api))
+    return frozenset(part_of(f"/resource_providers/{uuid}/traits", "traits", api))
 
 
 def _first(query: str, api: API) -> Listed | None:
-    found = _get(f"/resource_providers?{query}", "resource_providers", api)
+    found = part_of(f"/resource_providers?{query}", "resource_providers", api)
     return found[0] if found else None
 
 
-def _get(path: str, part: str, api: API) -> Any:
+def part_of(path: str, part: str, api: API) -> Any:
+    """What the answer to a GET has under this name.
+
+    :raises reportclient.errors.Unreachable: nothing, so it is somebody else's answer.
+    """
     return _reply(path, part, api)[part]
 
 
@@ -146,7 +150,8 @@ def _refuse_no_root(listed: Iterable[Listed], root: str) -> None:
         if item["uuid"] == root and item["parent_provider_uuid"] is not None:
             raise Rejected(
                 f"provider {item['name']} ({root}) is this host's root, but in Placement it is "
-                f"below {item['parent_provider_uuid']}"
+                f"below {item['parent_provider_uuid']}: make it a root again there, or stop this "
+                "agent; until then nothing is reported"
             )
 
 
@@ -177,7 +182,7 @@ def _sharing(members: Iterable[_Read], api: API) -> Iterator[Listed]:
     seen: set[str] = set()
     for chunk in _chunks(aggregates):
         path = f"/resource_providers?member_of=in:{','.join(chunk)}&required={SHARES_VIA_AGGREGATE}"
-        for item in _get(path, "resource_providers", api):
+        for item in part_of(path, "resource_providers", api):
             if item["uuid"] not in ours and item["uuid"] not in seen:
                 seen.add(item["uuid"])
                 yield item

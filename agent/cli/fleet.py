@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 from agent.cli.asked_once import AskedOnce
 from agent.cli.drawing.fold import natural
@@ -15,7 +14,7 @@ from agent.cli.seen import Fleet, Seen, Trees, look_at
 from agent.cli.trouble import NOT_WELL, Trouble
 from reportclient.errors import UnknownNames
 from reportclient.http import API
-from reportclient.reader import Listed
+from reportclient.reader import Listed, members_of, part_of
 
 TREES, CALLS = 20, 5000
 """What is read where nobody says: a screen or two; a minute of a Placement's time at most."""
@@ -74,7 +73,7 @@ def _roots(api: API) -> tuple[list[Listed], bool]:
 
 def _list(path: str, api: API) -> list[Listed]:
     try:
-        found: list[Listed] = api.request("GET", path)["resource_providers"]
+        found: list[Listed] = part_of(path, "resource_providers", api)
     except UnknownNames:
         return []  # a Placement that is older than the trait
     return found
@@ -108,8 +107,7 @@ def _affordable(wanted: list[Listed], asked: Asked, once: AskedOnce) -> list[Lis
 
 
 def _size(root: Listed, once: AskedOnce) -> int:
-    reply: dict[str, Any] = once.request("GET", f"/resource_providers?in_tree={root['uuid']}")
-    return len(reply["resource_providers"])
+    return len(members_of(root["uuid"], once))
 
 
 def _silent(words: str) -> None:

@@ -13,6 +13,7 @@ from agent.cli.known_status import KnownStatus
 from agent.cli.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.session import Session
 from agent.nodes.nodes import Nodes
+from agent.period.explain import name_taken
 from agent.period.find_roots import RootAwaited
 from agent.period.tracker import Tracker
 from agent.provider_config.additions import notes
@@ -115,8 +116,4 @@ def _taken_names(tracker: Tracker, plan: Plan, api: API) -> Iterator[str]:
         if isinstance(operation, CreateProvider) and operation.uuid == tracker.uuid:
             other = provider_named(operation.name, api)
             if other is not None:
-                yield (
-                    f"Placement has a provider named {operation.name} already, with the UUID "
-                    f"{other['uuid']}: if that is this host, write that UUID into its "
-                    "compute_id file; if not, rename one of the two"
-                )
+                yield str(name_taken(operation, other, tracker.uuid).args[0])

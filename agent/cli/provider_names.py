@@ -8,14 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from agent.cli.read_ahead import AT_ONCE
 from reportclient.candidates import AllocationCandidates, AllocationRequest
 from reportclient.http import API
+from reportclient.reader import part_of
 
 
 def names_in(trees: Iterable[str], api: API) -> dict[str, str]:
     """Names by UUID of all providers of the trees of these roots; a call for each tree."""
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
         paths = [f"/resource_providers?in_tree={root}" for root in dict.fromkeys(trees)]
-        bodies = pool.map(lambda path: api.request("GET", path), paths)
-        listed = [item for body in bodies for item in body["resource_providers"]]
+        read = pool.map(lambda path: part_of(path, "resource_providers", api), paths)
+        listed = [item for tree in read for item in tree]
     return {item["uuid"]: item["name"] for item in listed}
 
 

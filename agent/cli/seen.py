@@ -11,7 +11,7 @@ from agent.cli.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.trouble import Trouble
 from reportclient.http import API
 from reportclient.model import Provider, canonical_uuid
-from reportclient.reader import Listed, provider_named, provider_with, refresh
+from reportclient.reader import Listed, part_of, provider_named, provider_with, refresh
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -147,9 +147,9 @@ def _used(provider: Provider, view: View, api: API) -> tuple[str, tuple[dict[str
     """
     path = f"/resource_providers/{provider.uuid}"
     if provider.uuid in view.strangers:
-        usages: dict[str, int] = api.request("GET", f"{path}/usages")["usages"]
+        usages: dict[str, int] = part_of(f"{path}/usages", "usages", api)
         return provider.uuid, (usages, 0)
-    allocations = api.request("GET", f"{path}/allocations")["allocations"]
+    allocations = part_of(f"{path}/allocations", "allocations", api)
     amounts: dict[str, int] = dict.fromkeys(provider.inventory, 0)
     for allocation in allocations.values():
         for resource_class, amount in allocation["resources"].items():

@@ -24,6 +24,7 @@ from agent.registry.errors import (
 from agent.registry.record import ServiceRecord
 from reportclient.errors import PlacementError
 from reportclient.http import API
+from reportclient.reader import part_of
 
 WITH_TRAIT = f"/resource_providers?required={DISABLED}"
 
@@ -100,8 +101,7 @@ class Services:
 
 
 def _with_trait(api: API) -> frozenset[str]:
-    reply = api.request("GET", WITH_TRAIT, needs="1.18")
-    return frozenset(each["uuid"] for each in reply.get("resource_providers", ()))
+    return frozenset(each["uuid"] for each in part_of(WITH_TRAIT, "resource_providers", api))
 
 
 @contextmanager

@@ -43,7 +43,7 @@ class Status:
             return f"it is not running (it was, as pid {self.written['pid']})"
         interval = self.written["interval"]
         if interval and self.age > LATE_AFTER * interval:
-            return f"it is stuck: no period was done for {_ago(self.age)}"
+            return f"it is stuck: no period was done for {_ago(self.age)}; see its log"
         return None
 
     @property

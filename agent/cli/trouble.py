@@ -58,7 +58,7 @@ def _placement(err: PlacementError, files: str) -> Trouble:
     if isinstance(err, AuthenticationFailed):
         return Trouble(str(err), f"see [placement] in {files}")
     if isinstance(err, Forbidden):
-        return Trouble(str(err), f"give the user of [placement] in {files} the role service")
+        return Trouble(str(err), f"see [placement] in {files}")
     if isinstance(err, TooOld):
         return Trouble(str(err), "upgrade Placement")
     if isinstance(err, Unreachable):

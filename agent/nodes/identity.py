@@ -64,23 +64,27 @@ def _write_once(path: Path, value: str) -> str:
     scratch = path.with_name(f".{FILE_NAME}.{value}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with scratch.open("w", encoding="utf-8") as file:
-            file.write(value + "\n")
-            file.flush()
-            os.fsync(file.fileno())
         try:
+            _write(scratch, value)
             os.link(scratch, path)
         finally:
-            scratch.unlink()
+            scratch.unlink(missing_ok=True)
         _sync(path.parent)
     except FileExistsError:
         return _read(path)
     except OSError as err:
         raise IdentityError(
             f"{path} can't be written: {err.strerror}; state_path has to be a directory "
-            "that this user may write to"
+            "that this user may write to, with some space left"
         ) from err
     return value
+
+
+def _write(path: Path, value: str) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write(value + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def replace_compute_id(state_path: Path, value: str) -> None:
@@ -92,10 +96,7 @@ def replace_compute_id(state_path: Path, value: str) -> None:
     scratch = path.with_name(f".{FILE_NAME}.new")
     try:
         state_path.mkdir(parents=True, exist_ok=True)
-        with scratch.open("w", encoding="utf-8") as file:
-            file.write(value + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        _write(scratch, value)
         scratch.replace(path)
         _sync(state_path)
     except OSError as err:

@@ -31,6 +31,7 @@ class NodeTable:
     """False for who only looks."""
     _known: dict[str, str] | None = None
     _own: str = field(default="", repr=False)
+    _unwritable: bool = False
 
     @classmethod
     def of(cls, state_path: Path, *, writing: bool = True) -> NodeTable:
@@ -46,7 +47,7 @@ class NodeTable:
         found = root_uuids(nodes, own, told, known)
         others = {name: uuid for name, uuid in known.items() if uuid not in found.values()}
         table = {**others, **found}
-        if table != self._known or own != self._own:
+        if table != self._known or own != self._own or self._unwritable:
             self._known, self._own = table, own
             self._keep()
         return found
@@ -77,22 +78,30 @@ class NodeTable:
             ) from err
 
     def _keep(self) -> None:
-        """A full disk stops nobody from reporting."""
+        """A full disk stops nobody from reporting; it is told once, and tried again."""
         if self.path is None or not self.writing:
             return
         table = {"version": VERSION, "own": self._own, "nodes": self._known}
         text = json.dumps(table, indent=1, sort_keys=True)
         try:
-            if self.path.exists() and self.path.read_text(encoding="utf-8") == text:
-                return
-            scratch = self.path.with_name(f".{FILE_NAME}")
-            with scratch.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            scratch.replace(self.path)
+            _replace(self.path, text)
         except OSError as err:
-            LOG.warning("The UUIDs of the nodes can't be kept: %s", err)
+            if not self._unwritable:
+                LOG.warning("The UUIDs of the nodes can't be kept: %s", err)
+            self._unwritable = True
+        else:
+            self._unwritable = False
+
+
+def _replace(path: Path, text: str) -> None:
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return
+    scratch = path.with_name(f".{FILE_NAME}")
+    with scratch.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)
 
 
 def _parsed(found: Mapping[str, Any], own: str) -> dict[str, str]:

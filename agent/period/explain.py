@@ -8,10 +8,6 @@ from reportclient.http import API
 from reportclient.plan import CreateProvider, Operation, Reshape, UpdateProvider
 from reportclient.reader import Listed, consumers_of, provider_named
 
-RESHAPER = (
-    "The user of [placement] needs the role that Placement's policy wants for its reshaper, "
-    "'service' by default. Nothing was moved."
-)
 SHOWN = 5
 """How many consumers are named in one error."""
 
@@ -32,7 +28,7 @@ def _explained(
     if isinstance(err, InUse) and operation is not None:
         return in_use(err, consumers_of(subject, api))
     if isinstance(err, Forbidden) and isinstance(operation, Reshape):
-        return Forbidden(f"{err.args[0]} {RESHAPER}", request_id=err.request_id)
+        return Forbidden(f"{err.args[0]} Nothing was moved.", request_id=err.request_id)
     if isinstance(err, NameTaken) and isinstance(operation, (CreateProvider, UpdateProvider)):
         other = provider_named(operation.name, api)
         if other is not None and other["uuid"] == operation.uuid:
@@ -57,7 +53,7 @@ def name_taken(
     if operation.uuid == root:
         ways = (
             f"If that one is this host: computectl adopt {name}. If it is another host: rename "
-            "one of the two. If it is a leftover: delete it in Placement."
+            "one of the two, or stop this agent. If it is a leftover: delete it in Placement."
         )
     else:
         ways = (

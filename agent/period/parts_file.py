@@ -22,6 +22,7 @@ class PartsFile:
 
     path: Path
     kept: Parts = field(default_factory=Parts)
+    unwritable: bool = False
 
     @classmethod
     def of(cls, state_path: Path, root: str) -> PartsFile:
@@ -46,14 +47,20 @@ class PartsFile:
         return self.kept
 
     def keep(self, parts: Parts) -> None:
-        """Keep them if they changed; a full disk stops nobody from reporting."""
+        """Keep them if they changed; a full disk stops nobody from reporting.
+
+        It is told once, and tried again in each period.
+        """
         if parts == self.kept:
             return
-        self.kept = parts
         try:
             self._replace(parts)
         except OSError as err:
-            LOG.warning("Which driver reports what can't be kept in %s: %s", self.path, err)
+            if not self.unwritable:
+                LOG.warning("Which driver reports what can't be kept in %s: %s", self.path, err)
+            self.unwritable = True
+        else:
+            self.unwritable, self.kept = False, parts
 
     def _replace(self, parts: Parts) -> None:
         scratch = self.path.with_suffix(".new")

@@ -15,10 +15,10 @@ from agent.period.counting import Counting
 from agent.period.decide import Decider, Decision
 from agent.period.explain import elsewhere, explained
 from agent.period.find_roots import awaited
-from agent.period.mark import marks_of_others, service_of
 from agent.period.parts import Parts
 from agent.period.parts_file import PartsFile
 from agent.period.refusals import RESHAPE, Refusals
+from agent.period.rivals import Rivals
 from agent.period.rules import BulkWrites, Rules
 from agent.period.traits import DISABLED
 from agent.period.view_file import ViewFile
@@ -77,8 +77,7 @@ class Tracker:
     """When what was refused is asked for again."""
     mark: str = ""
     """The service's mark, which the root carries where the service has many nodes."""
-    rival: str | None = None
-    """Another service's mark that was put in place of ours."""
+    rivals: Rivals = field(default_factory=Rivals)
     doing: str = ""
     """For whoever asks why it takes so long."""
     started: bool = False
@@ -157,9 +156,9 @@ class Tracker:
         api.done += outcome.done
         if decision.restraint is not None:
             self.parts = decision.restraint.acknowledged(outcome.view)
-        self._learn(outcome, api)
-        if isinstance(outcome.stopped_by, _PLAN_ANEW):
-            raise outcome.stopped_by
+        met = self._learn(outcome, api) or outcome.stopped_by
+        if isinstance(met, _PLAN_ANEW):
+            raise met
         drains = self.refusals.drains(self.view.snapshot)
         drained = apply(drains, self.view, api)
         api.done += drained.done
@@ -199,9 +198,10 @@ class Tracker:
         if self.view.certain and now < self.verify_at and not audit:
             return
         self.doing = "reading Placement"
-        marked = self._root_has(self.mark)
+        before = self.view.snapshot.get(self.uuid)
         self.view = refresh(self.view, self.uuid, api, everything=audit)
-        self._look_for_rivals(marked)
+        if not self.rules.attached:
+            self.rivals.look(before, self.view.snapshot.get(self.uuid), self.node, self.mark)
         # Spread, so that hosts that were started together do not verify together for ever.
         self.verify_at = now + _spread(self.rules.verify_every, 0.1)
         if audit:
@@ -236,11 +236,6 @@ class Tracker:
         root = self.view.snapshot.get(self.uuid)
         return root is not None and trait in root.traits
 
-    def _look_for_rivals(self, marked: bool) -> None:
-        root = self.view.snapshot.get(self.uuid)
-        others = marks_of_others(root.traits, self.mark) if root and marked and self.mark else ()
-        self.rival = next(iter(sorted(others)), None)
-
     def _decide(self, api: API, disabled: bool | None) -> Decision:
         overlay = self.additions.over(self.view, self.uuid)
         decider = Decider(
@@ -257,19 +252,22 @@ class Tracker:
             self.refusals.failed_reshape = wish.errors.get(name, self.refusals.failed_reshape)
         return decision
 
-    def _learn(self, outcome: Outcome, api: API) -> None:
+    def _learn(self, outcome: Outcome, api: API) -> AlreadyThere | None:
+        """Take over what came of a plan; whether something was there that it would create."""
         self.view = outcome.view
         if outcome.bulk_refused:
             LOG.warning("Placement does not let us use its reshaper: no more bulk writes")
             self.bulk.chunk = 0
         errors = explained(outcome, self.uuid, api)
         self.refusals.remember(outcome.refused, errors)
-        there = [outcome.refused[key] for key, e in errors.items() if isinstance(e, AlreadyThere)]
+        known = {key: err for key, err in errors.items() if isinstance(err, AlreadyThere)}
+        there = [outcome.refused[key] for key in known]
         if isinstance(outcome.stopped_by, AlreadyThere) and outcome.stopped_at is not None:
             there.append(outcome.stopped_at)
         for made in there:
             if isinstance(made, CreateProvider):
                 self._look_at(made, api)
+        return next(iter(known.values()), None)
 
     def _look_at(self, made: CreateProvider, api: API) -> None:
         """A provider that we would create is there: half made before a crash, or by a twin."""
@@ -291,19 +289,13 @@ class Tracker:
             problems=decision.plan.problems,
             driver_errors=wish.errors,
             failed=self.refusals.told(outcome.failed),
-            degraded=_degraded(self.drivers) | self._rivalry(),
+            degraded=_degraded(self.drivers) | self.rivals.told(self.uuid, self.node),
             took={name: time for one in self.drivers for name, time in one.took().items()},
             reshape_pending=wish.reshape_pending,
             reshape_error=self.refusals.reshape(),
             error=fatal or outcome.stopped_by or drained.stopped_by,
             fatal=fatal is not None,
         )
-
-    def _rivalry(self) -> dict[str, str]:
-        if self.rival is None:
-            return {}
-        other = service_of(self.rival)
-        return {"node": f"is reported by the service with compute_id {other} as well"}
 
 
 def _is_fatal(err: BaseException) -> TypeGuard[ReshapeFailed]:

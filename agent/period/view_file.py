@@ -22,6 +22,7 @@ class ViewFile:
     path: Path
     root: str
     kept: View | None = None
+    unwritable: bool = False
 
     @classmethod
     def of(cls, state_path: Path, root: str) -> ViewFile:
@@ -39,16 +40,21 @@ class ViewFile:
         return self.kept or View()
 
     def keep(self, view: View) -> None:
-        """Keep a view; what can't be written is logged once and costs the next start a read."""
+        """Keep a view; what can't be written is logged once, and tried again in each period.
+
+        Meanwhile a restart costs a read of everything.
+        """
         if self.kept is not None and _same(self.kept, view):
             return
         try:
             self._replace(saved(view, self.root))
         except OSError as err:
-            if self.kept is not None or self.path.exists():
+            if not self.unwritable:
                 LOG.warning("The view can't be saved in %s: %s", self.path, err)
+            self.unwritable, self.kept = True, None
             self._forget()
-        self.kept = view
+        else:
+            self.unwritable, self.kept = False, view
 
     def _replace(self, data: bytes) -> None:
         scratch = self.path.with_suffix(".new")

@@ -38,6 +38,11 @@ class Stranger:
     def rename(self, uuid: str, name: str) -> None:
         self._send("PUT", f"/resource_providers/{uuid}", json={"name": name})
 
+    def move(self, uuid: str, parent: str | None) -> None:
+        """Below another provider, or to the top (``None``); takes microversion 1.37."""
+        body = {"name": self.provider(uuid)["name"], "parent_provider_uuid": parent}
+        self._send("PUT", f"/resource_providers/{uuid}", json=body)
+
     def add_trait(self, uuid: str, trait: str) -> None:
         if trait.startswith("CUSTOM_"):
             self._send("PUT", f"/traits/{trait}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 
 import pytest
 
@@ -104,3 +106,23 @@ def test_half_a_write_leaves_the_old_view(done, caplog):
     path.with_suffix(".new").write_bytes(b"half a vie")
     assert done.agent().period().calls == 2
     assert warnings(caplog) == []
+
+
+def test_a_full_disk_is_told_once_and_the_view_is_kept_once_there_is_space(
+    scene, caplog, monkeypatch
+):
+    agent = scene.agent()
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", no_space)
+        assert agent.period().ok
+        assert list(scene.state.glob("view-*.json")) == [], "an old view is worse than none"
+        scene.placement.stranger.add_trait(scene.strangers_child, "HW_CPU_X86_AVX")
+        assert agent.period(2 * VERIFY).ok
+        (line,) = warnings(caplog)
+        assert "can't be saved" in line and "No space left" in line
+    assert agent.period(1.0).calls == 0, "quiet, and yet it is kept"
+    assert scene.agent().period().calls == 2
+
+
+def no_space(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

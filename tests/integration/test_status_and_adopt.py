@@ -12,7 +12,7 @@ import uuid
 
 import pytest
 
-from agent.status_file import started_at
+from agent.status_file import ENDED, started_at
 from tests.servers.agent import AgentProcess
 
 COMPUTECTL = [sys.executable, "-c", "from agent.cli.app import main; main()"]
@@ -69,11 +69,26 @@ def test_status_of_an_agent_that_is_stuck(agent):
     agent.start()
     agent.until((agent.state_path / "status.json").exists)
     agent.send(signal.SIGSTOP)
-    time.sleep(4)
-    said = computectl(agent, "status")
+    give_up = time.monotonic() + 60
+    while (said := computectl(agent, "status")).returncode == 0:
+        assert time.monotonic() < give_up
     agent.send(signal.SIGCONT)
     assert said.returncode == 1
-    assert "stuck" in said.stderr
+    assert "stuck" in said.stderr and "see its log" in said.stderr
+
+
+def test_an_agent_that_nobody_has_buried_is_not_running(agent):
+    """Where nobody waits for it, a killed process keeps its pid and its entry in /proc."""
+    agent.start()
+    agent.until((agent.state_path / "status.json").exists)
+    pid = written(agent)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    give_up = time.monotonic() + 60
+    while started_at(pid) != ENDED:
+        assert time.monotonic() < give_up
+    said = computectl(agent, "status")
+    assert said.returncode == 1
+    assert "not running" in said.stderr
 
 
 def test_status_names_what_is_wrong_and_since_when(agent):

@@ -153,6 +153,7 @@ class World:
     """Providers whose aggregates were written with an old microversion since the last audit."""
     consumers: list[str] = field(default_factory=list)
     has_child: bool = False
+    squats: bool = False
     acts: int = 0
     renamed: dict[str, str] = field(default_factory=dict)
     disturbed: bool = False
@@ -258,11 +259,19 @@ class World:
         self.stranger.rename(uuid, f"renamed{number}")
         self.renamed.setdefault(uuid, name)
 
+    def _move_ours(self, uuid: str, name: str, number: int) -> None:
+        """Below another one of ours, below the stranger's, or out of the tree."""
+        parents = (*map(uuid_of, NAMES[:4]), STRANGERS_CHILD, None)
+        if uuid != ROOT:
+            self.stranger.move(uuid, parents[number])
+
     def _squat(self, uuid: str, name: str, number: int) -> None:
         self.stranger.create_provider(name, SQUATTER)
+        self.squats = True
 
     def _leave(self, uuid: str, name: str, number: int) -> None:
         self.stranger.delete_provider(SQUATTER)
+        self.squats = False
 
     def _allocate(self, uuid: str, name: str, number: int) -> None:
         inventory = self.stranger.inventory(uuid)
@@ -280,7 +289,7 @@ class World:
         """All faults are gone and the stranger has left what holds us up."""
         self.rough.failures.clear()
         self.rough.meddling.clear()
-        if not self.disturbed and not self.consumers:
+        if not (self.disturbed or self.consumers or self.squats):
             self.period(60)
             assert self.period(60).ok
             self._expect_the_wish()
@@ -288,6 +297,7 @@ class World:
             self._release("", "", 0)
         self.act("leave", NODE, 0)
         self._names_back()
+        self._places_back()
         self.period(60)
         self.period(2 * AUDIT)
         report = self.period(2 * VERIFY)
@@ -305,6 +315,16 @@ class World:
                 self.stranger.rename(uuid, name)
             except errors.PlacementError:
                 pass  # it is gone, or made anew under its name
+
+    def _places_back(self) -> None:
+        """Nobody but an operator takes a provider out of a tree that is somebody else's."""
+        for uuid in OURS:
+            try:
+                found = self.stranger.provider(uuid)
+            except errors.PlacementError:
+                continue
+            if found["parent_provider_uuid"] and found["root_provider_uuid"] != ROOT:
+                self.stranger.move(uuid, ROOT)
 
     def _expect_the_wish(self) -> None:
         found = self.contents()

@@ -85,6 +85,7 @@ ACTS = (
     "allocate",
     "squat",
     "rename_ours",
+    "move_ours",
     "create_child",
     "delete_child",
     "old_tool",
@@ -99,7 +100,7 @@ acts = st.tuples(st.just("act"), st.sampled_from(ACTS), st.sampled_from(NAMES), 
 meddlings = st.tuples(
     st.sampled_from(("meddle", "race")),
     st.sampled_from(RACES),
-    st.sampled_from(ACTS[:8]),
+    st.sampled_from(ACTS[:9]),
     st.sampled_from(NAMES),
     numbers(0, 5),
 )

@@ -90,6 +90,7 @@ PURE = (
     "agent/period/attach.py",
     "agent/period/parts.py",
     "agent/period/mark.py",
+    "agent/period/rivals.py",
     "agent/period/heard.py",
     "agent/period/merge.py",
     "reportclient/request_filter.py",

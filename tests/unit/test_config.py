@@ -86,6 +86,7 @@ def test_settings_can_not_be_changed(tmp_path: Path) -> None:
         ("[DEFAULT]\nupdate_resources_interval = often\n", "update_resources_interval"),
         ("[DEFAULT]\nupdate_resources_interval = -2\n", "update_resources_interval"),
         ("[DEFAULT]\ncompute_driver =\n", "compute_driver names no driver"),
+        ("[DEFAULT]\nhost =\n", "host is empty"),
         ("[compute]\nowner_trait = HW_CPU_X86_AVX\n", "owner_trait"),
         ("[compute]\nreshape_when_running = perhaps\n", "reshape_when_running"),
     ],
@@ -107,6 +108,25 @@ def test_a_file_that_can_not_be_parsed_is_named_with_its_line(tmp_path: Path) ->
         loaded(tmp_path, "[DEFAULT]\nno value here\n")
 
 
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "agent.conf"
+    path.write_bytes(b"[DEFAULT]\nhost = caf\xe9\n")
+    for words in (["--config-file", str(path)], [f"--config-file={path}"]):
+        with pytest.raises(config.ConfigError, match=f"{path} is no text in UTF-8"):
+            config.load(words)
+
+
+def test_a_typo_in_a_directory_of_files_is_refused_too(tmp_path: Path) -> None:
+    (tmp_path / "agent.conf").write_text("[DEFAULT]\nhost = a\n")
+    (tmp_path / "extra").mkdir()
+    (tmp_path / "extra" / "more.conf").write_text("[DEFAULT]\nstate-pth = /x\n")
+    conf = config.load(
+        ["--config-file", str(tmp_path / "agent.conf"), "--config-dir", str(tmp_path / "extra")]
+    )
+    with pytest.raises(config.ConfigError, match=r"extra/more\.conf:2: no option state-pth"):
+        config.refuse_typos(conf)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
@@ -115,6 +135,7 @@ def test_a_file_that_can_not_be_parsed_is_named_with_its_line(tmp_path: Path) ->
             3,
             "no option statepath in [DEFAULT]; is state_path meant?",
         ),
+        ("[DEFAULT]\nhots = b\n", 2, "no option hots in [DEFAULT]; is host meant?"),
         ("[DEFAULT]\nhost = a\nhos = b\n", 3, "no option hos in [DEFAULT]; is host meant?"),
         ("[DEFAULT]\nstate-pth: /x\n", 2, "no option state-pth in [DEFAULT]; is state_path meant?"),
         (

@@ -39,6 +39,15 @@ def test_the_computectl_beside_this_python_is_named(
     assert f"Ask more: {tmp_path}/computectl --config-file /x/" in shown(Path("/x/dev.conf"))
 
 
+def test_what_it_writes_for_computectl_is_good_in_every_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    conf = config.load(["--state-path", "here/state"])
+    assert f"state_path = {tmp_path}/here/state\n" in _configuration(conf, "http://p")
+    assert config.settings(conf).state_path == tmp_path / "here" / "state"
+
+
 def test_nothing_is_to_be_asked_of_a_placement_that_ends() -> None:
     assert "computectl" not in shown(None)
 

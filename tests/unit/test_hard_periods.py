@@ -12,19 +12,21 @@ from drivers.api import ComputeDriver, DriverContext, DriverNotReady
 from drivers.loader import LoadedDriver
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
+from reportclient.testing.stranger import Stranger
 
 ROOT, NODE = "c0ffee00-0000-4000-8000-000000000001", "host1"
 SHARED = "aaaaaaaa-0000-4000-8000-00000000000a"
+CELL = "cccccccc-0000-4000-8000-000000000001"
 OTHER = "aaaaaaaa-0000-4000-8000-00000000000b"
 
 
 class Part(ComputeDriver):
     def __init__(self, body):
         super().__init__(DriverContext(NODE, Path("/nonexistent")))
-        self.body = body
+        self.body, self.nodes = body, [NODE]
 
     def get_available_nodes(self):
-        return [NODE]
+        return self.nodes
 
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
         self.body(provider_tree)
@@ -168,4 +170,60 @@ def test_a_refusal_is_asked_again_though_verification_is_switched_off(placement)
     placement.fail_next("PUT", r"/inventories$", errors.Forbidden("403"))
     assert not agent.period().ok
     assert not agent.period(60).ok
+    assert agent.period(600).ok
+
+
+def test_nothing_is_moved_below_a_provider_that_could_not_be_made(placement):
+    """It may be there in another tree, and the guests' devices would go with it."""
+
+    def flat(tree):
+        if not tree.exists("host1_0"):
+            tree.new_child("host1_0", NODE)
+
+    def below_a_cell(tree):
+        if not tree.exists(CELL):
+            tree.new_child("host1_cell", NODE, CELL)
+        tree.move("host1_0", CELL)
+
+    agent = Agent(placement, flat)
+    assert agent.period().ok
+    device = agent.seen("host1_0").uuid
+    stranger = Stranger(placement.answer)
+    stranger.create_child(stranger.create_provider("rack1"), "host1_cell", CELL)
+    agent.drivers[0].body = below_a_cell
+    for _ in range(2):
+        report = agent.period()
+        assert report.error is None
+        assert "in another tree" in report.complaints()[f"failed {CELL}"]
+    assert stranger.provider(device)["parent_provider_uuid"] == ROOT
+
+
+def vcpus(total):
+    def body(tree):
+        tree.update_inventory(ROOT, {"VCPU": {"total": total}})
+
+    return body
+
+
+def test_two_hosts_with_one_compute_id_are_told_of_each_other(placement):
+    """Disks are copied with all that is on them; then each takes the provider from the other."""
+    one, twin = Agent(placement, vcpus(8)), Agent(placement, vcpus(4))
+    twin.drivers[0].nodes = ["host2"]
+    assert one.period().ok
+    assert twin.period().ok, "it may be the same host under another name"
+    said = one.period(600).complaints()["degraded name"]
+    assert f"somebody else named the provider {ROOT} of host1 host2" in said
+    assert "of host2 host1;" in twin.period(600).complaints()["degraded name"]
+    assert one.period(1).complaints(), "for as long as it has not looked again"
+    assert one.period(600).complaints()
+    twin.drivers[0].nodes = ["host1"]
+    assert twin.period(600).ok, "gone: one host is left, under one name"
+    assert one.period(600).ok
+
+
+def test_a_host_that_gets_another_name_meets_no_rival(placement):
+    agent = Agent(placement, vcpus(8))
+    assert agent.period().ok
+    agent.drivers[0].nodes = ["host1-renamed"]
+    assert agent.period().ok
     assert agent.period(600).ok

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -88,3 +89,16 @@ def test_several_nodes_get_uuids_that_stay() -> None:
     found = root_uuids(["a", "b"], OWN, {}, {})
     assert found == {name: str(uuid5(UUID(OWN), name)) for name in ("a", "b")}
     assert root_uuids(["b", "c", "a"], OWN, {}, {})["a"] == found["a"]
+
+
+def test_a_full_disk_leaves_nothing_behind_and_the_next_start_works(tmp_path: Path, monkeypatch):
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", no_space)
+        with pytest.raises(IdentityError, match=r"No space left on device; .* some space left"):
+            compute_id(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert compute_id(tmp_path) == compute_id(tmp_path)
+
+
+def no_space(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -47,3 +47,30 @@ def test_what_differs_each_time_is_no_change(caplog, first: str, second: str) ->
 
 def test_an_amount_that_changes_is_a_change(caplog) -> None:
     assert len(told(caplog, "3 disks are gone", "4 disks are gone")) == 2
+
+
+def test_a_period_that_broke_off_ends_no_other_trouble(caplog: pytest.LogCaptureFixture) -> None:
+    """With Placement away, nobody knows whether a name is still taken."""
+    taken, away = {"u1": RuntimeError("name taken")}, RuntimeError("no answer")
+    narrator = Narrator()
+    with caplog.at_level(logging.INFO):
+        for failed, error in [(taken, None), ({}, away), ({}, away), (taken, None), ({}, None)]:
+            narrator.tell([Report("host1", failed=failed, error=error)])
+    assert [record.getMessage() for record in caplog.records] == [
+        "Node host1: u1: name taken",
+        "Node host1: no answer",
+        "Node host1: over: no answer",
+        "Node host1: over: u1: name taken",
+    ]
+
+
+def test_what_a_broken_off_period_finds_besides_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    narrator = Narrator()
+    with caplog.at_level(logging.INFO):
+        for text in ("no disk", "no memory"):
+            errors = {"fake": RuntimeError(text)}
+            narrator.tell([Report("h", driver_errors=errors, error=RuntimeError("no answer"))])
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["Node h: driver fake: no disk", "Node h: no answer"] + [
+        "Node h: driver fake: no memory"
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from functools import partial
@@ -14,6 +15,8 @@ import pytest
 from agent.nodes.identity import IdentityError
 from agent.nodes.node_table import FILE_NAME, NodeTable
 from agent.nodes.nodes import Nodes
+from agent.period.parts import Parts
+from agent.period.parts_file import PartsFile
 from agent.report import Report
 from agent.period.rules import Rules
 from agent.service import Service
@@ -255,3 +258,33 @@ def test_a_table_that_can_not_be_written_stops_nobody(tmp_path: Path, caplog) ->
     for _ in range(3):
         assert table.uuids(["a"], OWN, {}) == {"a": OWN}
     assert len(caplog.records) == 1
+
+
+def no_space(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_uuids_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = NodeTable.of(tmp_path)
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", no_space)
+        for _ in range(2):
+            table.uuids(["a"], OWN, {})
+    assert caplog.text.count("can't be kept: [Errno 28]") == 1
+    table.uuids(["a"], OWN, {})
+    assert NodeTable.of(tmp_path).uuids(["a", "b"], OWN, {})["a"] == OWN
+
+
+def test_parts_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts, file = Parts(added=frozenset({"HW_CPU_X86_AVX"})), PartsFile.of(tmp_path, OWN)
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", no_space)
+        for _ in range(2):
+            file.keep(parts)
+    assert caplog.text.count("can't be kept in") == 1
+    file.keep(parts)
+    assert PartsFile.of(tmp_path, OWN).load() == parts

@@ -17,7 +17,7 @@ from reportclient.candidates import (
 )
 from reportclient.http import API
 from reportclient.query.terms import resources_value
-from reportclient.reader import provider_with
+from reportclient.reader import part_of, provider_with
 
 NAMED = 3
 """Providers that a sentence names; of more it tells how many."""
@@ -128,7 +128,7 @@ class Facts:
     def _units(self, best: ProviderSummary, constraint: Constraint) -> str:
         [name] = constraint.terms
         path = f"/resource_providers/{best.uuid}/inventories"
-        record = self.api.request("GET", path)["inventories"].get(name)
+        record = part_of(path, "inventories", self.api).get(name)
         free = f"{self._name(best.uuid)} has {best.free(name)} free"
         if record is None or _fits(record, constraint.amount):
             return free + _NOT_TOGETHER

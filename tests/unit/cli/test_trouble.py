@@ -18,7 +18,7 @@ from reportclient import errors
         (IdentityError("compute_id: no UUID"), UNUSABLE, "reports nothing"),
         (DriverNotFound("no driver 'x'"), UNUSABLE, "compute_driver"),
         (errors.AuthenticationFailed("401"), UNUSABLE, "[placement] in a.conf"),
-        (errors.Forbidden("403"), UNUSABLE, "role"),
+        (errors.Forbidden("403"), UNUSABLE, "[placement] in a.conf"),
         (errors.TooOld("1.29"), UNUSABLE, "upgrade"),
         (errors.Unreachable("refused"), NOT_WELL, "is Placement up"),
         (errors.Rejected("400"), NOT_WELL, "nothing was changed"),

@@ -16,6 +16,7 @@ from drivers.api import (
     ReshapeNeeded,
     Unwell,
 )
+from drivers.errors import DriverLoadFailed
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.host import Host
 from drivers.libvirt.session import Deadlines
@@ -72,6 +73,21 @@ def test_the_loader_gives_it_all_the_options_that_it_reads(monkeypatch, tmp_path
     extension = Extension("libvirt", point, LibvirtDriver, None)
     loaded = driver_from(extension, DriverContext("host", tmp_path, conf))
     assert loaded.lifecycle is loaded.unwell is loaded.driver
+
+
+def test_an_option_out_of_bounds_names_its_file_and_nothing_of_ours(monkeypatch, tmp_path):
+    monkeypatch.setattr("drivers.libvirt.driver.load_binding", FakeLibvirt)
+    file = tmp_path / "agent.conf"
+    file.write_text("[DEFAULT]\ncpu_allocation_ratio = -1\n")
+    conf = cfg.ConfigOpts()
+    conf([], default_config_files=[str(file)], default_config_dirs=[])
+    point = EntryPoint("libvirt", "drivers.libvirt.driver:LibvirtDriver", GROUP)
+    with pytest.raises(DriverLoadFailed) as told:
+        driver_from(
+            Extension("libvirt", point, LibvirtDriver, None), DriverContext("h", tmp_path, conf)
+        )
+    assert f"option cpu_allocation_ratio in {file} is not valid" in str(told.value)
+    assert "LocationInfo" not in str(told.value)
 
 
 def test_the_root_says_what_the_host_has(make, tree):

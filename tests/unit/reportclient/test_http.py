@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 
 import pytest
+from keystoneauth1 import exceptions as ksa
 
 from reportclient import http
-from reportclient.errors import TooOld, Unreachable
+from reportclient.errors import AuthenticationFailed, PlacementError, TooOld, Unreachable
 
 
 class Answer:
@@ -62,3 +64,102 @@ def test_a_ca_file_that_is_not_there_is_no_traceback():
 
     with pytest.raises(Unreachable, match=r"/etc/none\.pem"):
         http.PlacementAPI(Broken()).request("GET", "/")
+
+
+class Said:
+    """An answer of whoever stands at Placement's address."""
+
+    url = "http://10.0.0.1:8778/resource_providers?in_tree=x"
+
+    def __init__(self, status, content, headers):
+        self.status_code, self.content, self.headers = status, content, headers
+
+
+def refused(status, content, **headers):
+    class Answering:
+        def request(self, *_, **__):
+            return Said(status, content, headers)
+
+    with pytest.raises(PlacementError) as told:
+        http.PlacementAPI(Answering()).request("GET", "/resource_providers")
+    return told.value
+
+
+def failing(err):
+    class Failing:
+        def request(self, *_, **__):
+            raise err
+
+    with pytest.raises(Unreachable) as told:
+        http.PlacementAPI(Failing()).request("GET", "/resource_providers")
+    return str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        ("Sat, 21 Nov 2026 08:00:30 GMT", 30.0),
+        ("Sat, 21 Nov 2026 07:00:00 GMT", 0.0),
+        ("", None),
+        ("soon", None),
+        ("9999999", None),
+        ("Sat, 99 Nov 2026 08:00:30 GMT", None),
+    ],
+)
+def test_retry_after_is_a_number_or_a_date(header, seconds, monkeypatch):
+    now = datetime(2026, 11, 21, 8, tzinfo=timezone.utc).timestamp()
+    monkeypatch.setattr(http.time, "time", lambda: now)
+    err = refused(503, b"", **{"retry-after": header})
+    assert isinstance(err, Unreachable)
+    assert err.retry_after == seconds
+
+
+def test_a_token_that_is_not_taken_says_whose_it_is():
+    said = json.dumps({"error": {"code": 401, "title": "Unauthorized"}}).encode()
+    err = refused(401, said)
+    assert isinstance(err, AuthenticationFailed)
+    assert str(err) == (
+        "GET /resource_providers: 401; what [placement] logs in with is not accepted there"
+    )
+
+
+def test_a_role_that_is_missing_is_named():
+    said = json.dumps({"errors": [{"status": 403, "detail": "Policy forbids it."}]}).encode()
+    assert str(refused(403, said)) == f"GET /resource_providers: 403 Policy forbids it; {http.ROLE}"
+
+
+def test_somebody_else_at_placements_address_is_told_with_the_address():
+    assert str(refused(200, b"<html>Welcome</html>")) == (
+        "GET /resource_providers: 200, and not in Placement's words (http://10.0.0.1:8778 answered)"
+    )
+
+
+def test_an_endpoint_that_the_catalog_lacks_says_which_options_choose_it():
+    assert "[placement] endpoint_override, region_name" in failing(ksa.EndpointNotFound())
+
+
+@pytest.mark.parametrize(
+    ("inner", "cause"),
+    [
+        (
+            "HTTPConnectionPool(host='10.0.0.1', port=8778): Max retries exceeded (Caused by "
+            "NewConnectionError('<urllib3 object>: Failed: [Errno 111] Connection refused'))",
+            "Connection refused",
+        ),
+        (
+            "('Connection aborted.', ConnectionResetError(104, 'Connection reset by peer'))",
+            "Connection reset by peer",
+        ),
+        (
+            "('Connection aborted.', RemoteDisconnected('Remote end closed connection'))",
+            "('Connection aborted.', RemoteDisconnected('Remote end closed connection'))",
+        ),
+    ],
+)
+def test_a_lost_connection_is_told_in_the_systems_words(inner, cause):
+    err = ksa.ConnectFailure(f"Unable to establish connection to http://10.0.0.1:8778/x: {inner}")
+    assert failing(err) == (
+        "no answer to GET /resource_providers: "
+        f"Unable to establish connection to http://10.0.0.1:8778/x: {cause}"
+    )

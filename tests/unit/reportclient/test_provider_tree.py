@@ -659,6 +659,25 @@ def test_deep_trees_take_every_method(method: str, deep: ProviderTree) -> None:
     assert deep.exists(who) is (method not in ("remove", "rename"))
 
 
+@pytest.mark.parametrize("inventory", [None, [], "VCPU"])
+def test_what_is_no_inventory_is_refused_with_the_provider(tree: ProviderTree, inventory: Any):
+    with pytest.raises(ValueError, match=r"inventory of provider numa1: a dict .* is needed"):
+        tree.update_inventory("numa1", inventory)
+
+
+@pytest.mark.parametrize("name", [None, "", 7, b"gpu0"])
+def test_what_is_no_name_is_refused(tree: ProviderTree, name: Any) -> None:
+    for refused in (
+        lambda: tree.new_child(name, "numa1"),
+        lambda: tree.new_child(name, "numa1", NOBODY),
+        lambda: tree.new_root(name, NOBODY),
+        lambda: tree.rename("numa1", name),
+    ):
+        with pytest.raises(ValueError, match="a provider's name has to be a text"):
+            refused()
+    assert len(tree.get_provider_uuids()) == 5
+
+
 def test_deep_trees_refuse_cycles(deep: ProviderTree) -> None:
     with pytest.raises(ValueError, match="below itself"):
         deep.move("level0", f"level{DEPTH - 1}")

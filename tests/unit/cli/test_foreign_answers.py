@@ -1,0 +1,40 @@
+"""Somebody else's JSON at Placement's address is told as that, whichever command asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agent.cli.asking.unknown_names import unknown
+from agent.cli.fleet import Asked, look_at_all
+from agent.cli.provider_names import names_in
+from agent.cli.seen import look_at
+from agent.cli.services import _with_trait
+from reportclient.errors import UnknownNames, Unreachable
+
+ROOT = "c0ffee00-0000-4000-8000-000000000001"
+
+
+class Foreign:
+    """Answers as some other API, or the portal of a provider's network."""
+
+    def request(self, method: str, path: str, **_: Any) -> dict[str, Any]:
+        return {"versions": [{"id": "v3"}]}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda api: look_at_all(Asked(limit=1), api),
+        lambda api: look_at(ROOT, api),
+        lambda api: names_in([ROOT], api),
+        lambda api: unknown(UnknownNames("400", frozenset({"HW_X"})), api),
+        _with_trait,
+    ],
+    ids=["trees", "tree", "names", "unknown names", "services"],
+)
+def test_it_is_not_placements_answer(ask: Callable[[Foreign], object]) -> None:
+    with pytest.raises(Unreachable, match="not in Placement's words"):
+        ask(Foreign())
