@@ -45,7 +45,8 @@ def start_placement(conf: Any, stack: ExitStack) -> Dev:
     """
     state_path = Path(conf.state_path).absolute()
     server = PlacementServer(state_path / "placement")
-    sys.stderr.write(f"Starting a Placement in {server.directory} ...\n")
+    shown = Path(conf.state_path) / server.directory.name
+    sys.stderr.write(f"Starting a Placement in {shown} ...\n")
     try:
         state_path.mkdir(parents=True, exist_ok=True)
         server.start()

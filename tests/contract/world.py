@@ -16,9 +16,9 @@ from reportclient.plan import Plan
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import refresh
 from reportclient.snapshot import Snapshot
-from reportclient.view import View
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.testing.stranger import Stranger
+from reportclient.view import View
 from tests.servers.placement import RealPlacement
 
 ROOT = "00000000-0000-4000-8000-000000000001"

@@ -10,7 +10,7 @@ import uuid
 import pytest
 
 from drivers.api import ReshapeNeeded
-from tests.cost.trees import NODE, OWNER, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
+from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 
 SIZES = (1, 3, 11, 131)
 CONSUMERS = (0, 50)
@@ -33,7 +33,6 @@ class Log:
 
 def allocate(placement, consumers: int) -> None:
     """Give each consumer a little of the root."""
-    inventory = {"total": 1000, "max_unit": 1000}
     for _ in range(consumers):
         body = {
             "allocations": {ROOT: {"resources": {"VCPU": 1}}},
@@ -190,7 +189,7 @@ def test_reshape_at_start_from_the_root_to_eight_children(placement, tmp_path, s
         if new and allocations is None:
             raise ReshapeNeeded
         for name in names if new else ():
-            uuid_ = tree.new_child(name, NODE)
+            tree.new_child(name, NODE)
             tree.update_inventory(name, {"VCPU": {"total": 10}})
         tree.update_inventory(NODE, {"MEMORY_MB": {"total": 1024}})
         for number, held in enumerate((allocations or {}).values()):

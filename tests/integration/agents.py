@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.nodes.nodes import Nodes
-from agent.report import Report
 from agent.period.rules import Rules
+from agent.report import Report
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter

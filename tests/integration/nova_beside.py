@@ -63,9 +63,7 @@ def main(argv: list[str]) -> None:
         mine.wish = json.loads(line)
         clock.ahead += mine.wish["later"]
         service.disabled = mine.wish["disabled"]
-        tracker._update_to_placement(  # noqa: SLF001  what a period of Nova's does there
-            context.get_admin_context(), node, number == 0
-        )
+        tracker._update_to_placement(context.get_admin_context(), node, number == 0)
         sys.stdout.write(json.dumps({"period": number}) + "\n")
         sys.stdout.flush()
 

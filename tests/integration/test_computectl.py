@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
+import json
 import os
 import subprocess
 import sys
-import io
-import json
 import time
 from collections import Counter
 from pathlib import Path

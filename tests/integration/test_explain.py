@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from agent.cli.asking.constraints import Asked
-from agent.cli.counted import Counted
 from agent.cli.asking.facts import NAMED
 from agent.cli.asking.findings import Finding, findings, told
 from agent.cli.asking.why import LOOKED_AT, MOST_CALLS, Explainer, Why
+from agent.cli.counted import Counted
 from reportclient.asking import allocation_candidates
 from reportclient.candidates import read_request
 from reportclient.http import PlacementAPI, token_adapter

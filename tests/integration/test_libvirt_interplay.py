@@ -11,10 +11,10 @@ from tests.integration.test_libvirt_devices import DISKS, GPUS, NVME, on, on_gpu
 from tests.unit.libvirt.devices import GPU, mdev, pci, sev
 from tests.unit.libvirt.hosts import two_cells
 
-DEVICES = f"""
+DEVICES = """
 [pci]
 report_in_placement = true
-device_spec = {{"vendor_id": "144d"}}
+device_spec = {"vendor_id": "144d"}
 [devices]
 enabled_mdev_types = nvidia-35
 """

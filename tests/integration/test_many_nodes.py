@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from agent.period.mark import mark_of
 from agent.nodes.nodes import Nodes
+from agent.period.mark import mark_of
 from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver

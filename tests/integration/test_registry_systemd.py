@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 

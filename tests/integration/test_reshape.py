@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
-from tests.servers.placement import RealPlacement
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, tree_driver
+from tests.servers.placement import RealPlacement
 
 GPU = f"{NODE}_gpu"
 

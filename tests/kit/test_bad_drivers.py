@@ -6,10 +6,10 @@ import inspect
 
 import pytest
 
-from drivers.testing import RULES, DriverContract
 from drivers.kit.caller import Caller
-from drivers.testing.contract import RuleFailed
 from drivers.kit.stage import Stage
+from drivers.testing import RULES, DriverContract
+from drivers.testing.contract import RuleFailed
 from reportclient.testing.fake_placement import FakePlacement
 from tests.kit.bad import BAD, Bad, backend_of
 from tests.kit.good import Backend, GoodDriver, old_shape

@@ -19,8 +19,8 @@ from agent.period.rules import BulkWrites, Rules
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient import errors
-from reportclient.view import View
 from reportclient.testing.stranger import Stranger
+from reportclient.view import View
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 NODE = "host1"
@@ -158,6 +158,8 @@ class World:
     renamed: dict[str, str] = field(default_factory=dict)
     disturbed: bool = False
     """Whether there may be what only a verification can mend: strangers, refusals."""
+    lacking: bool = False
+    """Whether Placement said that it lacks a name: that is left out until the next audit."""
 
     def __post_init__(self) -> None:
         self.rough = Rough(self.send)
@@ -201,6 +203,7 @@ class World:
     def fail(self, method: str, path: str, error: errors.PlacementError, after: bool) -> None:
         self.rough.failures.append(Failure(method, re.compile(path), error, after))
         self.disturbed = self.disturbed or not isinstance(error, errors.Unreachable)
+        self.lacking = self.lacking or isinstance(error, errors.UnknownNames)
 
     def meddle(self, method: str, path: str, kind: str, name: str, number: int) -> None:
         """Let the stranger act right before the next such call, on the same provider."""
@@ -289,7 +292,7 @@ class World:
         """All faults are gone and the stranger has left what holds us up."""
         self.rough.failures.clear()
         self.rough.meddling.clear()
-        if not (self.disturbed or self.consumers or self.squats):
+        if not (self.disturbed or self.lacking or self.consumers or self.squats):
             self.period(60)
             assert self.period(60).ok
             self._expect_the_wish()

@@ -19,7 +19,7 @@ from drivers.libvirt.children import LONGEST_NAME
 from drivers.libvirt.memory import ReservedPages
 from drivers.libvirt.shares import MemoryPolicy
 from reportclient.names import name_problem
-from tests.unit.libvirt.hosts import NODE, new_tree, reading, written
+from tests.unit.libvirt.hosts import new_tree, reading, written
 
 UNITS = st.sampled_from([None, "KiB", "KiB", "MiB", "GiB", "b", "bytes", "KB", "T", "nonsense"])
 AMOUNTS = st.one_of(

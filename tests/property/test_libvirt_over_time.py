@@ -30,9 +30,8 @@ DISKS = [f"0000:0{n}:00.0" for n in range(4, 8)]
 GPUS = ["0000:84:00.0", "0000:85:00.0"]
 PF, VFS = "0000:81:00.0", [f"0000:81:02.{n}" for n in range(4)]
 OF_DISKS = ("CUSTOM_PCI_144D_A80A", "CUSTOM_BLUE")
-DISK_SPECS = ["", *('device_spec = {"vendor_id": "144d"%s}\n' % more for more in (
-    "", ', "traits": "fast"', ', "resource_class": "blue"'
-))]  # fmt: skip
+MORE = ("", ', "traits": "fast"', ', "resource_class": "blue"')
+DISK_SPECS = ["", *(f'device_spec = {{"vendor_id": "144d"{more}}}\n' for more in MORE)]
 NIC_SPECS = ["", 'device_spec = {"product_id": "154c"}\n', 'device_spec = {"vendor_id": "8086"}\n']
 
 

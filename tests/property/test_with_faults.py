@@ -25,7 +25,6 @@ from tests.property.rough_world import (
     AGGREGATES,
     CLASSES,
     NAMES,
-    NODE,
     TRAITS,
     VERIFY,
     Wished,

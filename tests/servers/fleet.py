@@ -17,12 +17,12 @@ from typing import Self
 import sqlalchemy as sa
 
 from agent.nodes.identity import replace_compute_id
+from agent.period.view_file import ViewFile
 from agent.registry.address import here
 from agent.registry.record import BINARY
 from agent.registry.schema import open_engine, upgrade
 from agent.registry.tables import SERVICES
 from agent.switching.standing import UNTOUCHED, Standing, StandingFile
-from agent.period.view_file import ViewFile
 from reportclient.model import MAX_INT, Inventory, Provider
 from reportclient.names import Names
 from reportclient.snapshot import Snapshot

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from agent import config, messaging
-from agent.nodes.identity import compute_id
 from agent.loop import Loop
+from agent.nodes.identity import compute_id
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.service import Service

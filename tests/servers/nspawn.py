@@ -141,8 +141,9 @@ class Container(Server):
 
     def _is_up(self) -> bool:
         assert self._nspawn is not None
-        for self._init in children(self._nspawn.pid):
-            if _name(self._init) == "systemd":
+        for child in children(self._nspawn.pid):
+            if _name(child) == "systemd":
+                self._init = child
                 state = self.run("systemctl", "is-system-running", check=False)
                 return state in ("running", "degraded")
         return False

@@ -10,11 +10,11 @@ from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
-from agent.period.mark import mark_of, marks_of_others, service_of
-from agent.provider_config.additions import Additions
 from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
 from agent.nodes.workers import Workers
+from agent.period.mark import mark_of, marks_of_others, service_of
+from agent.period.rules import Rules
+from agent.provider_config.additions import Additions
 from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverNotReady
 from drivers.loader import LoadedDriver

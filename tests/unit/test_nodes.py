@@ -17,8 +17,8 @@ from agent.nodes.node_table import FILE_NAME, NodeTable
 from agent.nodes.nodes import Nodes
 from agent.period.parts import Parts
 from agent.period.parts_file import PartsFile
-from agent.report import Report
 from agent.period.rules import Rules
+from agent.report import Report
 from agent.service import Service
 from agent.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.switching.heartbeat import Heartbeat
-from agent.switching.hypervisor import Hypervisor
 from agent.loop import Loop
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord, checked_reason
 from agent.report import Report
+from agent.switching.heartbeat import Heartbeat
+from agent.switching.hypervisor import Hypervisor
 from agent.switching.rpc import ComputeEndpoint, ComputeEndpoint5
 from agent.switching.standing import FOUND, Standing, StandingFile, StandingUnreadable
 from agent.switching.switch import Switch

@@ -8,8 +8,8 @@ import pytest
 
 from agent.cli.beside import Beside
 from agent.cli.drawing.dot import draw_dot
-from agent.cli.drawing.mermaid import draw_mermaid
 from agent.cli.drawing.graphviz import svg_of
+from agent.cli.drawing.mermaid import draw_mermaid
 from agent.cli.drawing.picture import Box, Kind, Known, Picture, picture, short_traits
 from agent.cli.trouble import Trouble
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory

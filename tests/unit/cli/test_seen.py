@@ -13,8 +13,8 @@ from agent.cli.trouble import Trouble
 from reportclient.errors import Unreachable
 from reportclient.model import SHARES_VIA_AGGREGATE
 from reportclient.reader import refresh
-from reportclient.view import View
 from reportclient.testing.fake_placement import FakePlacement
+from reportclient.view import View
 from tests.unit.cli.trees import AGGREGATE
 
 

@@ -12,6 +12,7 @@ from drivers.api import DriverContext, DriverNotReady, ProviderTree, Timed
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.host import Host
 from drivers.libvirt.session import Deadlines
+from tests.unit.libvirt.devices import pci
 from tests.unit.libvirt.fake_binding import (
     FakeConnection,
     FakeDevice,
@@ -19,7 +20,6 @@ from tests.unit.libvirt.fake_binding import (
     FakeLibvirt,
     FakeLibvirtError,
 )
-from tests.unit.libvirt.devices import pci
 from tests.unit.libvirt.test_disk import pool
 from tests.unit.libvirt.test_settings import context
 

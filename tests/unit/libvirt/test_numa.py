@@ -7,6 +7,7 @@ import pytest
 from drivers.api import DriverNotReady, ReshapeNeeded
 from drivers.inventory import InventoryPolicy, Ratio
 from drivers.libvirt.memory import ReservedPages
+from drivers.libvirt.report import mixed_cores
 from drivers.libvirt.shares import MemoryPolicy
 from tests.unit.libvirt.hosts import (
     NODE,
@@ -21,7 +22,6 @@ from tests.unit.libvirt.hosts import (
     two_cells,
     written,
 )
-from drivers.libvirt.report import mixed_cores
 
 NESTED = {"report_numa": "nested"}
 PAGES = MemoryPolicy("pages")

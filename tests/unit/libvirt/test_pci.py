@@ -12,6 +12,8 @@ from drivers.libvirt.children import child_uuid
 from drivers.libvirt.device_spec import device_specs
 from drivers.libvirt.devices import DeviceSettings
 from drivers.libvirt.pci import PciSettings
+from drivers.libvirt.pci_devices import assigned_addresses
+from drivers.libvirt.vgpu import MdevSettings, MdevType
 from tests.unit.libvirt.devices import DISK, GPU, NIC, NIC_VF, devices, guest, mdev, net, pci
 from tests.unit.libvirt.hosts import (
     NODE,
@@ -23,8 +25,6 @@ from tests.unit.libvirt.hosts import (
     two_cells,
     written,
 )
-from drivers.libvirt.pci_devices import assigned_addresses
-from drivers.libvirt.vgpu import MdevSettings, MdevType
 
 PF = "0000:81:00.0"
 VFS = [f"0000:81:02.{n}" for n in range(4)]

@@ -8,8 +8,8 @@ from oslo_config import cfg
 from drivers.api import DriverContext
 from drivers.errors import DriverLoadFailed
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, Ratio
-from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.disk import Images
+from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.memory import ReservedPages
 from drivers.libvirt.settings import settings_from
 from drivers.libvirt.shares import MemoryPolicy

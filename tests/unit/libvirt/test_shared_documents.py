@@ -12,8 +12,8 @@ import pytest
 from drivers.api import ProviderTree
 from drivers.libvirt import arch_traits, cpu_traits, documents
 from drivers.libvirt.cells import numa_cells
-from drivers.libvirt.device_spec import device_specs
 from drivers.libvirt.children import LONGEST_NAME
+from drivers.libvirt.device_spec import device_specs
 from drivers.libvirt.devices import Devices, DeviceSettings
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.encryption import Encryption
@@ -22,7 +22,6 @@ from drivers.libvirt.pci import PciSettings
 from drivers.libvirt.session import Deadlines
 from drivers.libvirt.shares import MemoryPolicy
 from drivers.libvirt.vgpu import MdevSettings, MdevType
-from reportclient.model import Inventory
 from reportclient.names import name_problem
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt
 from tests.unit.libvirt.hosts import NODE, fields, new_tree, reading, totals, two_cells, written

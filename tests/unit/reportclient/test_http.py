@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pytest
 from keystoneauth1 import exceptions as ksa
@@ -108,7 +108,7 @@ def failing(err):
     ],
 )
 def test_retry_after_is_a_number_or_a_date(header, seconds, monkeypatch):
-    now = datetime(2026, 11, 21, 8, tzinfo=timezone.utc).timestamp()
+    now = datetime(2026, 11, 21, 8, tzinfo=UTC).timestamp()
     monkeypatch.setattr(http.time, "time", lambda: now)
     err = refused(503, b"", **{"retry-after": header})
     assert isinstance(err, Unreachable)
