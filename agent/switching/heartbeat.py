@@ -105,10 +105,13 @@ class Heartbeat:
     def _exchange(self) -> None:
         registry = self._opened()
         for _ in range(ROUNDS):
+            before = self.switch.standing
             record = registry.heartbeat(
                 self.host, self.address, self.rpc_version(), tuple(self.roots())
             )
-            seen = self._seen_with(record)
+            if self.switch.standing is not before:
+                continue  # a call came meanwhile, maybe with a later record than this one
+            seen = self._seen_with(record, before)
             settled = self._settled(record, seen)
             if settled is not None and self.switch.adopt(settled, seen):
                 return
@@ -119,7 +122,7 @@ class Heartbeat:
             self._registry = self.connect()
         return self._registry
 
-    def _seen_with(self, record: ServiceRecord) -> Standing:
+    def _seen_with(self, record: ServiceRecord, before: Standing) -> Standing:
         """What was asked so far; a change of the record that we made is no stranger's.
 
         We may not know that we made it: the reply can be lost, or be overtaken by
@@ -129,7 +132,7 @@ class Heartbeat:
         if tried is not None and tried == now:
             self._tried = None
             return self.switch.acknowledge(record.version)
-        return self.switch.standing
+        return before
 
     def _settled(self, record: ServiceRecord, seen: Standing) -> ServiceRecord | None:
         """The record once it says what holds; ``None``: begin again."""

@@ -34,6 +34,8 @@ class FakeRegistry:
     taken: bool = False
     writes: list[tuple[bool, str | None]] = field(default_factory=list)
     before_write: list = field(default_factory=list)
+    on_the_way: list = field(default_factory=list)
+    """Happens while an answer to a heartbeat is on its way."""
 
     def heartbeat(self, host, address, rpc_version, roots):
         self._check()
@@ -41,7 +43,10 @@ class FakeRegistry:
             raise HostTaken("host1 runs at there, this one at here")
         self.record = self.record or ServiceRecord(1, "u", host)
         self.record = replace(self.record, rpc_version=rpc_version, roots=tuple(roots))
-        return self.record
+        answer = self.record
+        while self.on_the_way:
+            self.on_the_way.pop()()
+        return answer
 
     def get_service(self, host):
         self._check()
@@ -578,6 +583,21 @@ def test_a_late_call_for_an_older_record_does_not_overturn_a_later_one(
     assert _called(world, False, first.version) == "enabled"
     world.beat()
     assert (world.registry.record, world.placement) == (second, False)
+
+
+@pytest.mark.parametrize("disabled", [True, False])
+def test_a_heartbeats_answer_that_a_call_overtook_does_not_overturn_it(world, disabled) -> None:
+    world.registry.operator(not disabled)
+
+    def called() -> None:
+        record = world.registry.operator(disabled)
+        world.switch.recorded(disabled=disabled, version=record.version)
+
+    world.registry.on_the_way.append(called)
+    world.beat()
+    assert world.writes and set(world.writes) == {disabled}
+    assert world.standing.disabled is disabled is world.placement
+    assert world.standing.record_version == world.registry.record.version
 
 
 def test_a_call_for_a_changed_record_is_followed_without_another_change(world) -> None:
