@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from agent import opts
 from agent.nodes.nodes import Nodes
 from agent.period.rules import BulkWrites, Rules
 from agent.report import Report
@@ -25,6 +26,7 @@ from drivers.api import ComputeDriver, DriverContext, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter
 
+AT_ONCE = next(one.default for one in opts.PLACEMENT if one.dest == "max_concurrency")
 VERIFY = 300.0
 
 
@@ -65,7 +67,7 @@ class Ours:
             ROOT,
             [LoadedDriver.of("benchmark", self._driver)],
             PlacementAPI(token_adapter(self._url, "admin")),
-            Rules(owner_trait="CUSTOM_OWNER_COMPUTE_AGENT", verify_every=VERIFY),
+            Rules("CUSTOM_OWNER_COMPUTE_AGENT", verify_every=VERIFY, at_once=AT_ONCE),
             BulkWrites(self._bulk_chunk),
             self._state,
         )
