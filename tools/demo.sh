@@ -162,6 +162,8 @@ CONF
         printf '[libvirt]\nconnection_uri = %s\nvirt_type = %s\n' "$LIBVIRT_URI" "$(virt_type)" \
             >>"$CONFIGURATION"
     fi
+    if [ -n "$LAB" ]; then lab_configuration >>"$CONFIGURATION"; fi
+    if [ -n "$LAB" ] && [ ${#ONCE[@]} -eq 0 ]; then play "$directory/status.json"; fi
 }
 
 # Many a machine to try this on is a virtual one, without KVM.
@@ -171,8 +173,6 @@ virt_type() {
     else
         echo qemu
     fi
-    if [ -n "$LAB" ]; then lab_configuration >>"$CONFIGURATION"; fi
-    if [ -n "$LAB" ] && [ ${#ONCE[@]} -eq 0 ]; then play "$directory/status.json"; fi
 }
 
 # Runs in the background so that a signal reaches us while it runs.
