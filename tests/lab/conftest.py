@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def start(lab: Lab, placement: RealPlacement, tmp_path: Path) -> Iterator[Start]
 
     def started(libvirt: str = "", more: str = "") -> Agent:
         text = SETTINGS.format(uri=lab.uri(), libvirt=libvirt, more=more)
-        drivers.append(LibvirtDriver(context(tmp_path, text)))
+        drivers.append(LibvirtDriver(replace(context(tmp_path, text), state_path=tmp_path)))
         agent = Agent(placement, drivers[-1])
         report = agent.period()
         assert report.ok, report.complaints()
