@@ -55,6 +55,7 @@ PURE = (
     "reportclient/edit.py",
     "reportclient/provider_tree.py",
     "reportclient/names.py",
+    "reportclient/plain_text.py",
     "reportclient/errors.py",
     "reportclient/plan.py",
     "reportclient/placing.py",

@@ -1,0 +1,24 @@
+"""Text from outside made safe to print: nothing in it that a terminal or a log obeys.  Pure.
+
+Names and reasons are whatever somebody has typed: escape sequences that clear a screen, line
+breaks that forge a line of a log, marks that turn the direction of writing.
+"""
+
+from __future__ import annotations
+
+
+def plain(text: str, keep: str = "") -> str:
+    r"""The text with each character that can't be seen as its escape, but for those of ``keep``.
+
+    Letters of any language stay.  ``keep="\n\t"`` is for text of several lines.
+
+    >>> print(plain("h\x1b[2Jost\n42 café"))
+    h\x1b[2Jost\n42 café
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,36 @@
+"""What is printed of a text from outside: never anything that a terminal or a log obeys."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reportclient.plain_text import plain
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("host1", "host1"),
+        ("café 主机", "café 主机"),
+        ("\x1b[2J", r"\x1b[2J"),
+        ("a\r\nINFO all is well", r"a\r\nINFO all is well"),
+        ("\x9b31m\x7f", r"\x9b31m\x7f"),
+        ("a\u202eb\u2028c", r"a\u202eb\u2028c"),
+        ("\ud800", r"\ud800"),
+        ("C:\\temp", "C:\\temp"),
+    ],
+)
+def test_only_what_can_be_seen_is_printed(text: str, printed: str) -> None:
+    assert plain(text) == printed
+
+
+def test_line_breaks_may_be_kept() -> None:
+    assert plain("a\n\tb\x1b", keep="\n\t") == "a\n\tb\\x1b"
+
+
+@given(st.text(st.characters(blacklist_categories=())))
+def test_whatever_it_was_it_can_be_printed(text: str) -> None:
+    assert plain(text).isprintable()
+    plain(text).encode()
