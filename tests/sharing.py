@@ -33,6 +33,7 @@ LONGEST_FIRST = (
     "contract",
     "property",
     "spec",
+    "ownership",
     "unit",
 )
 """Files and folders of tests; what is not named comes first, as it may be anything."""

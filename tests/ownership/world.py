@@ -1,0 +1,347 @@
+"""One host, its agent, and everybody else, over a Placement in memory; period by period.
+
+Only this file knows how the agent is put together and where it keeps what.  The tests
+say what drivers and files assert, what others do, and what Placement has afterwards.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.nodes.node_table import NodeTable
+from agent.nodes.nodes import Nodes
+from agent.period.parts_file import PREFIX as LEDGERS
+from agent.period.rules import Rules
+from agent.period.view_file import PREFIX as VIEWS
+from agent.provider_config.additions import Additions
+from agent.report import Report
+from drivers.api import ComputeDriver, DriverContext, DriverNotReady
+from drivers.loader import LoadedDriver
+from reportclient.provider_tree import own_uuid
+from reportclient.testing.fake_placement import FakePlacement
+
+ROOT, NODE = "c0ffee00-0000-4000-8000-000000000001", "host1"
+OWNER = "CUSTOM_OWNER_COMPUTE_AGENT"
+VERIFY, AUDIT = 300.0, 86400.0
+SOON = 60.0
+"""Seconds after which nothing is verified yet."""
+HEAD = "meta: {schema_version: '1.0'}\nproviders:\n"
+
+Body = Callable[..., None]
+"""``(tree)``, or ``(tree, allocations)``: what a driver does in ``update_provider_tree``."""
+
+
+# -- what drivers say
+
+
+class Scripted(ComputeDriver):
+    def __init__(self, body: Body, nodes: list[str]) -> None:
+        super().__init__(DriverContext(nodes[0], Path("/nonexistent")))
+        self.body, self.nodes = body, nodes
+
+    def get_available_nodes(self):
+        return self.nodes
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        wants_allocations = len(inspect.signature(self.body).parameters) > 1
+        self.body(provider_tree, *([allocations] if wants_allocations else []))
+
+
+def both(*bodies: Body) -> Body:
+    def body(tree: Any) -> None:
+        for each in bodies:
+            each(tree)
+
+    return body
+
+
+def inventory(provider: str = NODE, **totals: int) -> Body:
+    """Sets a whole inventory, as a driver does that knows of nobody else."""
+    return lambda tree: tree.update_inventory(
+        provider, {name: {"total": total} for name, total in totals.items()}
+    )
+
+
+def traits(*names: str, provider: str = NODE) -> Body:
+    return lambda tree: tree.add_traits(provider, *names)
+
+
+def aggregates(*uuids: str, provider: str = NODE) -> Body:
+    return lambda tree: tree.add_aggregates(provider, *uuids)
+
+
+def child(name: str, *, parent: str = NODE, uuid: str | None = None, **totals: int) -> Body:
+    def body(tree: Any) -> None:
+        if not tree.exists(name):
+            tree.new_child(name, parent, uuid)
+        tree.update_inventory(name, {key: {"total": total} for key, total in totals.items()})
+
+    return body
+
+
+def pool(name: str, uuid: str, aggregate: str, **totals: int) -> Body:
+    """A provider of its own whose inventory is shared with all of an aggregate."""
+
+    def body(tree: Any) -> None:
+        if not tree.exists(uuid):
+            tree.new_root(name, uuid)
+        tree.update_inventory(uuid, {key: {"total": total} for key, total in totals.items()})
+        tree.add_traits(uuid, "MISC_SHARES_VIA_AGGREGATE")
+        tree.add_aggregates(uuid, aggregate)
+        tree.add_aggregates(NODE, aggregate)
+
+    return body
+
+
+def removes(*providers: str) -> Body:
+    def body(tree: Any) -> None:
+        for each in providers:
+            if tree.exists(each):
+                tree.remove(each)
+
+    return body
+
+
+def silent(tree: Any) -> None:
+    """Has nothing to say."""
+
+
+def fails(tree: Any) -> None:
+    """It is not known what there is; half of an answer is left behind."""
+    tree.update_inventory(NODE, {"VCPU": {"total": 666}})
+    tree.add_traits(NODE, "CUSTOM_HALF_DONE")
+    raise DriverNotReady("not now")
+
+
+# -- what files say
+
+
+def entry(whom: str, *traits: str, **classes: int) -> str:
+    """``whom`` is ``uuid: …`` or ``name: …``."""
+    records = ", ".join(f"{name}: {{total: {total}}}" for name, total in classes.items())
+    return (
+        f"- identification: {{{whom}}}\n"
+        f"  inventories: {{additional: [{{{records}}}]}}\n"
+        f"  traits: {{additional: [{', '.join(traits)}]}}\n"
+    )
+
+
+EVERY_ROOT = "uuid: $COMPUTE_NODE"
+
+
+# -- the way to Placement
+
+
+@dataclass
+class Door:
+    """To Placement, with somebody who gets in between: each of ``before`` acts once."""
+
+    placement: FakePlacement
+    before: list[tuple[str, str, Callable[[], object]]] = field(default_factory=list)
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        for waiting in [b for b in self.before if b[0] == method and path.endswith(b[1])][:1]:
+            self.before.remove(waiting)
+            waiting[2]()
+        return self.placement.request(method, path, json=json, needs=needs)
+
+
+@dataclass
+class Host:
+    """An agent's working parts; with ``state`` they live on in a directory.
+
+    ``drivers`` are bodies by name, in the order of the configuration.  ``attached``: the
+    root is somebody else's, who has made it.
+    """
+
+    placement: FakePlacement
+    drivers: Mapping[str, Body]
+    state: Path | None = None
+    files: Path | None = None
+    attached: bool = False
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: Mapping[str, bool] = field(default_factory=dict)
+    node: str = NODE
+    root: str = ROOT
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.stranger = self.placement.stranger
+        self.door = Door(self.placement)
+        self.names_of_nodes = [self.node]
+        self.restart()
+
+    # -- what happens to the host
+
+    def restart(self, **drivers: Body) -> None:
+        """A new process; with other drivers if some are given."""
+        self.drivers = drivers or self.drivers
+        loaded = [
+            LoadedDriver.of(name, Scripted(body, self.names_of_nodes))
+            for name, body in self.drivers.items()
+        ]
+        self._scripted: dict[str, Any] = {each.name: each.driver for each in loaded}
+        for driver in self._scripted.values():
+            driver.capabilities = self.capabilities
+        rules = {"verify_every": VERIFY, "audit_every": AUDIT, "attached": self.attached}
+        self.nodes = Nodes(
+            "" if self.attached else self.root,
+            loaded,
+            self.door,
+            Rules(OWNER, **{**rules, **self.rules}),
+            state_path=self.state,
+            table=NodeTable() if self.state is None else NodeTable.of(self.state),
+            additions=self._additions(),
+        )
+
+    def says(self, **bodies: Body) -> None:
+        """From now on these drivers say something else."""
+        for name, body in bodies.items():
+            self._scripted[name].body = body
+        self.drivers = {**self.drivers, **bodies}
+
+    def is_called(self, *names: str) -> None:
+        """The host's nodes have these names now."""
+        self.names_of_nodes = list(names)
+        for driver in self._scripted.values():
+            driver.nodes = self.names_of_nodes
+
+    def period(self, after: float = 2 * VERIFY, **options: Any) -> Report:
+        """By default so much later that Placement is verified."""
+        (report,) = self.periods(after, **options)
+        return report
+
+    def periods(self, after: float = 2 * VERIFY, **options: Any) -> list[Report]:
+        """Of every node."""
+        self.now += after
+        return self.nodes.period(self.now, **options)
+
+    def settled(self, **options: Any) -> Report:
+        """Two periods in which all is well, the second of which finds nothing to do."""
+        first = self.period(**options)
+        assert first.ok, first.complaints()
+        report = self.period(**options)
+        assert report.ok and not report.done, (report.complaints(), report.done)
+        return report
+
+    def complaints(self, after: float = 2 * VERIFY, **options: Any) -> str:
+        """All that one period complains of."""
+        return " | ".join(self.period(after, **options).complaints().values())
+
+    def switch(self, *, disabled: bool) -> Report:
+        (report,) = self.nodes.switch(self.now, disabled=disabled)
+        return report
+
+    def between(self, method: str, path: str, act: Callable[[], object]) -> None:
+        """Somebody acts right before the next such request; ``path`` is its end."""
+        self.door.before.append((method, path, act))
+
+    def write_file(self, *entries: str, name: str = "a.yaml") -> None:
+        assert self.files is not None
+        self.files.mkdir(exist_ok=True)
+        (self.files / name).write_text(HEAD + "".join(entries))
+        self.reload()
+
+    def reload(self) -> None:
+        """What SIGHUP does."""
+        self.nodes.additions.files.read()
+
+    # -- what the agent keeps
+
+    def lose_ledger(self) -> None:
+        """Who reports what is forgotten; what Placement had is still known."""
+        for path in self._ledgers():
+            path.unlink()
+
+    def damage_ledger(self) -> None:
+        for path in self._ledgers():
+            path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 2])
+
+    def lose_all(self) -> None:
+        """Also the view of Placement: as after a new installation under the old identity."""
+        self.lose_ledger()
+        assert self.state is not None
+        for path in self.state.glob(f"{VIEWS}*"):
+            path.unlink()
+
+    def _ledgers(self) -> Iterable[Path]:
+        assert self.state is not None
+        return [*self.state.glob(f"{LEDGERS}*"), *self.state.glob("provider-config-*")]
+
+    # -- what Placement has; providers by name or UUID
+
+    def uuid(self, name: str) -> str:
+        found = self.placement.answer("GET", f"/resource_providers?name={name}")
+        for item in found["resource_providers"]:
+            return str(item["uuid"])
+        return name
+
+    def is_there(self, name: str) -> bool:
+        return self.uuid(name) != name
+
+    def names(self, root: str | None = None) -> set[str]:
+        """Of all providers in the tree of the root."""
+        path = f"/resource_providers?in_tree={root or self.root}"
+        return {item["name"] for item in self.placement.answer("GET", path)["resource_providers"]}
+
+    def records(self, provider: str = NODE) -> dict[str, dict[str, Any]]:
+        return self.stranger.inventory(self.uuid(provider))
+
+    def totals(self, provider: str = NODE) -> dict[str, int]:
+        return {name: record["total"] for name, record in self.records(provider).items()}
+
+    def reserved(self, provider: str = NODE) -> dict[str, int]:
+        return {name: record["reserved"] for name, record in self.records(provider).items()}
+
+    def custom(self, provider: str = NODE) -> set[str]:
+        """Custom traits but for the owner's."""
+        found = self.stranger.traits(self.uuid(provider))
+        return {name for name in found if name.startswith("CUSTOM_")} - {OWNER}
+
+    def traits(self, provider: str = NODE) -> set[str]:
+        return self.stranger.traits(self.uuid(provider))
+
+    def aggregates(self, provider: str = NODE) -> set[str]:
+        return self.stranger.aggregates(self.uuid(provider))
+
+    def parent(self, provider: str) -> str | None:
+        """The name of what it is below."""
+        above = self.stranger.provider(self.uuid(provider))["parent_provider_uuid"]
+        return None if above is None else str(self.stranger.provider(above)["name"])
+
+    def everything(self, root: str | None = None) -> dict[str, tuple[Any, ...]]:
+        """All that there is in a tree, but for generations."""
+        return {
+            name: (
+                self.uuid(name),
+                self.parent(name),
+                self.records(name),
+                self.traits(name),
+                self.aggregates(name),
+            )
+            for name in self.names(root)
+        }
+
+    def calls_of(self, action: Callable[[], object]) -> list[str]:
+        mark = self.placement.mark()
+        action()
+        return [f"{one.method} {one.path}" for one in self.placement.since(mark)]
+
+    def _additions(self) -> Additions:
+        if self.files is None:
+            return Additions()
+        assert self.state is not None, "files need a place for what was added"
+        made = Additions.of(self.files, self.state)
+        made.files.load()
+        return made
+
+
+def own(name: str, root: str = ROOT) -> str:
+    """The UUID of a child that a driver makes without saying which."""
+    return own_uuid(root, name)
