@@ -5,6 +5,10 @@ The root, and all below it that this agent did not make, belong to somebody else
 but for traits on the root: those that a driver sets are added if they are not there, and
 taken away again only if this agent added them.  A trait of ours that somebody took away
 is given up: two that undo each other would never be quiet.
+
+One trait is never set here, on nothing: COMPUTE_MANAGED_PCI_DEVICE says that nova-compute
+manages the provider.  Nova removes each one that has it and is not of its own making, or,
+with ``[pci] report_in_placement`` off, refuses to start.
 """
 
 from __future__ import annotations
@@ -12,12 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+import os_traits
+
 from agent.period.parts import Parts
 from reportclient.model import Provider
 from reportclient.plan import Problem, as_dicts
 from reportclient.provider_tree import ProviderTree, own_uuid
 from reportclient.reshape import AllocationsBroken
 from reportclient.view import View
+
+MANAGED_BY_NOVA: str = os_traits.COMPUTE_MANAGED_PCI_DEVICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,9 @@ class Restraint:
                 text = "a root of its own is not made with [compute] root_provider = attach"
                 yield Problem(uuid, name, text)
         yield from self._root_traits(tree)
+        for uuid in tree.get_provider_uuids():
+            if uuid not in self.view.snapshot or self._is_ours(uuid):
+                tree.remove_traits(uuid, MANAGED_BY_NOVA)
 
     def others(self) -> frozenset[str]:
         """What is there and is not this agent's; the root first of all."""
@@ -104,7 +115,8 @@ class Restraint:
 
     def _wanted(self) -> frozenset[str]:
         claims = frozenset().union(*self.parts.of.values()) if self.parts.of else frozenset()
-        return frozenset(c.name for c in claims if c.kind == "trait" and c.uuid == self.root)
+        wanted = (c.name for c in claims if c.kind == "trait" and c.uuid == self.root)
+        return frozenset(wanted) - {MANAGED_BY_NOVA}
 
     def _there(self) -> frozenset[str]:
         return self.view.snapshot.providers[self.root].traits

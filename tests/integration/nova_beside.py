@@ -3,9 +3,10 @@
     python -m tests.integration.nova_beside URL
 
 Reads a line of JSON from standard input for each period: ``traits`` are what its driver
-sets on the root, ``children`` are its own, ``later`` the seconds since the period before.
-Answers each with a line.  ResourceTracker, ProviderTree and SchedulerReportClient are
-Nova's; see ``benchmarks/reference.py`` for what stands in for its database.
+sets on the root, ``children`` are its own, ``pci`` is whether it reports its PCI device,
+``later`` the seconds since the period before.  Answers each with a line, which has the
+``error`` that the period ended with.  ResourceTracker, PciDevTracker, ProviderTree and
+SchedulerReportClient are Nova's; see ``benchmarks/reference.py`` for what stands in for its database.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import sys
 import types
 from typing import Any
 
-from nova import context, objects  # type: ignore[import-not-found]
+from nova import conf, context, objects  # type: ignore[import-not-found]
 from nova.compute import resource_tracker  # type: ignore[import-not-found]
+from nova.pci import manager as pci  # type: ignore[import-not-found]
 from nova.scheduler.client import report  # type: ignore[import-not-found]
 from nova.virt import driver  # type: ignore[import-not-found]
 
@@ -47,6 +49,31 @@ class NovaDriver(driver.ComputeDriver):  # type: ignore[misc]
             provider_tree.update_inventory(name, {"CUSTOM_PCI": {"total": 2}})
 
 
+PCI_DEVICE = {
+    "address": "0000:84:00.0",
+    "product_id": "a80a",
+    "vendor_id": "144d",
+    "dev_type": "type-PCI",
+    "label": "label_144d_a80a",
+    "numa_node": None,
+    "parent_addr": None,
+    "dev_id": "pci_0000_84_00_0",
+    "status": "available",
+}
+
+
+def pci_tracker(node: Any) -> Any:
+    """Nova's, with one device; the device's record is in no database."""
+    spec = json.dumps({"address": PCI_DEVICE["address"]})
+    conf.CONF.set_override("device_spec", [spec], group="pci")
+    objects.PciDeviceList.get_by_compute_node = staticmethod(
+        lambda *_: objects.PciDeviceList(objects=[])
+    )
+    tracker = pci.PciDevTracker(context.get_admin_context(), node)
+    tracker.update_devices_from_hypervisor_resources(json.dumps([PCI_DEVICE]))
+    return tracker
+
+
 def main(argv: list[str]) -> None:
     """One period for each line."""
     configure(argv[1])
@@ -58,13 +85,20 @@ def main(argv: list[str]) -> None:
     mine = NovaDriver(virtapi=None)
     client = report.SchedulerReportClient()
     tracker = resource_tracker.ResourceTracker(NODE, mine, reportclient=client)
-    node = objects.ComputeNode(uuid=ROOT, hypervisor_hostname=NODE, host=NODE)
+    node = objects.ComputeNode(id=1, uuid=ROOT, hypervisor_hostname=NODE, host=NODE)
+    node.numa_topology = None
+    tracker.pci_tracker = pci_tracker(node)
     for number, line in enumerate(sys.stdin):
         mine.wish = json.loads(line)
         clock.ahead += mine.wish["later"]
         service.disabled = mine.wish["disabled"]
-        tracker._update_to_placement(context.get_admin_context(), node, number == 0)
-        sys.stdout.write(json.dumps({"period": number}) + "\n")
+        conf.CONF.set_override("report_in_placement", mine.wish["pci"], group="pci")
+        error = None
+        try:
+            tracker._update_to_placement(context.get_admin_context(), node, number == 0)
+        except Exception as err:  # its compute manager logs it, and tries again
+            error = f"{type(err).__name__}: {err}"
+        sys.stdout.write(json.dumps({"period": number, "error": error}) + "\n")
         sys.stdout.flush()
 
 

@@ -28,6 +28,7 @@ class Cards(ComputeDriver):
     def __init__(self) -> None:
         super().__init__(DriverContext(NODE, Path("/nonexistent")))
         self.cards = {"card0", "card1"}
+        self.traits: list[str] = []
 
     def get_available_nodes(self):
         return [NODE]
@@ -41,7 +42,7 @@ class Cards(ComputeDriver):
             if not provider_tree.exists(name):
                 provider_tree.new_child(name, nodename)
             provider_tree.update_inventory(name, {"FPGA": {"total": 1}})
-            provider_tree.add_traits(name, "CUSTOM_CARD")
+            provider_tree.add_traits(name, "CUSTOM_CARD", *self.traits)
         provider_tree.add_traits(nodename, "CUSTOM_HAS_CARDS")
 
 
@@ -128,6 +129,19 @@ def test_neither_undoes_the_other(both: Both) -> None:
     cards = [item for item in _listed(both.placement) if item["name"].startswith("card")]
     assert all(stranger.inventory(item["uuid"])["FPGA"]["total"] == 1 for item in cards)
     assert all(stranger.traits(item["uuid"]) == {"CUSTOM_CARD"} for item in cards)
+
+
+def test_nova_leaves_pci_devices_that_it_does_not_manage(both: Both) -> None:
+    """With ``[pci] report_in_placement`` it removes what says that Nova manages it."""
+    both.driver.traits = ["COMPUTE_MANAGED_PCI_DEVICE"]  # as the libvirt driver does
+    both.driver.cards = {"card1", "card2", "card3"}
+    both.agents_turn()
+    cards = {item["name"]: item["uuid"] for item in _listed(both.placement)}
+    both.placement.stranger.put_allocation({cards["card3"]: {"FPGA": 1}})
+    both.nova.wish.update(pci=True)
+    both.settle()
+    assert both.names() >= {"card1", "card2", "card3", f"{NODE}_0000:84:00.0"}
+    assert both.placement.stranger.traits(cards["card3"]) == {"CUSTOM_CARD"}
 
 
 def _listed(placement: RealPlacement) -> list[dict[str, Any]]:

@@ -36,15 +36,28 @@ class NovaBeside:
                 stderr=errors,
                 text=True,
             )
-        self.wish: dict[str, Any] = {"vcpus": 8, "traits": [], "children": 1, "disabled": False}
+        self.wish: dict[str, Any] = {
+            "vcpus": 8,
+            "traits": [],
+            "children": 1,
+            "disabled": False,
+            "pci": False,
+        }
 
     def period(self, later: float = 400.0) -> None:
         """By default so much later that Nova reads its associations again."""
+        error = self.error_of_period(later)
+        assert error is None, f"{error}\n{self._log.read_text()}"
+
+    def error_of_period(self, later: float) -> str | None:
+        """What Nova's period ended with, ``None`` if all is well."""
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(json.dumps({**self.wish, "later": later}) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         assert answer, self._log.read_text()
+        error: str | None = json.loads(answer)["error"]
+        return error
 
     def stop(self) -> None:
         assert self._process.stdin

@@ -18,6 +18,7 @@ from reportclient.testing.fake_placement import FakePlacement
 
 THEIRS, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
 AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"
+MANAGED = "COMPUTE_MANAGED_PCI_DEVICE"
 Body = Callable[[Any], None]
 
 
@@ -223,6 +224,39 @@ def test_a_trait_whose_write_was_refused_is_no_trait_taken_away(owned) -> None:
     assert not agent.period().ok
     agent.writes()
     assert "CUSTOM_CARDS" in owned.stranger.traits(THEIRS)
+
+
+def managed_card(tree: Any) -> None:
+    cards(0)(tree)
+    tree.add_traits("card0", MANAGED, "CUSTOM_CARD")
+    tree.add_traits(NODE, MANAGED)
+
+
+def test_no_provider_is_said_to_be_managed_by_nova(owned) -> None:
+    """Nova removes what says so and is not of its own making."""
+    agent = Agent(owned, managed_card)
+    agent.writes()
+    card = own_uuid(THEIRS, "card0")
+    assert owned.stranger.traits(card) == {"CUSTOM_CARD"}
+    assert MANAGED not in owned.stranger.traits(THEIRS)
+    assert agent.writes() == []
+
+
+def test_a_child_that_an_older_agent_said_to_be_managed_by_nova_is_mended(owned) -> None:
+    card = own_uuid(THEIRS, "card0")
+    owned.stranger.create_child(THEIRS, "card0", card)
+    owned.stranger.set_inventory(card, {"FPGA": {"total": 1}})
+    for trait in (MANAGED, "CUSTOM_CARD"):
+        owned.stranger.add_trait(card, trait)
+    Agent(owned, managed_card).writes()
+    assert owned.stranger.traits(card) == {"CUSTOM_CARD"}
+
+
+def test_a_provider_of_the_owners_that_nova_manages_stays_so(owned) -> None:
+    pci = own_uuid(AGGREGATE, NODE)
+    owned.stranger.add_trait(pci, MANAGED)
+    Agent(owned, lambda tree: tree.remove_traits(f"{NODE}_pci", MANAGED)).writes()
+    assert owned.stranger.traits(pci) == {MANAGED}
 
 
 def test_inventory_of_the_owner_is_not_moved_and_nor_are_its_allocations(owned) -> None:
