@@ -168,11 +168,15 @@ def _was_set_back(view: View, listed: Iterable[Listed], root: str) -> bool:
     lost = root in view.snapshot and root not in found
     if older == [child for child in older[:1] if child != root]:
         older = []
-    if older or lost:
+    if older:
         LOG.warning(
-            "Placement has an older state than it had (%s): everything is read again",
-            f"generations of {len(older)} providers went back" if older else "the root is gone",
+            "Placement has an older state than it had (generations of %s providers went back): "
+            "everything is read again",
+            len(older),
         )
+    elif lost:
+        # Its owner may have deleted it, as Nova does with a service: what is wrong is told later.
+        LOG.info("The root provider %s is gone: everything is read again", root)
     return bool(older or lost)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from agent.cli.calls import Call, calls_of
 from agent.cli.drivers import asked
@@ -58,7 +59,7 @@ def foresee(session: Session, *, at_start: bool, holding: bool = False) -> list[
     ):
         status = KnownStatus.of(session)
         trackers = nodes.trackers
-        found = [_of(one, nodes, api, at_start, status) for one in trackers.values()]
+        found = [of_root(one, nodes, api, at_start, status) for one in trackers.values()]
         told = () if holding else tuple(notes(nodes.additions, trackers))
         found += _awaited(nodes)
         return [*found[:-1], *(replace(last, notes=told) for last in found[-1:])]
@@ -71,7 +72,10 @@ def _awaited(nodes: Nodes) -> Iterator[Foreseen]:
         yield Foreseen(name, "", EMPTY, Plan(), (), tuple(said))
 
 
-def _of(tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: KnownStatus) -> Foreseen:
+def of_root(
+    tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: KnownStatus
+) -> Foreseen:
+    """One root; what the drivers can't say is told, and nothing else is lost."""
     tracker.started = not at_start
     try:
         decision = tracker.look(time.monotonic(), disabled=status.disabled)
@@ -79,12 +83,13 @@ def _of(tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: KnownS
         failed = Report(tracker.node, error=err)
         return _foreseen(tracker, Plan(), failed.complaints().values())
     plan = bulked(decision.plan, nodes.bulk.chunk)
+    degraded = chain.from_iterable(loaded.degraded().items() for loaded in nodes.drivers)
     report = Report(
         tracker.node,
         plan=plan,
         problems=decision.plan.problems,
         driver_errors=decision.wish.errors,
-        degraded={**dict(_degraded(nodes)), **nodes.additions.complaints()},
+        degraded={**dict(degraded), **nodes.additions.complaints()},
         reshape_pending=decision.wish.reshape_pending,
     )
     complaints = (*report.complaints().values(), *status.complaints())
@@ -102,12 +107,6 @@ def _foreseen(tracker: Tracker, plan: Plan, complaints: Iterable[str]) -> Forese
         tuple(calls_of(plan, tracker.view.generations)),
         tuple(complaints),
     )
-
-
-def _degraded(nodes: Nodes) -> Iterator[tuple[str, str]]:
-    for loaded in nodes.drivers:
-        if loaded.unwell is not None:
-            yield from loaded.unwell.degraded().items()
 
 
 def _taken_names(tracker: Tracker, plan: Plan, api: API) -> Iterator[str]:

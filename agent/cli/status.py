@@ -135,6 +135,9 @@ def _lines(status: Status, look: Look) -> Iterator[str]:
 
 
 def _service(service: dict[str, Any], look: Look) -> Iterator[str]:
+    if service.get("attached"):
+        yield "  service: that of the root's owner, who disables and enables it"
+        return
     words = {True: look.paint("disabled", "yellow"), False: "enabled"}
     status = words.get(service["disabled"]) if "disabled" in service else None
     status = status or "not known yet whether it is enabled"

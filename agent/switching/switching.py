@@ -100,6 +100,7 @@ class Switching:
             "reason": standing.reason,
             "registry": self.heartbeat.taken or self.heartbeat.lost,
             "rpc": self._rpc(),
+            "attached": self.service.nodes.rules.attached,
         }
 
     def _rpc(self) -> str:

@@ -53,6 +53,9 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     assert placement.stranger.traits(ROOT) == {"CUSTOM_HAS_CARDS"}
     assert placement.stranger.inventory(ROOT)["VCPU"]["total"] == 8
     assert "Answering calls" not in agent.log
+    status = computectl(agent, "status").stdout
+    assert "service: that of the root's owner, who disables and enables it" in status
+    assert "not known" not in status
     quiet = agent.once()
     assert quiet.returncode == 0, quiet.stderr
     assert "reported" not in quiet.stderr.replace("reported to Placement", "")

@@ -157,6 +157,17 @@ def test_a_root_made_anew_by_its_owner_is_found_again(owned) -> None:
     assert "CUSTOM_CARDS" in stranger.traits(AGGREGATE)
 
 
+def test_a_root_that_its_owner_deletes_is_no_older_state_of_placement(owned, caplog) -> None:
+    """Nova deletes the whole tree together with a service."""
+    agent = Agent(owned, cards(0))
+    agent.writes()
+    for uuid in (own_uuid(THEIRS, "card0"), own_uuid(AGGREGATE, NODE), THEIRS):
+        owned.stranger.delete_provider(uuid)
+    assert "waiting for" in str(agent.period().complaints())
+    assert "older state" not in caplog.text
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
 def test_a_provider_of_that_name_which_is_no_root_is_told(placement) -> None:
     parent = placement.stranger.create_provider("rack")
     placement.stranger.create_child(parent, NODE)

@@ -1,0 +1,41 @@
+"""What a plan says of drivers that are broken: no less than the agent, which lives on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent.cli.foreseen import of_root
+from agent.cli.known_status import KnownStatus
+from agent.nodes.nodes import Nodes
+from agent.period.rules import Rules
+from drivers.api import ComputeDriver, DriverContext
+from drivers.loader import LoadedDriver
+from reportclient.testing.fake_placement import FakePlacement
+
+ROOT, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
+
+
+class Unsure(ComputeDriver):
+    def __init__(self) -> None:
+        super().__init__(DriverContext(NODE, Path("/nonexistent")))
+
+    def get_available_nodes(self):
+        return [NODE]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
+
+    def degraded(self):
+        raise RuntimeError("no idea")
+
+
+def test_a_driver_that_can_not_say_how_it_is_does_not_end_the_plan() -> None:
+    placement = FakePlacement()
+    nodes = Nodes(ROOT, [LoadedDriver.of("unsure", Unsure())], placement, Rules("CUSTOM_OURS"))
+    nodes.current()
+    (tracker,) = nodes.trackers.values()
+    foreseen = of_root(tracker, nodes, placement, False, KnownStatus(None))
+    assert foreseen.calls
+    assert any("degraded() failed: " in said for said in foreseen.complaints)
+    (report,) = nodes.period(0.0)
+    assert set(report.complaints().values()) == set(foreseen.complaints), "the agent says the same"
