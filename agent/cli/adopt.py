@@ -12,6 +12,7 @@ from agent.cli.trouble import Trouble
 from agent.nodes.identity import FILE_NAME, replace_compute_id
 from reportclient.http import API
 from reportclient.model import canonical_uuid
+from reportclient.plain_text import plain
 from reportclient.reader import Listed, provider_named, provider_with
 
 
@@ -59,8 +60,9 @@ class Adopt(DrawnOrListed[Adopted]):
         if answer.before == answer.uuid:
             return f"{FILE_NAME} is {answer.uuid} already; nothing was changed"
         was = f" (it was {answer.before})" if answer.before else ""
+        name = look.paint(plain(answer.name), "bold")
         return (
-            f"{FILE_NAME} is now {answer.uuid}{was}, the provider {look.paint(answer.name, 'bold')}"
+            f"{FILE_NAME} is now {answer.uuid}{was}, the provider {name}"
             "\nrestart compute-agent: it reports to that provider then"
         )
 

@@ -13,14 +13,17 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import metadata
-from typing import Any
+from typing import Any, NoReturn, TextIO
 
 from cliff.app import App
 from cliff.commandmanager import CommandManager
 
 from agent.cli.session import Session
-from agent.cli.trouble import UNUSABLE
+from agent.cli.terminal import Terminal
+from agent.cli.trouble import Trouble
+from agent.cli.usage import refused
 from agent.version import version
 
 NAME = "computectl"
@@ -46,6 +49,13 @@ class ComputeCtl(App):
     def __init__(self) -> None:
         super().__init__(DESCRIPTION, version(), Commands(NAME), deferred_help=True)
 
+    def _set_streams(
+        self, stdin: TextIO | None, stdout: TextIO | None, stderr: TextIO | None
+    ) -> None:
+        """All that is written goes through one place that makes it safe."""
+        super()._set_streams(stdin, stdout, stderr)
+        self.stdout, self.stderr = Terminal.of(self.stdout), Terminal.of(self.stderr)
+
     def build_option_parser(
         self,
         description: str | None,
@@ -56,6 +66,7 @@ class ComputeCtl(App):
         parser = argparse.ArgumentParser(
             prog=NAME, description=description, add_help=False, **(argparse_kwargs or {})
         )
+        parser.error = partial(self._refuse, parser)  # type: ignore[method-assign]
         # Deferred, so that "tree --help" is the help of tree.
         parser.add_argument(
             "-h", "--help", dest="deferred_help", action="store_true", help="show this and exit"
@@ -81,6 +92,13 @@ class ComputeCtl(App):
         )
         return parser
 
+    def _refuse(self, parser: argparse.ArgumentParser, message: str) -> NoReturn:
+        raise SystemExit(self._complain(refused(message, parser)))
+
+    def _complain(self, trouble: Trouble) -> int:
+        self.stderr.write(f"{NAME}: {trouble}\n")
+        return trouble.code
+
     def configure_logging(self) -> None:
         """Errors are told by the commands; logs are for those who look for them."""
         if self.options.debug:
@@ -103,9 +121,11 @@ class ComputeCtl(App):
             what = "option" if argv[0].startswith("-") else "command"
             near = difflib.get_close_matches(argv[0], list(self.command_manager.commands), 1)
             hint = f"is {near[0]} meant?" if near else f"`{NAME} --help` lists all"
-            self.stderr.write(f"{NAME}: there is no {what} {argv[0]}; {hint}\n")
-            return UNUSABLE
-        spelled = getattr(command, "spelled", list)(rest)
+            return self._complain(Trouble(f"there is no {what} {argv[0]}", hint))
+        try:
+            spelled = getattr(command, "spelled", list)(rest)
+        except Trouble as err:
+            return self._complain(err)
         return int(super().run_subcommand([*argv[: len(argv) - len(rest)], *spelled]))
 
     def session(self) -> Session:

@@ -27,17 +27,20 @@ from agent.cli.counted import Counted
 from agent.cli.drawing.candidates import SHOWN_HOSTS, Shown, draw_candidates, used_only
 from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
-from agent.cli.provider_names import name_of, names_in, trees_of
+from agent.cli.provider_names import names_in, trees_of
 from agent.cli.seen import find
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
+from agent.cli.usage import Once
 from reportclient.asking import How, allocation_candidates
-from reportclient.candidates import ResourceRequest, read_request
+from reportclient.candidates import AllocationCandidates, ResourceRequest, read_request
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 
 LIMIT = 1000
 """Nova's scheduler asks for as many."""
+NAMES = frozenset({"host", "provider"})
+"""Columns for which providers have to be looked up."""
 COLUMNS = ("candidate", "host", "host_uuid", "provider", "provider_uuid", "resources", "groups")
 
 
@@ -69,21 +72,25 @@ class ShowCandidates(DrawnOrListed[Answered]):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The request in one of three forms, and how to answer it."""
         parser = super().get_parser(prog_name)
+        parser.allow_abbrev = False  # --resource is something else to users of osc-placement
         add_group_options(parser)
         add_request_options(parser)
         parser.add_argument(
             "--query",
+            action=Once,
             metavar="QUERY",
             help="the request as it stands in a URL, in place of options",
         )
         parser.add_argument(
             "--file",
+            action=Once,
             metavar="FILE",
             help="the request in a YAML file whose keys are Placement's parameters, and `groups`; "
             "- is stdin",
         )
         parser.add_argument(
             "--limit",
+            action=Once,
             type=int,
             metavar="N",
             help=f"how many candidates at most; left out: {LIMIT}, as Nova's scheduler",
@@ -116,10 +123,15 @@ class ShowCandidates(DrawnOrListed[Answered]):
             why, found = self._explained(Asked(request, options.include_disabled), options, api)
         except UnknownNames as err:
             raise unknown(err, api) from err
-        drawn = options.formatter == self.drawn
-        hosts = answer.hosts()[: SHOWN_HOSTS if drawn else None]
-        names = names_in(trees_of(answer, hosts), api)
+        names = names_in(trees_of(answer, self._named(answer, options)), api)
         return Answered(Shown(answer, names, api.calls, request.limit), why, tuple(found))
+
+    def _named(self, answer: AllocationCandidates, options: argparse.Namespace) -> list[str]:
+        """The hosts whose providers are shown by name."""
+        if options.formatter == self.drawn:
+            return answer.hosts()[:SHOWN_HOSTS]
+        listed = not options.explain and (not options.columns or {*options.columns} & NAMES)
+        return answer.hosts() if listed else []
 
     def _explained(
         self, asked: Asked, options: argparse.Namespace, api: API
@@ -189,14 +201,14 @@ def _rows(shown: Shown) -> list[Sequence[Any]]:
     rows: list[Sequence[Any]] = []
     for number, request in enumerate(shown.answer.allocation_requests, 1):
         host = shown.answer.host(request)
-        place = (number, name_of(host, shown.names), host)
+        place = (number, shown.names.get(host, host), host)
         suffixes: dict[str, list[str]] = {}
         for suffix, uuids in sorted((request.mappings or {}).items()):
             for uuid in uuids:
                 suffixes.setdefault(uuid, []).append(suffix)
         for uuid in (*request.allocations, *used_only(request)):
             resources = dict(request.allocations.get(uuid, {}))
-            name = name_of(uuid, shown.names)
+            name = shown.names.get(uuid, uuid)
             rows.append([*place, name, uuid, resources, suffixes.get(uuid, [])])
     return rows
 

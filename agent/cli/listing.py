@@ -8,14 +8,17 @@ import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from cliff.lister import Lister
 
 from agent.cli.app import ComputeCtl
 from agent.cli.look import Look
 from agent.cli.session import Session
-from agent.cli.trouble import Trouble, explained
+from agent.cli.trouble import UNUSABLE, Trouble, explained
+from agent.cli.usage import refused
+from reportclient.plain_text import plain
 
 DEFAULT_FILES = "/etc/compute-agent/compute-agent.conf"
 
@@ -86,7 +89,12 @@ class DrawnOrListed(Lister, Generic[Answer]):
         """With the examples as they are written."""
         parser = super().get_parser(prog_name)
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.error = partial(self._refuse, parser)  # type: ignore[method-assign]
         return parser
+
+    def _refuse(self, parser: argparse.ArgumentParser, message: str) -> NoReturn:
+        self.complain(str(refused(message, parser)))
+        raise SystemExit(UNUSABLE)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Never raises but for --debug."""
@@ -102,7 +110,7 @@ class DrawnOrListed(Lister, Generic[Answer]):
 
     def complain(self, text: str) -> None:
         """One line on stderr."""
-        self.app.stderr.write(f"{self.app.NAME}: {text}\n")
+        self.app.stderr.write(f"{self.app.NAME}: {plain(text)}\n")
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """What is listed, without the drawing."""
@@ -164,5 +172,7 @@ def _as_text(cell: Any) -> Any:
     if isinstance(cell, dict):
         return json.dumps(cell)
     if isinstance(cell, list):
-        return " ".join(map(str, cell))
+        return plain(" ".join(map(str, cell)))
+    if isinstance(cell, str):
+        return plain(cell)
     return "" if cell is None else cell

@@ -12,7 +12,10 @@ NARROWEST = 40
 PLAIN_WIDTH = 80
 """Columns where nobody says: a pipe, a file."""
 
-_CODES = {"bold": "1", "red": "31", "yellow": "33"}
+_CODES = {"bold": "\033[1m", "red": "\033[31m", "yellow": "\033[33m"}
+_END = "\033[0m"
+COLOUR_CODES = (*_CODES.values(), _END)
+"""All that is ever written to change how text looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Look:
         """``text`` in bold, red or yellow, where there is colour."""
         if style is None or not self.colour or not text.strip():
             return text
-        return f"\033[{_CODES[style]}m{text}\033[0m"
+        return f"{_CODES[style]}{text}{_END}"
 
 
 def _can_show_boxes(stream: IO[str]) -> bool:

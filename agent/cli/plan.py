@@ -16,6 +16,7 @@ from agent.cli.session import Session
 from agent.cli.trouble import CHANGES, NOT_WELL
 from agent.cli.words import Words
 from agent.nodes.identity import FILE_NAME
+from reportclient.plain_text import plain
 
 COLUMNS = ("node", "kind", "provider", "method", "path", "body")
 WORDS_INDENT, CALL_INDENT = "  ", "      "
@@ -108,7 +109,7 @@ def listed(answer: list[Foreseen]) -> Table:
 
 
 def _lines(foreseen: Foreseen, look: Look, *, calls: bool) -> Iterator[str]:
-    name = f"{look.paint(foreseen.node, 'bold')} ({foreseen.uuid})"
+    name = f"{look.paint(plain(foreseen.node), 'bold')} ({foreseen.uuid})"
     if not foreseen.calls:
         but = ", but not all is well" if foreseen.complaints else ""
         yield f"{name}: nothing would change{but}"

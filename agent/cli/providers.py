@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.cli.asking.habits import refuse_habits
 from agent.cli.asking.request_options import add_group_options, provider_query_of
 from agent.cli.asking.unknown_names import unknown
 from agent.cli.counted import Counted
@@ -16,13 +17,13 @@ from agent.cli.provider_names import name_of, names_in
 from agent.cli.seen import find
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
+from agent.cli.usage import Once
 from reportclient.asking import FoundProviders, How, resource_providers
 from reportclient.candidates import ListedProvider, ProviderQuery, read_provider_query
 from reportclient.errors import UnknownNames
 from reportclient.http import API
+from reportclient.plain_text import plain
 
-MOST_HOSTS = 50
-"""Hosts that are looked up by name; where there are more, their UUIDs have to do."""
 COLUMNS = ("provider", "uuid", "host", "host_uuid", "parent_uuid", "generation")
 _GROUP = ("resources", "required", "forbidden", "member_of", "in_tree")
 
@@ -53,12 +54,16 @@ class FindProviders(DrawnOrListed[Answered]):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The query by options or as it stands in a URL."""
         parser = super().get_parser(prog_name)
+        parser.allow_abbrev = False  # --resource is something else to users of osc-placement
         parser.add_argument(
             "provider", nargs="?", metavar="NAME_OR_UUID", help="the one with this name or UUID"
         )
         add_group_options(parser)
         parser.add_argument(
-            "--query", metavar="QUERY", help="the query as it stands in a URL, in place of options"
+            "--query",
+            action=Once,
+            metavar="QUERY",
+            help="the query as it stands in a URL, in place of options",
         )
         parser.add_argument(
             "--include-disabled",
@@ -75,12 +80,19 @@ class FindProviders(DrawnOrListed[Answered]):
             found = resource_providers(query, api, How(options.include_disabled, several=True))
         except UnknownNames as err:
             raise unknown(err, api) from err
-        return Answered(found, _root_names(found, api), api.calls)
+        shown = options.formatter == self.drawn or not options.columns or "host" in options.columns
+        return Answered(found, _root_names(found, api) if shown else {}, api.calls)
+
+    @classmethod
+    def spelled(cls, words: Sequence[str]) -> list[str]:
+        """See :func:`agent.cli.asking.habits.refuse_habits`."""
+        refuse_habits(words, groups=False)
+        return list(words)
 
     def draw(self, answer: Answered, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
         """A line for each."""
         providers = sorted(answer.found.providers, key=lambda one: one.name)
-        width = max((len(one.name) for one in providers), default=0)
+        width = max((len(plain(one.name)) for one in providers), default=0)
         many = f"{counted(len(providers), 'provider')}, {counted(answer.calls, 'call')}"
         lines = (_line(one, width, answer.names, look) for one in providers)
         return "\n".join([many, *([""] if providers else []), *lines])
@@ -91,7 +103,7 @@ class FindProviders(DrawnOrListed[Answered]):
             [
                 one.name,
                 one.uuid,
-                name_of(one.root_uuid, answer.names),
+                answer.names.get(one.root_uuid, one.root_uuid),
                 one.root_uuid,
                 one.parent_uuid,
                 one.generation,
@@ -130,9 +142,10 @@ def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
 def _root_names(found: FoundProviders, api: API) -> dict[str, str]:
     names = {one.uuid: one.name for one in found.providers}
     missing = {one.root_uuid for one in found.providers} - names.keys()
-    return names | (names_in(sorted(missing), api) if len(missing) <= MOST_HOSTS else {})
+    return names | names_in(sorted(missing), api)
 
 
 def _line(one: ListedProvider, width: int, names: Mapping[str, str], look: Look) -> str:
     where = "" if one.uuid == one.root_uuid else f"  on {name_of(one.root_uuid, names)}"
-    return f"{look.paint(one.name, 'bold')}{' ' * (width - len(one.name))}  {one.uuid}{where}"
+    name = plain(one.name)
+    return f"{look.paint(name, 'bold')}{' ' * (width - len(name))}  {one.uuid}{where}"

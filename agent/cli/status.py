@@ -16,6 +16,7 @@ from agent.cli.look import Look
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
 from agent.status_file import FILE_NAME, VERSION, started_at
+from reportclient.plain_text import plain
 
 COLUMNS = ("node", "ok", "last_ok", "calls", "changes", "complaints", "reshape_pending")
 SERVICE = ("disabled", "reason", "registry", "rpc")
@@ -116,7 +117,7 @@ def _lines(status: Status, look: Look) -> Iterator[str]:
     written = status.written
     health = "well" if status.well else look.paint("not well", "red")
     yield (
-        f"compute-agent on {look.paint(written['host'], 'bold')} (pid {written['pid']}): "
+        f"compute-agent on {look.paint(plain(written['host']), 'bold')} (pid {written['pid']}): "
         f"{health}; last period {_ago(status.age)} ago"
     )
     if status.service:
@@ -125,9 +126,10 @@ def _lines(status: Status, look: Look) -> Iterator[str]:
         last = node["last_ok"]
         seen = "never well" if last is None else f"well {_ago(status.now - last)} ago"
         state = "well" if node["ok"] else look.paint(seen, "yellow")
-        yield f"  {node['node']}: {state}; {node['changes'] or 'nothing to change'}"
+        changes = plain(node["changes"]) or "nothing to change"
+        yield f"  {plain(node['node'])}: {state}; {changes}"
         for complaint in node["complaints"]:
-            yield f"    {complaint}"
+            yield f"    {plain(complaint)}"
         if status.sources:
             yield from _times(node.get(TOOK) or {})
         if node["reshape_pending"]:
@@ -142,7 +144,7 @@ def _service(service: dict[str, Any], look: Look) -> Iterator[str]:
     status = words.get(service["disabled"]) if "disabled" in service else None
     status = status or "not known yet whether it is enabled"
     reason = service.get("reason")
-    because = f" ({reason})" if reason else ""
+    because = f" ({plain(reason)})" if reason else ""
     yield f"  service: {status}{because}; calls over RPC: {service.get('rpc') or 'none'}"
     if service.get("registry"):
         yield f"    the last known status holds, the registry does not serve: {service['registry']}"

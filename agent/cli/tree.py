@@ -16,6 +16,7 @@ from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
 from agent.cli.seen import Seen, Trees, find, look_at
 from agent.cli.session import Session
+from agent.cli.terminal import Terminal
 from agent.cli.trouble import NOT_WELL, Trouble
 from agent.period.view_file import ViewFile
 from reportclient.http import API
@@ -137,9 +138,8 @@ class ShowTree(DrawnOrListed[Trees]):
 
     def _progress(self, words: str) -> None:
         """On a terminal, a line that the next one replaces; empty words end it."""
-        if self.app.stderr.isatty():
-            self.app.stderr.write(f"\r\033[K{words}")
-            self.app.stderr.flush()
+        if self.app.stderr.isatty() and isinstance(self.app.stderr, Terminal):
+            self.app.stderr.replace_line(words)
 
 
 def positive(words: str) -> int:

@@ -12,6 +12,7 @@ from reportclient.errors import (
     TooOld,
     Unreachable,
 )
+from reportclient.plain_text import plain
 from reportclient.query.terms import BadQuery
 from reportclient.request_filter import CannotForbid
 
@@ -28,7 +29,7 @@ class Trouble(Exception):
         self.code = code
 
     def __str__(self) -> str:
-        return " ".join(f"{super().__str__().rstrip('. ')}; {self.next_step}".split())
+        return plain(" ".join(f"{super().__str__().rstrip('. ')}; {self.next_step}".split()))
 
 
 def explained(err: Exception, files: str) -> Trouble:  # noqa: PLR0911  one return a kind

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from agent.cli.drawing.trait_groups import folded
 from reportclient.model import MAX_INT, Inventory
+from reportclient.plain_text import plain
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
@@ -34,8 +35,11 @@ class Words:
         self._before = before
         self._arrow = arrow
 
-    def of(self, operation: Operation) -> str:  # noqa: C901, PLR0911  one return a kind
-        """One sentence."""
+    def of(self, operation: Operation) -> str:
+        """One sentence, as it can be printed."""
+        return plain(self._sentence(operation))
+
+    def _sentence(self, operation: Operation) -> str:  # noqa: C901, PLR0911  one return a kind
         match operation:
             case EnsureTrait(trait):
                 return f"make the trait {trait} known"

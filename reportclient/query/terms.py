@@ -70,7 +70,11 @@ def read_aggregates(values: Iterable[str], parameter: str) -> tuple[AnyOf, froze
         positive = value.removeprefix(FORBIDDEN)
         uuids = [text.strip() for text in positive.removeprefix(ANY_OF).split(",")]
         if len(uuids) > 1 and not positive.startswith(ANY_OF):
-            raise BadQuery(f"{parameter}={value}: several aggregates need {ANY_OF} before them")
+            sign = FORBIDDEN if value.startswith(FORBIDDEN) else ""
+            raise BadQuery(
+                f"{parameter}={value}: several aggregates need {ANY_OF} before them; "
+                f"is {sign}{ANY_OF}{','.join(uuids)} meant (one of them)?"
+            )
         try:
             found = canonical_uuids(uuids, f"{parameter}={value}")
         except ValueError as err:

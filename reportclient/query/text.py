@@ -35,7 +35,7 @@ _OF_REQUEST = ("group_policy", "root_required", "same_subtree", "limit")
 _OF_PROVIDERS = ("name", "uuid", *_OF_GROUPS)
 _ONCE = ("resources", "in_tree", "group_policy", "root_required", "limit", "name", "uuid")
 _KEY = re.compile(rf"({'|'.join(_OF_GROUPS)})([a-zA-Z0-9_-]{{1,64}})?")
-_PATH = re.compile(r"\s*(?:GET\s+)?(?:[\w/:.-]*/\w+\s*)?\?|\s*GET\s+")
+_PATH = re.compile(r"\s*(?:GET\s+)?(?:[\w/:.\[\]-]*/\w+\s*)?\?|\s*GET\s+")
 _BREAK = re.compile(r"\s*\n\s*|\s*(&)\s*")
 _READABLE = ",:!"
 
@@ -94,7 +94,7 @@ def read_request(query: str) -> ResourceRequest:
         unsuffixed,
         groups,
         _one(found, "group_policy"),
-        *read_root(_one(found, "root_required")),
+        *read_root(*found.get("root_required", ())),
         frozenset(map(read_subtree, found.get("same_subtree", ()))),
         _limit(_one(found, "limit")),
     )
@@ -111,16 +111,18 @@ def read_provider_query(query: str) -> ProviderQuery:
     return ProviderQuery(_one(found, "name"), uuid, _group(found, UNSUFFIXED))
 
 
-def read_root(value: str | None) -> tuple[frozenset[str], frozenset[str]]:
-    """What a root has to have, and must not have.  :raises BadQuery: ``in:`` is in it."""
-    if value is None:
-        return frozenset(), frozenset()
-    if value.startswith(ANY_OF):
-        raise BadQuery(
-            f"root_required={value}: of the root, no alternatives can be asked; "
-            "ask once for each, or ask a group for them"
-        )
-    required, forbidden = read_traits([value], "root_required")
+def read_root(*values: str) -> tuple[frozenset[str], frozenset[str]]:
+    """What a root has to have, and must not have, by all of them together.
+
+    :raises BadQuery: ``in:`` is in one.
+    """
+    for value in values:
+        if value.startswith(ANY_OF):
+            raise BadQuery(
+                f"root_required={value}: of the root, no alternatives can be asked; "
+                "ask once for each, or ask a group for them"
+            )
+    required, forbidden = read_traits(values, "root_required")
     return frozenset().union(*required), forbidden
 
 
@@ -159,7 +161,8 @@ def _by_name(query: str, known: object, names: Iterable[str]) -> Found:
 
 def _without_path(query: str) -> str:
     """Whoever copies a query takes the path along, and the line breaks of a document."""
-    return _BREAK.sub(r"\1", _PATH.sub("", query, count=1)).strip()
+    path = _PATH.match(query)
+    return _BREAK.sub(r"\1", query[path.end() :] if path else query).strip()
 
 
 def _refuse_several(name: str, values: list[str]) -> None:

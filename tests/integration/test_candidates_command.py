@@ -66,6 +66,89 @@ def test_a_long_answer_is_cut_for_people_and_whole_for_programs(ctl: Here) -> No
     assert drawn.out.rstrip().endswith("and 178 candidates on 178 hosts more; -f json lists all")
 
 
+@pytest.mark.parametrize(
+    ("words", "calls"),
+    [
+        (("-f", "json"), 2),
+        (("-f", "csv"), 2),
+        (("-f", "value", "-c", "candidate", "-c", "host_uuid", "-c", "resources"), 1),
+        (("-f", "csv", "-c", "host"), 2),
+    ],
+)
+def test_names_take_one_listing_and_none_where_none_is_shown(
+    ctl: Here, placement_server: RealPlacement, words: tuple[str, ...], calls: int
+) -> None:
+    mark = placement_server.mark()
+    assert ctl.ctl("candidates", "--resources", "VCPU=1", *words).code == 0
+    assert len(placement_server.since(mark)) == calls
+    options = ("--required", "CUSTOM_PHYSNET_0", "--include-disabled")
+    mark = placement_server.mark()
+    assert ctl.ctl("providers", *options, "-f", "value", "-c", "uuid").code == 0
+    assert len(placement_server.since(mark)) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("candidates --resources1 VCPU=1", "--group 1:VCPU=1"),
+        ("candidates --resources1=VCPU=1", "--group 1:VCPU=1"),
+        ("candidates --resources VCPU=1 --required2 HW_CPU_X86_AVX", "--required-2 HW_CPU_X86_AVX"),
+        ("candidates --resource VCPU=1", "--resources VCPU=1"),
+        ("candidates --group 1 --resource VCPU=1", "--group 1:VCPU=1"),
+        ("candidates --group 1 --required HW_CPU_X86_AVX", "--required-1 TRAITS"),
+        (f"candidates --resources VCPU=1 --member-of {uuid(1)},{uuid(2)}", f"in:{uuid(1)},"),
+        ("candidates --member_of x", "--member-of"),
+        ("candidates --resources VCPU=1 --explan", "--explain"),
+        ("candidates --resources VCPU=1 host1", "host1 is one argument too many"),
+        ("candidates --resources VCPU=1 --limit many", "--limit"),
+        ("candidates --resources VCPU=1 -f jsn", "json"),
+        ("providers --resource VCPU=1", "--resources VCPU=1"),
+        ("providers --resources1 VCPU=1", "is --resources VCPU=1 meant?"),
+        ("tree --trais", "--traits"),
+        ("service show", "HOST"),
+        ("--config-fil x tree", "--config-file"),
+    ],
+)
+def test_a_wrong_option_is_one_line_with_the_spelling_that_was_meant(
+    ctl: Here, words: str, meant: str
+) -> None:
+    assert meant in one_line(ctl.ctl(*words.split()), 2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"candidates --resources VCPU=1 --in-tree {host(1)} --in-tree {host(2)}",
+        f"candidates --resources-1 VCPU=1 --in-tree-1 {host(1)} --in-tree-1 {host(2)}",
+        "candidates --query resources=VCPU:1 --query resources=VCPU:2",
+        "candidates --resources VCPU=1 --limit 1 --limit 2",
+        "candidates --resources VCPU=1 --group-policy none --group-policy isolate",
+        f"providers --in-tree {host(1)} --in-tree {host(2)}",
+    ],
+)
+def test_what_can_be_said_once_is_not_said_twice(ctl: Here, words: str) -> None:
+    assert "is there twice" in one_line(ctl.ctl(*words.split()), 2)
+
+
+def test_what_is_asked_of_the_root_twice_has_to_hold_at_once(ctl: Here) -> None:
+    words = ("candidates", "--resources", "VCPU=1", "--in-tree", host(7))
+    two = ("--root-required", "HW_CPU_X86_AVX2", "--root-required", "!HW_CPU_X86_AVX2")
+    assert "requires and forbids HW_CPU_X86_AVX2" in one_line(ctl.ctl(*words, *two), 2)
+    two = ("--root-required", "CUSTOM_PHYSNET_0", "--root-required", "HW_CPU_X86_AVX2")
+    assert ctl.ctl(*words, *two).code == 1
+    assert ctl.ctl(*words, "--root-required", "HW_CPU_X86_AVX2").code == 0
+
+
+def test_a_question_mark_in_a_query_is_part_of_it(
+    ctl: Here, placement_server: RealPlacement
+) -> None:
+    mark = placement_server.mark()
+    ctl.ctl("providers", "--query", "name=a?b")
+    ctl.ctl("providers", "--query", "GET /placement/resource_providers?name=a?b")
+    paths = [one.path for one in placement_server.since(mark)]
+    assert paths == ["/resource_providers?name=a%3Fb"] * 2
+
+
 def test_disabled_hosts_show_only_where_they_are_asked_for(ctl: Here) -> None:
     options = ("candidates", "--resources", "VCPU=2", "--in-tree", host(199))
     said = ctl.ctl(*options)

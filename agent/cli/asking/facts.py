@@ -16,6 +16,7 @@ from reportclient.candidates import (
     RequestGroup,
 )
 from reportclient.http import API
+from reportclient.plain_text import plain
 from reportclient.query.terms import resources_value
 from reportclient.reader import part_of, provider_with
 
@@ -137,13 +138,13 @@ class Facts:
 
     def _find(self, where: RequestGroup) -> tuple[ListedProvider, ...]:
         found = resource_providers(ProviderQuery(where=where), self.api, _ALL).providers
-        self._names.update({one.uuid: one.name for one in found})
+        self._names.update({one.uuid: plain(one.name) for one in found})
         return found
 
     def _name(self, uuid: str) -> str:
         if uuid not in self._names:
             listed = provider_with(uuid, self.api)
-            self._names[uuid] = uuid if listed is None else str(listed["name"])
+            self._names[uuid] = uuid if listed is None else plain(listed["name"])
         return self._names[uuid]
 
 

@@ -57,7 +57,7 @@ def _root(field: Field | None) -> tuple[frozenset[str], frozenset[str]]:
     if field is None or not values:
         return frozenset(), frozenset()
     try:
-        return read_root(",".join(values))
+        return read_root(*values)
     except BadQuery as err:
         raise field.error(str(err)) from None
 

@@ -14,7 +14,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent.cli.asking.habits import nothing_asked, refuse_habits
 from agent.cli.trouble import Trouble
+from agent.cli.usage import Once
 from reportclient.candidates import ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.model import canonical_uuid
 from reportclient.query.request import UNSUFFIXED
@@ -42,7 +44,11 @@ class _Said:
 
 
 def spelled_out(words: Sequence[str]) -> list[str]:
-    """The command line with the options of groups in the one form that argparse is told of."""
+    """The command line with the options of groups in the one form that argparse is told of.
+
+    :raises Trouble: an option is there that is spelled otherwise here.
+    """
+    refuse_habits(words)
     found = []
     rest = iter(words)
     for word in rest:
@@ -88,6 +94,7 @@ def add_group_options(parser: argparse._ActionsContainer) -> None:
     )
     parser.add_argument(
         "--in-tree",
+        action=Once,
         metavar="NAME_OR_UUID",
         help="only from the tree that this provider is in",
     )
@@ -107,13 +114,16 @@ def add_request_options(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(OF_GROUP, action="append", default=[], help=argparse.SUPPRESS)
     parser.add_argument(
         "--group-policy",
+        action=Once,
         metavar="{isolate,none}",
         help="whether each group needs a provider of its own; has to be said with two and more",
     )
     parser.add_argument(
         "--root-required",
+        action="append",
+        default=[],
         metavar="TRAITS",
-        help="traits that the host itself has to have (A) and must not have (!B)",
+        help="traits that the host itself has to have (A) and must not have (!B); may be repeated",
     )
     parser.add_argument(
         "--same-subtree",
@@ -139,12 +149,15 @@ def request_of(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest
     for text in options.of_group:
         kind, suffix, value = json.loads(text)
         _add(said.setdefault(suffix, _Said()), kind, value, suffix)
+    for suffix, of in said.items():
+        if suffix and of == _Said():
+            raise nothing_asked(suffix)
     groups = {suffix: _group(of, suffix, resolve) for suffix, of in said.items()}
     return ResourceRequest(
         groups.pop(UNSUFFIXED),
         groups,
         options.group_policy,
-        *read_root(options.root_required),
+        *read_root(*options.root_required),
         frozenset(map(read_subtree, options.same_subtree)),
     )
 

@@ -10,6 +10,7 @@ from agent.cli.drawing.text_tree import draw_trees
 from agent.cli.look import Look
 from agent.cli.seen import Trees
 from reportclient.model import Provider
+from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
 
 NAMED = 3
@@ -56,7 +57,7 @@ def _aggregates(snapshot: Snapshot, look: Look) -> Iterator[str]:
 
 
 def _names(providers: list[Provider]) -> str:
-    names = [one.name for one in in_natural_order(providers)]
+    names = [plain(one.name) for one in in_natural_order(providers)]
     if len(names) <= NAMED:
         return ", ".join(names)
     return f"{names[0]} … {names[-1]} ({len(names)})"

@@ -28,6 +28,7 @@ def svg_of(dot: str) -> str:
             input=dot,
             capture_output=True,
             text=True,
+            encoding="utf-8",
             timeout=SECONDS,
             check=False,
         )

@@ -13,6 +13,7 @@ from agent.cli.beside import DISABLED, Beside, capacity
 from agent.cli.drawing.fold import Fold, folds
 from agent.cli.drawing.trait_groups import FAMILIES
 from reportclient.model import Provider
+from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
 
 MOST_OF_A_FAMILY = 3
@@ -181,11 +182,12 @@ def _kind(provider: Provider) -> Kind:
 
 
 def _title(members: tuple[Provider, ...], above: int) -> str:
+    first, last = plain(members[0].name), plain(members[-1].name)
     if len(members) == 1:
-        return members[0].name
+        return first
     in_each = len(members) // above
     each = f" ({in_each} in each)" if above > 1 and in_each > 1 else ""
-    return f"{members[0].name} … {members[-1].name}  ×{len(members)}{each}"  # noqa: RUF001
+    return f"{first} … {last}  ×{len(members)}{each}"  # noqa: RUF001
 
 
 def short_traits(traits: Iterable[str]) -> list[str]:

@@ -17,6 +17,7 @@ from agent.cli.drawing.columns import Line, in_columns
 from agent.cli.drawing.trait_groups import folded, in_lines
 from agent.cli.look import Look
 from reportclient.model import Provider
+from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
 
 NEARLY_FULL = 0.9
@@ -158,7 +159,7 @@ class _Drawing:
         return len(Line(place.here, words).left) <= self.look.width
 
     def _heading(self, provider: Provider, *, one_line: bool) -> Words:
-        name: Words = ((provider.name, "bold"),)
+        name: Words = ((plain(provider.name), "bold"),)
         facts = self._facts(provider) if one_line else ()
         marked = provider.uuid == self.beside.marked
         return (*name, *facts, *([(self.look.branches.mark, "yellow")] if marked else []))
