@@ -15,6 +15,7 @@ from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
 from agent.period.traits import DISABLED
 from agent.registry.control import Switched
+from reportclient.plain_text import plain
 
 COLUMNS = (
     *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),
@@ -227,7 +228,7 @@ def in_lines(services: Iterable[Seen], look: Look) -> Iterator[str]:
         style = "red" if bad else None if seen.up else "yellow"
         lines.append(Line("", ((record.host, "bold"),), cells, style))
         if record.disabled_reason:
-            lines.append(Line("", ((f"  {_in_a_line(record.disabled_reason)}", None),)))
+            lines.append(Line("", ((f"  {plain(record.disabled_reason)}", None),)))
     return in_columns(lines, TITLES, look)
 
 
@@ -235,7 +236,7 @@ def in_full(services: Iterable[Seen], look: Look) -> Iterator[str]:
     """Some lines for each service."""
     for seen in services:
         record = seen.record
-        reason = f" ({_in_a_line(record.disabled_reason)})" if record.disabled_reason else ""
+        reason = f" ({plain(record.disabled_reason)})" if record.disabled_reason else ""
         seconds = _ago(record.silent_for)
         last = f"last heartbeat {seconds} ago" if record.last_seen else "no heartbeat ever"
         yield f"{look.paint(record.host, 'bold')}  {record.status}{reason}, {seen.state}, {last}"
@@ -244,11 +245,6 @@ def in_full(services: Iterable[Seen], look: Look) -> Iterator[str]:
         yield f"  rpc       {record.rpc_version or 'nobody knows which version'}"
         yield f"  roots     {' '.join(record.roots) or 'none yet'}"
         yield f"  placement {_placement(seen)}"
-
-
-def _in_a_line(reason: str) -> str:
-    """Whatever was typed: no line breaks, and nothing that a terminal obeys."""
-    return "".join(c if c.isprintable() else " " for c in reason)
 
 
 def _placement(seen: Seen) -> str:
@@ -268,8 +264,9 @@ def _agreement(seen: Seen) -> str:
 def _row(seen: Seen) -> list[object]:
     record = seen.record
     silent = record.silent_for
+    reason = None if record.disabled_reason is None else plain(record.disabled_reason)
     return [
-        *(record.host, record.status, seen.state, record.disabled_reason, record.rpc_version),
+        *(record.host, record.status, seen.state, reason, record.rpc_version),
         record.last_seen.isoformat() if record.last_seen else None,
         None if silent is None else round(silent, 1),
         *(list(record.roots), seen.agrees, record.address, record.contested_by, record.uuid),

@@ -15,6 +15,7 @@ from agent.registry.api import Registry
 from agent.registry.control import Control
 from agent.registry.errors import (
     HostTaken,
+    InputRefused,
     ReasonRefused,
     RegistryError,
     RegistryUnavailable,
@@ -121,7 +122,7 @@ def told(host: str | None = None) -> Iterator[None]:
 def _next_step(err: RegistryError, host: str | None) -> tuple[str, int]:
     if isinstance(err, UnknownHost):
         return "computectl service list shows those that there are", UNUSABLE
-    if isinstance(err, ReasonRefused):
+    if isinstance(err, ReasonRefused | InputRefused):
         return "nothing was changed", UNUSABLE
     if isinstance(err, StillUp):
         return "nothing was deleted", UNUSABLE

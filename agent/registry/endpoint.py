@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from agent.messaging import Target
-from agent.registry import wire
-from agent.registry.errors import RegistryError, RegistryUnavailable
+from agent.registry import checks, wire
+from agent.registry.errors import InputRefused, RegistryError, RegistryUnavailable
 from agent.registry.store import SqlRegistry
 
 LOG = logging.getLogger(__name__)
@@ -37,6 +39,29 @@ class Outage:
         self.lasts = False
 
 
+def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
+    """With what the caller did wrong, also in what he sent, as an answer to him."""
+    expected = inspect.signature(method)
+
+    @functools.wraps(method)
+    def answer(endpoint: RegistryEndpoint, *args: Any, **arguments: Any) -> Answer:
+        try:
+            bound = expected.bind(endpoint, *args, **arguments)
+        except TypeError as err:
+            return wire.failure(InputRefused(f"{method.__name__}: {err}"))
+        try:
+            value = method(*bound.args, **bound.kwargs)
+        except RegistryUnavailable as err:
+            endpoint.outage.began(err)
+            return wire.failure(err)
+        except RegistryError as err:
+            return wire.failure(err)
+        endpoint.outage.ended()
+        return {"value": value}
+
+    return answer
+
+
 @dataclass(frozen=True, slots=True)
 class RegistryEndpoint:
     """Methods by the names of :class:`agent.registry.api.Registry`."""
@@ -46,31 +71,31 @@ class RegistryEndpoint:
     store: SqlRegistry
     outage: Outage = field(default_factory=Outage)
 
-    def list_services(self, _: Context, after: str, limit: int) -> Answer:
+    @_answered
+    def list_services(self, _: Context, after: str, limit: int | None) -> list[Answer]:
         """A page: at most ``limit`` records, of hosts after this one."""
-        pages = min(limit, wire.PAGE)
-        return self._answer(
-            lambda: [
-                wire.to_wire(each) for each in self.store.list_services(after=after, limit=pages)
-            ]
-        )
+        checks.page(after, limit)
+        found = self.store.list_services(after=after, limit=min(limit or wire.PAGE, wire.PAGE))
+        return [wire.to_wire(each) for each in found]
 
+    @_answered
     def get_service(self, _: Context, host: str) -> Answer:
         """One record."""
-        return self._answer(lambda: wire.to_wire(self.store.get_service(host)))
+        return wire.to_wire(self.store.get_service(host))
 
+    @_answered
     def find_service(self, _: Context, uuid: str) -> Answer:
         """One record, by UUID."""
-        return self._answer(lambda: wire.to_wire(self.store.find_service(uuid)))
+        return wire.to_wire(self.store.find_service(uuid))
 
+    @_answered
     def heartbeat(
         self, _: Context, host: str, address: str, rpc_version: str | None, roots: list[str]
     ) -> Answer:
         """An agent is alive."""
-        return self._answer(
-            lambda: wire.to_wire(self.store.heartbeat(host, address, rpc_version, roots))
-        )
+        return wire.to_wire(self.store.heartbeat(host, address, rpc_version, roots))
 
+    @_answered
     def set_status(
         self,
         _: Context,
@@ -81,31 +106,17 @@ class RegistryEndpoint:
         expected_version: int | None,
     ) -> Answer:
         """Disable or enable."""
-        return self._answer(
-            lambda: wire.to_wire(
-                self.store.set_status(
-                    host, disabled=disabled, reason=reason, expected_version=expected_version
-                )
-            )
+        changed = self.store.set_status(
+            host, disabled=disabled, reason=reason, expected_version=expected_version
         )
+        return wire.to_wire(changed)
 
+    @_answered
     def set_forced_down(self, _: Context, host: str, *, forced_down: bool) -> Answer:
         """Force down, or take it back."""
-        return self._answer(
-            lambda: wire.to_wire(self.store.set_forced_down(host, forced_down=forced_down))
-        )
+        return wire.to_wire(self.store.set_forced_down(host, forced_down=forced_down))
 
-    def delete(self, _: Context, host: str) -> Answer:
+    @_answered
+    def delete(self, _: Context, host: str) -> None:
         """Forget a host."""
-        return self._answer(lambda: self.store.delete(host))
-
-    def _answer(self, work: Callable[[], Any]) -> Answer:
-        try:
-            value = work()
-        except RegistryUnavailable as err:
-            self.outage.began(err)
-            return wire.failure(err)
-        except RegistryError as err:
-            return wire.failure(err)
-        self.outage.ended()
-        return {"value": value}
+        self.store.delete(host)

@@ -23,7 +23,11 @@ class HostTaken(RegistryError):
 
 
 class ReasonRefused(RegistryError):
-    """A reason that can't be stored: too long, or given while enabling."""
+    """A reason that can't be stored: empty, too long, or given while enabling."""
+
+
+class InputRefused(RegistryError):
+    """What was sent can't be: a name of 300 characters, a number below 0.  Next: who sent it."""
 
 
 class Changed(RegistryError):

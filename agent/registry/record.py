@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from agent.registry.errors import ReasonRefused
-
 BINARY = "nova-compute"
 """What tools for operators know a compute service by."""
 DOWN_AFTER = 60.0
 """Seconds without a heartbeat."""
-LONGEST_REASON = 255
 AUTO = "AUTO: "
 """How a reason begins that no operator gave."""
 
@@ -65,32 +62,3 @@ class ServiceRecord:
 def is_alive(record: ServiceRecord, down_after: float = DOWN_AFTER) -> bool:
     """Whether heartbeats come, forced down or not."""
     return record.silent_for is not None and record.silent_for <= down_after
-
-
-def checked_reason(*, disabled: bool, reason: str | None) -> str | None:
-    """The reason as it is stored; an empty one is none.
-
-    :raises ReasonRefused: it is longer than 255 characters, comes with an enabled host, or
-        has what no database takes as text: NUL, or bytes that were no UTF-8.
-    """
-    text = (reason or "").strip()
-    if not text:
-        return None
-    if not disabled:
-        raise ReasonRefused("an enabled host has no reason: leave it out, or disable the host")
-    if len(text) > LONGEST_REASON:
-        raise ReasonRefused(
-            f"the reason has {len(text)} characters; {LONGEST_REASON} are the most there can be"
-        )
-    if not is_text(text):
-        raise ReasonRefused("the reason has characters that can't be stored: NUL, or no UTF-8")
-    return text
-
-
-def is_text(text: str) -> bool:
-    """Whether every database can hold it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half of a character, or a byte of a command line
-        return False
-    return "\0" not in text

@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agent.registry import checks
 from agent.registry.control import Control
 from agent.registry.errors import (
     Changed,
     HostTaken,
+    InputRefused,
     ReasonRefused,
     RegistryError,
     RegistryUnavailable,
     StillUp,
     UnknownHost,
 )
-from agent.registry.record import ServiceRecord, checked_reason
+from agent.registry.record import ServiceRecord
 from agent.registry.rest_errors import Refused
 from agent.registry.rest_versions import Version, said
 
@@ -27,6 +29,7 @@ WITH_UUIDS: Version = (2, 53)
 _STATUSES: Mapping[type[RegistryError], int] = {
     UnknownHost: 404,
     ReasonRefused: 400,
+    InputRefused: 400,
     StillUp: 409,
     Changed: 409,
     HostTaken: 409,
@@ -85,7 +88,7 @@ class Services:
             raise Refused(400, "disabled_reason needs the status disabled beside it")
         if status is None and "forced_down" not in body:
             raise Refused(400, "nothing to change: neither status nor forced_down is given")
-        checked_reason(disabled=status == "disabled", reason=reason)  # before anything is done
+        checks.reason(disabled=status == "disabled", reason=reason)  # before anything is done
         record = self._with_id(version, service)
         if "forced_down" in body:
             record = self._force(record, forced_down=body["forced_down"])

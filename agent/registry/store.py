@@ -19,16 +19,19 @@ import sqlalchemy as sa
 from oslo_db import api as oslo_db_api
 from oslo_db import exception as db_exception
 
+from agent.registry import checks
 from agent.registry.errors import (
     Changed,
     HostTaken,
+    InputRefused,
     RegistryUnavailable,
     StillUp,
     UnknownHost,
 )
-from agent.registry.record import BINARY, DOWN_AFTER, ServiceRecord, checked_reason, is_text
+from agent.registry.record import BINARY, DOWN_AFTER, ServiceRecord
 from agent.registry.schema import one_line, shown
 from agent.registry.tables import SERVICES, Now
+from reportclient.plain_text import plain
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,19 +71,20 @@ class SqlRegistry:
 
     def list_services(self, *, after: str = "", limit: int | None = None) -> list[ServiceRecord]:
         """All records by host, or a page of them: ``limit`` of those after this host."""
+        checks.page(after, limit)
         wanted = _SELECT.where(_C.host > after).order_by(_C.host).limit(limit)
         with self._transaction() as connection:
             return [_record(row) for row in connection.execute(wanted)]
 
     def get_service(self, host: str) -> ServiceRecord:
         """One record."""
-        _check_name(host)
+        checks.known_host(host)
         with self._transaction() as connection:
             return _one(connection, host)
 
     def find_service(self, uuid: str) -> ServiceRecord:
         """The record with this UUID."""
-        _check_name(uuid)
+        checks.known_uuid(uuid)
         with self._transaction() as connection:
             row = connection.execute(_SELECT.where(_C.uuid == uuid)).one_or_none()
         if row is None:
@@ -91,6 +95,7 @@ class SqlRegistry:
         self, host: str, address: str, rpc_version: str | None, roots: Sequence[str]
     ) -> ServiceRecord:
         """Say that the agent of ``host`` is alive; the first time makes the record."""
+        checks.heartbeat(host, address, rpc_version, roots)
         said = {"address": address, "rpc_version": rpc_version, "roots": " ".join(roots)}
         found = self._beat(host, said)
         if found is None:
@@ -145,31 +150,35 @@ class SqlRegistry:
         expected_version: int | None = None,
     ) -> ServiceRecord:
         """Disable or enable; what else is in the record stays."""
-        text = checked_reason(disabled=disabled, reason=reason)
+        checks.flag("disabled", disabled)
+        checks.version("expected_version", expected_version)
+        text = checks.reason(disabled=disabled, reason=reason)
         values = {"disabled": disabled, "disabled_reason": text}
         return self._set(host, values, expected_version)
 
     @_again_after_a_deadlock
     def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
         """Say that it is down whatever its heartbeats say, or take that back."""
+        checks.flag("forced_down", forced_down)
         return self._set(host, {"forced_down": forced_down}, None)
 
     @_again_after_a_deadlock
     def delete(self, host: str) -> None:
-        """Forget it, unless heartbeats come."""
-        _check_name(host)
-        silent = sa.or_(_C.last_seen.is_(None), self._is_silent())
+        """Forget it, unless heartbeats come and nobody has said that it is down all the same."""
+        checks.known_host(host)
+        silent = sa.or_(_C.last_seen.is_(None), _C.forced_down, self._is_silent())
         with self._transaction() as connection:
             if connection.execute(sa.delete(SERVICES).where(_C.host == host, silent)).rowcount:
                 return
             found = _one(connection, host)
         raise StillUp(
             f"{host} is up, at {found.address}: its next heartbeat would make the record anew; "
-            f"stop its agent, then wait until it counts as down ({self.down_after:g} s)"
+            f"stop its agent, then wait until it counts as down ({self.down_after:g} s), or force "
+            "it down"
         )
 
     def _set(self, host: str, values: dict[str, Any], expected: int | None) -> ServiceRecord:
-        _check_name(host)
+        checks.known_host(host)
         change = sa.update(SERVICES).where(_C.host == host)
         if expected is not None:
             change = change.where(_C.version == expected)
@@ -194,14 +203,10 @@ class SqlRegistry:
                 yield connection
         except (db_exception.DBDeadlock, db_exception.DBDuplicateEntry):
             raise
+        except db_exception.DBDataError as err:
+            raise InputRefused(one_line(err)) from err
         except (db_exception.DBError, sa.exc.SQLAlchemyError) as err:
             raise RegistryUnavailable(f"{shown(self.engine)}: {one_line(err)}") from err
-
-
-def _check_name(host: str) -> None:
-    """Databases differ in what they say to what is no text; there is no such host anyway."""
-    if not is_text(host):
-        raise UnknownHost(f"no service has the host name {host!r}, which is no text")
 
 
 def _one(connection: sa.Connection, host: str) -> ServiceRecord:
@@ -218,4 +223,6 @@ def _record(row: Any) -> ServiceRecord:
     # A clock that was set back must not make it silent for less than nothing.
     values["silent_for"] = None if silent is None else max(0.0, float(silent))
     values["roots"] = tuple(values["roots"].split())
+    if values["disabled_reason"] is not None:  # an older version stored it as it came
+        values["disabled_reason"] = plain(values["disabled_reason"])
     return ServiceRecord(**values)

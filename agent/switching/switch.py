@@ -16,7 +16,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from agent.loop import Loop
-from agent.registry.record import AUTO, LONGEST_REASON, ServiceRecord
+from agent.registry.checks import LONGEST, in_a_line
+from agent.registry.record import AUTO, ServiceRecord
 from agent.report import Report
 from agent.switching.standing import Standing, StandingFile, StandingUnreadable, standing_of
 from drivers.loaded import words
@@ -88,7 +89,7 @@ class Switch:
 
     def hypervisor_lost(self, why: str) -> None:
         """Disable, unless an operator has done so."""
-        reason = f"{AUTO}{why}"[:LONGEST_REASON]
+        reason = in_a_line(f"{AUTO}{why}")[:LONGEST]
         with self._lock:
             if self.standing.disabled:
                 return

@@ -130,8 +130,8 @@ def test_a_reason_that_is_no_text_is_refused_and_one_of_two_lines_is_shown_in_on
     assert not registry.get_service("host1").disabled
     assert "no service has the host name" in one_line(host.ctl("service", "show", "\udcff"), 2)
     said = host.ctl("service", "disable", "host1", "--reason", "new disks\n\x1b[2Jticket 7")
-    assert "(new disks  [2Jticket 7)" in said.out
-    assert "  new disks  [2Jticket 7\n" in host.ctl("service", "list").out
+    assert "(new disks \\x1b[2Jticket 7)" in said.out
+    assert "  new disks \\x1b[2Jticket 7\n" in host.ctl("service", "list").out
 
 
 def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(

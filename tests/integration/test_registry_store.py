@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from agent.registry.endpoint import RegistryEndpoint
 from agent.registry.errors import (
     Changed,
     HostTaken,
+    InputRefused,
     ReasonRefused,
     RegistryUnavailable,
     StillUp,
@@ -349,7 +351,10 @@ def test_many_hosts_are_listed_in_pages_without_a_gap(
     assert sorted(found) == sorted(row["host"] for row in rows)
 
 
-@pytest.mark.parametrize("host", ["nobody", "HOST1", "", "x" * 400, "h'; --", "a\0", "\udcff"])
+@pytest.mark.parametrize(
+    "host",
+    ["nobody", "HOST1", "", "x" * 400, "h'; --", "a\0", "\udcff"] + ["host1 ", " host1", "host1\n"],
+)
 def test_an_unknown_host_is_said(registry: Registry, host: str) -> None:
     registry.heartbeat("host1", "a1", "6.1", ())
     for ask in (
@@ -364,11 +369,101 @@ def test_an_unknown_host_is_said(registry: Registry, host: str) -> None:
         registry.find_service(str(uuid.uuid4()))
 
 
+WRONG = [
+    ("heartbeat", {"host": "x" * 300}, "host"),
+    ("heartbeat", {"host": ""}, "host"),
+    ("heartbeat", {"host": "host 1"}, "host"),
+    ("heartbeat", {"host": None}, "host"),
+    ("heartbeat", {"host": 5}, "host"),
+    ("heartbeat", {"host": "a\x1b[2Jb"}, "host"),
+    ("heartbeat", {"address": "x" * 300}, "address"),
+    ("heartbeat", {"address": "a1 "}, "address"),
+    ("heartbeat", {"address": None}, "address"),
+    ("heartbeat", {"rpc_version": "6.5" + "0" * 40}, "rpc_version"),
+    ("heartbeat", {"rpc_version": 6.5}, "rpc_version"),
+    ("heartbeat", {"roots": "r"}, "roots"),
+    ("heartbeat", {"roots": ["r"]}, "roots"),
+    ("heartbeat", {"roots": [None]}, "roots"),
+    ("set_status", {"disabled": "no"}, "disabled"),
+    ("set_status", {"expected_version": -1}, "expected_version"),
+    ("set_status", {"expected_version": 2**40}, "expected_version"),
+    ("set_status", {"expected_version": "1"}, "expected_version"),
+    ("set_forced_down", {"forced_down": "true"}, "forced_down"),
+]
+RIGHT = {
+    "heartbeat": {"host": "host1", "address": "a1", "rpc_version": "6.1", "roots": []},
+    "set_status": {"host": "host1", "disabled": True, "reason": None, "expected_version": None},
+    "set_forced_down": {"host": "host1", "forced_down": True},
+}
+
+
+@pytest.mark.parametrize(("method", "wrong", "named"), WRONG)
+def test_wrong_input_is_an_error_for_its_caller_and_no_loss_of_the_database(
+    store: tuple[Registry, sa.Engine],
+    method: str,
+    wrong: dict[str, object],
+    named: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry, _ = store
+    registry.heartbeat("host1", "a1", "6.1", ())
+    ask = getattr(registry, method)
+    if isinstance(registry, RegistryClient):  # as anybody may send it
+        ask = functools.partial(registry._call, method)
+    with pytest.raises(InputRefused, match=named):
+        ask(**RIGHT[method] | wrong)
+    assert [each.host for each in registry.list_services()] == ["host1"]
+    assert (registry.get_service("host1").version, registry.get_service("host1").roots) == (1, ())
+    assert "lost" not in caplog.text and "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "page",
+    [{"after": "", "limit": -1}, {"after": "", "limit": 0}, {"after": 1, "limit": 5}]
+    + [{"after": "x" * 300, "limit": 5}, {"after": "", "limit": True}],
+)
+def test_a_page_that_can_not_be_is_refused(registry: Registry, page: dict[str, object]) -> None:
+    ask = registry.list_services
+    if isinstance(registry, RegistryClient):
+        ask = functools.partial(registry._call, "list_services")
+    with pytest.raises(InputRefused):
+        ask(**page)
+
+
+@pytest.mark.parametrize("sent", [{}, {"host": "host1", "mood": "fine"}])
+def test_what_no_method_takes_is_an_error_for_its_caller(
+    over_rpc: RegistryClient, sent: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(InputRefused, match="get_service"):
+        over_rpc._call("get_service", **sent)
+    assert "Traceback" not in caplog.text
+
+
+def test_a_host_that_was_forced_down_is_deleted_though_heartbeats_still_come(
+    registry: Registry,
+) -> None:
+    registry.heartbeat("host1", "rack 1", "6.1", ())
+    registry.set_forced_down("host1", forced_down=True)
+    registry.delete("host1")
+    with pytest.raises(UnknownHost):
+        registry.get_service("host1")
+
+
+def test_a_reason_that_an_older_version_stored_is_shown_without_what_a_terminal_obeys(
+    store: tuple[Registry, sa.Engine],
+) -> None:
+    registry, engine = store
+    registry.heartbeat("host1", "a1", "6.1", ())
+    with engine.begin() as connection:
+        raw = {"disabled": True, "disabled_reason": "a\x1b[2Jb"}
+        connection.execute(sa.update(SERVICES).values(**raw))
+    assert registry.get_service("host1").disabled_reason == "a\\x1b[2Jb"
+
+
 def test_a_service_that_is_up_can_not_be_deleted(
     registry: Registry, later: Callable[[float], None]
 ) -> None:
     registry.heartbeat("host1", "rack 1", "6.1", ())
-    registry.set_forced_down("host1", forced_down=True)
     with pytest.raises(StillUp, match="rack 1"):
         registry.delete("host1")
     later(61)

@@ -94,6 +94,8 @@ PURE = (
     "agent/period/rivals.py",
     "agent/period/heard.py",
     "agent/period/merge.py",
+    "agent/registry/checks.py",
+    "agent/registry/errors.py",
     "reportclient/request_filter.py",
     "drivers/errors.py",
     "drivers/inventory.py",

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from agent.loop import Loop
+from agent.registry import checks
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
-from agent.registry.record import ServiceRecord, checked_reason
+from agent.registry.record import ServiceRecord
 from agent.report import Report
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.hypervisor import Hypervisor
@@ -67,7 +68,7 @@ class FakeRegistry:
         self.record = replace(
             self.record,
             disabled=disabled,
-            disabled_reason=checked_reason(disabled=disabled, reason=reason),
+            disabled_reason=checks.reason(disabled=disabled, reason=reason),
             version=self.record.version + 1,
         )
         return self.record

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from agent.registry import checks
 from agent.registry.errors import UnknownHost
-from agent.registry.record import ServiceRecord, checked_reason
+from agent.registry.record import ServiceRecord
 
 SEEN = datetime(2030, 1, 2, 3, 4, 5, 678, UTC)
 
@@ -38,7 +39,7 @@ class OneRecord:
 
     def set_status(self, host: str, *, disabled: bool, reason: str | None = None, **_: object):
         self.get_service(host)
-        text = checked_reason(disabled=disabled, reason=reason)
+        text = checks.reason(disabled=disabled, reason=reason)
         self.log.append(("record", host, disabled, text))
         self.held = replace(self.held, disabled=disabled, disabled_reason=text)
         return self.held

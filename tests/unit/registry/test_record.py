@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.registry import errors, wire
+from agent.registry import checks, errors, wire
 from agent.registry.address import here
 from agent.registry.errors import ReasonRefused
-from agent.registry.record import checked_reason, is_alive
+from agent.registry.record import is_alive
 from tests.unit.registry.fakes import record
 
 
@@ -48,20 +48,22 @@ def test_only_what_a_program_disabled_may_be_enabled_by_one(
     assert record(disabled=disabled, disabled_reason=reason).is_auto is auto
 
 
-def test_a_reason_is_trimmed_and_an_empty_one_is_none() -> None:
-    assert checked_reason(disabled=True, reason="  new disks ") == "new disks"
-    assert checked_reason(disabled=True, reason="  ") is None
-    assert checked_reason(disabled=False, reason="") is None
-    assert len(checked_reason(disabled=True, reason="x" * 255)) == 255
+def test_a_reason_is_trimmed_and_kept_in_one_line_that_no_terminal_obeys() -> None:
+    assert checks.reason(disabled=True, reason="  new disks ") == "new disks"
+    assert checks.reason(disabled=True, reason="disks\n\ttoday") == "disks today"
+    assert checks.reason(disabled=True, reason="a\x1b[2Jb") == "a\\x1b[2Jb"
+    assert checks.reason(disabled=False, reason=None) is None
+    assert len(checks.reason(disabled=True, reason="x" * 255)) == 255
 
 
 @pytest.mark.parametrize(
     ("disabled", "reason"),
-    [(True, "x" * 256), (False, "why not"), (True, "a\0b"), (True, "a\udcff")],
+    [(True, "x" * 256), (False, "why not"), (True, "a\0b"), (True, "a\udcff")]
+    + [(True, ""), (True, "  "), (False, ""), (True, 5), (True, "\x1b" * 100)],
 )
 def test_a_reason_too_long_out_of_place_or_no_text_is_refused(disabled: bool, reason: str) -> None:
     with pytest.raises(ReasonRefused):
-        checked_reason(disabled=disabled, reason=reason)
+        checks.reason(disabled=disabled, reason=reason)
 
 
 @given(

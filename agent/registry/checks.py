@@ -1,0 +1,138 @@
+"""What may come in: every argument of a call, checked before the database sees it.  Pure.
+
+Callers are agents, tools and whoever has a credential of the broker.  Databases differ in
+what they make of a wrong argument: one cuts it, one ignores a trailing space, one fails as
+if it were lost.  So nothing wrong gets there, and who sent it is told what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+
+from agent.registry.errors import InputRefused, ReasonRefused, UnknownHost
+from reportclient.plain_text import plain
+
+LONGEST = 255
+MOST_ROOTS = 100_000
+"""Of one host; the column has room for four times as many."""
+LARGEST_VERSION = 2**31 - 1
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
+_RPC_VERSION = re.compile(r"\d{1,9}\.\d{1,9}", re.ASCII)
+_BREAKS = re.compile(r"\s+")
+
+
+def is_text(text: object) -> bool:
+    """Whether every database can hold it."""
+    if not isinstance(text, str):
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a character, or a byte of a command line
+        return False
+    return "\0" not in text
+
+
+def is_uuid(text: object) -> bool:
+    """With or without dashes, as Placement has them."""
+    return isinstance(text, str) and _UUID.fullmatch(text) is not None
+
+
+def is_host(host: object) -> bool:
+    """Whether a service can have this name: 1 to 255 characters that can be seen."""
+    if not is_text(host):
+        return False
+    assert isinstance(host, str)
+    return 0 < len(host) <= LONGEST and host.isprintable() and " " not in host
+
+
+def known_host(host: object) -> None:
+    """:raises UnknownHost: nobody can have this name."""
+    if not is_host(host):
+        raise UnknownHost(f"no service has the host name {_shown(host)}, which can't be one")
+
+
+def known_uuid(uuid: object) -> None:
+    """:raises UnknownHost: it is no UUID."""
+    if not is_uuid(uuid):
+        raise UnknownHost(f"no service has the UUID {_shown(uuid)}, which is none")
+
+
+def heartbeat(host: object, address: object, rpc_version: object, roots: object) -> None:
+    """:raises InputRefused: naming what is wrong."""
+    if not is_host(host):
+        raise InputRefused(
+            f"host {_shown(host)}: a name has 1 to {LONGEST} characters, no blanks among them"
+        )
+    if not (is_text(address) and str(address).isprintable() and 0 < len(str(address)) <= LONGEST):
+        raise InputRefused(f"address {_shown(address)}: it has 1 to {LONGEST} characters")
+    if str(address) != str(address).strip():
+        raise InputRefused(f"address {_shown(address)}: it begins or ends with a blank")
+    if rpc_version is not None and not _is_rpc_version(rpc_version):
+        raise InputRefused(f"rpc_version {_shown(rpc_version)}: versions are like 6.5")
+    if not isinstance(roots, list | tuple) or len(roots) > MOST_ROOTS:
+        raise InputRefused(f"roots: a list of at most {MOST_ROOTS} UUIDs is wanted")
+    for root in roots:
+        if not is_uuid(root):
+            raise InputRefused(f"roots: {_shown(root)} is no UUID")
+
+
+def flag(name: str, value: object) -> None:
+    """:raises InputRefused: it is neither true nor false."""
+    if not isinstance(value, bool):
+        raise InputRefused(f"{name} {_shown(value)}: it has to be true or false")
+
+
+def version(name: str, value: object) -> None:
+    """Of a record, ``None`` for any.  :raises InputRefused: it is no such number."""
+    if value is not None and not _is_number(value, 0, LARGEST_VERSION):
+        raise InputRefused(f"{name} {_shown(value)}: it has to be a number from 0 on, or none")
+
+
+def page(after: object, limit: object) -> None:
+    """:raises InputRefused: it is no page of a list."""
+    if not is_text(after) or len(str(after)) > LONGEST:
+        raise InputRefused(f"after {_shown(after)}: it has to be a host name, or empty")
+    if limit is not None and not _is_number(limit, 1, LARGEST_VERSION):
+        raise InputRefused(f"limit {_shown(limit)}: it has to be a number from 1 on")
+
+
+def reason(*, disabled: bool, reason: object) -> str | None:
+    """The reason as it is stored: in one line, without what a terminal obeys.
+
+    :raises ReasonRefused: it is empty, longer than 255 characters, comes with an enabled
+        host, or has what no database takes as text: NUL, or bytes that were no UTF-8.
+    """
+    if reason is None:
+        return None
+    if not is_text(reason):
+        raise ReasonRefused("the reason has characters that can't be stored: NUL, or no UTF-8")
+    text = in_a_line(str(reason))
+    if not text:
+        raise ReasonRefused("the reason is empty: give one, or leave it out")
+    if not disabled:
+        raise ReasonRefused("an enabled host has no reason: leave it out, or disable the host")
+    if len(text) > LONGEST:
+        raise ReasonRefused(
+            f"the reason has {len(text)} characters; {LONGEST} are the most there can be"
+        )
+    return text
+
+
+def in_a_line(text: str) -> str:
+    """Blanks and line breaks as single blanks, and nothing that a terminal or a log obeys."""
+    return plain(_BREAKS.sub(" ", text).strip())
+
+
+def _is_rpc_version(value: object) -> bool:
+    return isinstance(value, str) and _RPC_VERSION.fullmatch(value) is not None
+
+
+def _is_number(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _shown(value: object) -> str:
+    """Of whatever length."""
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
