@@ -244,8 +244,7 @@ class Host:
 
     def write_file(self, *entries: str, name: str = "a.yaml") -> None:
         assert self.files is not None
-        self.files.mkdir(exist_ok=True)
-        (self.files / name).write_text(HEAD + "".join(entries))
+        (self.files / name).write_text(HEAD + ("".join(entries) or "  []\n"))
         self.reload()
 
     def reload(self) -> None:
@@ -337,6 +336,7 @@ class Host:
         if self.files is None:
             return Additions()
         assert self.state is not None, "files need a place for what was added"
+        self.files.mkdir(exist_ok=True)
         made = Additions.of(self.files, self.state)
         made.files.load()
         return made

@@ -1,0 +1,385 @@
+"""What the agent takes for granted of Placement is what Placement has, whatever happens between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drivers.api import ReshapeNeeded
+from reportclient import errors
+from reportclient.apply import FAULTS
+from reportclient.testing.fake_placement import FakePlacement
+from tests.ownership.world import (
+    NODE,
+    ROOT,
+    SOON,
+    Host,
+    aggregates,
+    both,
+    child,
+    fails,
+    inventory,
+    removes,
+    traits,
+)
+
+POOL = "eeeeeeee-0000-4000-8000-000000000001"
+RACK = "aaaaaaaa-0000-4000-8000-000000000001"
+DISABLED = "COMPUTE_STATUS_DISABLED"
+
+
+@pytest.fixture
+def placement() -> FakePlacement:
+    return FakePlacement()
+
+
+# -- a provider is read in three GETs, and somebody writes between them
+
+
+def writes_trait(host: Host) -> Any:
+    return lambda: host.stranger.add_trait(ROOT, "CUSTOM_STRANGE")
+
+
+def writes_inventory(host: Host) -> Any:
+    return lambda: host.stranger.set_inventory(ROOT, {"VCPU": {"total": 99}})
+
+
+def writes_aggregate(host: Host) -> Any:
+    return lambda: host.stranger.set_aggregates(ROOT, [RACK])
+
+
+TEARS = [
+    ("/traits", writes_inventory),
+    ("/aggregates", writes_inventory),
+    ("/aggregates", writes_trait),
+]
+"""Before which GET somebody writes what was already read: inventory, traits, aggregates."""
+
+
+@pytest.mark.parametrize(("before", "writes"), TEARS)
+def test_a_torn_read_is_not_taken_for_what_is_there(placement, before: str, writes: Any) -> None:
+    host = Host(placement, {"a": both(inventory(VCPU=8), traits("CUSTOM_A"))})
+    host.settled()
+    host.stranger.set_traits(ROOT, host.traits() - {"CUSTOM_A"})  # so that it is read again
+    host.between("GET", before, writes(host))
+    host.period()
+    host.settled()
+    assert host.totals() == {"VCPU": 8}
+    assert "CUSTOM_A" in host.traits()
+    if writes is writes_trait:
+        assert "CUSTOM_STRANGE" in host.traits(), "written while it was read, and not wiped out"
+
+
+def test_a_torn_read_is_read_again_before_it_is_built_upon(placement) -> None:
+    """The oldest of the three generations is the one that holds for all three."""
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled()
+    host.stranger.add_trait(ROOT, "CUSTOM_BEFORE")
+    host.between("GET", "/aggregates", writes_trait(host))
+    host.period()
+    host.says(a=both(inventory(VCPU=8), traits("CUSTOM_A")))
+    host.period(SOON)
+    assert {"CUSTOM_A", "CUSTOM_BEFORE", "CUSTOM_STRANGE"} <= host.traits()
+
+
+def test_a_torn_read_that_needs_no_write_is_seen_by_the_next_verification(placement) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled()
+    host.stranger.add_trait(ROOT, "CUSTOM_BEFORE")
+    host.between("GET", "/aggregates", writes_inventory(host))
+    host.period()
+    host.period()
+    assert host.totals() == {"VCPU": 8}
+
+
+def test_aggregates_that_somebody_sets_while_they_are_read_stay(placement) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled()
+    host.stranger.add_trait(ROOT, "CUSTOM_BEFORE")
+    host.between("GET", "/traits", writes_aggregate(host))
+    host.says(a=both(inventory(VCPU=9), traits("CUSTOM_A")))
+    host.period()
+    host.period()
+    assert host.aggregates() == {RACK}
+    assert {"CUSTOM_A", "CUSTOM_BEFORE"} <= host.traits()
+
+
+def test_a_provider_that_vanishes_while_it_is_read_is_made_again(placement) -> None:
+    host = Host(placement, {"a": child("card", CUSTOM_SLOT=4)})
+    host.settled()
+    card = host.uuid("card")
+    host.stranger.add_trait(card, "CUSTOM_STRANGE")
+    host.between("GET", f"{card}/traits", lambda: host.stranger.delete_provider(card))
+    host.period()
+    host.settled()
+    assert host.totals("card") == {"CUSTOM_SLOT": 4}
+
+
+# -- something unexpected
+
+
+@pytest.mark.parametrize("error", [RuntimeError("garbled"), errors.Unreachable("no reply")])
+def test_after_a_reply_that_was_lost_nothing_is_believed_before_it_is_read(
+    placement, error: Exception
+) -> None:
+    """The write was done; the driver goes back to what it said before, and that is true again."""
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled()
+    host.says(a=inventory(VCPU=16))
+    placement.fail_next("PUT", "/inventories$", error, after=True)  # type: ignore[arg-type]
+    assert not host.period(SOON).ok
+    assert host.totals() == {"VCPU": 16}
+    host.says(a=inventory(VCPU=8))
+    assert host.period(SOON).ok
+    assert host.totals() == {"VCPU": 8}
+
+
+def test_an_unexpected_failure_while_reading_is_told_and_read_again(placement) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled()
+    placement.fail_next("GET", r"in_tree=", RuntimeError("garbled"))  # type: ignore[arg-type]
+    assert "garbled" in host.complaints()
+    assert host.calls_of(lambda: host.period(1)) == [f"GET /resource_providers?in_tree={ROOT}"]
+
+
+# -- the switch
+
+
+def test_a_switch_after_a_lost_reply_reads_first_and_takes_nothing_along(placement) -> None:
+    host = Host(placement, {"a": both(inventory(VCPU=8), traits("CUSTOM_A"))})
+    host.settled()
+    host.says(a=both(inventory(VCPU=8), traits("CUSTOM_A", "CUSTOM_B")))
+    placement.fail_next("PUT", f"{ROOT}/traits$", errors.Unreachable("no reply"), after=True)
+    assert not host.period(SOON).ok
+    mark = placement.mark()
+    assert host.switch(disabled=True).ok
+    assert placement.since(mark)[0].path == f"/resource_providers?in_tree={ROOT}"
+    assert sum(one.is_write for one in placement.since(mark)) == 1, "no write that had to fail"
+    assert {DISABLED, "CUSTOM_A", "CUSTOM_B"} <= host.traits()
+
+
+@pytest.mark.parametrize("disabled", [True, False])
+def test_a_switch_whose_own_reply_was_lost_can_be_turned_back(placement, disabled: bool) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled(disabled=not disabled)
+    placement.fail_next("PUT", f"{ROOT}/traits$", errors.Unreachable("no reply"), after=True)
+    assert not host.switch(disabled=disabled).ok
+    assert host.switch(disabled=not disabled).ok
+    assert (DISABLED in host.traits()) is not disabled
+
+
+def test_a_switch_beside_somebody_who_writes_traits_takes_none_of_his(placement) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled(disabled=False)
+    host.stranger.add_trait(ROOT, "CUSTOM_STRANGE")
+    assert host.switch(disabled=True).ok
+    assert {DISABLED, "CUSTOM_STRANGE"} <= host.traits()
+    host.between("PUT", f"{ROOT}/traits", lambda: host.stranger.add_trait(ROOT, "CUSTOM_LATER"))
+    assert host.switch(disabled=False).ok
+    assert DISABLED not in host.traits()
+    assert {"CUSTOM_STRANGE", "CUSTOM_LATER"} <= host.traits()
+
+
+def test_a_switch_of_a_host_that_is_right_already_asks_nothing(placement) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled(disabled=True)
+    assert host.switch(disabled=True).calls == 0
+    assert host.switch(disabled=False).calls == 1
+
+
+# -- a Placement that fails, or is away
+
+
+def many(count: int, total: int) -> Any:
+    return both(*(child(f"card{n}", CUSTOM_SLOT=total) for n in range(count)))
+
+
+def failures(placement: FakePlacement, count: int) -> None:
+    for _ in range(2 * count):  # each is tried twice
+        placement.fail_next("PUT", "/inventories$", errors.ServerFault("500"))
+
+
+def test_writes_that_placement_fails_at_hold_no_other(placement) -> None:
+    host = Host(placement, {"a": many(6, 1)})
+    host.settled()
+    host.says(a=many(6, 2))
+    failures(placement, FAULTS)
+    report = host.period(SOON)
+    assert len(report.failed) == FAULTS and report.error is None
+    assert [host.totals(f"card{n}")["CUSTOM_SLOT"] for n in range(6)] == [1, 1, 1, 2, 2, 2]
+    assert host.period(SOON).ok, "and these are tried in the next period"
+    assert host.totals("card0") == {"CUSTOM_SLOT": 2}
+
+
+def test_a_placement_that_fails_at_everything_is_left_alone_until_the_next_period(
+    placement,
+) -> None:
+    host = Host(placement, {"a": many(20, 1)})
+    host.settled()
+    host.says(a=many(20, 2))
+    failures(placement, FAULTS + 1)
+    mark = placement.mark()
+    assert not host.period(SOON).ok
+    assert sum(one.is_write for one in placement.since(mark)) == 2 * (FAULTS + 1)
+    assert host.period(SOON).ok
+    assert {host.totals(f"card{n}")["CUSTOM_SLOT"] for n in range(20)} == {2}
+
+
+def test_retry_after_holds_only_as_long_as_it_says_and_is_forgotten_after_an_answer(
+    placement,
+) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled()
+    busy = errors.Unreachable("503", retry_after=100.0)
+    placement.fail_next("GET", "in_tree", busy)
+    assert not host.period().ok
+    assert host.period(50).calls == 0 and host.switch(disabled=True).calls == 0
+    assert host.period(200).ok
+    placement.fail_next("GET", "in_tree", errors.Unreachable("503"))
+    assert not host.period().ok
+    assert host.period(1).ok, "who did not ask to be left alone is asked at once"
+
+
+def test_a_placement_that_answers_once_in_between_is_not_given_up(placement) -> None:
+    """Failures in a row count, not failures of a life."""
+    host = Host(placement, {"a": inventory(VCPU=8)}, rules={"nodes_at_once": 2})
+    host.settled()
+    for _ in range(6):
+        placement.fail_next("GET", "in_tree", errors.Unreachable("away"))
+        report = host.period()
+        assert report.calls == 1, "asked, each time"
+    assert host.period().ok
+
+
+def test_what_was_refused_is_asked_again_at_the_next_verification_and_not_before(
+    placement,
+) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled()
+    host.says(a=inventory(VCPU=9))
+    placement.fail_next("PUT", "/inventories$", errors.Forbidden("403"))
+    assert not host.period(SOON).ok
+    assert host.period(1).calls == 0
+    host.says(a=inventory(VCPU=10))
+    assert host.period(1).ok, "another wish is another question"
+    assert host.totals() == {"VCPU": 10}
+
+
+def test_what_was_refused_and_is_not_wanted_any_more_is_no_complaint(placement) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled()
+    host.says(a=inventory(VCPU=9))
+    placement.fail_next("PUT", "/inventories$", errors.Forbidden("403"))
+    assert not host.period(SOON).ok
+    host.says(a=inventory(VCPU=8))
+    assert host.period(1).ok
+
+
+# -- what is in use
+
+
+def test_a_device_in_use_is_drained_removed_when_free_and_opened_when_it_comes_back(
+    placement,
+) -> None:
+    host = Host(placement, {"a": child("card", CUSTOM_SLOT=4)})
+    host.settled()
+    guest = host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
+    host.says(a=removes("card"))
+    host.period()
+    assert host.reserved("card") == {"CUSTOM_SLOT": 4}
+    host.says(a=child("card", CUSTOM_SLOT=4))
+    host.period()
+    host.settled()
+    assert host.reserved("card") == {"CUSTOM_SLOT": 0}
+    host.says(a=removes("card"))
+    host.period()
+    host.stranger.delete_allocation(guest)
+    host.period()
+    host.settled()
+    assert host.names() == {NODE}
+
+
+def test_one_class_in_use_is_drained_and_the_others_of_the_provider_are_right(placement) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8, FPGA=2)})
+    host.settled()
+    host.stranger.put_allocation({ROOT: {"FPGA": 1}})
+    host.says(a=inventory(VCPU=16))
+    host.period()
+    host.period()
+    assert host.totals() == {"VCPU": 16, "FPGA": 2}
+    assert host.reserved() == {"VCPU": 0, "FPGA": 2}
+
+
+def test_what_is_drained_stays_drained_while_the_driver_can_not_be_asked(placement) -> None:
+    host = Host(placement, {"a": child("card", CUSTOM_SLOT=4)})
+    host.settled()
+    host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
+    host.says(a=removes("card"))
+    host.period()
+    host.says(a=fails)
+    host.period()
+    assert host.reserved("card") == {"CUSTOM_SLOT": 4}
+
+
+# -- allocations
+
+
+def splits(tree: Any, allocations: Any) -> None:
+    """Moves the root's VGPU, with who uses it, to a child."""
+    if "VGPU" not in tree.data(NODE).inventory:
+        return
+    if allocations is None:
+        raise ReshapeNeeded
+    gpu = tree.data("gpu").uuid if tree.exists("gpu") else tree.new_child("gpu", NODE)
+    tree.update_inventory(gpu, {"VGPU": {"total": 8}})
+    tree.update_inventory(NODE, {"VCPU": {"total": 8}})
+    splits.seen = dict(allocations)  # type: ignore[attr-defined]
+    for held in allocations.values():
+        part = held["allocations"].get(ROOT, {}).get("resources", {})
+        if "VGPU" in part:
+            held["allocations"][gpu] = {"resources": {"VGPU": part.pop("VGPU")}}
+            if not part:
+                del held["allocations"][ROOT]
+
+
+def test_allocations_on_a_strangers_pool_are_neither_shown_nor_moved(placement) -> None:
+    """Thousands of guests of other hosts may use it: they are not even asked for."""
+    host = Host(placement, {"a": both(inventory(VCPU=8, VGPU=8), aggregates(RACK))})
+    stranger = host.stranger
+    stranger.create_provider("pool", POOL)
+    stranger.set_inventory(POOL, {"DISK_GB": {"total": 900}})
+    stranger.add_trait(POOL, "MISC_SHARES_VIA_AGGREGATE")
+    stranger.set_aggregates(POOL, [RACK])
+    host.settled()
+    elsewhere = stranger.put_allocation({POOL: {"DISK_GB": 10}})
+    here = stranger.put_allocation({ROOT: {"VCPU": 1, "VGPU": 2}, POOL: {"DISK_GB": 20}})
+    host.restart(a=splits)
+    asked = host.calls_of(host.period)
+    assert f"GET /resource_providers/{POOL}/allocations" not in asked
+    assert set(splits.seen) == {here}  # type: ignore[attr-defined]
+    found = stranger.allocation(here)["allocations"]
+    assert {uuid: part["resources"] for uuid, part in found.items()} == {
+        ROOT: {"VCPU": 1},
+        host.uuid("gpu"): {"VGPU": 2},
+        POOL: {"DISK_GB": 20},
+    }
+    assert stranger.allocation(elsewhere)["allocations"][POOL]["resources"] == {"DISK_GB": 10}
+    host.settled()
+
+
+def test_a_guest_that_comes_while_its_provider_is_reshaped_is_moved_too(placement) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8, VGPU=8)})
+    host.settled()
+    first = host.stranger.put_allocation({ROOT: {"VGPU": 1}})
+    host.restart(a=splits)
+    late = []
+    come = lambda: late.append(host.stranger.put_allocation({ROOT: {"VGPU": 2}}))  # noqa: E731
+    host.between("POST", "/reshaper", come)
+    host.period()
+    host.settled()
+    gpu = host.uuid("gpu")
+    assert host.totals() == {"VCPU": 8}
+    for guest, amount in ((first, 1), (late[0], 2)):
+        found = host.stranger.allocation(guest)["allocations"]
+        assert {uuid: part["resources"] for uuid, part in found.items()} == {gpu: {"VGPU": amount}}
