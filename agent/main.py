@@ -23,7 +23,12 @@ from agent import config, messaging, opts
 from agent.dev import Show, start_placement
 from agent.loop import Loop
 from agent.messaging import TransportUnavailable
-from agent.nodes.identity import IdentityError, compute_id, known_compute_id
+from agent.nodes.identity import (
+    IdentityError,
+    IdentityNotReady,
+    compute_id,
+    known_compute_id,
+)
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.period.rules import BulkWrites
@@ -42,7 +47,7 @@ from reportclient.http import PlacementAPI, adapter_from_conf
 LOG = logging.getLogger(__name__)
 
 FAILED, UNUSABLE = 1, 2
-MAY_PASS = (DriverNotReady, RegistryError)
+MAY_PASS = (DriverNotReady, IdentityNotReady, RegistryError)
 """It can be otherwise at the next start."""
 UNUSABLE_ERRORS = (
     config.ConfigError,

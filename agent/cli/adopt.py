@@ -9,7 +9,7 @@ from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
 from agent.cli.session import Session
 from agent.cli.trouble import Trouble
-from agent.nodes.identity import FILE_NAME, replace_compute_id
+from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
 from reportclient.http import API
 from reportclient.model import canonical_uuid
 from reportclient.plain_text import plain
@@ -49,7 +49,7 @@ class Adopt(DrawnOrListed[Adopted]):
         """Look whether it can be ours, and write the file."""
         api = session.placement()
         found = _find(options.provider, api)
-        before = session.compute_id()
+        before = _before(session)
         _refuse_two_roots(before, found, api)
         if before != found["uuid"]:
             replace_compute_id(session.settings.state_path, found["uuid"])
@@ -69,6 +69,14 @@ class Adopt(DrawnOrListed[Adopted]):
     def table(self, answer: Adopted) -> Table:
         """One row."""
         return ("provider", "uuid", "before"), [(answer.name, answer.uuid, answer.before)]
+
+
+def _before(session: Session) -> str | None:
+    """The host's UUID; ``None`` also where its files disagree, which is why somebody adopts."""
+    try:
+        return session.compute_id()
+    except IdentityError:
+        return None
 
 
 def _find(name_or_uuid: str, api: API) -> Listed:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent import config
 from agent.cli.trouble import Trouble
-from agent.nodes.identity import FILE_NAME, IdentityError, compute_id
+from agent.nodes.identity import FILE_NAME, known_compute_id
 from agent.period.view_file import ViewFile
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 
@@ -43,16 +43,9 @@ class Session:
     def compute_id(self) -> str | None:
         """This host's, or ``None`` if it has none; a command never makes one.
 
-        :raises agent.nodes.identity.IdentityError: the file can't be read or has no UUID in it.
+        :raises agent.nodes.identity.IdentityError: what is kept can't be read, or disagrees.
         """
-        state_path = self.settings.state_path
-        try:
-            (state_path / FILE_NAME).stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as err:
-            raise IdentityError(f"{state_path / FILE_NAME}: {err.strerror}") from err
-        return compute_id(state_path)
+        return known_compute_id(self.settings.state_path) or None
 
     def roots(self) -> list[str]:
         """UUIDs that the roots of this host may have; empty if it has no compute_id.

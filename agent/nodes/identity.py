@@ -1,115 +1,157 @@
 """Who this host is in Placement: the ``compute_id`` file, and the UUIDs of its roots.
 
-The file is written once and never guessed again.  A host that lost it gets a new
-UUID, whose name Placement then refuses; the error says what to do.
+The file is written once and never guessed again.  It is one line, as Nova's is, and so
+has no room for a checksum: ``nodes.json``, which has one, says the same UUID a second
+time.  Where one of them is lost the other tells; where they differ an operator is asked.
 """
 
 from __future__ import annotations
 
-import os
+import errno
+import logging
 import uuid as uuidlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+from agent.state import files
+from agent.state.document import Document, Unusable
 from reportclient.model import canonical_uuid
 
+LOG = logging.getLogger(__name__)
+
 FILE_NAME = "compute_id"
+NODES = "nodes.json"
+VERSION = 1
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM})
 
 
 class IdentityError(Exception):
     """The ``compute_id`` file can't be used; nothing is reported until it is mended."""
 
 
-def compute_id(state_path: Path) -> str:
-    """The UUID in the file; a new one is written if there is no file.
+class IdentityNotReady(IdentityError):
+    """The same, for a reason that may pass by itself, such as a full disk."""
 
-    :raises IdentityError: naming the file.
+
+def compute_id(state_path: Path) -> str:
+    """The UUID of this host; a new one is written if it has none.
+
+    :raises IdentityError: naming the file; IdentityNotReady if it may pass.
     """
     path = state_path / FILE_NAME
-    try:
-        return _read(path)
-    except FileNotFoundError:
-        return _write_once(path, str(uuidlib.uuid4()))
-    except OSError as err:
-        raise IdentityError(f"{path}: {err.strerror}") from err
+    known = known_compute_id(state_path)
+    if known and path.exists():
+        return known
+    if known:
+        LOG.warning("%s is lost: it is written again as %s has it", path, NODES)
+    return _write_once(path, known or str(uuidlib.uuid4()))
 
 
 def known_compute_id(state_path: Path) -> str:
-    """The UUID in the file, or an empty text if there is none; nothing is ever written.
+    """The UUID of this host, or an empty text if it has none; nothing is ever written.
 
     :raises IdentityError: naming the file.
     """
     path = state_path / FILE_NAME
+    noted = _noted(state_path)
     try:
-        return _read(path)
-    except FileNotFoundError:
-        return ""
+        own = _read(path, noted)
+    except (FileNotFoundError, NotADirectoryError):
+        return noted
     except OSError as err:
-        raise IdentityError(f"{path}: {err.strerror}") from err
+        raise _error(f"{path}: {err.strerror}", err) from err
+    if noted not in ("", own):
+        raise IdentityError(
+            f"{path} says {own}, and {state_path / NODES} says {noted}: one of them is damaged "
+            f"or was changed by hand; `computectl adopt {own}` (or the other) says which is right"
+        )
+    return own
 
 
-def _read(path: Path) -> str:
-    text = path.read_text(encoding="utf-8", errors="replace").strip()
+def node_document(state_path: Path, *, writing: bool = True) -> Document:
+    """``nodes.json``: the host's own UUID, and that of each of its nodes."""
+    return Document(state_path / NODES, VERSION, frozenset({"own", "nodes"}), writing)
+
+
+def nodes_of(found: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """The host's own UUID and those of its nodes by name.
+
+    :raises ValueError: (or LookupError, TypeError, AttributeError) it is something else.
+    """
+    own = canonical_uuid(found["own"], "own")
+    return own, {name: canonical_uuid(uuid, name) for name, uuid in found["nodes"].items()}
+
+
+def replace_compute_id(state_path: Path, value: str) -> None:
+    """Make this UUID the host's; only for an operator who says so.
+
+    The node that had the host's UUID has this one from now on.
+
+    :raises IdentityError: naming the file.
+    """
+    path, document = state_path / FILE_NAME, node_document(state_path)
+    try:
+        kept = document.load(nodes_of)
+        if kept is not None:
+            document.save({"own": value, "nodes": moved(*kept, value)})
+        files.replace(path, value.encode() + b"\n")
+    except Unusable as err:
+        raise IdentityError(f"{err}; {_way_out(state_path)}") from err
+    except OSError as err:
+        raise _error(f"{path} can't be written: {err.strerror}", err) from err
+
+
+def moved(was: str, nodes: Mapping[str, str], own: str) -> dict[str, str]:
+    """UUIDs of the nodes of a host that had another one itself."""
+    return {name: own if uuid == was else uuid for name, uuid in nodes.items()}
+
+
+def _noted(state_path: Path) -> str:
+    """The host's UUID as ``nodes.json`` has it, if there is one."""
+    try:
+        kept = node_document(state_path, writing=False).load(nodes_of)
+    except Unusable as err:
+        raise IdentityError(f"{err}; {_way_out(state_path)}") from err
+    return kept[0] if kept else ""
+
+
+def _way_out(state_path: Path) -> str:
+    return (
+        f"restore it, or remove it if {state_path / FILE_NAME} is right and this host never "
+        "had more than one node"
+    )
+
+
+def _read(path: Path, noted: str) -> str:
+    text = files.read(path).decode(errors="replace").strip()
     try:
         return canonical_uuid(text, str(path))
     except ValueError as err:
+        told = f" ({NODES} has {noted})" if noted else ""
         raise IdentityError(
-            f"{err}; write the UUID of this host's resource provider into it, "
-            "or remove it if Placement does not know this host"
+            f"{err}; write the UUID of this host's resource provider into it{told}, "
+            f"or empty {path.parent} if Placement does not know this host"
         ) from None
 
 
 def _write_once(path: Path, value: str) -> str:
-    """Link a complete file into place, so that neither a crash nor a twin leaves half of one."""
-    scratch = path.with_name(f".{FILE_NAME}.{value}")
+    """Neither a crash nor a twin leaves half of one."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            _write(scratch, value)
-            os.link(scratch, path)
-        finally:
-            scratch.unlink(missing_ok=True)
-        _sync(path.parent)
+        files.create(path, value.encode() + b"\n")
     except FileExistsError:
-        return _read(path)
+        return _read(path, "")
     except OSError as err:
-        raise IdentityError(
+        raise _error(
             f"{path} can't be written: {err.strerror}; state_path has to be a directory "
-            "that this user may write to, with some space left"
+            "that this user may write to, with some space left",
+            err,
         ) from err
     return value
 
 
-def _write(path: Path, value: str) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.write(value + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def replace_compute_id(state_path: Path, value: str) -> None:
-    """Write another UUID into the file; only for an operator who says so.
-
-    :raises IdentityError: naming the file.
-    """
-    path = state_path / FILE_NAME
-    scratch = path.with_name(f".{FILE_NAME}.new")
-    try:
-        state_path.mkdir(parents=True, exist_ok=True)
-        _write(scratch, value)
-        scratch.replace(path)
-        _sync(state_path)
-    except OSError as err:
-        raise IdentityError(f"{path} can't be written: {err.strerror}") from err
-
-
-def _sync(directory: Path) -> None:
-    """Placement may remember the UUID from now on; a power cut must not take the file's name."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _error(text: str, err: OSError) -> IdentityError:
+    return (IdentityNotReady if err.errno in _PASSING else IdentityError)(text)
 
 
 def root_uuids(

@@ -166,7 +166,8 @@ def test_a_host_that_lost_its_identity_is_adopted_again(agent, placement):
     assert agent.once().returncode == 0
     was = (agent.state_path / "compute_id").read_text().strip()
     before = placement.request("GET", f"/resource_providers/{was}/traits")
-    (agent.state_path / "compute_id").unlink()
+    for name in ("compute_id", "nodes.json"):
+        (agent.state_path / name).unlink()
     lost = agent.once()
     assert lost.returncode == 1
     assert "computectl adopt testhost" in lost.stderr

@@ -10,7 +10,17 @@ from uuid import UUID, uuid4, uuid5
 
 import pytest
 
-from agent.nodes.identity import FILE_NAME, IdentityError, compute_id, root_uuids
+from agent.nodes.identity import (
+    FILE_NAME,
+    NODES,
+    IdentityError,
+    IdentityNotReady,
+    compute_id,
+    known_compute_id,
+    replace_compute_id,
+    root_uuids,
+)
+from agent.nodes.node_table import NodeTable
 
 OWN = "5a0d7f3e-94c1-4b53-9d0e-6f1f6e2f3a10"
 
@@ -94,7 +104,7 @@ def test_several_nodes_get_uuids_that_stay() -> None:
 def test_a_full_disk_leaves_nothing_behind_and_the_next_start_works(tmp_path: Path, monkeypatch):
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", no_space)
-        with pytest.raises(IdentityError, match=r"No space left on device; .* some space left"):
+        with pytest.raises(IdentityNotReady, match=r"No space left on device; .* some space left"):
             compute_id(tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert compute_id(tmp_path) == compute_id(tmp_path)
@@ -102,3 +112,81 @@ def test_a_full_disk_leaves_nothing_behind_and_the_next_start_works(tmp_path: Pa
 
 def no_space(descriptor: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+# -- said twice
+
+
+def reported(state_path: Path, *nodes: str) -> str:
+    """A host that has reported these nodes; its UUID."""
+    own = compute_id(state_path)
+    NodeTable.of(state_path).uuids(list(nodes or ["host"]), own, {})
+    return own
+
+
+def test_a_lost_file_is_written_again_as_the_table_of_nodes_has_it(tmp_path: Path, caplog) -> None:
+    own = reported(tmp_path)
+    (tmp_path / FILE_NAME).unlink()
+    assert known_compute_id(tmp_path) == own
+    assert not (tmp_path / FILE_NAME).exists()
+    assert compute_id(tmp_path) == own
+    assert (tmp_path / FILE_NAME).read_text() == f"{own}\n"
+    assert f"{tmp_path / FILE_NAME} is lost" in caplog.text
+
+
+def test_no_flipped_bit_makes_another_host_of_it(tmp_path: Path) -> None:
+    """Each bit of either file: the same UUIDs as before, or an error that names a file."""
+    own = reported(tmp_path, "a", "b")
+    uuids = NodeTable.of(tmp_path).uuids(["a", "b"], own, {})
+    for name in (FILE_NAME, NODES):
+        path = tmp_path / name
+        whole = path.read_bytes()
+        for bit in range(len(whole) * 8):
+            path.write_bytes(flipped(whole, bit))
+            try:
+                assert compute_id(tmp_path) == own
+                assert NodeTable.of(tmp_path).uuids(["a", "b"], own, {}) == uuids
+            except IdentityError as err:
+                assert str(tmp_path) in str(err)
+        path.write_bytes(whole)
+
+
+def flipped(whole: bytes, bit: int) -> bytes:
+    data = bytearray(whole)
+    data[bit // 8] ^= 1 << bit % 8
+    return bytes(data)
+
+
+def test_files_that_disagree_are_both_named_and_neither_is_believed(tmp_path: Path) -> None:
+    own = reported(tmp_path)
+    (tmp_path / FILE_NAME).write_text(f"{OWN}\n")
+    with pytest.raises(IdentityError, match=f"{OWN}.*{own}.*computectl adopt"):
+        compute_id(tmp_path)
+    assert (tmp_path / FILE_NAME).read_text() == f"{OWN}\n"
+
+
+def test_who_adopts_is_believed_by_both_files(tmp_path: Path) -> None:
+    own = reported(tmp_path, "a")
+    other = reported(tmp_path, "a", "b") and NodeTable.of(tmp_path).uuids(["b"], own, {})["b"]
+    (tmp_path / FILE_NAME).write_text("damaged")
+    replace_compute_id(tmp_path, OWN)
+    assert compute_id(tmp_path) == OWN
+    assert NodeTable.of(tmp_path).uuids(["a", "b"], OWN, {}) == {"a": OWN, "b": other}
+
+
+def test_a_damaged_table_makes_no_new_host(tmp_path: Path) -> None:
+    reported(tmp_path)
+    (tmp_path / FILE_NAME).unlink()
+    (tmp_path / NODES).write_text("[" * 100_000)
+    with pytest.raises(IdentityError, match=f"{tmp_path / NODES} is damaged: nested too deeply"):
+        compute_id(tmp_path)
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+def test_the_table_of_the_version_before_is_read(tmp_path: Path) -> None:
+    text = f'{{"version": 1, "own": "{OWN}", "nodes": {{"a": "{OWN}"}}}}'
+    (tmp_path / NODES).write_text(text)
+    assert compute_id(tmp_path) == OWN
+    (tmp_path / NODES).write_text(text.replace('"own"', '"owm"'))
+    with pytest.raises(IdentityError, match="has no checksum"):
+        compute_id(tmp_path)

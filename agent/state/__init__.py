@@ -1,0 +1,1 @@
+"""The one room for what is kept under ``state_path``: how it is written, read and distrusted."""

@@ -1,0 +1,155 @@
+"""A JSON object on disk that says its version and carries its own checksum.
+
+The object is plain JSON, for people and for the version before, which reads what it
+knows and passes over the checksum::
+
+    {"version": 1, "own": "…", "nodes": {…}, "sha256": "…"}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent.state import files
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CHECKSUM = "sha256"
+_DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+"""Of what is no such document; nesting too deep to be read is damage like any other."""
+
+
+class Unusable(Exception):
+    """The file is there and can't be used; the text names it and says why."""
+
+
+class Damaged(Unusable):
+    """It has something else in it than what was written."""
+
+
+class Unreadable(Unusable):
+    """It can't be read at all, now."""
+
+
+class Later(Unusable):
+    """A later version of the agent wrote it: it is left alone."""
+
+
+@dataclass(slots=True)
+class Document:
+    """One file of the state directory.
+
+    ``before`` are the fields that it had in the version without a checksum, so that a file
+    of that version is read and anything else without a checksum is damage.
+    """
+
+    path: Path
+    version: int = 1
+    before: frozenset[str] = frozenset()
+    writing: bool = True
+    """False for who only looks."""
+    unwritable: bool = field(default=False, init=False)
+    """Whether the last :meth:`keep` failed."""
+    _on_disk: bytes | None = field(default=None, init=False, repr=False)
+    _refused: bool = field(default=False, init=False)
+
+    def load(self, parse: Callable[[Mapping[str, Any]], T]) -> T | None:
+        """What ``parse`` makes of the fields; ``None`` if there is no file.
+
+        :raises Unusable: one of its kinds.
+        """
+        try:
+            data = files.read(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as err:
+            raise Unreadable(f"{self.path} can't be read: {err.strerror}") from err
+        try:
+            found = parse(self._checked(json.loads(data)))
+        except _DAMAGE as err:
+            raise Damaged(f"{self.path} is damaged: {_words(err)}") from err
+        self._on_disk = data
+        return found
+
+    def save(self, fields: Mapping[str, Any]) -> None:
+        """Replace the file, unless it says so already or somebody only looks.
+
+        :raises OSError: it can't be written.
+        """
+        if not self.writing or self._refused:
+            return
+        data = _sealed({"version": self.version, **fields})
+        if data != self._on_disk or not self.path.exists():
+            self._on_disk = None
+            files.replace(self.path, data)
+            self._on_disk = data
+
+    def keep(self, fields: Mapping[str, Any], otherwise: str) -> None:
+        """The same, where a full disk shall stop nobody: told once, tried at each call.
+
+        ``otherwise`` says what comes of it.
+        """
+        try:
+            self.save(fields)
+        except OSError as err:
+            if not self.unwritable:
+                LOG.warning("%s can't be written (%s): %s", self.path, err.strerror, otherwise)
+            self.unwritable = True
+        else:
+            self.unwritable = False
+
+    def remove(self) -> None:
+        """Nothing is kept any more.  :raises OSError:"""
+        self._on_disk = None
+        if self.writing and not self._refused and self.path.exists():
+            files.remove(self.path)
+
+    def set_aside(self) -> str:
+        """Move a damaged file out of the way; says where it is now, to end a sentence with."""
+        if not self.writing:
+            return ""
+        try:
+            return f", it is now {files.set_aside(self.path)}"
+        except OSError as err:
+            return f", and can't be moved away ({err.strerror})"
+
+    def _checked(self, found: Any) -> Mapping[str, Any]:
+        if not isinstance(found, dict):
+            raise TypeError("it is no JSON object")
+        version, checksum = found.get("version"), found.pop(CHECKSUM, None)
+        if checksum != _checksum(found) and not (checksum is None and self._is_before(found)):
+            raise ValueError("its checksum is wrong" if checksum else "it has no checksum")
+        if isinstance(version, int) and version > self.version:
+            self._refused = True
+            raise Later(
+                f"{self.path} has version {version}, and this one knows {self.version}: a later "
+                "compute-agent wrote it; use that one, or move the file away"
+            )
+        if version != self.version:
+            raise ValueError(f"it has version {version!r}, not {self.version}")
+        return found
+
+    def _is_before(self, found: Mapping[str, Any]) -> bool:
+        return bool(self.before) and found.keys() == {"version", *self.before}
+
+
+def _sealed(fields: dict[str, Any]) -> bytes:
+    return json.dumps({**fields, CHECKSUM: _checksum(fields)}, indent=1).encode() + b"\n"
+
+
+def _checksum(fields: Mapping[str, Any]) -> str:
+    """Of the fields whatever their order and the space between them."""
+    text = json.dumps(fields, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _words(err: BaseException) -> str:
+    return "nested too deeply" if isinstance(err, RecursionError) else str(err)

@@ -1,0 +1,190 @@
+"""Documents of the state directory: whole or not at all, and never believed when damaged."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.state import files
+from agent.state.document import Damaged, Document, Later, Unreadable
+
+FIELDS = {"name": "host", "nodes": {"a": 1.5, "b": None}}
+
+
+def document(tmp_path: Path, **more: Any) -> Document:
+    return Document(tmp_path / "state" / "kept.json", **more)
+
+
+def same(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: found[key] for key in FIELDS}
+
+
+def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
+    assert document(tmp_path).load(same) is None
+    document(tmp_path).save(FIELDS)
+    assert document(tmp_path).load(same) == FIELDS
+
+
+def test_it_stays_plain_json_for_who_does_not_know_checksums(tmp_path: Path) -> None:
+    one = document(tmp_path)
+    one.save(FIELDS)
+    found = json.loads(one.path.read_text())
+    assert found.pop("sha256")
+    assert found == {"version": 1, **FIELDS}
+
+
+@pytest.mark.parametrize("bits", [1, 2])
+def test_no_flipped_bit_gives_something_else(tmp_path: Path, bits: int) -> None:
+    one = document(tmp_path, before=frozenset(FIELDS))
+    one.save(FIELDS)
+    whole = one.path.read_bytes()
+    for bit in range(len(whole) * 8):
+        data = bytearray(whole)
+        for each in range(bits):
+            at = (bit + each * 97) % (len(whole) * 8)
+            data[at // 8] ^= 1 << at % 8
+        one.path.write_bytes(data)
+        try:
+            assert document(tmp_path, before=frozenset(FIELDS)).load(same) == FIELDS
+        except Damaged as err:
+            assert str(one.path) in str(err)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 200_000, b'{"a":' * 200_000, b"1" * 5000],
+)
+def test_what_is_no_document_is_damage_and_can_be_moved_away(tmp_path: Path, data: bytes) -> None:
+    one = document(tmp_path)
+    one.path.parent.mkdir()
+    one.path.write_bytes(data)
+    with pytest.raises(Damaged, match=str(one.path)):
+        one.load(same)
+    aside = one.path.with_name("kept.json.damaged")
+    assert one.set_aside() == f", it is now {aside}"
+    assert aside.read_bytes() == data
+    assert one.load(same) is None
+
+
+def test_fields_that_their_reader_can_not_use_are_damage(tmp_path: Path) -> None:
+    document(tmp_path).save({"other": 1})
+    with pytest.raises(Damaged, match="name"):
+        document(tmp_path).load(same)
+
+
+def test_a_later_versions_file_is_refused_and_never_written_over(tmp_path: Path) -> None:
+    later = document(tmp_path, version=2)
+    later.save(FIELDS)
+    kept = later.path.read_bytes()
+    one = document(tmp_path)
+    with pytest.raises(Later, match="has version 2, and this one knows 1"):
+        one.load(same)
+    one.save({"name": "other"})
+    one.remove()
+    assert one.path.read_bytes() == kept
+
+
+def test_what_can_not_be_read_is_no_damage(tmp_path: Path) -> None:
+    one = document(tmp_path)
+    one.path.mkdir(parents=True)
+    with pytest.raises(Unreadable, match=r"kept\.json can't be read"):
+        one.load(same)
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    one = document(tmp_path)
+    one.path.parent.mkdir()
+    os.mkfifo(one.path)
+    with pytest.raises(Unreadable, match="is no regular file"):
+        one.load(same)
+
+
+def test_the_same_again_is_not_written(tmp_path: Path) -> None:
+    one = document(tmp_path)
+    one.save(FIELDS)
+    was = one.path.stat().st_ino
+    one.save(FIELDS)
+    again = document(tmp_path)
+    again.load(same)
+    again.save(FIELDS)
+    assert one.path.stat().st_ino == was
+    one.path.unlink()
+    one.save(FIELDS)
+    assert one.path.exists()
+
+
+def test_who_only_looks_changes_nothing(tmp_path: Path) -> None:
+    document(tmp_path).save(FIELDS)
+    looking = document(tmp_path, writing=False)
+    kept = looking.path.read_bytes()
+    looking.save({"name": "other"})
+    looking.remove()
+    assert looking.set_aside() == ""
+    assert looking.path.read_bytes() == kept
+
+
+def test_no_link_is_followed_when_it_is_written(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    one = document(tmp_path)
+    one.path.parent.mkdir()
+    one.path.symlink_to(victim)
+    one.path.with_name(".kept.json").symlink_to(victim)
+    one.save(FIELDS)
+    assert victim.read_text() == "precious"
+    assert not one.path.is_symlink()
+    assert document(tmp_path).load(same) == FIELDS
+
+
+def test_file_and_directory_are_on_disk_when_it_returns(tmp_path: Path, monkeypatch) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    one = document(tmp_path)
+    one.save(FIELDS)
+    assert synced == [str(one.path.with_name(".kept.json")), str(one.path.parent)]
+    one.remove()
+    assert synced[2:] == [str(one.path.parent)]
+
+
+def test_a_full_disk_is_told_once_tried_again_and_leaves_the_old_file(
+    tmp_path: Path, monkeypatch, caplog
+) -> None:
+    one = document(tmp_path)
+    one.save(FIELDS)
+    kept = one.path.read_bytes()
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", no_space)
+        for _ in range(3):
+            one.keep({"name": "other"}, "it may be lost")
+    assert one.path.read_bytes() == kept
+    assert os.listdir(one.path.parent) == [one.path.name]
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [f"{one.path} can't be written (No space left on device): it may be lost"]
+    assert one.unwritable
+    one.keep({"name": "other", "nodes": {}}, "")
+    assert not one.unwritable
+    assert document(tmp_path).load(same) == {"name": "other", "nodes": {}}
+
+
+def no_space(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_of_several_who_create_a_file_one_succeeds(tmp_path: Path) -> None:
+    files.create(tmp_path / "id", b"one")
+    with pytest.raises(FileExistsError):
+        files.create(tmp_path / "id", b"two")
+    assert files.read(tmp_path / "id") == b"one"
+    assert os.listdir(tmp_path) == ["id"]
