@@ -109,6 +109,8 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
     refresh = conf.compute.resource_provider_association_refresh
     if not conf.host.strip():
         raise ConfigError("host is empty: name this service, or leave the option out")
+    if not conf.compute.owner_trait:
+        raise ConfigError("[compute] owner_trait names no trait: leave the option out")
     if not conf.compute_driver:
         raise ConfigError("compute_driver names no driver")
     return Settings(
@@ -120,7 +122,7 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         first_within=min(conf.periodic_fuzzy_delay, interval or 0.0),
         shutdown_within=float(conf.graceful_shutdown_timeout),
         rules=Rules(
-            owner_trait=conf.compute.owner_trait,
+            owner_traits=tuple(conf.compute.owner_trait),
             verify_every=float(refresh) if refresh else None,
             audit_every=float(conf.compute.audit_interval) or None,
             reshape_when_running=conf.compute.reshape_when_running,

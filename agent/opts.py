@@ -7,6 +7,7 @@ import socket
 from oslo_config import cfg
 
 from agent.registry import opts as registry
+from drivers import opts as driver_opts
 
 PROVIDER_CONFIG_LOCATION = "/etc/compute-agent/provider_config"
 
@@ -88,13 +89,7 @@ COMPUTE: list[cfg.Opt] = [
         "It takes the role that Placement's policy wants there, 'service' by default; where "
         "it is refused, inventories are written one by one. 0 always writes them so.",
     ),
-    cfg.StrOpt(
-        "owner_trait",
-        default="CUSTOM_OWNER_COMPUTE_AGENT",
-        regex=r"^(CUSTOM_[A-Z0-9_]+|OWNER_[A-Z0-9_]+)$",
-        help="Trait set on the root providers, and on each sharing provider that this agent "
-        "creates: one without it belongs to somebody else and is never written.",
-    ),
+    *driver_opts.OWNER_OPTS,
     cfg.StrOpt(
         "provider_config_location",
         default=PROVIDER_CONFIG_LOCATION,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from oslo_config import cfg
+import os_traits
+from oslo_config import cfg, types
 
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, InventoryPolicy, Ratio, cpu_set
 
@@ -86,10 +87,30 @@ COMPUTE_OPTS = [
     ),
 ]
 
+OWNER_OPTS = [
+    cfg.ListOpt(
+        "owner_trait",
+        item_type=types.String(regex=r"^(CUSTOM_[A-Z0-9_]+|OWNER_[A-Z0-9_]+)$"),
+        default=["CUSTOM_OWNER_COMPUTE_AGENT"],
+        help="Traits set on the root providers, and on each sharing provider that this agent"
+        " creates: one that carries none of the custom ones belongs to somebody else and is"
+        " never written (where OWNER_* alone is named, that tells). Add OWNER_NOVA where Nova"
+        " schedules to these hosts: from its release 34 (2026.2) on its scheduler requires it of"
+        " roots and of PCI devices. The libvirt driver then sets it on providers of PCI"
+        " devices, vGPUs and memory encryption, too.",
+    ),
+]
+"""The agent's own; drivers that mark some of their children read it as well."""
+
 
 def list_opts() -> list[tuple[str, list[Any]]]:
     """``[(group, [options])]``."""
     return [("DEFAULT", DEFAULT_OPTS), ("compute", COMPUTE_OPTS)]
+
+
+def marks_for_nova(conf: Any) -> frozenset[str]:
+    """What providers that Nova itself would mark get, beyond what makes them ours."""
+    return frozenset(conf.compute.owner_trait) & {os_traits.OWNER_NOVA}
 
 
 def inventory_policy(conf: Any) -> InventoryPolicy:

@@ -56,14 +56,14 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """What a command shows; ``owner`` is the trait of roots that this agent writes.
+    """What a command shows; ``owner``: traits, of which roots that this agent writes have one.
 
     ``fleet`` is there if all trees were asked for.
     """
 
     seen: tuple[Seen, ...]
     fleet: Fleet | None = None
-    owner: str | None = None
+    owner: frozenset[str] = frozenset()
 
     def together(self) -> tuple[Snapshot, Beside]:
         """All in one forest; what is a lone root beside one tree may be part of another."""

@@ -18,6 +18,7 @@ from agent.cli.seen import Seen, Trees, find, look_at
 from agent.cli.session import Session
 from agent.cli.terminal import Terminal
 from agent.cli.trouble import NOT_WELL, Trouble
+from agent.period.traits import own_marks
 from agent.period.view_file import ViewFile
 from reportclient.http import API
 from reportclient.model import Provider
@@ -94,7 +95,7 @@ class ShowTree(DrawnOrListed[Trees]):
     def ask(self, session: Session, options: argparse.Namespace) -> Trees:
         """The trees; one but for a host with several nodes, and with --all."""
         api = session.placement()
-        owner = session.settings.rules.owner_trait
+        owner = own_marks(session.settings.rules.owner_traits)
         if options.all:
             asked = Asked(options.provider, options.limit or TREES, options.most_calls or CALLS)
             return replace(look_at_all(asked, api, self._progress), owner=owner)

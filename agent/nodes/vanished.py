@@ -117,7 +117,7 @@ class Vanished:
     def _remove(self, api: Counting) -> None:
         tracker = self.tracker
         root = tracker.view.snapshot.providers[tracker.uuid]
-        ours = {tracker.mark, tracker.rules.owner_trait}
+        ours = {tracker.mark, *tracker.rules.owner_traits}
         below = [each.uuid for each in tracker.view.snapshot.walk(root.uuid)]
         deletes = (DeleteProvider(uuid) for uuid in reversed(below))
         plan = Plan((SetTraits(root.uuid, root.traits - ours), *deletes))

@@ -12,7 +12,7 @@ from agent.period.keep import keep_strangers, open_again
 from agent.period.merge import Merge
 from agent.period.parts import Parts
 from agent.period.rules import Rules
-from agent.period.traits import AgentTraits, add_agent_traits, agent_traits
+from agent.period.traits import AgentTraits, add_agent_traits, agent_traits, own_marks
 from agent.provider_config.overlay import Laid, Overlay
 from drivers.errors import DriverError, ReshapeFailed
 from drivers.loader import LoadedDriver
@@ -161,12 +161,12 @@ class Decider:
 
     def _traits(self, disabled: bool | None) -> AgentTraits:
         capabilities = [loaded.driver.capabilities for loaded in self.drivers]
-        return agent_traits(capabilities, disabled, self.rules.owner_trait, self.mark)
+        return agent_traits(capabilities, disabled, self.rules.owner_traits, self.mark)
 
     def _strangers(self, view: View) -> frozenset[str]:
         """Sharing providers that no agent of ours made."""
-        providers, owner = view.snapshot.providers, self.rules.owner_trait
-        return frozenset(uuid for uuid in view.strangers if owner not in providers[uuid].traits)
+        providers, marks = view.snapshot.providers, own_marks(self.rules.owner_traits)
+        return frozenset(uuid for uuid in view.strangers if not marks & providers[uuid].traits)
 
 
 def _affected(old: Snapshot, new: Snapshot) -> Affected:

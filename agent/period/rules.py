@@ -12,7 +12,8 @@ class Rules:
     that vanished has to be gone before its provider is removed.
     """
 
-    owner_trait: str
+    owner_traits: tuple[str, ...]
+    """Set on what is ours: see ``traits.own_marks`` for those that tell that it is."""
     verify_every: float | None = 300.0
     audit_every: float | None = 86400.0
     reshape_when_running: bool = False

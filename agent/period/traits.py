@@ -52,17 +52,29 @@ CAPABILITY_TRAITS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AgentTraits:
-    """What is set and taken away on the root; ``owner`` goes on sharing providers of ours too."""
+    """What is set and taken away on the root; ``owners`` go on sharing providers of ours too."""
 
     present: frozenset[str]
     removed: frozenset[str]
-    owner: str
+    owners: frozenset[str]
     mark: str = ""
     """The service's, where it has many nodes."""
 
 
+def own_marks(owners: Iterable[str]) -> frozenset[str]:
+    """Which of the owner traits tell that a provider is this agent's; any of them does.
+
+    OWNER_* are set for others to find, and others set them as well: they tell only where
+    the operator names no trait of his own.
+    """
+    return frozenset(one for one in owners if one.startswith("CUSTOM_")) or frozenset(owners)
+
+
 def agent_traits(
-    capabilities: Iterable[Mapping[str, bool]], disabled: bool | None, owner: str, mark: str = ""
+    capabilities: Iterable[Mapping[str, bool]],
+    disabled: bool | None,
+    owners: Iterable[str],
+    mark: str = "",
 ) -> AgentTraits:
     """From the capabilities of the drivers and the status of the service.
 
@@ -74,15 +86,16 @@ def agent_traits(
     supported = {
         CAPABILITY_TRAITS[name] for name, able in can if able and name in CAPABILITY_TRAITS
     }
-    present = {os_traits.COMPUTE_NODE, owner, mark} - {""} | supported
+    marks = frozenset(owners)
+    present = ({os_traits.COMPUTE_NODE, mark} - {""}) | marks | supported
     removed = told.keys() - supported
     if disabled is not None:
         (present if disabled else removed).add(DISABLED)
-    return AgentTraits(frozenset(present), frozenset(removed), owner, mark)
+    return AgentTraits(frozenset(present), frozenset(removed), marks, mark)
 
 
 def add_agent_traits(tree: ProviderTree, root: str, before: Snapshot, traits: AgentTraits) -> None:
-    """Put them on the root, and the owner on every other root that the agent makes or made.
+    """Put them on the root, and the owner traits on every other root that the agent makes or made.
 
     What is below a root needs no mark of its own; that would cost a call for each.
     """
@@ -92,10 +105,12 @@ def add_agent_traits(tree: ProviderTree, root: str, before: Snapshot, traits: Ag
         _status_as_before(tree, root, before.get(root))
     if traits.mark:
         tree.remove_traits(root, *marks_of_others(tree.data(root).traits, traits.mark))
-    for uuid in tree.touched():
+    roots = (uuid for uuid in before.children(None) if tree.exists(uuid))
+    marks = own_marks(traits.owners)
+    for uuid in {*roots, *tree.touched()}:
         wished = tree.data(uuid)
-        if wished.parent_uuid is None and _is_ours(before.get(uuid), wished, traits.owner):
-            tree.add_traits(uuid, traits.owner)
+        if wished.parent_uuid is None and _is_ours(before.get(uuid), wished, marks):
+            tree.add_traits(uuid, *traits.owners)
 
 
 def _status_as_before(tree: ProviderTree, root: str, before: Provider | None) -> None:
@@ -104,13 +119,13 @@ def _status_as_before(tree: ProviderTree, root: str, before: Provider | None) ->
     (tree.add_traits if was_disabled else tree.remove_traits)(root, DISABLED)
 
 
-def _is_ours(before: Provider | None, wished: ProviderData, owner: str) -> bool:
+def _is_ours(before: Provider | None, wished: ProviderData, marks: frozenset[str]) -> bool:
     """Whether the agent makes it now, made it, or was ended while it did.
 
     A provider that has nothing at all, and that a driver gives something, was created by
     an agent which did not live to give it its first traits.
     """
-    if before is None or owner in before.traits:
+    if before is None or marks & before.traits:
         return True
     if before.inventory or before.traits or before.aggregates:
         return False

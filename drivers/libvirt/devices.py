@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from xml.etree.ElementTree import Element
 
 from drivers.libvirt.encryption import CONTEXT, Encryption, encryption, moved_traits
@@ -23,6 +23,8 @@ class DeviceSettings:
     pci: PciSettings = field(default_factory=PciSettings)
     mdev: MdevSettings = field(default_factory=MdevSettings)
     num_memory_encrypted_guests: int | None = None
+    marks: frozenset[str] = frozenset()
+    """Traits that every provider of a device gets; nobody takes them away."""
 
     def kinds(self) -> tuple[str, ...]:
         """Kinds of node devices to list, by libvirt's names of their flags."""
@@ -76,8 +78,9 @@ def below_root(
     kept = {VGPU} if unknown and settings.mdev.types else set()
     if found.encryption.domain_capabilities is None:
         kept.add(CONTEXT)
+    children = (*whole, *parts, *secret)
     return Below(
-        (*whole, *parts, *secret),
+        tuple(replace(one, traits=one.traits | settings.marks) for one in children),
         {**pci_notes, **gpu_notes, **notes, **more, **odd, **found.unread},
         frozenset(kept),
         moved_traits(secret),

@@ -176,4 +176,4 @@ def list_opts() -> list[tuple[str, list[Any]]]:
 
 def all_opts() -> list[tuple[str, list[Any]]]:
     """All that the libvirt driver reads: its own and those of every driver with a root."""
-    return [*common.list_opts(), *list_opts()]
+    return [*common.list_opts(), ("compute", common.OWNER_OPTS), *list_opts()]

@@ -19,7 +19,7 @@ from drivers.libvirt.pci import PciSettings
 from drivers.libvirt.pmem import PmemLabels, pmem_labels
 from drivers.libvirt.session import Deadlines
 from drivers.libvirt.shares import MemoryPolicy
-from drivers.opts import inventory_policy
+from drivers.opts import inventory_policy, marks_for_nova
 
 _USUAL_URIS = {
     "lxc": "lxc:///system",
@@ -99,6 +99,7 @@ def _device_settings(conf: Any) -> DeviceSettings:
         PciSettings(specs, pci.report_physical_networks, pci.group_devices),
         mdev_settings(conf),
         conf.libvirt.num_memory_encrypted_guests,
+        marks=marks_for_nova(conf),
     )
 
 

@@ -61,7 +61,7 @@ class Agent:
             ROOT,
             [LoadedDriver.of("tree", driver)],
             self.api,
-            Rules(**{"owner_trait": OWNER, "verify_every": VERIFY, **rules}),
+            Rules(**{"owner_traits": (OWNER,), "verify_every": VERIFY, **rules}),
             BulkWrites(chunk),
             state,
         )

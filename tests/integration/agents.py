@@ -55,7 +55,7 @@ class Agent:
             ROOT,
             named,
             PlacementAPI(token_adapter(placement.url, "admin")),
-            Rules(**{"owner_trait": OWNER, "verify_every": VERIFY, **rules}),
+            Rules(**{"owner_traits": (OWNER,), "verify_every": VERIFY, **rules}),
         )
 
     def period(self, after: float = 2 * VERIFY, **options: Any) -> Report:

@@ -59,7 +59,7 @@ class Host:
         real = isinstance(self.placement, RealPlacement)
         api = PlacementAPI(token_adapter(self.placement.url, "admin")) if real else self.placement
         named = [LoadedDriver.of(f"driver{n}", each) for n, each in enumerate(self.drivers, 1)]
-        rules = Rules(owner_trait=OWNER, verify_every=VERIFY)
+        rules = Rules(owner_traits=(OWNER,), verify_every=VERIFY)
         additions = Additions.of(self.files, self.state)
         additions.files.load()
         self.nodes = Nodes(ROOT, named, api, rules, state_path=self.state, additions=additions)

@@ -231,7 +231,7 @@ def a_period(host: AgentHost) -> list[tuple]:
     settings = config.settings(conf)
     drivers = loader.load(settings.drivers, DriverContext(settings.host, settings.state_path, conf))
     api = Recording(PlacementAPI(adapter_from_conf(conf)))
-    rules = config.Rules(settings.rules.owner_trait)
+    rules = config.Rules(settings.rules.owner_traits)
     own = host.compute_id.read_text().strip()
     nodes = Nodes(own, drivers, api, rules, BulkWrites(settings.bulk_chunk))
     [report] = nodes.period(time.monotonic())

@@ -85,7 +85,7 @@ class World:
         host.file_system_bytes = lambda _: 500 * 1024**3
         told = replace(context(self.directory, self.options), state_path=state)
         named = [LoadedDriver.of("libvirt", LibvirtDriver(told, host))]
-        rules = Rules(owner_trait="CUSTOM_OWNER", verify_every=300.0)
+        rules = Rules(owner_traits=("CUSTOM_OWNER",), verify_every=300.0)
         nodes = Nodes(ROOT, named, placement, rules, state_path=state)
         for now in range(0, 5000, 1000):
             (report,) = nodes.period(float(now))

@@ -65,6 +65,20 @@ def test_no_refresh_means_never(tmp_path: Path) -> None:
     assert settings(tmp_path, text).rules.verify_every is None
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ("CUSTOM_OWNER_COMPUTE_AGENT",)),
+        ("owner_trait = CUSTOM_MINE", ("CUSTOM_MINE",)),
+        ("owner_trait = CUSTOM_MINE, OWNER_NOVA", ("CUSTOM_MINE", "OWNER_NOVA")),
+    ],
+)
+def test_a_provider_can_have_several_owner_traits(
+    tmp_path: Path, text: str, expected: tuple[str, ...]
+) -> None:
+    assert settings(tmp_path, f"[compute]\n{text}\n").rules.owner_traits == expected
+
+
 def test_several_drivers_keep_their_order(tmp_path: Path) -> None:
     assert settings(tmp_path, "[DEFAULT]\ncompute_driver = b, a\n").drivers == ("b", "a")
 
@@ -88,6 +102,8 @@ def test_settings_can_not_be_changed(tmp_path: Path) -> None:
         ("[DEFAULT]\ncompute_driver =\n", "compute_driver names no driver"),
         ("[DEFAULT]\nhost =\n", "host is empty"),
         ("[compute]\nowner_trait = HW_CPU_X86_AVX\n", "owner_trait"),
+        ("[compute]\nowner_trait = CUSTOM_A, HW_CPU_X86_AVX\n", "owner_trait"),
+        ("[compute]\nowner_trait =\n", "owner_trait names no trait"),
         ("[compute]\nreshape_when_running = perhaps\n", "reshape_when_running"),
     ],
 )

@@ -50,7 +50,7 @@ class Agent:
         self.placement, self.now = placement, 0.0
         loaded = [LoadedDriver.of(f"d{n}", Part(body)) for n, body in enumerate(bodies, 1)]
         self.drivers = [each.driver for each in loaded]
-        wanted = {"owner_trait": "CUSTOM_OURS", "audit_every": None, **rules}
+        wanted = {"owner_traits": ("CUSTOM_OURS",), "audit_every": None, **rules}
         self.nodes = Nodes(ROOT, loaded, placement, Rules(**wanted))
 
     def period(self, after=60.0):

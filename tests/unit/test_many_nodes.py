@@ -86,7 +86,7 @@ class Service:
         **rules: Any,
     ) -> None:
         self.placement, self.driver, self.now = placement, driver, 0.0
-        wanted = {"owner_trait": "CUSTOM_OURS", "verify_every": VERIFY, "audit_every": None}
+        wanted = {"owner_traits": ("CUSTOM_OURS",), "verify_every": VERIFY, "audit_every": None}
         self.nodes = Nodes(
             own,
             [LoadedDriver.of("rack", driver)],

@@ -85,13 +85,13 @@ class Picture:
 class Known:
     """What the snapshot does not say.
 
-    ``owner``: the trait of roots that this agent writes; ``None``: nobody knows it.
+    ``owner``: traits, of which roots that this agent writes have one; empty: nobody knows.
     ``aggregates``: names of aggregates, where there are better ones than the UUIDs.
     ``terse``: without traits, and with those aggregates only that connect boxes.
     """
 
     beside: Beside = field(default_factory=Beside)
-    owner: str | None = None
+    owner: frozenset[str] = frozenset()
     aggregates: Mapping[str, str] = field(default_factory=dict)
     terse: bool = False
 
@@ -145,7 +145,7 @@ class _Boxes:
             tuple(self._amounts(fold.members)),
             () if self.known.terse else tuple(short_traits(first.traits - {DISABLED})),
             tuple(self._notes(fold.members)),
-            self.known.owner is not None and self.known.owner not in root.traits,
+            bool(self.known.owner) and not self.known.owner & root.traits,
             DISABLED in first.traits,
             first.uuid == self.known.beside.marked,
         )

@@ -120,7 +120,7 @@ def test_what_another_service_owns_is_a_strangers() -> None:
     ours = provider("ours", traits=["CUSTOM_OWNER"])
     made = picture(
         Snapshot.build([ours, provider("below", "ours"), provider("other")]),
-        Known(owner="CUSTOM_OWNER"),
+        Known(owner=frozenset({"CUSTOM_OWNER"})),
     )
     assert [one.title for one in made.boxes if one.foreign] == ["other"]
     assert not picture(Snapshot.build([provider("other")])).has("foreign")
