@@ -34,6 +34,7 @@ LONGEST_FIRST = (
     "property",
     "spec",
     "ownership",
+    "examples",
     "unit",
 )
 """Files and folders of tests; what is not named comes first, as it may be anything."""

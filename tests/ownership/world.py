@@ -20,6 +20,8 @@ from agent.period.view_file import PREFIX as VIEWS
 from agent.provider_config.additions import Additions
 from agent.report import Report
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady
+from drivers.libvirt.children import write_report
+from drivers.libvirt.reported import HostReport
 from drivers.loader import LoadedDriver
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
@@ -42,9 +44,13 @@ class Scripted(ComputeDriver):
     def __init__(self, body: Body, nodes: list[str]) -> None:
         super().__init__(DriverContext(nodes[0], Path("/nonexistent")))
         self.body, self.nodes = body, nodes
+        self.told: Mapping[str, str] = {}
 
     def get_available_nodes(self):
         return self.nodes
+
+    def get_nodenames_by_uuid(self):
+        return {uuid: name for name, uuid in self.told.items()}
 
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
         wants_allocations = len(inspect.signature(self.body).parameters) > 1
@@ -115,6 +121,11 @@ def fails(tree: Any) -> None:
     tree.update_inventory(NODE, {"VCPU": {"total": 666}})
     tree.add_traits(NODE, "CUSTOM_HALF_DONE")
     raise DriverNotReady("not now")
+
+
+def reporting(report: HostReport) -> Body:
+    """As the libvirt driver does, after its look at the host."""
+    return lambda tree, allocations: write_report(tree, NODE, report, allocations) and None
 
 
 # -- what files say
@@ -211,6 +222,11 @@ class Host:
         self.names_of_nodes = list(names)
         for driver in self._scripted.values():
             driver.nodes = self.names_of_nodes
+
+    def tells(self, uuids: Mapping[str, str]) -> None:
+        """The driver knows these UUIDs of its nodes."""
+        for driver in self._scripted.values():
+            driver.told = uuids
 
     def period(self, after: float = 2 * VERIFY, **options: Any) -> Report:
         """By default so much later that Placement is verified."""

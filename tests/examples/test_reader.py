@@ -1,0 +1,105 @@
+"""``refresh`` reads a tree: one request if nothing moved, else only what did.
+
+Placement counts each provider's changes in its ``generation``.  One listing shows them
+all, so that most of the time nothing else has to be asked.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from reportclient import errors
+from reportclient.reader import allocations, refresh
+from reportclient.testing.fake_placement import FakePlacement
+from reportclient.view import View
+
+HOST = "c0ffee00-0000-4000-8000-000000000001"
+CARD = "c0ffee00-0000-4000-8000-000000000002"
+POOL = "c0ffee00-0000-4000-8000-000000000003"
+RACK = "aaaaaaaa-0000-4000-8000-000000000001"
+
+
+@pytest.fixture
+def placement() -> FakePlacement:
+    """A Placement in memory, by the rules of a real one, in which somebody has made a host."""
+    placement = FakePlacement()
+    somebody = placement.stranger
+    somebody.create_provider("host1", HOST)
+    somebody.set_inventory(HOST, {"VCPU": {"total": 8}})
+    somebody.create_child(HOST, "card", CARD)
+    somebody.set_inventory(CARD, {"VGPU": {"total": 4}})
+    return placement
+
+
+def asked(placement: FakePlacement, mark: int) -> list[str]:
+    return [request.path for request in placement.since(mark)]
+
+
+def test_a_first_look_reads_all_there_is(placement) -> None:
+    view = refresh(View(), HOST, placement)
+    assert {provider.name for provider in view.snapshot.walk()} == {"host1", "card"}
+    assert view.snapshot.providers[CARD].inventory["VGPU"].total == 4
+    assert view.certain, "what it says can be built upon"
+    assert placement.calls == 1 + 3 * 2, "a listing; inventory, traits, aggregates of each"
+
+
+def test_when_nothing_moved_one_request_is_enough_and_the_snapshot_is_the_same(placement) -> None:
+    view = refresh(View(), HOST, placement)
+    mark = placement.mark()
+    again = refresh(view, HOST, placement)
+    assert asked(placement, mark) == [f"/resource_providers?in_tree={HOST}"]
+    assert again.snapshot is view.snapshot
+
+
+def test_only_the_provider_that_moved_is_read_again(placement) -> None:
+    view = refresh(View(), HOST, placement)
+    placement.stranger.add_trait(CARD, "HW_NIC_SRIOV")
+    mark = placement.mark()
+    again = refresh(view, HOST, placement)
+    assert again.snapshot.providers[CARD].traits == {"HW_NIC_SRIOV"}
+    assert asked(placement, mark)[1:] == [
+        f"/resource_providers/{CARD}/{part}" for part in ("inventories", "traits", "aggregates")
+    ]
+
+
+def test_what_shares_with_the_host_is_part_of_the_view_and_not_ours(placement) -> None:
+    somebody = placement.stranger
+    somebody.create_provider("pool", POOL)
+    somebody.add_trait(POOL, "MISC_SHARES_VIA_AGGREGATE")
+    somebody.set_aggregates(POOL, [RACK])
+    somebody.set_aggregates(HOST, [RACK])
+    view = refresh(View(), HOST, placement)
+    assert view.strangers == {POOL}
+    assert POOL in view.snapshot
+
+
+def test_a_write_between_two_of_its_requests_is_noticed_the_next_time(placement) -> None:
+    """Inventory, traits and aggregates come one by one; the oldest generation holds for all."""
+
+    class Meddled:
+        """Somebody writes the inventory right after it was read."""
+
+        def request(self, method: str, path: str, **options):
+            reply = placement.request(method, path, **options)
+            if path == f"/resource_providers/{CARD}/inventories":
+                placement.stranger.set_inventory(CARD, {"VGPU": {"total": 5}})
+            return reply
+
+    view = refresh(View(), HOST, Meddled())
+    assert view.snapshot.providers[CARD].inventory["VGPU"].total == 4, "torn, and not known yet"
+    again = refresh(view, HOST, placement)
+    assert again.snapshot.providers[CARD].inventory["VGPU"].total == 5
+
+
+def test_nothing_is_believed_of_a_read_that_failed(placement) -> None:
+    view = refresh(View(), HOST, placement)
+    placement.fail_next("GET", "in_tree", errors.Unreachable("no connection"))
+    with pytest.raises(errors.Unreachable):
+        refresh(view, HOST, placement)
+
+
+def test_allocations_are_read_by_consumer(placement) -> None:
+    guest = placement.stranger.put_allocation({HOST: {"VCPU": 2}, CARD: {"VGPU": 1}})
+    found = allocations(refresh(View(), HOST, placement), placement)
+    held = {uuid: part["resources"] for uuid, part in found[guest]["allocations"].items()}
+    assert held == {HOST: {"VCPU": 2}, CARD: {"VGPU": 1}}

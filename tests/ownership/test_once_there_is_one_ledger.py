@@ -1,0 +1,373 @@
+"""What the ledger of ownership has to put right; each test is taken for wrong today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivers.api import ReshapeNeeded
+from reportclient.testing.fake_placement import FakePlacement
+from tests.ownership.world import (
+    NODE,
+    ROOT,
+    SOON,
+    Host,
+    aggregates,
+    both,
+    child,
+    inventory,
+    pool,
+    removes,
+    silent,
+    traits,
+)
+
+STRANGE = "dddddddd-0000-4000-8000-000000000001"
+POOL = "eeeeeeee-0000-4000-8000-000000000001"
+RACK, ROW = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"
+THEIRS = "bbbbbbbb-0000-4000-8000-000000000001"
+DISABLED = "COMPUTE_STATUS_DISABLED"
+
+
+def wrong_today(what: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, reason=f"ownership ledger: {what}")
+
+
+@pytest.fixture
+def placement() -> FakePlacement:
+    return FakePlacement()
+
+
+def strange_device(host: Host) -> str:
+    """Somebody else's, below our root, with a guest on it."""
+    made = host.stranger.create_child(ROOT, "strange", STRANGE)
+    host.stranger.set_inventory(made, {"FPGA": {"total": 2}})
+    return host.stranger.put_allocation({made: {"FPGA": 1}})
+
+
+# -- one driver alone
+
+
+@wrong_today("a stranger's provider is nobody's to remove")
+def test_one_driver_alone_does_not_remove_a_strangers_provider(placement) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled()
+    host.stranger.delete_allocation(strange_device(host))
+    host.says(a=both(inventory(VCPU=8), removes("strange")))
+    assert "strange" in host.complaints()
+    assert host.totals("strange") == {"FPGA": 2}
+
+
+@wrong_today("a stranger's provider is nobody's to drain")
+def test_one_driver_alone_does_not_drain_a_strangers_provider(placement) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled()
+    strange_device(host)
+    host.says(a=both(inventory(VCPU=8), removes("strange")))
+    host.period()
+    assert host.reserved("strange") == {"FPGA": 0}
+
+
+@wrong_today("a stranger's provider is nobody's to change")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: tree.update_inventory("strange", {}),
+        lambda tree: tree.update_inventory("strange", {"FPGA": {"total": 9}}),
+        lambda tree: tree.rename("strange", "mine"),
+        lambda tree: tree.add_traits("strange", "CUSTOM_MINE"),
+        lambda tree: tree.add_aggregates("strange", RACK),
+    ],
+    ids=["emptied", "inventory", "renamed", "trait", "aggregate"],
+)
+def test_one_driver_alone_does_not_change_a_strangers_provider(placement, change: Any) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)})
+    host.settled()
+    host.stranger.delete_allocation(strange_device(host))
+    before = host.everything()["strange"]
+    host.says(a=both(inventory(VCPU=8), change))
+    assert "strange" in host.complaints()
+    assert host.everything()["strange"] == before
+
+
+@wrong_today("traits that somebody else set are nobody's to wipe")
+def test_one_driver_alone_that_sets_all_traits_wipes_none_of_a_strangers(placement) -> None:
+    sets_all = lambda tree: tree.update_traits(NODE, ["CUSTOM_A"])  # noqa: E731
+    host = Host(placement, {"a": sets_all})
+    host.settled()
+    host.stranger.add_trait(ROOT, "CUSTOM_STRANGE")
+    host.period()
+    assert host.custom() == {"CUSTOM_A", "CUSTOM_STRANGE"}
+
+
+@wrong_today("aggregates that somebody else set are nobody's to wipe")
+def test_one_driver_alone_that_sets_all_aggregates_wipes_none_of_a_strangers(placement) -> None:
+    sets_all = lambda tree: tree.update_aggregates(NODE, [RACK])  # noqa: E731
+    host = Host(placement, {"a": sets_all})
+    host.settled()
+    host.stranger.set_aggregates(ROOT, [RACK, THEIRS])
+    host.period()
+    assert host.aggregates() == {RACK, THEIRS}
+
+
+@wrong_today("what all drivers leave out and nobody ever asserted is a stranger's")
+def test_several_drivers_that_set_all_wipe_none_of_a_strangers(placement) -> None:
+    def sets_all(trait: str) -> Any:
+        return lambda tree: (
+            tree.update_traits(NODE, [trait]),
+            tree.update_aggregates(NODE, [RACK]),
+            removes("strange")(tree),
+        )
+
+    host = Host(placement, {"a": sets_all("CUSTOM_A"), "b": sets_all("CUSTOM_B")})
+    host.settled()
+    host.stranger.delete_allocation(strange_device(host))
+    host.stranger.add_trait(ROOT, "CUSTOM_STRANGE")
+    host.stranger.set_aggregates(ROOT, [RACK, THEIRS])
+    host.period()
+    assert host.custom() == {"CUSTOM_A", "CUSTOM_B", "CUSTOM_STRANGE"}
+    assert host.aggregates() == {RACK, THEIRS}
+    assert host.is_there("strange")
+
+
+@wrong_today("a root that shares nothing is refused, and told")
+def test_a_second_root_that_shares_nothing_is_not_made_and_told(placement) -> None:
+    def second(tree: Any) -> None:
+        if not tree.exists("second"):
+            tree.new_root("second", POOL)
+        tree.update_inventory("second", {"CUSTOM_POWER": {"total": 9}})
+
+    host = Host(placement, {"a": both(inventory(VCPU=8), second)})
+    assert "second" in host.complaints()
+    assert not host.is_there("second")
+    assert host.totals() == {"VCPU": 8}
+
+
+@wrong_today("a device in use is moved out of its tree by nobody")
+def test_a_device_in_use_is_not_moved_below_another_root_and_comes_back_with_a_mended_driver(
+    placement,
+) -> None:
+    good = both(
+        inventory(VCPU=8), pool("pool", POOL, RACK, DISK_GB=900), child("card", CUSTOM_SLOT=4)
+    )
+    host = Host(placement, {"a": good})
+    host.settled()
+    host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
+    host.says(a=both(good, lambda tree: tree.move("card", POOL)))
+    assert "card" in host.complaints()
+    assert host.parent("card") == NODE
+    host.says(a=good)
+    host.settled()
+    assert host.parent("card") == NODE
+
+
+@wrong_today("a device that a driver put below another root can be had back")
+def test_a_device_that_is_below_another_root_comes_back_with_a_mended_driver(placement) -> None:
+    good = both(
+        inventory(VCPU=8), pool("pool", POOL, RACK, DISK_GB=900), child("card", CUSTOM_SLOT=4)
+    )
+    host = Host(placement, {"a": good})
+    host.settled()
+    host.says(a=both(good, lambda tree: tree.move("card", POOL)))
+    host.period()
+    host.says(a=both(good, lambda tree: tree.move("card", NODE)))
+    host.period()
+    host.settled()
+    assert host.parent("card") == NODE
+
+
+# -- what is kept, and lost
+
+
+@wrong_today("a lost or damaged ledger takes nothing away")
+def test_a_root_class_stays_whose_driver_left_while_the_ledger_was_damaged(
+    placement, tmp_path: Path
+) -> None:
+    """Nobody knows whose it was: it may as well be a stranger's."""
+    Host(placement, {"a": inventory(VCPU=8), "b": inventory(FPGA=2)}, tmp_path).settled()
+    host = Host(placement, {"a": inventory(VCPU=8)}, tmp_path)
+    host.damage_ledger()
+    host.period()
+    host.period()
+    assert host.totals() == {"VCPU": 8, "FPGA": 2}
+
+
+@wrong_today("released claims are kept until Placement is seen without them")
+def test_a_pool_of_a_driver_that_left_goes_once_nobody_uses_it(placement, tmp_path: Path) -> None:
+    """It is not shared with this host any more, and so it is looked at no more."""
+    parts = {"a": inventory(VCPU=8), "b": pool("pool", POOL, RACK, DISK_GB=900)}
+    Host(placement, parts, tmp_path).settled()
+    host = Host(placement, {"a": inventory(VCPU=8)}, tmp_path)
+    guest = host.stranger.put_allocation({POOL: {"DISK_GB": 100}})
+    host.period()
+    assert host.reserved("pool") == {"DISK_GB": 900}
+    host.stranger.delete_allocation(guest)
+    host.period()
+    host.settled()
+    assert not host.is_there("pool") or host.totals("pool") == {}
+
+
+# -- the status is the agent's
+
+
+@wrong_today("COMPUTE_STATUS_DISABLED is not a driver's to set, and it is told")
+@pytest.mark.parametrize("disabled", [None, False])
+def test_a_driver_that_disables_its_host_is_told_and_disables_nothing(
+    placement, disabled: bool | None
+) -> None:
+    host = Host(placement, {"a": both(inventory(VCPU=8), traits(DISABLED))})
+    assert DISABLED in host.complaints(disabled=disabled)
+    assert DISABLED not in host.traits()
+
+
+# -- roots that others hang things below
+
+
+@wrong_today("what an attached agent made below a root is its own, in whatever mode others are")
+def test_children_of_an_attached_agent_outlive_a_node_that_vanishes(
+    placement, tmp_path: Path
+) -> None:
+    owner = Host(
+        placement, {"a": lambda tree: None}, tmp_path, rules={"audit_every": None}, node="n0"
+    )
+    owner.is_called("n0", "n1")
+    owner.periods()
+    owner.periods()
+    root = owner.uuid("n1")
+    beside = Host(
+        placement,
+        {"cards": child("card", parent="n1", CUSTOM_SLOT=4)},
+        attached=True,
+        node="n1",
+        root=root,
+    )
+    beside.settled()
+    owner.periods()
+    owner.is_called("n0")
+    for _ in range(4):
+        owner.periods(10_000)
+    assert beside.totals("card") == {"CUSTOM_SLOT": 4}
+    assert owner.is_there("n1")
+
+
+@wrong_today("who drained it gives back what is free of it, under whatever name it comes back")
+def test_a_device_drained_while_its_host_is_renamed_is_not_reserved_for_ever(
+    placement, tmp_path: Path
+) -> None:
+    """As drivers do that begin the names of their devices with the host's."""
+
+    def named(prefix: str) -> Any:
+        return child(f"{prefix}_card", CUSTOM_SLOT=4)
+
+    def heir(prefix: str, old: str) -> Any:
+        def body(tree: Any, allocations: Any) -> None:
+            if tree.exists(f"{old}_card"):
+                if allocations is None:
+                    raise ReshapeNeeded
+                before = tree.data(f"{old}_card")
+                named(prefix)(tree)
+                made = tree.data(f"{prefix}_card").uuid
+                reserved = before.inventory["CUSTOM_SLOT"].get("reserved") or 0
+                tree.update_inventory(made, {"CUSTOM_SLOT": {"total": 4, "reserved": reserved}})
+                for held in allocations.values():
+                    part = held["allocations"].pop(before.uuid, None)
+                    if part is not None:
+                        held["allocations"][made] = {"resources": part["resources"]}
+                tree.remove(before.uuid)
+            else:
+                named(prefix)(tree)
+
+        return body
+
+    host = Host(placement, {"a": named("old")}, tmp_path)
+    host.settled()
+    guest = host.stranger.put_allocation({host.uuid("old_card"): {"CUSTOM_SLOT": 1}})
+    host.says(a=removes("old_card"))
+    host.period()
+    assert host.reserved("old_card") == {"CUSTOM_SLOT": 4}
+    host.restart(a=heir("new", "old"))
+    host.period()
+    host.period()
+    host.stranger.delete_allocation(guest)
+    host.period()
+    assert host.totals("new_card") == {"CUSTOM_SLOT": 4}
+    assert host.reserved("new_card") == {"CUSTOM_SLOT": 0}
+
+
+@wrong_today("names of own roots can go round in a circle")
+def test_two_nodes_that_swap_names_get_them(placement, tmp_path: Path) -> None:
+    told = {"n1": STRANGE, "n2": THEIRS}
+    host = Host(placement, {"a": lambda tree: None}, tmp_path, node="n1")
+    host.is_called("n1", "n2")
+    host.tells(told)
+    for _ in range(2):
+        assert all(report.ok for report in host.periods())
+    assert (host.uuid("n1"), host.uuid("n2")) == (STRANGE, THEIRS)
+    host.tells({"n1": THEIRS, "n2": STRANGE})
+    for _ in range(3):
+        reports = host.periods()
+    assert all(report.ok for report in reports), [report.complaints() for report in reports]
+    assert (host.uuid("n1"), host.uuid("n2")) == (THEIRS, STRANGE)
+
+
+# -- a reshape that is not allowed now
+
+
+@wrong_today("a pending reshape holds only what it moves")
+def test_while_a_reshape_is_pending_the_rest_of_that_driver_is_reported(placement) -> None:
+    def wants_reshape(vcpus: int) -> Any:
+        def body(tree: Any, allocations: Any) -> None:
+            tree.update_inventory(NODE, {"VCPU": {"total": vcpus}})
+            child("card", CUSTOM_SLOT=vcpus)(tree)
+            if allocations is None:
+                raise ReshapeNeeded
+            child("gpu", VGPU=4)(tree)
+            for held in allocations.values():
+                part = held["allocations"].pop(ROOT)
+                held["allocations"][tree.data("gpu").uuid] = part
+
+        return body
+
+    plain = lambda tree: (  # noqa: E731
+        tree.update_inventory(NODE, {"VCPU": {"total": 8}, "VGPU": {"total": 4}}),
+        child("card", CUSTOM_SLOT=8)(tree),
+    )
+    host = Host(placement, {"a": plain})
+    host.settled()
+    host.stranger.put_allocation({ROOT: {"VGPU": 1}})
+    host.says(a=wants_reshape(16))
+    report = host.period(SOON)
+    assert report.reshape_pending == ("a",)
+    assert host.totals("card") == {"CUSTOM_SLOT": 16}
+    assert host.totals() == {"VCPU": 16, "VGPU": 4}, "what moves stays where guests use it"
+
+
+# -- the order of answers decides nothing but exclusive claims
+
+
+@wrong_today("aggregates are shared: who sets all of them sets all of its own")
+def test_one_of_two_that_names_an_aggregate_of_a_stranger_does_not_make_it_its_own(
+    placement,
+) -> None:
+    """It set what was there already, as drivers do that read, add and set."""
+    reads = lambda tree: tree.update_aggregates(NODE, {*tree.data(NODE).aggregates, RACK})  # noqa: E731
+    only = lambda tree: tree.update_aggregates(NODE, [RACK])  # noqa: E731
+    host = Host(placement, {"a": reads, "b": silent})
+    host.settled()
+    host.stranger.set_aggregates(ROOT, [RACK, THEIRS])
+    host.settled()
+    host.says(a=only)
+    host.period()
+    assert host.aggregates() == {RACK, THEIRS}
+
+
+@wrong_today("a driver's own aggregates only are its to release")
+def test_one_driver_alone_that_drops_an_aggregate_drops_its_own_only(placement) -> None:
+    host = Host(placement, {"a": aggregates(RACK, ROW)})
+    host.settled()
+    host.stranger.set_aggregates(ROOT, [RACK, ROW, THEIRS])
+    host.says(a=lambda tree: tree.update_aggregates(NODE, [RACK]))
+    host.period()
+    assert host.aggregates() == {RACK, THEIRS}
