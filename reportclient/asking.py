@@ -7,12 +7,13 @@ for all, and is asked in its own words (``query.older``), or the caller is told 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from reportclient.errors import TooOld, Unreachable
 from reportclient.http import API, NEWEST
 from reportclient.query import older
+from reportclient.query.amounts import miscounted
 from reportclient.query.answers import (
     AllocationCandidates,
     ListedProvider,
@@ -68,7 +69,8 @@ def allocation_candidates(
     def ask(version: str) -> AllocationCandidates:
         put = older.put(wanted, version, several=how.several, mappings=how.mappings)
         paths = [f"/allocation_candidates?{query_string(parameters(one))}" for one in put.queries]
-        return older.judged(merged(_each(paths, candidates_of, put.needs, api)), put)
+        answer = older.judged(merged(_each(paths, candidates_of, put.needs, api)), put)
+        return replace(answer, miscounted=miscounted(wanted, answer))
 
     return _in_its_words(ask)
 

@@ -24,7 +24,13 @@ from agent.cli.asking.request_options import (
 from agent.cli.asking.unknown_names import unknown
 from agent.cli.asking.why import Explainer, Why
 from agent.cli.counted import Counted
-from agent.cli.drawing.candidates import SHOWN_HOSTS, Shown, draw_candidates, used_only
+from agent.cli.drawing.candidates import (
+    SHOWN_HOSTS,
+    Shown,
+    counted,
+    draw_candidates,
+    used_only,
+)
 from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
 from agent.cli.provider_names import names_in, trees_of
@@ -159,9 +165,15 @@ class ShowCandidates(DrawnOrListed[Answered]):
         return COLUMNS, list(_rows(answer.shown))
 
     def verdict(self, answer: Answered, options: argparse.Namespace) -> int:
-        """No candidates is not well."""
+        """No candidates is not well, nor are wrong ones."""
+        wrong = answer.shown.answer.miscounted
+        if wrong:
+            self.complain(
+                f"{counted(wrong, 'candidate')} of Placement's answer have other amounts than were "
+                "asked for, an error of its own (docs/candidates.rst); do not claim them"
+            )
         if len(answer.shown.answer):
-            return 0
+            return NOT_WELL if wrong else 0
         if not options.explain:
             self.complain("no candidates; --explain says which constraint leaves none")
         return NOT_WELL

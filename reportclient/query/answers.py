@@ -60,10 +60,14 @@ class ProviderSummary:
 
 @dataclass(frozen=True, slots=True)
 class AllocationCandidates:
-    """An answer: candidates in Placement's order, and all providers of their trees by UUID."""
+    """An answer: candidates in Placement's order, and all providers of their trees by UUID.
+
+    ``miscounted`` candidates have other amounts than were asked for: do not claim them.
+    """
 
     allocation_requests: tuple[AllocationRequest, ...] = ()
     provider_summaries: Mapping[str, ProviderSummary] = field(default_factory=dict)
+    miscounted: int = 0
 
     def __len__(self) -> int:
         return len(self.allocation_requests)

@@ -4,6 +4,7 @@
   allows it, as it costs as many calls.
 - ``root_required``: looked for in the answer, which has the roots and their traits.  Then
   there is no ``limit`` in the query, and what is too much is cut off here.
+- ``group_policy``: as Placement adds amounts up rightly, see ``amounts``.
 - Suffixes that are no numbers become numbers; nobody sees them, as there are no mappings.
 """
 
@@ -12,16 +13,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
+from reportclient.query.amounts import counted_right, isolated
 from reportclient.query.answers import AllocationCandidates
 from reportclient.query.needs import (
     ANY,
     ANY_TRAITS,
+    MAPPINGS,
     ROOT,
     SUFFIX,
     Need,
     least,
     missing,
     needs,
+    number,
     provider_needs,
 )
 from reportclient.query.request import (
@@ -52,6 +56,7 @@ class Put:
     root_required: frozenset[str] = frozenset()
     root_forbidden: frozenset[str] = frozenset()
     limit: int | None = None
+    isolate: bool = False
 
 
 def put(
@@ -63,10 +68,13 @@ def put(
 
     :raises CannotAsk: it can't be had there.
     """
-    wanted = needs(request, mappings=mappings)
+    limit = request.limit
+    mapped = number(version) >= number(MAPPINGS)
+    request, isolate = counted_right(request, mappings=mapped)
+    wanted = needs(request, mappings=mappings or isolate)
     lacking = missing(wanted, version)
     if not lacking:
-        return Put((request,), least(wanted), limit=request.limit)
+        return Put((request,), least(wanted), limit=limit, isolate=isolate)
     _refuse(
         version, [each for each in lacking if each.feature not in _otherwise(several, mappings)]
     )
@@ -77,10 +85,11 @@ def put(
     queries = _split(asked) if ANY in {need.feature for need in lacking} else (asked,)
     return Put(
         queries,
-        least(need for query in queries for need in needs(query, mappings=mappings)),
+        least(need for query in queries for need in needs(query, mappings=mappings or isolate)),
         request.root_required if judged else frozenset(),
         request.root_forbidden if judged else frozenset(),
-        request.limit,
+        limit,
+        isolate,
     )
 
 
@@ -99,7 +108,7 @@ def put_query(
 
 
 def judged(answer: AllocationCandidates, how: Put) -> AllocationCandidates:
-    """The answer without the candidates whose roots are not as they have to be, and cut."""
+    """The answer without candidates whose roots or groups are not as they have to be, and cut."""
     kept = [
         request
         for request in answer.allocation_requests
@@ -107,6 +116,7 @@ def judged(answer: AllocationCandidates, how: Put) -> AllocationCandidates:
             how.root_required <= traits and not how.root_forbidden & traits
             for traits in answer.anchors_traits(request)
         )
+        and (isolated(request) or not how.isolate)
     ]
     return answer.only(kept[: how.limit])
 
