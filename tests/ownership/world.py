@@ -205,7 +205,7 @@ class Host:
             "" if self.attached else self.root,
             loaded,
             self.door,
-            Rules(OWNER, **{**rules, **self.rules}),
+            Rules((OWNER,), **{**rules, **self.rules}),
             state_path=self.state,
             table=NodeTable() if self.state is None else NodeTable.of(self.state),
             additions=self._additions(),
