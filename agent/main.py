@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
-from agent import config, messaging, opts
+from agent import bus_logs, config, messaging, opts
 from agent.dev import Show, start_placement
 from agent.loop import Loop
 from agent.messaging import TransportUnavailable
@@ -129,7 +129,7 @@ def _transport(settings: config.Settings, conf: Any) -> Any:
     """The message bus; ``None`` where there is none, or for a single period that needs none."""
     if not settings.transport_url or (conf.once and settings.registry.access == "direct"):
         return None
-    messaging.quiet_logs()
+    bus_logs.quiet_logs()
     return messaging.transport(settings.transport_url, conf.config_file or ())
 
 

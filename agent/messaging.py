@@ -8,6 +8,7 @@ imported, and eventlet, which it would load wherever that is installed, kept awa
 
 from __future__ import annotations
 
+import inspect
 import logging
 import random
 import sys
@@ -26,6 +27,10 @@ from oslo_service import backend  # noqa: E402  without eventlet
 backend.init_backend(backend.BackendType.THREADING)
 
 import oslo_messaging  # noqa: E402  after the backend
+from oslo_messaging.rpc import dispatcher, server  # noqa: E402
+
+from agent import waiting_calls  # noqa: E402
+from drivers.loaded import words  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 
@@ -34,17 +39,14 @@ CALLS_AT_ONCE = 16
 """Calls that one client has under way, those included that nobody waits for any more."""
 RETRIES = 0
 """A call that can't be sent at once is given up: sent late, it would undo what came after it."""
+WAITED = "waited_unheard"
+"""In the context of a call that waited while nobody listened here."""
 PROBE = "probe"
 """A topic that nobody listens on."""
 GRACE = 1.0
 """Seconds that a call may take beyond its time-out before it is given up."""
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
 """Seconds between two attempts to start a server that the broker refuses."""
-OUTAGES = "oslo.messaging._drivers.impl_rabbit"
-"""Says every second that the broker is away."""
-SELDOM = 60.0
-"""Seconds between two such lines that are let through."""
-CHATTY = ("oslo.messaging", "oslo_messaging", "amqp", "kombu", "oslo_metrics")
 
 
 class MessagingError(Exception):
@@ -78,30 +80,6 @@ def transport(url: str, config_files: Sequence[str] = ()) -> Any:
         return oslo_messaging.get_rpc_transport(cfg.CONF, url)
     except (cfg.Error, ValueError, oslo_messaging.MessagingException) as err:
         raise TransportUnavailable(f"transport_url: {err}") from err
-
-
-def quiet_logs(level: int = logging.WARNING) -> None:
-    """What the libraries say at INFO is for their authors."""
-    for name in CHATTY:
-        logging.getLogger(name).setLevel(level)
-    logging.getLogger(OUTAGES).addFilter(Seldom(SELDOM))
-
-
-@dataclass(slots=True, eq=False)
-class Seldom(logging.Filter):
-    """Lets one line through, and the next after so many seconds."""
-
-    every: float
-    clock: Callable[[], float] = time.monotonic
-    _next: float = 0.0
-
-    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002  all of them are alike
-        """Whether it is time."""
-        now = self.clock()
-        if now < self._next:
-            return False
-        self._next = now + self.every
-        return True
 
 
 @dataclass(slots=True)
@@ -152,7 +130,12 @@ class RpcServer:
             self.target,
             list(self.endpoints),
             access_policy=oslo_messaging.DefaultRPCAccessPolicy,
+            server_cls=_Server,
         )
+
+    def is_connected(self) -> bool:
+        """Whether calls arrive: they can be answered, and the broker has not been lost since."""
+        return self.serving.is_set() and waiting_calls.is_connected(self._server.listener)
 
     def stop(self, within: float = 5.0) -> bool:
         """Finish the calls under way; whether that was done within that many seconds."""
@@ -166,6 +149,52 @@ class RpcServer:
     def _stop(self) -> None:
         self._server.stop()
         self._server.wait()
+
+
+class _Server(server.RPCServer):  # type: ignore[misc]  # it has no types
+    """oslo.messaging's, which also tells what waited before it listened."""
+
+    def __init__(self, transport: Any, target: Any, calls: Any, executor: Any = None) -> None:
+        super().__init__(transport, target, _Dispatcher(calls), executor)
+
+    def _create_listener(self) -> Any:
+        listener = super()._create_listener()
+        waiting_calls.mark_what_waits(listener, f"{self._target.topic}.{self._target.server}")
+        return listener
+
+
+@dataclass(frozen=True, slots=True)
+class _Dispatcher:
+    """oslo.messaging's, for which a wrong call is its caller's error and no traceback of ours."""
+
+    calls: Any
+
+    def dispatch(self, incoming: Any) -> Any:
+        """The answer.  :raises dispatcher.ExpectedException: holds what its caller gets."""
+        if waiting_calls.waited(incoming):
+            incoming.ctxt = {**incoming.ctxt, WAITED: True}
+        try:
+            self._check(incoming)
+            return self.calls.dispatch(incoming)
+        except (dispatcher.RPCDispatcherError, ValueError, _WrongArguments) as err:
+            LOG.warning("Refused a call of %r: %s", incoming.message.get("method"), words(err))
+            raise dispatcher.ExpectedException from err
+
+    def _check(self, incoming: Any) -> None:
+        name, arguments = incoming.message.get("method"), incoming.message.get("args", {})
+        method = next((getattr(one, str(name), None) for one in self.calls.endpoints), None)
+        if not callable(method):
+            # oslo.messaging would send signs of life for it, for ever.
+            incoming.client_timeout = None
+            return
+        try:
+            inspect.signature(method).bind({}, **arguments)
+        except TypeError as err:
+            raise _WrongArguments(f"{name}: {err}") from err
+
+
+class _WrongArguments(MessagingError, TypeError):
+    """A method was called with arguments that it has not."""
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ COLUMNS = (
     *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),
     *("placement_agrees", "address", "contested_by", "uuid"),
 )
-TITLES = ("status", "state", "rpc", "last seen", "roots", "trait")
+TITLES = ("status", "state", "rpc", "last seen", "roots", "placement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ class OneHost(ServiceCommand):
 class ListServices(ServiceCommand):
     """List the services: status, state, and whether Placement says the same.
 
-    "trait" is yes where Placement has COMPUTE_STATUS_DISABLED on exactly the roots that
-    should have it, NO where it has not (the agent puts that right within a period), ? where
-    nobody knows.
+    "placement" is agrees where Placement has COMPUTE_STATUS_DISABLED on all roots of a
+    disabled host and on none of an enabled one, DIFFERS where it has not (the agent puts that
+    right when it verifies its roots), ? where nobody knows.
     """
 
     examples = """\
@@ -258,7 +258,7 @@ def _placement(seen: Seen) -> str:
 
 
 def _agreement(seen: Seen) -> str:
-    return {True: "yes", False: "NO", None: "?"}[seen.agrees]
+    return {True: "agrees", False: "DIFFERS", None: "?"}[seen.agrees]
 
 
 def _row(seen: Seen) -> list[object]:

@@ -37,7 +37,7 @@ from reportclient.errors import (
     Unreachable,
 )
 from reportclient.http import API
-from reportclient.plan import CreateProvider, bulked
+from reportclient.plan import CreateProvider, Plan, bulked
 from reportclient.reader import Listed, allocations, found_with, refresh
 from reportclient.view import View
 
@@ -100,8 +100,9 @@ class Tracker:
     def switch(self, now: float, *, disabled: bool) -> Report:
         """Make the root's COMPUTE_STATUS_DISABLED right, now, and touch nothing else.
 
-        One call if nobody else wrote in between, none if it is right already.  No driver
-        is asked.  A root that is not there yet gets its trait from its first period.
+        One call: a write, or where it seems to be right already a read, since somebody may
+        have written meanwhile.  No driver is asked.  A root that is not there yet gets its
+        trait from its first period.
         """
         return self._with_retries(now, lambda api: self._switch_once(api, now, disabled))
 
@@ -168,13 +169,15 @@ class Tracker:
         return self._report(decision, outcome, drained)
 
     def _switch_once(self, api: API, now: float, disabled: bool) -> Report:
-        if not self.view.certain and not self.rules.attached:
-            self._refresh(api, now)
-        if self.uuid not in self.view.snapshot or self.rules.attached:
+        if self.rules.attached:
             return Report(self.node)
-        tree = self.view.edit()
-        (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)
-        plan = diff(self.view.snapshot, tree.freeze(), known=self.view.known)
+        read = not self.view.certain
+        if read:
+            self._refresh(api, now)
+        plan = self._switched(disabled=disabled)
+        if not read and not plan.operations:
+            self.view = refresh(self.view, self.uuid, api)
+            plan = self._switched(disabled=disabled)
         outcome = apply(plan, self.view, api)
         self._learn(outcome, api)
         if isinstance(outcome.stopped_by, _PLAN_ANEW):
@@ -187,6 +190,14 @@ class Tracker:
             failed=outcome.failed,
             error=outcome.stopped_by,
         )
+
+    def _switched(self, *, disabled: bool) -> Plan:
+        """What makes the trait right, as far as is known; nothing for a root that is not there."""
+        if self.uuid not in self.view.snapshot:
+            return Plan()
+        tree = self.view.edit()
+        (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)
+        return diff(self.view.snapshot, tree.freeze(), known=self.view.known)
 
     def _refresh(self, api: API, now: float) -> None:
         if now >= self.ask_again_at:

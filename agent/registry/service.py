@@ -20,7 +20,7 @@ from typing import Any
 
 import waitress
 
-from agent import messaging
+from agent import bus_logs, messaging
 from agent.registry import opts, rest, wire
 from agent.registry.control import Control
 from agent.registry.endpoint import RegistryEndpoint
@@ -61,7 +61,7 @@ def main(args: Sequence[str] | None = None) -> None:
 def _start_logging(*, debug: bool) -> None:
     logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, format=LOG_FORMAT)
     if not debug:
-        messaging.quiet_logs()
+        bus_logs.quiet_logs()
         for chatty in ("alembic", "keystonemiddleware", "oslo_db", "waitress", "urllib3"):
             logging.getLogger(chatty).setLevel(logging.WARNING)
 

@@ -23,6 +23,9 @@ LOG = logging.getLogger(__name__)
 ROUNDS = 5
 """How often one beat starts anew after somebody asked or wrote in between."""
 
+EARLIEST_BEAT, LATEST_BEAT = 0.8, 1.2
+"""Intervals between two heartbeats."""
+
 
 @dataclass(slots=True)
 class Heartbeat:
@@ -100,7 +103,7 @@ class Heartbeat:
             self._wake.clear()
             self.beat()
             # Spread, so that hosts that were started together do not stay in step.
-            self._wake.wait(self.every * random.uniform(0.8, 1.2))
+            self._wake.wait(self.every * random.uniform(EARLIEST_BEAT, LATEST_BEAT))
 
     def _exchange(self) -> None:
         registry = self._opened()

@@ -10,14 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from agent.messaging import RpcServer, Target
+from agent.messaging import WAITED, RpcServer, Target
 from agent.rpcapi import EXCHANGE, RECORD_VERSION, TOPIC
 from agent.switching.switch import Switch
 
 LOG = logging.getLogger(__name__)
 
+SENT = "timestamp"
+"""In the reference's contexts: when the request came to its API, in UTC."""
 VERSION_5, VERSION_6 = "5.13", "6.5"
 ANSWER_WITHIN = 45.0
 """Seconds; callers without signs of life give up after 60."""
@@ -52,18 +55,22 @@ class ComputeEndpoint:
         """Disable or enable this host; ``'enabled'`` or ``'disabled'`` when it is done.
 
         What can't be done now, because Placement is away, is done soon: what was asked
-        is kept, so the answer is the same.  A call for a record that was changed since is
-        answered by what holds.
+        is kept, so the answer is the same.  A call for a record that was changed since, one
+        that waited while nobody listened, and one that was sent before the record's last
+        change are answered by what holds.
         """
         if not isinstance(enabled, bool):
             raise ValueError(f"enabled has to be true or false, not {enabled!r}")
         version = _record_version(context)
-        if version is None:
-            written = self._switch.ask(disabled=not enabled)
-        else:
-            written = self._switch.recorded(disabled=not enabled, version=version)
-        self._in_step(REGISTRY_WITHIN)
         if version is not None:
+            written = self._switch.recorded(disabled=not enabled, version=version)
+        elif (why := self._overtaken(context)) is not None:
+            LOG.warning("A call to %s this host %s: what holds stays", _verb(enabled), why)
+            written = self._switch.follow()
+        else:
+            written = self._switch.ask(disabled=not enabled)
+        self._in_step(REGISTRY_WITHIN)
+        if version is not None or why is not None:
             enabled = not self._switch.disabled
         answer = "enabled" if enabled else "disabled"
         try:
@@ -73,6 +80,17 @@ class ComputeEndpoint:
         except CancelledError:
             LOG.warning("Answering %r while stopping: the trait follows after the start", answer)
         return answer
+
+    def _overtaken(self, context: object) -> str | None:
+        """Why somebody may have decided otherwise since this call was sent."""
+        if not isinstance(context, dict):
+            return None
+        if context.get(WAITED):
+            return "waited while the agent did not listen"
+        sent = _sent_at(context)
+        if sent is not None and self._switch.changed_after(sent):
+            return f"was sent at {context[SENT]}, and the record was changed since"
+        return None
 
 
 class ComputeEndpoint5(ComputeEndpoint):
@@ -85,6 +103,19 @@ def _record_version(context: object) -> int | None:
     """Of one of our own callers; anybody may send anything."""
     found = context.get(RECORD_VERSION) if isinstance(context, dict) else None
     return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _sent_at(context: dict[str, Any]) -> float | None:
+    """Seconds since the epoch, by the caller's clock; ``None``: it does not say."""
+    try:
+        sent = datetime.fromisoformat(context[SENT])
+    except (LookupError, TypeError, ValueError):
+        return None
+    return (sent if sent.tzinfo else sent.replace(tzinfo=UTC)).timestamp()
+
+
+def _verb(enabled: bool) -> str:
+    return "enable" if enabled else "disable"
 
 
 def rpc_server(

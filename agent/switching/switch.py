@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -49,6 +50,11 @@ class Switch:
     """Why the trait could not be written yet."""
     unkept: str | None = None
     """Why the status could not be kept on disk."""
+    slack: float = 0.0
+    """Seconds by which a change of the record may be heard late, and clocks may differ."""
+    wall: Callable[[], float] = time.time
+    _changed_at: float | None = None
+    """When this process heard of the record's last change."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _tries: int = 0
     _retry_is_set: bool = False
@@ -82,10 +88,19 @@ class Switch:
         """
         with self._lock:
             if self.standing.precedes(version):
+                self._changed_at = self.wall()
                 self._keep(Standing(disabled, None, version))
                 LOG.info("This host is %s", self._words())
         self.told_registry()
         return self.loop.post(self._bring_about)
+
+    def follow(self) -> Future[list[Report]]:
+        """Nobody wants anything new.  The future is as that of :meth:`ask`."""
+        return self.loop.post(self._bring_about)
+
+    def changed_after(self, sent: float) -> bool:
+        """Whether the record was certainly changed after that time, in seconds since the epoch."""
+        return self._changed_at is not None and sent < self._changed_at - self.slack
 
     def hypervisor_lost(self, why: str) -> None:
         """Disable, unless an operator has done so."""
@@ -114,6 +129,8 @@ class Switch:
             if self.standing is not seen:
                 return False
             found = standing_of(record, seen)
+            if seen.record_version not in (None, record.version):
+                self._changed_at = self.wall()
             changed = found.disabled != seen.disabled
             if found != seen:
                 self._keep(found)

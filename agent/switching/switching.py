@@ -15,7 +15,7 @@ from agent.registry.address import here
 from agent.registry.errors import HostTaken
 from agent.report import Report
 from agent.service import Service
-from agent.switching.heartbeat import Heartbeat
+from agent.switching.heartbeat import LATEST_BEAT, Heartbeat
 from agent.switching.hypervisor import Hypervisor
 from agent.switching.rpc import VERSION_6, rpc_server
 from agent.switching.standing import StandingFile
@@ -26,6 +26,9 @@ LOG = logging.getLogger(__name__)
 
 STATUS_WITHIN = 5.0
 """Seconds that the first period waits for the registry; then the last known status holds."""
+
+CLOCKS = 5.0
+"""Seconds by which the clocks of callers and of this host may differ."""
 
 
 @dataclass(slots=True)
@@ -138,7 +141,13 @@ def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
 def switching(settings: Settings, loop: Loop, service: Service, transport: Any) -> Switching:
     """Everything with everything; nothing is opened yet.  ``transport`` ``None``: no RPC."""
     file = StandingFile.of(settings.state_path)
-    switch = Switch(file, loop, service.switch, settings.interval or LONGEST_RETRY)
+    switch = Switch(
+        file,
+        loop,
+        service.switch,
+        settings.interval or LONGEST_RETRY,
+        slack=LATEST_BEAT * settings.registry.report_interval + CLOCKS,
+    )
     heartbeat = Heartbeat(
         lambda: open_registry(settings.registry, transport),
         settings.host,

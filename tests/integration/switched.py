@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from agent import messaging
@@ -79,7 +80,6 @@ class Caller:
             "request_id": "req-1d0c2f0a-0000-4000-8000-000000000001",
             "roles": ["admin"],
             "service_catalog": [],
-            "timestamp": "2026-01-01T00:00:00.000000",
             "read_deleted": "no",
         }
     )
@@ -97,7 +97,8 @@ class Caller:
         prepared = client.prepare(
             server=host, version=version, call_monitor_timeout=60, timeout=timeout
         )
-        return prepared.call(self.context, "set_host_enabled", enabled=enabled, **more)
+        context = self.context | {"timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}"}
+        return prepared.call(context, "set_host_enabled", enabled=enabled, **more)
 
 
 def eventually(condition: Any, within: float = 60.0, every: float = 0.05) -> None:

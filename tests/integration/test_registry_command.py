@@ -77,12 +77,12 @@ def test_the_list_says_whether_placement_agrees_with_one_get(
     assert (rows["fine"]["status"], rows["fine"]["reason"]) == ("disabled", "new disks")
     assert rows["fine"]["roots"] == [fine]
     drawn = host.ctl("service", "list").out.splitlines()
-    assert drawn[0].split() == ["status", "state", "rpc", "last", "seen", "roots", "trait"]
+    assert drawn[0].split() == ["status", "state", "rpc", "last", "seen", "roots", "placement"]
     assert drawn[1].split()[:4] == ["fine", "disabled", "up", "6.5"]
     assert "new disks" in drawn[2]
     assert [line.split()[-1] for line in drawn if line.strip() != "new disks"][1:] == [
-        "yes",
-        "NO",
+        "agrees",
+        "DIFFERS",
         "?",
     ]
 

@@ -93,11 +93,23 @@ def test_a_disable_costs_one_call_and_shows_when_it_returns(agent, caller, place
         assert is_candidate(placement, root) is enabled
 
 
-def test_what_is_so_already_costs_no_call(agent, caller, placement) -> None:
+def test_what_is_so_already_is_verified_with_one_call(agent, caller, placement) -> None:
     caller.set_host_enabled("testhost", False)
     mark = placement.mark()
     assert caller.set_host_enabled("testhost", False) == "disabled"
-    assert not placement.since(mark)
+    assert [r.method for r in placement.since(mark)] == ["GET"]
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_repeated_call_puts_right_what_a_stranger_did(agent, caller, placement, enabled) -> None:
+    root = root_of(agent)
+    caller.set_host_enabled("testhost", enabled)
+    if enabled:
+        placement.stranger.add_trait(root, DISABLED)
+    else:
+        placement.stranger.remove_trait(root, DISABLED)
+    caller.set_host_enabled("testhost", enabled)
+    assert has_trait(placement, root) is not enabled
 
 
 def test_the_record_says_it_when_the_call_returns(agent, caller) -> None:
@@ -280,3 +292,18 @@ def test_only_the_method_can_be_called(agent, caller) -> None:
     for method in ("_in_step", "in_step", "switch", "ask"):
         with pytest.raises(RemoteFault, match="NoSuchMethod|not callable"):
             client.call(method, server="testhost")
+
+
+def test_a_wrong_call_is_its_callers_error_and_costs_no_traceback(agent, caller) -> None:
+    target = messaging.Target(exchange="nova", topic="compute", version="5.0")
+    client = messaging.RpcClient(caller.transport, target, 30.0, monitor=60.0)
+    with pytest.raises(RemoteFault, match="get_diagnostics"):
+        client.call("get_diagnostics", server="testhost", instance={})
+    for arguments in ({}, {"enabled": True, "host": "x"}, {"enabled": "no"}):
+        with pytest.raises(RemoteFault, match="enabled|host"):
+            client.call("set_host_enabled", server="testhost", **arguments)
+    with pytest.raises(messaging.oslo_messaging.RemoteError, match="UnsupportedVersion"):
+        caller.set_host_enabled("testhost", True, "9.0")
+    assert "Traceback" not in agent.log
+    assert "Refused a call of 'get_diagnostics'" in agent.log
+    assert agent.stop() == 0, "nothing is left that would have to end"

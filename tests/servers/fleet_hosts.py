@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent import config, messaging
+from agent import bus_logs, config, messaging
 from agent.loop import Loop
 from agent.nodes.identity import compute_id
 from agent.nodes.node_table import NodeTable
@@ -98,7 +98,7 @@ def start(settings: config.Settings, api: API, transport: Any) -> None:
 def main(config_file: str, directory: str, first: str, count: str) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     sys.setswitchinterval(TURN)
-    messaging.quiet_logs()
+    bus_logs.quiet_logs()
     for crowded in CROWDED:
         logging.getLogger(crowded).setLevel(logging.ERROR)
     conf = config.load(["--config-file", config_file])

@@ -70,6 +70,18 @@ class RabbitMQ(Server):
         assert broker is not None
         end(broker, signal.SIGKILL, group=True)
 
+    def control(self, *command: str) -> str:
+        """What ``rabbitmqctl`` says."""
+        # The one in the PATH becomes another user, who has not this broker's cookie.
+        ctl = str(next(SERVERS.glob("rabbitmq_server-*/sbin/rabbitmqctl")))
+        return subprocess.run(
+            [ctl, "--quiet", *command],
+            env=self._environment(),
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
     def empty(self, queue: str) -> None:
         """Throw away what nobody has fetched from it, such as a call of a killed process."""
         with Connection("127.0.0.1", port=self.port) as connection, suppress(NotFound):

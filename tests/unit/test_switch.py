@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.loop import Loop
+from agent.messaging import WAITED
 from agent.registry import checks
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
@@ -608,6 +609,42 @@ def test_a_call_for_a_changed_record_is_followed_without_another_change(world) -
     world.beat()
     assert world.standing.reason == "new disks"
     assert (world.registry.record, world.registry.writes) == (changed, [])
+
+
+@pytest.mark.parametrize("disabled", [True, False])
+@pytest.mark.parametrize("heard_by", ["heartbeat", "call"])
+def test_a_call_that_was_sent_before_the_records_last_change_is_answered_by_what_holds(
+    world, disabled, heard_by
+) -> None:
+    world.switch.slack, world.switch.wall = 17.0, lambda: 1_000_000.0
+    world.registry.operator(not disabled)
+    world.beat()
+    changed = world.registry.operator(disabled)
+    if heard_by == "heartbeat":
+        world.beat()
+    else:
+        _called(world, not disabled, changed.version)
+    holds = "disabled" if disabled else "enabled"
+    before = {"timestamp": "1970-01-12T13:46:22.000000"}
+    assert _called(world, disabled, context=before) == holds
+    assert (world.standing.disabled, world.registry.record) == (disabled, changed)
+    at_once = {"timestamp": "1970-01-12T13:46:24.000000"}
+    assert _called(world, disabled, context=at_once) != holds
+
+
+def test_a_call_that_waited_is_answered_by_what_holds_and_the_trait_is_brought_about(world) -> None:
+    world.registry.operator(disabled=True)
+    world.beat()
+    world.placement = False
+    assert _called(world, True, context={WAITED: True}) == "disabled"
+    assert (world.placement, world.registry.writes) == (True, [])
+
+
+@pytest.mark.parametrize("when", ["", "yesterday", 7, None, "9999-99-99T00:00:00"])
+def test_a_time_that_can_not_be_read_is_none(world, when) -> None:
+    world.registry.operator(disabled=True)
+    world.beat()
+    assert _called(world, True, context={"timestamp": when}) == "enabled"
 
 
 @pytest.mark.parametrize("context", [None, {"record_version": True}, {"record_version": "7"}])
