@@ -130,6 +130,7 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
             nodes_at_once=conf.compute.max_concurrent_nodes,
             remove_after=_seconds(conf.compute.vanished_node_delay),
             attached=conf.compute.root_provider == "attach",
+            remove_child_after=_seconds(conf.compute.removed_child_delay),
         ),
         bulk_chunk=conf.compute.bulk_inventory_writes,
         registry=registry_opts.settings(conf),

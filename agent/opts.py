@@ -126,6 +126,16 @@ COMPUTE: list[cfg.Opt] = [
         "are removed, and at least 2.5 times resource_provider_association_refresh: by then "
         "another service that reports the node has put its mark there. -1 removes none.",
     ),
+    cfg.IntOpt(
+        "removed_child_delay",
+        default=900,
+        min=-1,
+        help="With root_provider = attach: seconds between taking a child that is not reported "
+        "any more out of the tree, empty, and deleting it, and at least 2.5 times "
+        "resource_provider_association_refresh: until then nova-compute may have it in its copy "
+        "of the tree, and fails where it is deleted. -1, or 0 for that option, leaves it in the "
+        "tree, empty.",
+    ),
     cfg.BoolOpt(
         "reshape_when_running",
         default=False,

@@ -9,6 +9,7 @@ from agent.period.ask import Wish, ask_drivers
 from agent.period.attach import Restraint
 from agent.period.heard import HeardTree
 from agent.period.keep import keep_strangers, open_again
+from agent.period.leaving import Leaving
 from agent.period.merge import Merge
 from agent.period.parts import Parts
 from agent.period.rules import Rules
@@ -60,6 +61,8 @@ class Decider:
     parts: Parts = field(default_factory=Parts)
     mark: str = ""
     overlay: Overlay = field(default_factory=Overlay)
+    outside_for: Mapping[str, float] = field(default_factory=dict)
+    """For how long children that leave another service's root are outside its tree."""
 
     @property
     def is_shared(self) -> bool:
@@ -78,7 +81,8 @@ class Decider:
         none may be done now.
         """
         overlay = self.overlay.beside(self.uuid) if self.rules.attached else self.overlay
-        view = overlay.under(placement)  # what files add is not the drivers' business
+        shown = self._leaving(placement).shown() if self.rules.attached else placement
+        view = overlay.under(shown)  # what files add is not the drivers' business
         merge = (lambda: self._merge(view)) if self.is_shared else None
         fresh = lambda: self._fresh_tree(view)  # noqa: E731
         wish = ask_drivers(self.drivers, fresh, self.node, allocations, merge)
@@ -125,6 +129,7 @@ class Decider:
         tree, before = wish.tree, seen.placement.snapshot
         try:
             problems = (*kept, *restraint.undo(tree))
+            self._leaving(seen.placement).settle(tree)
         except ValueError as err:
             # Such as a name taken from a provider that is not ours: nothing is done at all.
             refused = DriverError(
@@ -136,6 +141,9 @@ class Decider:
         laid = seen.overlay.lay(tree, self.uuid, before, strangers)
         plan = self._diff(seen.placement, tree.freeze(), moved, (*problems, *laid.problems))
         return Decision(wish, plan, restraint.parts_after(), restraint, laid)
+
+    def _leaving(self, placement: View) -> Leaving:
+        return Leaving(self.uuid, placement, self.rules.child_wait, self.outside_for)
 
     def _diff(
         self,

@@ -6,7 +6,7 @@ from reportclient.apply import Outcome
 from reportclient.errors import AlreadyThere, Forbidden, InUse, NameTaken, PlacementError
 from reportclient.http import API
 from reportclient.plan import CreateProvider, Operation, Reshape, UpdateProvider
-from reportclient.reader import Listed, consumers_of, provider_named
+from reportclient.reader import Listed, consumers_of, provider_named, provider_with
 
 SHOWN = 5
 """How many consumers are named in one error."""
@@ -30,7 +30,8 @@ def _explained(
     if isinstance(err, Forbidden) and isinstance(operation, Reshape):
         return Forbidden(f"{err.args[0]} Nothing was moved.", request_id=err.request_id)
     if isinstance(err, NameTaken) and isinstance(operation, (CreateProvider, UpdateProvider)):
-        other = provider_named(operation.name, api)
+        # The same UUID under another name is refused in the same words.
+        other = provider_named(operation.name, api) or provider_with(operation.uuid, api)
         if other is not None and other["uuid"] == operation.uuid:
             return AlreadyThere(str(err.args[0]), request_id=err.request_id)
         return err if other is None else name_taken(operation, other, root)

@@ -22,6 +22,15 @@ class Rules:
     remove_after: float | None = 900.0
     attached: bool = False
     """The roots are another service's."""
+    remove_child_after: float | None = 900.0
+    """How long a child that left such a root has to be out of its tree before it is removed."""
+
+    @property
+    def child_wait(self) -> float | None:
+        """``None`` for ever; two refreshes of the owner's, if its options are ours, and more."""
+        if self.remove_child_after is None or self.verify_every is None:
+            return None
+        return max(self.remove_child_after, 2.5 * self.verify_every)
 
 
 @dataclass(slots=True)

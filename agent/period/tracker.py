@@ -15,6 +15,7 @@ from agent.period.counting import Counting
 from agent.period.decide import Decider, Decision
 from agent.period.explain import elsewhere, explained
 from agent.period.find_roots import awaited
+from agent.period.leaving import orphans, outside, too_old
 from agent.period.parts import Parts
 from agent.period.parts_file import PartsFile
 from agent.period.refusals import RESHAPE, Refusals
@@ -82,6 +83,8 @@ class Tracker:
     """For whoever asks why it takes so long."""
     started: bool = False
     """Whether every driver has answered once, and no reshape is left from the start."""
+    outside_since: dict[str, float] = field(default_factory=dict)
+    """When children that leave another service's root were first seen outside its tree."""
     hold: tuple[float, PlacementError] | None = None
     """Until when Placement asked to be left alone, and in which answer."""
 
@@ -139,7 +142,7 @@ class Tracker:
         self._refresh(self.api, now)
         if self.rules.attached and self.uuid not in self.view.snapshot:
             raise awaited(self.node)
-        return self._decide(self.api, disabled)
+        return self._decide(self.api, now, disabled)
 
     def _once(
         self, api: Counting, now: float, disabled: bool | None, stop: Callable[[], bool]
@@ -147,13 +150,13 @@ class Tracker:
         self._refresh(api, now)
         if self.rules.attached and self.uuid not in self.view.snapshot:
             self.parts = Parts()
-            return Report(self.node, error=awaited(self.node))
-        decision = self._decide(api, disabled)
+            return self._without_root(api)
+        decision = self._decide(api, now, disabled)
         self.additions.note(decision.laid)
         plan = bulked(self.refusals.spare(decision.plan), self.bulk.chunk)
         conditions = Conditions(stop, self.rules.at_once, self.refusals.blocking())
         self.doing = "writing to Placement"
-        outcome = apply(plan, self.view, api, conditions)
+        outcome = self._stay_inside(apply(plan, self.view, api, conditions))
         api.done += outcome.done
         if decision.restraint is not None:
             self.parts = decision.restraint.acknowledged(outcome.view)
@@ -247,10 +250,16 @@ class Tracker:
         root = self.view.snapshot.get(self.uuid)
         return root is not None and trait in root.traits
 
-    def _decide(self, api: API, disabled: bool | None) -> Decision:
-        overlay = self.additions.over(self.view, self.uuid)
+    def _decide(self, api: API, now: float, disabled: bool | None) -> Decision:
         decider = Decider(
-            self.uuid, self.node, self.drivers, self.rules, self.parts, self.mark, overlay
+            self.uuid,
+            self.node,
+            self.drivers,
+            self.rules,
+            self.parts,
+            self.mark,
+            self.additions.over(self.view, self.uuid),
+            self._outside_for(now),
         )
         may_reshape = self.rules.reshape_when_running or not self.started
         may_reshape = may_reshape and self.refusals.reshape() is None
@@ -262,6 +271,32 @@ class Tracker:
         for name in wish.reshape_pending:
             self.refusals.failed_reshape = wish.errors.get(name, self.refusals.failed_reshape)
         return decision
+
+    def _outside_for(self, now: float) -> dict[str, float]:
+        uuids = [provider.uuid for provider in outside(self.view.snapshot, self.uuid)]
+        self.outside_since = {uuid: self.outside_since.get(uuid, now) for uuid in uuids}
+        return {uuid: now - since for uuid, since in self.outside_since.items()}
+
+    def _without_root(self, api: Counting) -> Report:
+        """Its owner has not made it, or has deleted it."""
+        if self.rules.child_wait is not None:
+            outcome = apply(orphans(self.view.snapshot, self.uuid), self.view, api)
+            self.view = outcome.view
+            api.done += outcome.done
+        return Report(self.node, error=awaited(self.node))
+
+    def _stay_inside(self, outcome: Outcome) -> Outcome:
+        """A Placement that can't take children out of a tree keeps them there, empty."""
+        inside = too_old(outcome.refused, outcome.failed)
+        if not inside:
+            return outcome
+        LOG.info("Placement is older than 1.37: children that go stay below their root, empty")
+        self.rules = replace(self.rules, remove_child_after=None)
+        return replace(
+            outcome,
+            failed={key: err for key, err in outcome.failed.items() if key not in inside},
+            refused={key: one for key, one in outcome.refused.items() if key not in inside},
+        )
 
     def _learn(self, outcome: Outcome, api: API) -> AlreadyThere | None:
         """Take over what came of a plan; whether something was there that it would create."""

@@ -56,9 +56,9 @@ class Both:
         api = PlacementAPI(token_adapter(placement.url, "admin"))
         self.nodes = Nodes("", [LoadedDriver.of("cards", self.driver)], api, rules)
 
-    def agents_turn(self) -> list[str]:
+    def agents_turn(self, later: float = 400.0) -> list[str]:
         mark = self.placement.mark()
-        self.now += 400.0
+        self.now += later
         self.reports = self.nodes.period(self.now)
         return self._writes(mark)
 
@@ -75,6 +75,21 @@ class Both:
             self.agents_turn()
         assert [self.novas_turn(), self.agents_turn()] == [[], []]
         assert all(report.ok for report in self.reports), self.reports[0].complaints()
+
+    def minutes(self, count: int) -> list[str]:
+        """Periods of both, one each a minute; what the agent wrote, and what Nova said."""
+        seen = []
+        for _ in range(count):
+            seen += self.agents_turn(later=60.0)
+            assert all(report.ok for report in self.reports), self.reports[0].complaints()
+            error = self.nova.error_of_period(later=60.0)
+            seen += [] if error is None else [error]
+        return seen
+
+    def gets_of_nova(self, later: float) -> int:
+        mark = self.placement.mark()
+        self.nova.period(later)
+        return len([r for r in self.placement.since(mark) if r.method == "GET"])
 
     def names(self) -> set[str]:
         listed = self.placement.request("GET", f"/resource_providers?in_tree={ROOT}")
@@ -137,11 +152,46 @@ def test_nova_leaves_pci_devices_that_it_does_not_manage(both: Both) -> None:
     both.driver.cards = {"card1", "card2", "card3"}
     both.agents_turn()
     cards = {item["name"]: item["uuid"] for item in _listed(both.placement)}
-    both.placement.stranger.put_allocation({cards["card3"]: {"FPGA": 1}})
+    guest = both.placement.stranger.put_allocation({cards["card3"]: {"FPGA": 1}})
     both.nova.wish.update(pci=True)
     both.settle()
     assert both.names() >= {"card1", "card2", "card3", f"{NODE}_0000:84:00.0"}
     assert both.placement.stranger.traits(cards["card3"]) == {"CUSTOM_CARD"}
+    both.placement.stranger.delete_allocation(guest)
+
+
+def test_a_child_that_goes_breaks_none_of_novas_updates(both: Both) -> None:
+    """Nova asks for the allocations of every provider in its copy of the tree, each minute;
+    the copy is up to six periods old, and one 404 fails all of it.
+    """
+    both.driver.cards, both.driver.traits = {"card1", "card2"}, []
+    both.settle()
+    both.minutes(20)  # what went before is deleted
+    card = {item["name"]: item["uuid"] for item in _listed(both.placement)}["card1"]
+    path = f"/resource_providers/{card}"
+    for _ in range(3):  # the copy is of another age each time
+        assert both.minutes(3) == []
+        both.driver.cards = {"card2"}
+        assert both.minutes(2) == [f"PUT {path}/inventories", f"PUT {path}"]
+        assert "card1" not in both.names()
+        assert both.minutes(14) == []
+        both.driver.cards = {"card1", "card2"}
+        both.minutes(1)
+        assert "card1" in both.names(), "it came back before it was deleted"
+    both.driver.cards = {"card2"}
+    assert both.minutes(30) == [f"PUT {path}/inventories", f"PUT {path}", f"DELETE {path}"]
+
+
+def test_what_a_child_costs_nova(both: Both) -> None:
+    """As docs/attach.rst says: one GET in each period, and three more in each refresh."""
+    both.driver.cards = {"card2"}
+    both.settle()
+    both.gets_of_nova(later=400.0)
+    refresh, quiet = both.gets_of_nova(later=400.0), both.gets_of_nova(later=60.0)
+    both.driver.cards = {"card2", "card4"}
+    both.agents_turn()
+    assert both.gets_of_nova(later=400.0) == refresh + 1 + 3
+    assert both.gets_of_nova(later=60.0) == quiet + 1
 
 
 def _listed(placement: RealPlacement) -> list[dict[str, Any]]:

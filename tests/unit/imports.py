@@ -90,6 +90,7 @@ PURE = (
     "agent/cli/drawing/style.py",
     "agent/cli/drawing/trait_groups.py",
     "agent/period/attach.py",
+    "agent/period/leaving.py",
     "agent/period/parts.py",
     "agent/period/mark.py",
     "agent/period/rivals.py",

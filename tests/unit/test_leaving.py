@@ -1,0 +1,200 @@
+"""When a child that leaves another service's root may be deleted, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.period.leaving import LONGEST_KEPT, Step, name_outside, next_step, outside
+from reportclient.errors import TooOld
+from reportclient.model import Inventory, Provider
+from reportclient.provider_tree import own_uuid
+from reportclient.snapshot import Snapshot
+from reportclient.testing.fake_placement import FakePlacement
+from tests.unit.test_attach import AGGREGATE, NODE, THEIRS, Agent, cards, names, own_root
+
+CARD = own_uuid(THEIRS, "card0")
+FULL = {"FPGA": Inventory(1)}
+BOARD = own_uuid(THEIRS, "board")
+
+
+@pytest.mark.parametrize(
+    ("inventory", "aggregates", "parent", "is_leaf", "outside_for", "wait", "step"),
+    [
+        (FULL, (), THEIRS, True, None, 900.0, Step.EMPTY),
+        (FULL, (), THEIRS, False, None, None, Step.EMPTY),
+        (FULL, (), None, True, 5000.0, 900.0, Step.EMPTY),
+        ({}, (AGGREGATE,), THEIRS, True, None, 900.0, Step.EMPTY),
+        ({}, (), THEIRS, True, None, 900.0, Step.TAKE_OUT),
+        ({}, (), THEIRS, False, None, 900.0, Step.WAIT),
+        ({}, (), THEIRS, True, None, None, Step.WAIT),
+        ({}, (), None, True, None, 900.0, Step.WAIT),
+        ({}, (), None, True, 899.0, 900.0, Step.WAIT),
+        ({}, (), None, True, 900.0, 900.0, Step.DELETE),
+        ({}, (), None, False, 900.0, 900.0, Step.WAIT),
+        ({}, (), None, True, 5000.0, None, Step.WAIT),
+    ],
+)
+def test_the_next_step(inventory, aggregates, parent, is_leaf, outside_for, wait, step) -> None:
+    child = Provider(CARD, "card0", parent, inventory, frozenset(), frozenset(aggregates))
+    assert next_step(child, is_leaf=is_leaf, outside_for=outside_for, wait=wait) is step
+
+
+def test_the_name_outside_says_what_it_was_and_fits_into_placement() -> None:
+    child = Provider(CARD, "c" * 200, THEIRS)
+    name = name_outside(child)
+    assert name.startswith("c" * LONGEST_KEPT) and name.endswith(CARD) and len(name) <= 200
+    there = Provider(CARD, name)
+    assert name_outside(there) == name
+    root = Provider(THEIRS, NODE)
+    assert list(outside(Snapshot.build([root, there]), THEIRS)) == [there]
+
+
+@pytest.fixture
+def owned() -> FakePlacement:
+    placement = FakePlacement()
+    own_root(placement)
+    return placement
+
+
+@pytest.fixture
+def agent(owned: FakePlacement) -> Agent:
+    """Whose driver has two cards, and then one."""
+    agent = Agent(owned, cards(0, 1))
+    agent.writes()
+    agent.driver.body = cards(1)
+    return agent
+
+
+def place(uuid: str) -> str:
+    return f"/resource_providers/{uuid}"
+
+
+def test_a_child_is_emptied_then_taken_out_and_deleted_late(agent: Agent, owned) -> None:
+    assert agent.writes(after=60) == [("PUT", f"{place(CARD)}/inventories")]
+    assert agent.writes(after=60) == [("PUT", place(CARD))]
+    assert "card0" not in names(owned)
+    assert owned.stranger.provider(CARD)["parent_provider_uuid"] is None
+    for _ in range(15):
+        assert agent.writes(after=60) == []
+    assert agent.writes(after=60) == [("DELETE", place(CARD))]
+    assert agent.writes() == []
+    assert names(owned) == {NODE, f"{NODE}_pci", "card1"}
+
+
+def test_a_child_that_is_reported_again_goes_back_to_its_place(agent: Agent, owned) -> None:
+    for _ in range(3):
+        agent.writes(after=60)
+    agent.driver.body = cards(0, 1)
+    assert agent.writes(after=60) == [
+        ("PUT", place(CARD)),
+        ("PUT", f"{place(CARD)}/inventories"),
+    ]
+    assert names(owned) == {NODE, f"{NODE}_pci", "card0", "card1"}
+    assert owned.stranger.inventory(CARD)["FPGA"]["total"] == 1
+    agent.driver.body = cards(1)
+    for _ in range(16):
+        agent.writes(after=60)
+    assert owned.stranger.provider(CARD), "it waits anew"
+
+
+def test_its_name_is_free_for_another_child(agent: Agent, owned) -> None:
+    def replaced(tree: Any) -> None:
+        cards(1)(tree)
+        if not tree.exists("card0"):
+            tree.new_child("card0", NODE, BOARD)
+        if tree.data("card0").uuid != BOARD:
+            tree.remove("card0")
+            tree.new_child("card0", NODE, BOARD)
+        tree.update_inventory("card0", {"FPGA": {"total": 2}})
+
+    agent.driver.body = replaced
+    for _ in range(3):
+        agent.writes(after=60)
+    assert owned.stranger.provider(BOARD)["name"] == "card0"
+    assert owned.stranger.provider(CARD)["name"] == f"card0_removed_{CARD}"
+    for _ in range(20):
+        agent.writes(after=60)
+    assert names(owned) == {NODE, f"{NODE}_pci", "card0", "card1"}
+
+
+def test_a_child_in_use_is_drained_and_stays_in_the_tree(agent: Agent, owned) -> None:
+    guest = owned.stranger.put_allocation({CARD: {"FPGA": 1}})
+    for _ in range(20):
+        agent.period(after=60)
+    assert owned.stranger.inventory(CARD)["FPGA"]["reserved"] == 1
+    assert "card0" in names(owned)
+    owned.stranger.delete_allocation(guest)
+    for _ in range(8):
+        agent.period(after=60)
+    assert "card0" not in names(owned)
+
+
+def test_children_of_children_leave_first(owned) -> None:
+    def boards(tree: Any) -> None:
+        if not tree.exists("board"):
+            tree.new_child("board", NODE, BOARD)
+        if not tree.exists("card0"):
+            tree.new_child("card0", "board", CARD)
+        tree.update_inventory("card0", {"FPGA": {"total": 1}})
+
+    agent = Agent(owned, boards)
+    agent.writes()
+    agent.driver.body = lambda tree: tree.exists("board") and tree.remove("board")
+    agent.writes(after=60)
+    agent.writes(after=60)
+    assert names(owned) == {NODE, f"{NODE}_pci", "board"}
+    agent.writes(after=60)
+    assert names(owned) == {NODE, f"{NODE}_pci"}
+    deleted = [write for _ in range(20) for write in agent.writes(after=60)]
+    assert deleted == [("DELETE", place(CARD)), ("DELETE", place(BOARD))]
+
+
+def test_a_restart_begins_the_wait_anew(owned, tmp_path) -> None:
+    agent = Agent(owned, cards(0, 1), state=tmp_path)
+    agent.writes()
+    agent.driver.body = cards(1)
+    for _ in range(10):
+        agent.writes(after=60)
+    again = Agent(owned, cards(1), state=tmp_path)
+    writes = [write for _ in range(15) for write in again.writes(after=60)]
+    assert writes == []
+    assert again.writes(after=60) == [("DELETE", place(CARD))]
+
+
+def test_a_child_comes_back_where_the_state_was_lost(agent: Agent, owned) -> None:
+    for _ in range(3):
+        agent.writes(after=60)
+    again = Agent(owned, cards(0, 1))
+    for _ in range(2):
+        again.period(after=60)
+    assert names(owned) == {NODE, f"{NODE}_pci", "card0", "card1"}
+    assert again.writes() == []
+
+
+def test_by_an_option_a_child_stays_in_the_tree_empty(owned) -> None:
+    agent = Agent(owned, cards(0, 1), remove_child_after=None)
+    agent.writes()
+    agent.driver.body = cards(1)
+    assert agent.writes() == [("PUT", f"{place(CARD)}/inventories")]
+    assert [agent.writes() for _ in range(5)] == [[]] * 5
+    assert "card0" in names(owned) and not owned.stranger.inventory(CARD)
+
+
+def test_with_a_placement_that_can_not_move_it_a_child_stays_empty(agent: Agent, owned) -> None:
+    agent.writes(after=60)
+    owned.fail_next("PUT", f"{CARD}$", TooOld("PUT needs microversion 1.37; Placement has 1.36"))
+    assert agent.writes(after=60) == [("PUT", place(CARD))], "refused, and not told as a failure"
+    assert [agent.writes() for _ in range(3)] == [[]] * 3
+    assert "card0" in names(owned) and not owned.stranger.inventory(CARD)
+
+
+def test_what_is_outside_goes_with_the_root(agent: Agent, owned) -> None:
+    for _ in range(2):
+        agent.writes(after=60)
+    stranger = owned.stranger
+    for uuid in (own_uuid(THEIRS, "card1"), own_uuid(AGGREGATE, NODE), THEIRS):
+        stranger.delete_provider(uuid)
+    assert "waiting for" in str(agent.period().complaints())
+    assert not owned.answer("GET", "/resource_providers")["resource_providers"]
