@@ -42,6 +42,12 @@ class Unreadable(Unusable):
 class Later(Unusable):
     """A later version of the agent wrote it: it is left alone."""
 
+    def __init__(self, path: Path, version: int, known: int) -> None:
+        super().__init__(
+            f"{path} has version {version}, and this one knows {known}: a later compute-agent "
+            "wrote it; use that one, or move the file away"
+        )
+
 
 @dataclass(slots=True)
 class Document:
@@ -114,12 +120,7 @@ class Document:
 
     def set_aside(self) -> str:
         """Move a damaged file out of the way; says where it is now, to end a sentence with."""
-        if not self.writing:
-            return ""
-        try:
-            return f", it is now {files.set_aside(self.path)}"
-        except OSError as err:
-            return f", and can't be moved away ({err.strerror})"
+        return files.aside(self.path) if self.writing else ""
 
     def _checked(self, found: Any) -> Mapping[str, Any]:
         if not isinstance(found, dict):
@@ -129,10 +130,7 @@ class Document:
             raise ValueError("its checksum is wrong" if checksum else "it has no checksum")
         if isinstance(version, int) and version > self.version:
             self._refused = True
-            raise Later(
-                f"{self.path} has version {version}, and this one knows {self.version}: a later "
-                "compute-agent wrote it; use that one, or move the file away"
-            )
+            raise Later(self.path, version, self.version)
         if version != self.version:
             raise ValueError(f"it has version {version!r}, not {self.version}")
         return found

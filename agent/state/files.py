@@ -1,6 +1,6 @@
 """Whole files of the state directory: replaced at once, durable, and never through a link.
 
-Everything here raises ``OSError``; what that means is said by who asked.
+What can't be done is an ``OSError``; what that means is said by who asked.
 """
 
 from __future__ import annotations
@@ -62,11 +62,14 @@ def remove(path: Path) -> None:
     sync_directory(path.parent)
 
 
-def set_aside(path: Path) -> Path:
-    """Move it out of the way, for somebody to look at; where it is now."""
-    aside = path.replace(path.with_name(f"{path.name}.damaged"))
-    sync_directory(path.parent)
-    return aside
+def aside(path: Path) -> str:
+    """Move it out of the way, for somebody to look at; where it is now, to end a clause with."""
+    try:
+        there = path.replace(path.with_name(f"{path.name}.damaged"))
+        sync_directory(path.parent)
+    except OSError as err:
+        return f", and can't be moved away ({err.strerror})"
+    return f", it is now {there}"
 
 
 def sync_directory(directory: Path) -> None:

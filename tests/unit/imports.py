@@ -75,6 +75,7 @@ PURE = (
     "drivers/kit/differences.py",
     "drivers/kit/rules.py",
     "agent/period/traits.py",
+    "agent/state/records.py",
     "agent/provider_config/document.py",
     "agent/provider_config/entries.py",
     "agent/provider_config/overlay.py",

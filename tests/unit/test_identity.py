@@ -135,13 +135,13 @@ def test_a_lost_file_is_written_again_as_the_table_of_nodes_has_it(tmp_path: Pat
 
 
 def test_no_flipped_bit_makes_another_host_of_it(tmp_path: Path) -> None:
-    """Each bit of either file: the same UUIDs as before, or an error that names a file."""
+    """A bit of each byte of either file: the same UUIDs as before, or an error that names a file."""
     own = reported(tmp_path, "a", "b")
     uuids = NodeTable.of(tmp_path).uuids(["a", "b"], own, {})
     for name in (FILE_NAME, NODES):
         path = tmp_path / name
         whole = path.read_bytes()
-        for bit in range(len(whole) * 8):
+        for bit in range(0, len(whole) * 8, 7):
             path.write_bytes(flipped(whole, bit))
             try:
                 assert compute_id(tmp_path) == own

@@ -1,0 +1,68 @@
+"""A file that only grows: what was appended is on disk, or was never there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.state.files import MODE, sync_directory
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(slots=True)
+class Appended:
+    """Open at its end.  Everything here raises ``OSError``."""
+
+    path: Path
+    size: int
+    _descriptor: int
+    _broken: bool = False
+
+    @classmethod
+    def opened(cls, path: Path, good: int) -> Appended:
+        """Made if there is none; what comes after its ``good`` bytes is cut off."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not path.exists()
+        opened = cls(path, good, os.open(path, _FLAGS, MODE))
+        try:
+            os.ftruncate(opened._descriptor, good)
+            if is_new:
+                sync_directory(path.parent)
+        except OSError:
+            opened.close()
+            raise
+        return opened
+
+    def append(self, data: bytes) -> None:
+        """On disk when this returns; else the file is as it was."""
+        try:
+            written = 0
+            while written < len(data):
+                written += os.pwrite(self._descriptor, data[written:], self.size + written)
+            os.fsync(self._descriptor)
+        except OSError:
+            self._take_back()
+            raise
+        self.size += len(data)
+
+    def is_there(self) -> bool:
+        """Whether the path still leads to this file, and all that was appended is in it."""
+        try:
+            found, own = self.path.stat(), os.fstat(self._descriptor)
+        except OSError:
+            return False
+        return not self._broken and (found.st_ino, found.st_size) == (own.st_ino, self.size)
+
+    def close(self) -> None:
+        """Let go of it."""
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+
+    def _take_back(self) -> None:
+        try:
+            os.ftruncate(self._descriptor, self.size)
+        except OSError:
+            self._broken = True

@@ -1,0 +1,130 @@
+r"""What was kept of each root as bytes to append to a file, and back.  Pure.
+
+A record is one change of one root, all of it or nothing::
+
+    <digest of the rest of the line's head> <root> <length> <digest of the body> <body>\n
+
+So a body that is damaged costs one root; a head that is damaged could be anybody's, and
+costs all.  A record at the end that was not written to its end is no damage: nobody was
+told that it was kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Key = tuple[str, str]
+"""Kind and key: whose part of a root's state it is, and which document there."""
+Documents = dict[Key, Any]
+
+_HEAD = re.compile(rb"([0-9a-f]{16}) (([^ \n]+) ([0-9]{1,12}) ([0-9a-f]{16})) ")
+_FORMAT = "compute-agent-roots"
+_FORGOTTEN = 2
+
+
+class NotARecord(ValueError):
+    """A head is damaged, so that nobody knows of which roots something is missing."""
+
+
+@dataclass(slots=True)
+class Decoded:
+    """What the bytes say of each root."""
+
+    version: int = 0
+    size: int = 0
+    """Bytes in which nothing was outdated when the file was written anew."""
+    total: int = 0
+    """Bytes in all."""
+    good: int = 0
+    """Bytes of whole records."""
+    roots: dict[str, Documents] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)
+    """Roots of which a record is damaged, and that were not replaced since."""
+
+
+def first_record(version: int, size: int = 0) -> bytes:
+    """What a file begins with; ``size`` are the bytes after it in which nothing is outdated."""
+    return _record(_FORMAT, b"%d %012d" % (version, size))
+
+
+def record(
+    root: str, changed: Mapping[Key, Any], removed: Iterable[Key] = (), *, whole: bool = False
+) -> bytes:
+    """Documents of a root added, replaced and removed; ``whole``: there are no others."""
+    body = [int(whole), [[*key, value] for key, value in changed.items()], list(removed)]
+    return _record(root, json.dumps(body, separators=(",", ":")).encode())
+
+
+def forgotten(root: str) -> bytes:
+    """Nothing is kept of this root any more."""
+    return _record(root, b"[%d,[],[]]" % _FORGOTTEN)
+
+
+def decoded(data: bytes) -> Decoded:
+    """All that the bytes say.
+
+    :raises NotARecord: saying where.
+    """
+    found = Decoded(total=len(data))
+    while found.good < found.total:
+        head = _HEAD.match(data, found.good)
+        if head is None or _digest(head[2]) != head[1]:
+            return _end(found, data)
+        end = head.end() + int(head[4])
+        if end > found.total:
+            return found
+        body = data[head.end() : end]
+        if _digest(body) == head[5]:
+            _take(found, head[3].decode(), body)
+        elif len(data.rstrip(b"\0")) < end:
+            return found
+        else:
+            found.damaged.add(head[3].decode())
+        found.good = min(end + 1, found.total)
+        if not found.version:
+            raise NotARecord("the first record is of something else")
+    return found
+
+
+def encoded(version: int, roots: Mapping[str, Documents]) -> bytes:
+    """The same in as few bytes as it takes."""
+    records = [record(root, documents, whole=True) for root, documents in roots.items()]
+    return b"".join([first_record(version, sum(map(len, records))), *records])
+
+
+def _end(found: Decoded, data: bytes) -> Decoded:
+    """Of a file that was cut off while it grew; else somebody's record is damaged."""
+    rest = data[found.good :]
+    if rest.endswith(b"\n") and b"\0\0" not in rest:
+        raise NotARecord(f"there is no record at byte {found.good}")
+    return found
+
+
+def _take(found: Decoded, root: str, body: bytes) -> None:
+    if root == _FORMAT:
+        found.version, found.size = map(int, body.split())
+        return
+    kind, changed, removed = json.loads(body)
+    if kind:
+        found.damaged.discard(root)
+        found.roots[root] = {}
+    documents = found.roots.setdefault(root, {})
+    for key in removed:
+        documents.pop((key[0], key[1]), None)
+    documents.update({(each[0], each[1]): each[2] for each in changed})
+    if kind == _FORGOTTEN:
+        del found.roots[root]
+
+
+def _record(root: str, body: bytes) -> bytes:
+    head = b"%s %d %s" % (root.encode(), len(body), _digest(body))
+    return b"%s %s %s\n" % (_digest(head), head, body)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=8).hexdigest().encode()
