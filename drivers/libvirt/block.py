@@ -58,5 +58,5 @@ def _spins(link: Path) -> bool | None:
         return None
     disk = device if (device / "queue").is_dir() else device.parent
     flag = disk / "queue/rotational"
-    said = flag.read_text().strip() if flag.exists() else ""
+    said = flag.read_text(errors="replace").strip() if flag.exists() else ""
     return {"0": False, "1": True}.get(said)

@@ -11,7 +11,7 @@ libvirts tell no units, and of memory at most the pages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
@@ -23,12 +23,15 @@ LARGEST_BASE_PAGE = 64
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One NUMA cell; ``memory_kib`` 0: not said; ``pages`` are hugepages by size in KiB."""
+    """One NUMA cell; ``memory_kib`` 0: not said; ``pages`` are hugepages by size in KiB, empty
+    as well where the cell does not tell of any pages (``told``).
+    """
 
     number: int
     cpus: frozenset[int]
     memory_kib: int
     pages: Mapping[int, int]
+    told: bool = True
 
     @property
     def huge_kib(self) -> int:
@@ -51,6 +54,11 @@ def numa_cells(capabilities: Element) -> tuple[Cell, ...]:
     return tuple(found[number] for number in sorted(found))
 
 
+def pages_told(cells: Sequence[Cell]) -> bool:
+    """Whether it is known how much of the host's memory is hugepages."""
+    return any(cell.told for cell in cells) and all(c.told for c in cells if c.memory_kib)
+
+
 def with_cpus(cells: Iterable[Cell], homes: Mapping[int, int]) -> tuple[Cell, ...]:
     """The cells, each with the CPUs that are its own by ``homes`` (cells by CPU) as well."""
     return tuple(
@@ -66,7 +74,7 @@ def _cell(number: int, cpus: frozenset[int], element: Element) -> Cell:
     base = min(filter(None, [*pages, LARGEST_BASE_PAGE]))
     memory = kib(element.find("memory")) or sum(size * count for size, count in pages.items())
     huge = {size: count for size, count in pages.items() if size > base and count}
-    return Cell(number, cpus, memory, huge)
+    return Cell(number, cpus, memory, huge, told=bool(pages))
 
 
 def _size(pages: Element) -> int:

@@ -12,7 +12,7 @@ from drivers.libvirt.encryption import SEV, SEV_ES, TDX, Encryption
 from drivers.libvirt.events import CONNECTION, DEVICES, GUESTS
 from drivers.libvirt.guest_types import not_run
 from drivers.libvirt.host import Host
-from drivers.libvirt.node_devices import NodeDevices
+from drivers.libvirt.listed import LastRead, Listed
 from drivers.libvirt.pci_devices import assigned_addresses
 from drivers.libvirt.settings import LibvirtSettings
 from drivers.libvirt.sources import Sources
@@ -30,38 +30,37 @@ class DeviceReader:
         self._host = host
         self._settings = settings
         self._sources = sources
-        self._last: dict[str, str] = {}
+        self._devices = LastRead()
+        self._guests = LastRead()
 
     def read(self, capabilities: Element) -> Devices:
         """Everything, for a host with this capabilities document."""
         kinds = self._settings.devices.kinds()
-        found: NodeDevices | None = NodeDevices()
+        found: Listed | None = Listed()
         if kinds:
             listed = self._sources.read_or(
                 DEVICES, lambda: self._host.node_devices(kinds), None, until=DEVICES
             )
             if listed is not None and listed.unread:
                 self._sources.ask_again(DEVICES)
-            found = None if listed is None else self._remembering(listed)
+            found = None if listed is None else self._devices.filled(listed)
+        guests = self._guests_that_matter()
         return Devices(
             None if found is None else tuple(map(documents.read, found.documents.values())),
-            {} if found is None else _named(found.unread),
-            self._assigned(),
+            {**({} if found is None else found.notes("node device")), **guests.notes("guest")},
+            assigned_addresses(guests.documents.values()),
             self._encryption(capabilities),
+            all_read=found is None or found.unread.keys() <= found.documents.keys(),
         )
 
-    def _remembering(self, found: NodeDevices) -> NodeDevices:
-        old = {name: self._last[name] for name in found.unread if name in self._last}
-        self._last = {**old, **found.documents}
-        unread = {name: why for name, why in found.unread.items() if name not in old}
-        return NodeDevices(self._last, unread)
-
-    def _assigned(self) -> frozenset[str]:
-        """What guests have, where it matters."""
+    def _guests_that_matter(self) -> Listed:
+        """Those whose devices are not to be given again."""
         if not self._settings.devices.pci.asks_who_uses:
-            return frozenset()
-        guests = self._sources.read_or(GUESTS, self._host.guest_documents, (), until=GUESTS)
-        return assigned_addresses(guests)
+            return Listed()
+        found = self._sources.read_or(GUESTS, self._host.guests, Listed(), until=GUESTS)
+        if found.unread:
+            self._sources.ask_again(GUESTS)
+        return self._guests.filled(found)
 
     def _encryption(self, capabilities: Element) -> Encryption:
         """Only KVM guests on x86 can have it; TDX only those of machine type q35."""
@@ -91,7 +90,3 @@ class DeviceReader:
             for technique, place in SWITCHES.items()
             if self._host.kernel_switch(*place) is False
         )
-
-
-def _named(unread: dict[str, str]) -> dict[str, str]:
-    return {f"node device {name}": f"can't be read: {why}" for name, why in unread.items()}

@@ -37,14 +37,15 @@ class DeviceSettings:
 @dataclass(frozen=True, slots=True)
 class Devices:
     """What the host told.  ``documents``: ``None`` if its devices could not be listed;
-    ``unread`` are those of which nothing is known, and why; ``assigned`` are the PCI
-    addresses that guests have.
+    ``unread`` are those that could not be read now, and why; ``assigned`` are the PCI
+    addresses that guests have.  ``all_read``: of each device it is known what it is, or was.
     """
 
     documents: tuple[Element, ...] | None = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     assigned: frozenset[str] = frozenset()
     encryption: Encryption = field(default_factory=Encryption)
+    all_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def below_root(
     whole, notes = providers(node, pci, Grouping(settings.pci.group_devices, by_cell), known)
     parts, more = providers(node, gpus, Grouping(settings.mdev.group_mdev_devices, by_cell), known)
     secret, odd = encryption(node, found.encryption, settings.num_memory_encrypted_guests, known)
-    unknown = found.documents is None or bool(found.unread)
+    unknown = found.documents is None or not found.all_read
     kept = {VGPU} if unknown and settings.mdev.types else set()
     if found.encryption.domain_capabilities is None:
         kept.add(CONTEXT)

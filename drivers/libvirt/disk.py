@@ -8,7 +8,7 @@ from pathlib import PurePath
 from types import MappingProxyType
 from xml.etree.ElementTree import Element
 
-from drivers.libvirt.documents import kib, text_of, whole
+from drivers.libvirt.documents import kib, read, text_of, whole
 
 IN_FILES = frozenset({"default", "raw", "flat", "qcow2", "ploop"})
 """Values of ``images_type`` that keep disks as files below ``instances_path``."""
@@ -49,6 +49,12 @@ def storage_pool(
     """The pool that guests' disks are in; ``None``: libvirt has none, or not its size."""
     fits = (one for one in documents if _fits(one, images, instances_path))
     return next((pool for one in fits if (pool := _pool(one)) is not None), None)
+
+
+def too_little(text: str) -> str | None:
+    """What an active pool's document lacks."""
+    capacity = text_of(read(text), "capacity")
+    return None if whole(capacity) is not None else "gave a document without a capacity"
 
 
 def _fits(document: Element, images: Images, instances_path: PurePath) -> bool:

@@ -33,6 +33,24 @@ def read(text: str | None) -> Element:
         return Element("nothing")
 
 
+def checked(text: str | None, tag: str) -> str:
+    """``text``, if it is a document whose root is ``tag``.
+
+    libvirt can be ended while it writes one, and what a device's firmware says is in it.
+
+    :raises ValueError: what it is instead.
+    """
+    if not (text or "").strip():
+        raise ValueError(f"an empty document where <{tag}> was expected")
+    try:
+        found = ET.fromstring(text or "").tag  # noqa: S314  # libvirtd is trusted: it is root
+    except ET.ParseError as err:
+        raise ValueError(f"a document that is cut or broken ({err})") from None
+    if found != tag:
+        raise ValueError(f"a <{found}> document where <{tag}> was expected")
+    return text or ""
+
+
 def text_of(document: Element, path: str) -> str | None:
     """What stands at ``path``, without the space around it; ``None`` for nothing."""
     return (document.findtext(path) or "").strip() or None

@@ -20,11 +20,12 @@ from drivers.libvirt.capabilities import CAPABILITIES
 from drivers.libvirt.children import write_report
 from drivers.libvirt.chosen_traits import ChosenTraits, given_after, managing
 from drivers.libvirt.host import Host, load_binding
-from drivers.libvirt.host_identity import HostIdentity, renamed, stranger
+from drivers.libvirt.host_identity import NAME, HostIdentity, renamed, stranger
 from drivers.libvirt.numa import Known
 from drivers.libvirt.reading import Reader, Reading
 from drivers.libvirt.report import host_report, mixed_cores
 from drivers.libvirt.reported import HostReport
+from drivers.libvirt.session import Refused
 from drivers.libvirt.settings import LibvirtSettings, settings_from
 
 LOG = logging.getLogger(__name__)
@@ -86,9 +87,9 @@ class LibvirtDriver(ComputeDriver):
         """The root and all below it.  All is read before anything is written."""
         # Not before the first report: hosts that boot together shall not report together.
         self._host.events.listen(self.context.wake)
-        name = self._host.hostname()
+        name, others = self._name_now()
         reading = self._reader.read()
-        others = self._same_host(HostIdentity.of(name, reading.capabilities))
+        others |= self._same_host(HostIdentity.of(name, reading.capabilities))
         report = host_report(
             nodename,
             reading,
@@ -122,6 +123,15 @@ class LibvirtDriver(ComputeDriver):
         if words is not None and words != self._warned:
             LOG.warning("%s", words)
         self._warned = words
+
+    def _name_now(self) -> tuple[str, dict[str, str]]:
+        """And what is wrong with it: a name that makes no sense is the one that it was."""
+        try:
+            return self._host.hostname(), {}
+        except Refused as err:
+            if self._identity is None:
+                raise
+            return self._identity.name, {NAME: str(err)}
 
     def _disk_is_elsewhere(self, tree: ProviderTree) -> bool:
         return self._settings.disk_from_sharing_provider and tree.has_sharing_provider(DISK_GB)

@@ -9,7 +9,6 @@ next question; while libvirtd is down, attempts are spaced out and cost nothing.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import threading
@@ -21,6 +20,8 @@ from typing import Any, TypeVar
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt import block
 from drivers.libvirt.aside import Aside
+from drivers.libvirt.disk import too_little as pool_lacks
+from drivers.libvirt.documents import checked
 from drivers.libvirt.events import Events
 from drivers.libvirt.host_files import (
     cells_of_cpus,
@@ -29,9 +30,9 @@ from drivers.libvirt.host_files import (
     switch_of,
 )
 from drivers.libvirt.lane import Blocked, Lane, Overdue
-from drivers.libvirt.node_devices import NodeDevices, listed_devices
+from drivers.libvirt.listed import Listed, active_pools, guests, node_devices
+from drivers.libvirt.pci_devices import too_little as device_lacks
 from drivers.libvirt.session import Deadlines, Refused, Session, Unconnected
-from drivers.libvirt.storage import active_pools
 from drivers.libvirt.watch import Tell, Watch
 
 LOG = logging.getLogger(__name__)
@@ -139,18 +140,20 @@ class Host:
 
     def hostname(self) -> str:
         """The host's name as its libvirt gives it."""
-        return self._ask("its host name", lambda c: str(c.getHostname()))
+        return self._ask("its host name", lambda c: _some(str(c.getHostname()), "name"))
 
     def capabilities(self) -> str:
         """The capabilities document, with hugepages and CPUs as they are now."""
-        return self._ask("capabilities", lambda c: str(c.getCapabilities()))
+        return self._ask(
+            "capabilities", lambda c: checked(str(c.getCapabilities()), "capabilities")
+        )
 
     def cpu_map(self) -> tuple[bool, ...] | None:
         """Of each CPU that is there, by its number, whether it is online; ``None``: this
         hypervisor never says.
         """
         try:
-            return tuple(map(bool, self._ask("the CPU map", lambda c: c.getCPUMap())[1]))
+            return self._ask("the CPU map", lambda c: _some_on(c.getCPUMap()[1]))
         except Refused as err:
             if err.unsupported:
                 return None
@@ -158,7 +161,7 @@ class Host:
 
     def cpu_count(self) -> int:
         """Online CPUs, by number only."""
-        return int(self._ask("node info", lambda c: c.getInfo())[2])
+        return self._ask("node info", lambda c: _some(int(c.getInfo()[2]), "CPU"))
 
     def memory_kib(self) -> int:
         """Memory of the host in KiB.
@@ -168,11 +171,11 @@ class Host:
         are asked for them.
         """
         try:
-            return int(self._ask("memory", lambda c: c.getMemoryStats(ALL_CELLS, 0))["total"])
+            return self._ask("memory", lambda c: _some(_total(c), "memory"))
         except Refused as err:
             if not err.unsupported:
                 raise
-        return int(self._ask("node info", lambda c: c.getInfo())[1]) * 1024
+        return self._ask("node info", lambda c: _some(int(c.getInfo()[1]), "memory")) * 1024
 
     def file_system_bytes(self, path: Path) -> int:
         """Size of the file system that holds ``path``, or would if it were made."""
@@ -210,28 +213,30 @@ class Host:
 
     # -- what it can do without
 
-    def pool_documents(self) -> tuple[str, ...]:
-        """The documents of all active storage pools; none from a libvirt without storage."""
+    def storage_pools(self) -> Listed:
+        """All active storage pools; none from a libvirt without storage."""
         try:
-            return self._pools.ask("storage pools", lambda c: active_pools(c, self._binding))
-        except Refused as err:
-            if err.unsupported:
-                return ()
-            raise
-
-    def guest_documents(self) -> tuple[str, ...]:
-        """The domain documents of all guests, running or not."""
-        return self._devices.ask("the guests", self._guest_documents)
-
-    def node_devices(self, kinds: Sequence[str]) -> NodeDevices:
-        """Those of these kinds, none where this hypervisor has none to tell of."""
-        try:
-            return self._devices.ask(
-                "node devices", lambda c: listed_devices(c, self._binding, kinds)
+            return self._pools.ask(
+                "storage pools", lambda c: active_pools(c, self._binding, pool_lacks)
             )
         except Refused as err:
             if err.unsupported:
-                return NodeDevices()
+                return Listed()
+            raise
+
+    def guests(self) -> Listed:
+        """All guests, running or not."""
+        return self._devices.ask("the guests", lambda c: guests(c, self._binding))
+
+    def node_devices(self, kinds: Sequence[str]) -> Listed:
+        """Those of these kinds, none where this hypervisor has none to tell of."""
+        try:
+            return self._devices.ask(
+                "node devices", lambda c: node_devices(c, self._binding, kinds, device_lacks)
+            )
+        except Refused as err:
+            if err.unsupported:
+                return Listed()
             raise
 
     def kernel_switch(self, module: str, parameter: str) -> bool | None:
@@ -239,19 +244,13 @@ class Host:
         file = self._root / "sys/module" / module / "parameters" / parameter
         return self._on_files(f"{parameter} of {module}", lambda: switch_of(file))
 
-    def _guest_documents(self, connection: Any) -> tuple[str, ...]:
-        """On the worker thread: domains hold the connection too."""
-        documents = []
-        for domain in connection.listAllDomains(0):
-            with contextlib.suppress(self._binding.libvirtError):  # it has gone meanwhile
-                documents.append(str(domain.XMLDesc(0)))
-        return tuple(documents)
-
     def expanded_cpu(self, cpu: str, name: str) -> str | None:
         """A <cpu> document with all features of its model, ``name``, written out."""
         flag = self._binding.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
         return self._ask_optional(
-            f"the features of {name}", lambda c: str(c.baselineCPU([cpu], flag)), once=True
+            f"the features of {name}",
+            lambda c: checked(str(c.baselineCPU([cpu], flag)), "cpu"),
+            once=True,
         )
 
     def cpu_models(self, arch: str) -> tuple[str, ...]:
@@ -268,7 +267,10 @@ class Host:
         on = f"{machine}, {virt_type}" if machine else virt_type
         return self._ask_optional(
             f"domain capabilities of {arch} on {on}",
-            lambda c: str(c.getDomainCapabilities(None, arch, machine, virt_type, 0)),
+            lambda c: checked(
+                str(c.getDomainCapabilities(None, arch, machine, virt_type, 0)),
+                "domainCapabilities",
+            ),
         )
 
     # -- how questions are asked
@@ -351,6 +353,25 @@ class Host:
             return self._files.call(what, lambda _: job(), self._deadlines.call)
         except (Overdue, Blocked) as err:
             raise DriverNotReady(f"{what}: {err}") from None
+
+
+def _total(connection: Any) -> int:
+    return int(connection.getMemoryStats(ALL_CELLS, 0)["total"])
+
+
+def _some(answer: T, what: str) -> T:
+    """:raises ValueError: none; a host that answers has some."""
+    if not answer:
+        raise ValueError(f"no {what}")
+    return answer
+
+
+def _some_on(cpus: Sequence[Any]) -> tuple[bool, ...]:
+    """An empty map is one that this hypervisor does not keep."""
+    found = tuple(map(bool, cpus))
+    if found and not any(found):
+        raise ValueError("a CPU map without any CPU that is online")
+    return found
 
 
 def _unless_hidden(look: Callable[[], T]) -> T | None:

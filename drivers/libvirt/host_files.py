@@ -16,13 +16,15 @@ def file_system_size(path: Path) -> int:
         found = os.statvfs(nearest)
     except OSError as err:
         raise DriverNotReady(f"no size of the file system of {path}: {err}") from err
+    if not found.f_blocks:
+        raise DriverNotReady(f"the file system of {path} says that it has no blocks at all")
     return found.f_blocks * found.f_frsize
 
 
 def namespace_names(devices: Path) -> frozenset[str]:
     """:raises DriverNotReady: they are there and can't be read."""
     try:
-        texts = [file.read_text() for file in devices.glob("namespace*/alt_name")]
+        texts = [file.read_text(errors="replace") for file in devices.glob("namespace*/alt_name")]
     except OSError as err:
         raise DriverNotReady(f"no names of persistent memory namespaces: {err}") from err
     return frozenset(name for text in texts if (name := text.strip()))
@@ -44,7 +46,7 @@ def cells_of_cpus(system: Path, cpus: Iterable[int]) -> dict[int, int]:
 def switch_of(file: Path) -> bool | None:
     """Kernels write Y or 1; what can't be read is not known."""
     try:
-        said = file.read_text().strip().upper()
+        said = file.read_text(errors="replace").strip().upper()
     except OSError:
         return None
     return said not in {"N", "0"} if said else None

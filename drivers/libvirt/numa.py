@@ -13,8 +13,8 @@ from typing import Any
 
 from drivers.guest_cpus import GuestCpus
 from drivers.inventory import MEMORY_MB, PCPU, VCPU, CurrentInventory, InventoryPolicy, cpu_list
-from drivers.libvirt.cells import Cell
-from drivers.libvirt.memory import HUGEPAGES
+from drivers.libvirt.cells import Cell, pages_told
+from drivers.libvirt.memory import HUGEPAGES, MEMORY
 from drivers.libvirt.reported import Reported
 from drivers.libvirt.shares import MemoryPolicy, Share, of_cells, whole_host
 
@@ -39,13 +39,19 @@ class Processing:
 
 @dataclass(frozen=True, slots=True)
 class Processors:
-    """What is to be divided."""
+    """What is to be divided; ``told``: libvirt's capabilities could be read."""
 
     cells: Sequence[Cell]
     cpus: GuestCpus
     memory_kib: int
     policy: InventoryPolicy
     memory: MemoryPolicy
+    told: bool = True
+
+    @property
+    def knows_hugepages(self) -> bool:
+        """Or that it does not matter."""
+        return self.memory.report_hugepages == MEMORY or pages_told(self.cells)
 
 
 def cell_name(node: str, number: int) -> str:
@@ -58,7 +64,13 @@ def processing(node: str, report_numa: str, host: Processors, known: Known) -> P
     if report_numa == OFF:
         share = whole_host(host.cells, host.cpus, host.memory_kib, host.policy, host.memory)
         current = {**_ratios(_of_cells(node, known)), **known.get(node, {})}
-        return Processing(share.inventory(current), notes=share.over_reserved())
+        inventory = share.inventory(current)
+        before = _memory_of(node, known)
+        if host.knows_hugepages or (host.told and not before):
+            return Processing(inventory, notes=share.over_reserved())
+        less = _at_most(inventory, known.get(node, {}), before)
+        unsure = {} if less.get(MEMORY_MB) == inventory[MEMORY_MB] else _hugepages_unknown(less)
+        return Processing(less, notes={**share.over_reserved(), **unsure})
     if not host.cells:
         return _unknown(node, known)
     shares = of_cells(host.cells, host.cpus, host.memory_kib, host.policy, host.memory)
@@ -69,9 +81,43 @@ def processing(node: str, report_numa: str, host: Processors, known: Known) -> P
     }
     return Processing(
         {},
-        {number: _cell(node, number, share, known) for number, share in shares.items()},
+        {number: _cell(node, number, share, host, known) for number, share in shares.items()},
         notes={**notes, **_without_cell(host)},
     )
+
+
+def _at_most(
+    inventory: Mapping[str, Mapping[str, Any]], before: CurrentInventory, memory_mb: int
+) -> dict[str, Mapping[str, Any]]:
+    """Where it is not told which memory is hugepages, which other guests can't have: hugepages
+    as they were ``before``, and no more than ``memory_mb`` of other memory.
+    """
+    pages = {name: record for name, record in before.items() if name.startswith(HUGEPAGES)}
+    memory = inventory.get(MEMORY_MB)
+    if memory is None or memory["total"] <= memory_mb:
+        return {**pages, **inventory}
+    rest = {name: record for name, record in inventory.items() if name != MEMORY_MB}
+    if not memory_mb:
+        return {**pages, **rest}
+    reserved = min(memory["reserved"], memory_mb)
+    less = {**memory, "total": memory_mb, "max_unit": memory_mb, "reserved": reserved}
+    return {**pages, **rest, MEMORY_MB: less}
+
+
+def _memory_of(node: str, known: Known) -> int:
+    """MEMORY_MB of the root and its cells, as Placement has it."""
+    names = (node, *(name for name in known if _is_cell(node, name)))
+    return sum(int(known.get(name, {}).get(MEMORY_MB, {}).get("total", 0)) for name in names)
+
+
+def _hugepages_unknown(inventory: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    memory = inventory.get(MEMORY_MB)
+    stays = f"stays at {memory['total']}" if memory else "is not reported"
+    words = (
+        f"libvirt does not tell which memory is hugepages: it {stays} until then; on a host"
+        " without hugepages, set [libvirt] report_hugepages = memory"
+    )
+    return {MEMORY_MB: words}
 
 
 def is_processing(name: str) -> bool:
@@ -79,21 +125,29 @@ def is_processing(name: str) -> bool:
     return name in {VCPU, PCPU, MEMORY_MB} or name.startswith(HUGEPAGES)
 
 
-def _cell(node: str, number: int, share: Share, known: Known) -> Reported:
+def _cell(node: str, number: int, share: Share, host: Processors, known: Known) -> Reported:
     """A ratio that somebody set on the root, or on another cell, holds for a new one too."""
     name = cell_name(node, number)
     others = {**_ratios(_of_cells(node, known)), **_ratios(known.get(node, {}))}
-    inventory = share.inventory({**others, **known.get(name, {})})
+    there = known.get(name, {})
+    inventory: Mapping[str, Mapping[str, Any]] = share.inventory({**others, **there})
+    if MEMORY_MB in there and not host.knows_hugepages:
+        inventory = _at_most(inventory, there, int(there[MEMORY_MB]["total"]))
     return Reported(name, inventory, traits=NUMA_ROOT, managed=NUMA_ROOT)
 
 
 def _of_cells(node: str, known: Known) -> CurrentInventory:
     """Of each class the record of the first cell that has it."""
-    prefix, found = cell_name(node, 0)[:-1], dict[str, Mapping[str, Any]]()
+    found = dict[str, Mapping[str, Any]]()
     for name in sorted(known):
-        if name.startswith(prefix) and name.removeprefix(prefix).isdigit():
+        if _is_cell(node, name):
             found = {**known[name], **found}
     return found
+
+
+def _is_cell(node: str, name: str) -> bool:
+    prefix = cell_name(node, 0)[:-1]
+    return name.startswith(prefix) and name.removeprefix(prefix).isdigit()
 
 
 def _ratios(current: CurrentInventory) -> dict[str, dict[str, Any]]:

@@ -69,6 +69,24 @@ def pci_bus(documents: Iterable[Element]) -> PciBus:
     return PciBus({device.address: device for device in devices}, networks)
 
 
+def too_little(text: str) -> str | None:
+    """What a device's document lacks, without which it can't be told what the device is."""
+    document = read(text)
+    pci = document.find("capability[@type='pci']")
+    if text_of(document, "name") is None or document.find("capability") is None:
+        return "gave a document without a name or a capability"
+    if pci is None:
+        return None
+    if pci_address(pci) is None:
+        return "gave a document without a PCI address"
+    if any(_identity(pci.find(part)) is None for part in ("vendor", "product")):
+        return "gave a document without vendor or product"
+    types = document.findall(".//capability[@type='mdev_types']/type")
+    if any(whole(text_of(one, "availableInstances")) is None for one in types):
+        return "gave a document without the number of available instances"
+    return None
+
+
 def assigned_addresses(domains: Iterable[str]) -> frozenset[str]:
     """Addresses of the PCI devices that these guests, running or not, are defined with."""
     places = ("devices/hostdev[@type='pci']/source/address", "devices/interface/source/address")

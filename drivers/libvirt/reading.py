@@ -9,12 +9,13 @@ from xml.etree.ElementTree import Element
 
 from drivers.errors import DriverNotReady
 from drivers.libvirt import cpu, cpu_model, device_models, disk, documents, numa
-from drivers.libvirt.cells import numa_cells
+from drivers.libvirt.cells import numa_cells, pages_told
 from drivers.libvirt.device_reading import DeviceReader
 from drivers.libvirt.devices import Devices
 from drivers.libvirt.events import CONNECTION, POOLS
 from drivers.libvirt.homes import homes
 from drivers.libvirt.host import Host
+from drivers.libvirt.listed import LastRead, Listed
 from drivers.libvirt.settings import LibvirtSettings
 from drivers.libvirt.sources import Sources
 
@@ -27,7 +28,8 @@ class Reading:
 
     ``models`` and ``medium`` are traits, and whether the host has each.  ``asleep`` are
     dedicated CPUs that are offline until a guest gets them, with their NUMA cells, which the
-    capabilities do not tell.  While ``complete`` is false, some source has never answered.
+    capabilities do not tell.  ``notes`` say what else could not be read.  While ``complete`` is
+    false, some source has never answered.
     """
 
     capabilities: Element
@@ -41,6 +43,7 @@ class Reading:
     medium: Mapping[str, bool] = field(default_factory=dict)
     devices: Devices = field(default_factory=Devices)
     asleep: Mapping[int, int] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
     complete: bool = True
 
 
@@ -52,6 +55,8 @@ class Reader:
         self._settings = settings
         self.sources = Sources(count=host.events.count)
         self._devices = DeviceReader(host, settings, self.sources)
+        self._pools = LastRead()
+        self._pages_told = False
 
     def read(self) -> Reading:
         """:raises DriverNotReady: what a report can't do without has never been answered."""
@@ -59,7 +64,8 @@ class Reader:
         capabilities = read_or("capabilities", self._capabilities, Element("nothing"))
         present, online = self._cpus(capabilities)
         memory = self.sources.read("memory", self._host.memory_kib)
-        pool = self._pool()
+        pools = self._storage_pools()
+        pool = self._pool(pools)
         reading = Reading(
             capabilities,
             present,
@@ -72,6 +78,7 @@ class Reader:
             self._medium(pool),
             self._devices.read(capabilities),
             self._asleep(capabilities, present - online),
+            pools.notes("storage pool"),
         )
         if self.sources.never_answered():
             return replace(reading, complete=False)
@@ -80,17 +87,19 @@ class Reader:
     def homes(self, capabilities: Element) -> dict[str, int]:
         """The NUMA cells of guests that are bound to one, by UUID; asked for a reshape only."""
         try:
-            domains = self._host.guest_documents()
+            domains = self._host.guests().documents.values()
         except DriverNotReady as err:
             LOG.warning("guests are moved without regard to the cells they run on: %s", err)
             return {}
         return homes(domains, numa_cells(capabilities))
 
     def _capabilities(self) -> Element:
-        text = self._host.capabilities()
-        document = documents.read(text)
-        if text and document.tag == "nothing":
-            raise DriverNotReady("libvirt's capabilities are no XML document")
+        """Once it told how memory is divided, a document that does not is no answer."""
+        document = documents.read(self._host.capabilities())
+        told = pages_told(numa_cells(document))
+        if self._pages_told and not told:
+            raise DriverNotReady("libvirt's capabilities tell no NUMA cells with pages any more")
+        self._pages_told = told
         return document
 
     def _cpus(self, capabilities: Element) -> tuple[frozenset[int], frozenset[int]]:
@@ -119,10 +128,15 @@ class Reader:
             "cells of offline CPUs", lambda: self._host.cells_of_cpus(cpus), {}
         )
 
-    def _pool(self) -> disk.StoragePool | None:
+    def _storage_pools(self) -> Listed:
+        found = self.sources.read_or(POOLS, self._host.storage_pools, Listed(), until=POOLS)
+        if found.unread:
+            self.sources.ask_again(POOLS)
+        return self._pools.filled(found)
+
+    def _pool(self, pools: Listed) -> disk.StoragePool | None:
         """The one of libvirt's storage pools that guests' disks are in."""
-        texts = self.sources.read_or("storage pools", self._host.pool_documents, (), until=POOLS)
-        found = map(documents.read, texts)
+        found = map(documents.read, pools.documents.values())
         return disk.storage_pool(found, self._settings.images, self._settings.instances_path)
 
     def _disk(self, pool: disk.StoragePool | None) -> int | None:

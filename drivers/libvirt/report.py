@@ -38,6 +38,7 @@ def host_report(
         reading.memory_kib,
         settings.policy,
         settings.memory,
+        told=reading.capabilities.tag == "capabilities",
     )
     found = processing(node, settings.report_numa, host, known)
     current = known.get(node, {})
@@ -54,6 +55,7 @@ def host_report(
         notes={
             **guest_types.not_run(reading.capabilities, settings.cpu.virt_type),
             **host.cpus.left_out,
+            **reading.notes,
             **found.notes,
             **({} if disk_elsewhere else _disk_notes(reading, settings)),
             **_pmem_notes(reading, settings),

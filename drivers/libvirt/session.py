@@ -94,11 +94,13 @@ class Session:
     def ask(self, what: str, question: Callable[[Any], T]) -> T:
         """``question(connection)``.
 
-        :raises Refused: libvirt answered with an error.
+        :raises Refused: libvirt answered with an error, or with what can't be made sense of.
         :raises DriverNotReady: the connection was lost meanwhile.
         """
         try:
             return question(self._connection)
+        except (ValueError, LookupError) as err:  # no UTF-8, no document, a number that is missing
+            words, unsupported = nonsense(err), False
         except self._binding.libvirtError as err:
             words = _words(err)
             unsupported = err.get_error_code() == self._binding.VIR_ERR_NO_SUPPORT
@@ -212,6 +214,13 @@ class Session:
             )
         except self._binding.libvirtError as err:  # drivers without a daemon have none
             LOG.debug("no keepalive for %s: %s", self._uri, _words(err))
+
+
+def nonsense(err: Exception) -> str:
+    """What an answer was that can't be used."""
+    if isinstance(err, UnicodeDecodeError):
+        return f"gave a text that is not UTF-8 (byte {err.start})"
+    return f"gave {err}" if isinstance(err, ValueError) else f"its answer lacks {err}"
 
 
 def _words(err: Any) -> str:

@@ -191,7 +191,7 @@ def test_libvirts_own_test_driver_is_reported_too(tmp_path):
 
 def test_guests_of_a_real_libvirt_are_read():
     host = Host("test:///default", load_binding(), Deadlines(connect=30, call=30))
-    (document,) = host.guest_documents()
+    (document,) = host.guests().documents.values()
     host.close()
     found = documents.read(document)
     assert documents.text_of(found, "uuid") and found.find("vcpu") is not None

@@ -46,6 +46,8 @@ class FakeLibvirt:
     VIR_DOMAIN_EVENT_ID_LIFECYCLE = 0
     VIR_DOMAIN_EVENT_ID_DEVICE_ADDED = 19
     VIR_ERR_NO_NODE_DEVICE = 53
+    VIR_ERR_NO_STORAGE_POOL = 49
+    VIR_ERR_NO_DOMAIN = 42
     VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV = 2
     VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET = 16
     VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV_TYPES = 8192
@@ -110,21 +112,30 @@ class FakeLibvirt:
 
 
 class FakeDomain:
-    """Or a pool; ``document`` ``None``: it is gone by the time that it is read."""
+    """Or a pool; ``document`` ``None``: it is gone by the time that it is read.
 
-    def __init__(self, document: str | None) -> None:
-        self._document = document
+    What is not its document is raised, as libvirt's own library does with what is not UTF-8.
+    """
+
+    def __init__(self, document: str | Exception | None, name: str = "") -> None:
+        self.document = document
+        self._name = name or f"thing-{id(self)}"
+
+    def name(self) -> str:
+        return self._name
 
     def XMLDesc(self, flags: int) -> str:
-        if self._document is None:
-            raise FakeLibvirtError("Domain not found")
-        return self._document
+        if self.document is None:
+            raise FakeLibvirtError("Domain not found", 42)
+        if isinstance(self.document, Exception):
+            raise self.document
+        return self.document
 
 
 class FakeDevice:
     """``problem``: what libvirt says instead of its document."""
 
-    def __init__(self, document: str, problem: FakeLibvirtError | None = None) -> None:
+    def __init__(self, document: str, problem: Exception | str | None = None) -> None:
         self._document = document
         self.problem = problem
 
@@ -132,9 +143,9 @@ class FakeDevice:
         return self._document.partition("<name>")[2].partition("</name>")[0]
 
     def XMLDesc(self, flags: int) -> str:
-        if self.problem is not None:
+        if isinstance(self.problem, Exception):
             raise self.problem
-        return self._document
+        return self._document if self.problem is None else self.problem
 
 
 class FakeConnection:
@@ -200,6 +211,8 @@ class FakeConnection:
             if not self.alive:
                 raise FakeLibvirtError("client socket is closed")
             answer = self._binding.answers[name]
+            if isinstance(answer, Exception):
+                raise answer
             return answer(*_args) if callable(answer) else answer
 
         return call

@@ -98,7 +98,7 @@ def test_persistent_memory_namespaces_with_a_name_are_listed(host, tmp_path):
 
 def test_a_guest_that_goes_while_guests_are_read_is_left_out(host, binding):
     binding.answers["listAllDomains"] = [FakeDomain("<domain/>"), FakeDomain(None)]
-    assert host.guest_documents() == ("<domain/>",)
+    assert list(host.guests().documents.values()) == ["<domain/>"]
 
 
 def test_a_file_system_that_hangs_keeps_nobody_from_asking_libvirt(binding, tmp_path, monkeypatch):

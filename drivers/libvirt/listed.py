@@ -1,0 +1,104 @@
+"""Node devices, storage pools and guests: lists of things that have a document each.
+
+For the worker thread that holds the connection (see session.py).  One thing whose document
+can't be had costs nobody else his.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from drivers.libvirt.documents import checked
+from drivers.libvirt.session import nonsense
+
+Problem = Callable[[str], str | None]
+"""Why a document tells too little to be used; ``None``: it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Documents by the thing's name; and why there is none, by name."""
+
+    documents: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+
+    def notes(self, kind: str) -> dict[str, str]:
+        """What can't be read, in words."""
+        return {f"{kind} {name}": f"can't be read: {why}" for name, why in self.unread.items()}
+
+
+class LastRead:
+    """What could be read of each thing the last time, for as long as it is listed."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+
+    def filled(self, found: Listed) -> Listed:
+        """With the last documents of those that can't be read now."""
+        old = {name: self._last[name] for name in found.unread if name in self._last}
+        self._last = {**old, **found.documents}
+        return Listed(dict(self._last), found.unread)
+
+
+def node_devices(connection: Any, binding: Any, kinds: Sequence[str], problem: Problem) -> Listed:
+    """Devices of these kinds (names of libvirt's flags, like ``PCI_DEV``).
+
+    Kinds that an older binding does not know are none that its libvirt has.
+    """
+    names = (f"VIR_CONNECT_LIST_NODE_DEVICES_CAP_{kind}" for kind in kinds)
+    flags = sum(getattr(binding, name, 0) for name in names)
+    things = connection.listAllDevices(flags)
+    return _Reader(connection, binding, "device", problem).read(things)
+
+
+def active_pools(connection: Any, binding: Any, problem: Problem) -> Listed:
+    """All active storage pools."""
+    things = connection.listAllStoragePools(binding.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
+    return _Reader(connection, binding, "pool", problem).read(things)
+
+
+def guests(connection: Any, binding: Any) -> Listed:
+    """All guests, running or not."""
+    return _Reader(connection, binding, "domain").read(connection.listAllDomains(0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    connection: Any
+    binding: Any
+    tag: str
+    problem: Problem = lambda _text: None
+
+    def read(self, things: Iterable[Any]) -> Listed:
+        """Those that vanish meanwhile are not there."""
+        found = Listed()
+        for number, thing in enumerate(things):
+            name = self._name(thing, number)
+            try:
+                text = checked(str(thing.XMLDesc(0)), self.tag)
+                why = self.problem(text)
+            except ValueError as err:
+                why = nonsense(err)
+            except self.binding.libvirtError as err:
+                if not self.connection.isAlive():
+                    raise
+                if err.get_error_code() in self._gone():
+                    continue
+                why = str(err.get_error_message() or err)
+            if why is None:
+                found.documents[name] = text
+            else:
+                found.unread[name] = why
+        return found
+
+    def _name(self, thing: Any, number: int) -> str:
+        try:
+            return str(thing.name())
+        except UnicodeDecodeError:
+            return f"number {number}"
+
+    def _gone(self) -> frozenset[int]:
+        names = ("VIR_ERR_NO_NODE_DEVICE", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_DOMAIN")
+        return frozenset(getattr(self.binding, name) for name in names)
