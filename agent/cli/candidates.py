@@ -47,7 +47,17 @@ LIMIT = 1000
 """Nova's scheduler asks for as many."""
 NAMES = frozenset({"host", "provider"})
 """Columns for which providers have to be looked up."""
-COLUMNS = ("candidate", "host", "host_uuid", "provider", "provider_uuid", "resources", "groups")
+COLUMNS = (
+    "candidate",
+    "host",
+    "host_uuid",
+    "provider",
+    "provider_uuid",
+    "resources",
+    "groups",
+    "free",
+    "capacity",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +231,10 @@ def _rows(shown: Shown) -> list[Sequence[Any]]:
         for uuid in (*request.allocations, *used_only(request)):
             resources = dict(request.allocations.get(uuid, {}))
             name = shown.names.get(uuid, uuid)
-            rows.append([*place, name, uuid, resources, suffixes.get(uuid, [])])
+            summary = shown.answer.provider_summaries.get(uuid)
+            free = {one: summary.free(one) for one in resources} if summary else {}
+            whole = {one: summary.capacity[one] for one in resources} if summary else {}
+            rows.append([*place, name, uuid, resources, suffixes.get(uuid, []), free, whole])
     return rows
 
 

@@ -42,8 +42,8 @@ def _insert(database: sqlite3.Connection, providers: list[Provider]) -> None:
         roots[one.uuid] = one.uuid if one.parent_uuid is None else roots[one.parent_uuid]
     database.executemany(
         "INSERT INTO resource_providers"
-        " (id, uuid, name, generation, root_provider_id, parent_provider_id)"
-        " VALUES (?, ?, ?, 0, ?, ?)",
+        " (id, uuid, name, generation, root_provider_id, parent_provider_id, created_at)"
+        " VALUES (?, ?, ?, 0, ?, ?, CURRENT_TIMESTAMP)",
         (
             (ids[o.uuid], o.uuid, o.name, ids[roots[o.uuid]], ids.get(o.parent_uuid or ""))
             for o in providers

@@ -101,8 +101,14 @@ def without(asked: Asked, constraint: Constraint) -> Asked | None:
 
 def only(asked: Asked, kept: Collection[Constraint]) -> Asked:
     """Resources, and of everything else only these constraints."""
+    amounts = (each for each in constraints(asked) if each.kind is Kind.RESOURCES)
+    return keeping(asked, (*kept, *amounts))
+
+
+def keeping(asked: Asked, kept: Collection[Constraint]) -> Asked:
+    """These constraints and nothing else."""
     for constraint in constraints(asked):
-        if constraint.kind is not Kind.RESOURCES and constraint not in kept:
+        if constraint not in kept:
             asked = _less(asked, constraint)
     return _tidied(asked)
 

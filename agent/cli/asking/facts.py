@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from agent.cli.asking.constraints import Constraint, Kind
+from agent.cli.asking.constraints import (
+    Asked,
+    Constraint,
+    Kind,
+    alone,
+    one_of,
+    with_amount,
+)
 from agent.cli.drawing.candidates import counted
-from reportclient.asking import How, resource_providers
+from reportclient.asking import How, allocation_candidates, resource_providers
 from reportclient.candidates import (
-    AllocationCandidates,
     ListedProvider,
     ProviderQuery,
     ProviderSummary,
@@ -20,6 +26,8 @@ from reportclient.plain_text import plain
 from reportclient.query.terms import resources_value
 from reportclient.reader import part_of, provider_with
 
+LOOKED_AT = 1000
+"""Candidates in each answer: enough to name what is left out, little enough to be read."""
 NAMED = 3
 """Providers that a sentence names; of more it tells how many."""
 _NOT_TOGETHER = ", but not together with the rest."
@@ -31,14 +39,12 @@ class Facts:
     """Looked up once each."""
 
     api: API
-    resources: Mapping[str, Mapping[str, int]]
-    """What each group asks for, by suffix."""
+    asked: Asked
     _names: dict[str, str] = field(default_factory=dict)
+    _amounts: dict[Constraint, str] = field(default_factory=dict)
 
-    def of(  # noqa: PLR0911  one return a kind
-        self, constraint: Constraint, resources: AllocationCandidates | None
-    ) -> str:
-        """``resources`` has trees in which amounts are looked for.  Empty if there is no more."""
+    def of(self, constraint: Constraint) -> str:  # noqa: PLR0911  one return a kind
+        """What there is of what it asks for.  Empty if there is no more to say."""
         match constraint.kind:
             case Kind.ENABLED:
                 return "`computectl service enable` lets a host take guests again."
@@ -55,11 +61,11 @@ class Facts:
             case Kind.ISOLATE:
                 return "There are too few providers for each group to have one of its own."
             case Kind.RESOURCES:
-                return self._amount(constraint, resources)
+                return self._amount(constraint)
 
-    def is_short(self, constraint: Constraint, answer: AllocationCandidates) -> bool:
-        """Whether no provider of these trees can give the amount."""
-        return not self._amount(constraint, answer).endswith(_NOT_TOGETHER)
+    def is_short(self, constraint: Constraint) -> bool:
+        """Whether no provider can give the amount where all else is met."""
+        return not self._amount(constraint).endswith(_NOT_TOGETHER)
 
     def tree_of(self, uuid: str) -> str:
         """The name of its root, or the UUID."""
@@ -83,7 +89,8 @@ class Facts:
         said = f"{_have(len(found), what)} ({self.named(one.uuid for one in found)})"
         if roots and not any(one.uuid == one.root_uuid for one in found):
             return f"{said}, but no root: it has to be on the host itself."
-        wanted = self.resources.get(constraint.suffix or "", {})
+        groups = self.asked.request.by_suffix()
+        wanted = groups.get(constraint.suffix or "", RequestGroup()).resources
         given = list(_by_provider(constraint, wanted)) if constraint.kind is Kind.REQUIRED else []
         if given and not any(self._find(RequestGroup.of(each, any_of)) for each in given):
             return f"{said}, but none that gives {' or '.join(map(resources_value, given))}."
@@ -107,24 +114,46 @@ class Facts:
             return "Placement has no provider with this UUID."
         return f"It is the tree of {name}."
 
-    def _amount(self, constraint: Constraint, answer: AllocationCandidates | None) -> str:
+    def _amount(self, constraint: Constraint) -> str:
+        if constraint not in self._amounts:
+            self._amounts[constraint] = self._most(constraint)
+        return self._amounts[constraint]
+
+    def _most(self, constraint: Constraint) -> str:
+        """Among those that could be taken with all else that is asked for, or else anywhere."""
         [name] = constraint.terms
-        summaries = answer.provider_summaries.values() if answer else ()
-        having = [summary for summary in summaries if name in summary.capacity]
-        if not having and answer:
-            return f"No provider of these trees has any {name} to give."
+        least = one_of(constraint)
+        having = self._having(with_amount(self.asked, least), name)
+        elsewhere = not having
+        having = having or self._having(alone(least), name)
         if not having:
             return (
                 f"No provider can give even 1 of {name}: none has any left, or it is given "
                 "by larger units (min_unit, step_size)."
             )
+        having.sort(key=lambda summary: summary.uuid)
         best = max(having, key=lambda summary: summary.free(name))
         free = best.free(name)
+        if elsewhere and free >= constraint.amount:
+            return f"{self._name(best.uuid)} has {free} free{_NOT_TOGETHER}"
         if free < constraint.amount:
             used = sum(summary.used[name] for summary in having)
             taken = f" ({used} are in use on {counted(len(having), 'provider')})" if used else ""
             return f"The most that one provider has free is {free}, {self._name(best.uuid)}{taken}."
         return self._units(best, constraint)
+
+    def _having(self, asked: Asked, name: str) -> list[ProviderSummary]:
+        """Providers that candidates take it from, those that share it with hosts included."""
+        how = How(asked.include_disabled, several=True)
+        request = replace(asked.request, limit=LOOKED_AT)
+        answer = allocation_candidates(request, self.api, how)
+        taken = dict.fromkeys(
+            uuid
+            for candidate in answer.allocation_requests
+            for uuid, resources in candidate.allocations.items()
+            if name in resources
+        )
+        return [answer.provider_summaries[uuid] for uuid in taken]
 
     def _units(self, best: ProviderSummary, constraint: Constraint) -> str:
         [name] = constraint.terms

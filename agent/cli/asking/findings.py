@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.cli.asking.constraints import Asked, Constraint, Kind, alone, constraints, one_of
-from agent.cli.asking.facts import Facts
-from agent.cli.asking.why import LOOKED_AT, MOST_CALLS, Effect, Why
+from agent.cli.asking.constraints import Asked, Constraint, Kind, constraints
+from agent.cli.asking.facts import LOOKED_AT, Facts
+from agent.cli.asking.tally import Tally
+from agent.cli.asking.why import MOST_CALLS, Effect, Why
 from agent.cli.drawing.candidates import counted
-from reportclient.asking import How, allocation_candidates
 from reportclient.http import API
 from reportclient.query.request import called
 
@@ -23,9 +23,10 @@ TERMS = 8
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``verdict``: ``decides``, ``impossible``, ``conflicts`` or ``nothing``.
+    """``verdict``: ``decides``, ``impossible``, ``conflicts``, ``overlaps`` or ``nothing``.
 
-    ``more`` candidates there would be without it; ``kept_out`` are UUIDs.
+    ``more`` candidates there would be without it; ``kept_out`` are UUIDs; of ``first_for``
+    hosts it is the first that rules them out.
     """
 
     constraint: Constraint
@@ -33,27 +34,32 @@ class Finding:
     sentence: str
     more: int = 0
     kept_out: tuple[str, ...] = ()
+    first_for: int | None = None
 
     def row(self) -> list[Any]:
         """For programs."""
         group = self.constraint.suffix
         written = self.constraint.written
-        return [written, group, self.verdict, self.more, list(self.kept_out), self.sentence]
+        out = list(self.kept_out)
+        return [written, group, self.verdict, self.more, out, self.first_for, self.sentence]
 
 
-COLUMNS = ("constraint", "group", "verdict", "more_candidates", "kept_out", "sentence")
+COLUMNS = ("constraint", "group", "verdict", "more_candidates", "kept_out", "first_for", "sentence")
 
 
 def findings(why: Why, asked: Asked, api: API) -> list[Finding]:
     """Those first that decide."""
-    groups = asked.request.by_suffix()
-    facts = Facts(api, {suffix: group.resources for suffix, group in groups.items()})
+    facts = Facts(api, asked)
     found = [_decides(effect, why, facts) for effect in _worth_telling(why, facts)[:TOLD]]
-    found += [_impossible(each, why, facts, api) for each in why.impossible[:TOLD]]
+    found += [_impossible(each, facts) for each in why.impossible[:TOLD]]
     found += [Finding(each, "conflicts", f"{_subject(each)}.") for each in why.together]
     told = {finding.constraint for finding in found}
+    verdicts = dict.fromkeys((*why.impossible, *why.overlapping), "overlaps")
     rest = (each for each in constraints(asked) if each not in told)
-    return [*found, *(Finding(each, "nothing", f"{_subject(each)}.") for each in rest)]
+    found += [Finding(one, verdicts.get(one, "nothing"), f"{_subject(one)}.") for one in rest]
+    if why.tally is None:
+        return found
+    return [replace(one, first_for=why.tally.of(one.constraint)) for one in found]
 
 
 def told(found: list[Finding], why: Why) -> Iterator[tuple[str, str]]:
@@ -61,8 +67,10 @@ def told(found: list[Finding], why: Why) -> Iterator[tuple[str, str]]:
     none = len(why.answer) == 0
     by_verdict = {
         verdict: [finding for finding in found if finding.verdict == verdict]
-        for verdict in ("decides", "impossible", "conflicts", "nothing")
+        for verdict in ("decides", "impossible", "conflicts", "overlaps", "nothing")
     }
+    if why.tally is not None:
+        yield "", _tallied(why.tally)
     if by_verdict["impossible"]:
         yield "", "These can't be met, whatever else is asked:"
     for finding in (*by_verdict["decides"], *by_verdict["impossible"]):
@@ -72,13 +80,30 @@ def told(found: list[Finding], why: Why) -> Iterator[tuple[str, str]]:
         yield from (("- ", finding.sentence) for finding in by_verdict["conflicts"])
     if not none and not by_verdict["decides"]:
         yield "", "No constraint leaves out anything by itself."
-    elif by_verdict["nothing"] and (by_verdict["decides"] or by_verdict["impossible"]):
-        rest = ", ".join(_short(finding.constraint) for finding in by_verdict["nothing"])
-        yield "", f"Nothing more is left out by: {rest}"
+    if by_verdict["overlaps"]:
+        yield (
+            "",
+            f"Also in the way, beside others: {_list(by_verdict['overlaps'])}",
+        )
+    if by_verdict["nothing"] and (by_verdict["decides"] or by_verdict["impossible"]):
+        yield "", f"Nothing is left out by: {_list(by_verdict['nothing'])}"
     if len(why.answer) >= LOOKED_AT or any(effect.cut for effect in why.effects):
         yield "", f"Only the first {LOOKED_AT} candidates of each answer were compared."
     if not why.complete:
         yield "", f"Stopped after {MOST_CALLS} questions: the request has too many constraints."
+
+
+def _tallied(tally: Tally) -> str:
+    have = "has" if tally.left == 1 else "have"
+    said = f"{tally.left} of {counted(tally.hosts, 'host')} {have} candidates"
+    first = sorted(tally.first, key=lambda each: -each[1])
+    reasons = ", ".join(f"{hosts} by {_short(constraint)}" for constraint, hosts in first)
+    ruled_out = f"; ruled out, each by its first reason: {reasons}" if reasons else ""
+    return f"{said}{ruled_out}."
+
+
+def _list(found: list[Finding]) -> str:
+    return ", ".join(_short(finding.constraint) for finding in found)
 
 
 def _worth_telling(why: Why, facts: Facts) -> list[Effect]:
@@ -89,8 +114,7 @@ def _worth_telling(why: Why, facts: Facts) -> list[Effect]:
     return [
         effect
         for effect in found
-        if effect.constraint.kind is not Kind.RESOURCES
-        or (effect.answer is not None and facts.is_short(effect.constraint, effect.answer))
+        if effect.constraint.kind is not Kind.RESOURCES or facts.is_short(effect.constraint)
     ]
 
 
@@ -109,20 +133,13 @@ def _decides(effect: Effect, why: Why, facts: Facts) -> Finding:
         parts.append(f"{less} there would be {least}{many}")
     else:
         parts.append(f"without it there would be {least}{effect.more} more")
-    fact = facts.of(constraint, answer)
+    fact = facts.of(constraint)
     return Finding(constraint, "decides", f"{'; '.join(parts)}. {fact}".strip(), effect.more, out)
 
 
-def _impossible(constraint: Constraint, why: Why, facts: Facts, api: API) -> Finding:
-    answer = why.resources_only
-    if constraint.kind is Kind.RESOURCES:
-        answer = None
-        if constraint.amount > 1:
-            how = How(include_disabled=True)
-            answer = allocation_candidates(alone(one_of(constraint)).request, api, how)
-        answer = answer if answer is not None and len(answer) else None
-    fact = facts.of(constraint, answer)
-    return Finding(constraint, "impossible", f"{_subject(constraint)}. {fact}".strip())
+def _impossible(constraint: Constraint, facts: Facts) -> Finding:
+    said = f"{_subject(constraint)}. {facts.of(constraint)}".strip()
+    return Finding(constraint, "impossible", said)
 
 
 def _subject(constraint: Constraint) -> str:

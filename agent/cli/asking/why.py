@@ -6,27 +6,27 @@ smallest set is looked for that can't.  The number of calls is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from agent.cli.asking.beside import beside
 from agent.cli.asking.constraints import (
     Asked,
     Constraint,
     Kind,
-    alone,
     constraints,
     one_of,
     only,
     with_amount,
     without,
 )
+from agent.cli.asking.facts import LOOKED_AT
+from agent.cli.asking.kept_out import kept_out
+from agent.cli.asking.tally import TALLIED, Tally, tally
 from reportclient.asking import How, allocation_candidates
 from reportclient.candidates import AllocationCandidates, written
 from reportclient.http import API
 
 MOST_CALLS = 60
-LOOKED_AT = 1000
-"""Candidates in each answer: enough to name what is left out, little enough to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class Effect:
 class Why:
     """``impossible`` can't be met even alone; ``together`` can't be met by one host at once.
 
+    ``overlapping`` ones leave out what others leave out as well.  ``tally`` has each host once.
     ``complete`` is false if the calls were used up first.
     """
 
@@ -61,7 +62,8 @@ class Why:
     effects: tuple[Effect, ...] = ()
     impossible: tuple[Constraint, ...] = ()
     together: tuple[Constraint, ...] = ()
-    resources_only: AllocationCandidates | None = None
+    overlapping: tuple[Constraint, ...] = ()
+    tally: Tally | None = None
     complete: bool = True
 
     @property
@@ -82,7 +84,8 @@ class Explainer:
     api: API
     most: int = MOST_CALLS
     calls: int = 0
-    _known: dict[tuple[str, bool], AllocationCandidates] = field(default_factory=dict)
+    _known: dict[tuple[str, bool], tuple[int, AllocationCandidates]] = field(default_factory=dict)
+    """Answers, each with how many candidates were asked for; with fewer, it has them all."""
 
     def why(self, asked: Asked) -> Why:
         """What decides.  :raises reportclient.errors.PlacementError: it can't be asked."""
@@ -90,11 +93,11 @@ class Explainer:
         found = Why(AllocationCandidates())
         try:
             found = replace(found, answer=self._ask(asked))
+            found = replace(found, tally=tally(asked, self._all_hosts, self.api))
             for constraint in constraints(asked):
                 effect = self._effect(constraint, asked, found.answer)
                 found = replace(found, effects=(*found.effects, effect))
-            if len(found.answer) == 0 and not found.decisive:
-                found = self._deeper(asked, found)
+            found = self._deeper(asked, found)
         except _OutOfCalls:
             return replace(found, complete=False)
         return found
@@ -105,25 +108,24 @@ class Explainer:
         if less is None and constraint.amount == 1:
             return Effect(constraint, None)
         relaxed = self._ask(less or with_amount(asked, one_of(constraint)))
-        out = tuple(sorted(_kept_out(constraint, answer, relaxed)))
+        out = tuple(sorted(kept_out(constraint, answer, relaxed)))
         return Effect(constraint, relaxed, out, len(relaxed) - len(answer), lowered)
 
     def _deeper(self, asked: Asked, found: Why) -> Why:
-        rest = [each for each in constraints(asked) if each.kind is not Kind.RESOURCES]
-        bare = self._ask(only(asked, ()))
-        found = replace(found, resources_only=bare)
-        if len(bare) == 0:
-            amounts = [each for each in constraints(asked) if each.kind is Kind.RESOURCES]
-            bad = self._impossible((each, alone(each)) for each in amounts)
-            together = () if bad else tuple(amounts)
-            return replace(found, impossible=bad, together=together)
-        bad = self._impossible((each, only(asked, (each,))) for each in rest)
-        if bad:
-            return replace(found, impossible=bad)
-        return replace(found, together=tuple(self._conflict(asked, rest)))
-
-    def _impossible(self, asked: Iterable[tuple[Constraint, Asked]]) -> tuple[Constraint, ...]:
-        return tuple(constraint for constraint, alone in asked if len(self._ask(alone)) == 0)
+        """What the others do; and where nothing decides alone, what can't be met at once."""
+        decisive = {effect.constraint for effect in found.decisive}
+        others = beside(asked, decisive, self._ask, self.api)
+        found = replace(found, overlapping=others.overlapping)
+        if len(found.answer) or decisive:
+            return replace(found, overlapping=(*others.impossible, *others.overlapping))
+        if others.impossible:
+            return replace(found, impossible=others.impossible)
+        everything = constraints(asked)
+        amounts = [each for each in everything if each.kind is Kind.RESOURCES]
+        rest = [each for each in everything if each.kind is not Kind.RESOURCES]
+        there = len(self._ask(only(asked, ())))
+        together = self._conflict(asked, rest) if there else amounts
+        return replace(found, together=tuple(together))
 
     def _conflict(self, asked: Asked, rest: list[Constraint]) -> list[Constraint]:
         """The constraints that can't go together, and none that could be left away."""
@@ -134,35 +136,18 @@ class Explainer:
                 kept = fewer
         return kept
 
-    def _ask(self, asked: Asked) -> AllocationCandidates:
-        key = (written(asked.request), asked.include_disabled)
-        if key not in self._known:
-            if self.calls >= self.most:
-                raise _OutOfCalls
-            self.calls += 1
-            how = How(include_disabled=asked.include_disabled, several=True)
-            request = replace(asked.request, limit=LOOKED_AT)
-            self._known[key] = allocation_candidates(request, self.api, how)
-        return self._known[key]
+    def _all_hosts(self, asked: Asked) -> AllocationCandidates:
+        return self._ask(asked, TALLIED)
 
-
-def _kept_out(
-    constraint: Constraint, answer: AllocationCandidates, relaxed: AllocationCandidates
-) -> list[str]:
-    """Hosts, or the providers that would meet the group of the constraint."""
-    if not constraint.suffix or not any(r.mappings for r in relaxed.allocation_requests):
-        return _less(relaxed.hosts(), answer.hosts())
-    return _less(_meeting(constraint.suffix, relaxed), _meeting(constraint.suffix, answer))
-
-
-def _meeting(suffix: str, answer: AllocationCandidates) -> list[str]:
-    return [
-        uuid
-        for request in answer.allocation_requests
-        for uuid in (request.mappings or {}).get(suffix, ())
-    ]
-
-
-def _less(more: Iterable[str], fewer: Iterable[str]) -> list[str]:
-    gone = set(fewer)
-    return [uuid for uuid in dict.fromkeys(more) if uuid not in gone]
+    def _ask(self, asked: Asked, limit: int = LOOKED_AT) -> AllocationCandidates:
+        key = (written(replace(asked.request, limit=None)), asked.include_disabled)
+        asked_for, known = self._known.get(key, (0, AllocationCandidates()))
+        if asked_for == limit or len(known) < asked_for:
+            return known
+        if self.calls >= self.most:
+            raise _OutOfCalls
+        self.calls += 1
+        how = How(include_disabled=asked.include_disabled, several=True)
+        answer = allocation_candidates(replace(asked.request, limit=limit), self.api, how)
+        self._known[key] = limit, answer
+        return answer

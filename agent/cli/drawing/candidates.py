@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent.cli.look import Look
 from agent.cli.provider_names import name_of
-from reportclient.candidates import AllocationCandidates, AllocationRequest
+from reportclient.candidates import AllocationCandidates, AllocationRequest, ProviderSummary
 
 SHOWN_HOSTS = 20
 """What a screen has room for; the formats for programs have all."""
@@ -34,9 +34,17 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def amounts(resources: Mapping[str, int]) -> str:
-    """``MEMORY_MB 512, VCPU 2``."""
-    return ", ".join(f"{name} {amount}" for name, amount in sorted(resources.items()))
+def _given(resources: Mapping[str, int], summary: ProviderSummary) -> str:
+    """``VCPU 2 of 248 free (capacity 256)``."""
+    return ", ".join(
+        f"{name} {amount} of {summary.free(name)} free{_whole(summary, name)}"
+        for name, amount in sorted(resources.items())
+    )
+
+
+def _whole(summary: ProviderSummary, name: str) -> str:
+    whole = summary.capacity.get(name, 0)
+    return "" if whole == summary.free(name) else f" (capacity {whole})"
 
 
 def used_only(request: AllocationRequest) -> dict[str, list[str]]:
@@ -81,7 +89,7 @@ def _candidate(request: AllocationRequest, shown: Shown, look: Look) -> str:
         request.allocations.items(), key=lambda item: name_of(item[0], shown.names)
     ):
         shared = ", shared" if summaries[uuid].shares else ""
-        parts.append(f"{name_of(uuid, shown.names)} ({amounts(resources)}{shared})")
+        parts.append(f"{name_of(uuid, shown.names)} ({_given(resources, summaries[uuid])}{shared})")
     for uuid, suffixes in used_only(request).items():
         parts.append(f"{name_of(uuid, shown.names)} (group {', '.join(suffixes)})")
     lead = "  - "
