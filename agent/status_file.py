@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.report import Report
+from agent.state import files
+from agent.version import version
 
 LOG = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ class StatusFile:
         self.well.update({report.node: now for report in reports if report.ok})
         status = {
             "version": VERSION,
+            "agent_version": version(),
             "host": self.host,
             "pid": os.getpid(),
             "started": started_at(os.getpid()),
@@ -52,7 +55,8 @@ class StatusFile:
             "nodes": [self._node(report) for report in reports],
         }
         try:
-            self._replace(json.dumps(status, indent=1))
+            data = json.dumps(status, indent=1).encode() + b"\n"
+            files.replace(self.directory / FILE_NAME, data, durable=False)
         except OSError as err:
             if not self.unwritable:
                 LOG.warning("The status can't be written to %s: %s", self.directory, err)
@@ -71,11 +75,6 @@ class StatusFile:
             "complaints": list(report.complaints().values()),
             "reshape_pending": list(report.reshape_pending),
         }
-
-    def _replace(self, text: str) -> None:
-        scratch = self.directory / f".{FILE_NAME}"
-        scratch.write_text(text + "\n", encoding="utf-8")
-        scratch.replace(self.directory / FILE_NAME)
 
 
 def started_at(pid: int) -> int | None:

@@ -48,14 +48,14 @@ def restored(data: bytes, root: str) -> View:
         raise UnusableView("its checksum is wrong")
     try:
         return _from_json(json.loads(body))
-    except (ValueError, KeyError, TypeError, AttributeError) as err:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
         raise UnusableView(f"it can't be read: {err}") from err
 
 
 def _header(line: bytes) -> Mapping[str, Any]:
     try:
         header = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict):
         raise UnusableView("it has no header")

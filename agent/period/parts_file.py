@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.period.parts import Parts, as_json, from_json
+from agent.state import files
 
 LOG = logging.getLogger(__name__)
 
@@ -36,13 +36,13 @@ class PartsFile:
         stays as long as one of them can't be asked.
         """
         try:
-            found = json.loads(self.path.read_bytes())
+            found = json.loads(files.read(self.path))
             if found["version"] != VERSION:
                 raise ValueError(f"version {found['version']!r} is not known here")  # noqa: TRY301
             self.kept = from_json(found)
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, TypeError, LookupError, AttributeError) as err:
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as err:
             LOG.warning("%s is ignored, the drivers are heard anew: %s", self.path, err)
         return self.kept
 
@@ -54,18 +54,11 @@ class PartsFile:
         if parts == self.kept:
             return
         try:
-            self._replace(parts)
+            data = json.dumps({"version": VERSION, **as_json(parts)})
+            files.replace(self.path, data.encode())
         except OSError as err:
             if not self.unwritable:
                 LOG.warning("Which driver reports what can't be kept in %s: %s", self.path, err)
             self.unwritable = True
         else:
             self.unwritable, self.kept = False, parts
-
-    def _replace(self, parts: Parts) -> None:
-        scratch = self.path.with_suffix(".new")
-        with scratch.open("w", encoding="utf-8") as file:
-            json.dump({"version": VERSION, **as_json(parts)}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(self.path)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.state import files
 from reportclient.saved_view import UnusableView, restored, saved
 from reportclient.view import View
 
@@ -32,7 +32,7 @@ class ViewFile:
     def load(self) -> View:
         """What was kept; an empty view, and one line in the log, if it can't be used."""
         try:
-            self.kept = restored(self.path.read_bytes(), self.root)
+            self.kept = restored(files.read(self.path), self.root)
         except FileNotFoundError:
             LOG.debug("No saved view in %s", self.path)
         except (UnusableView, OSError) as err:
@@ -47,7 +47,7 @@ class ViewFile:
         if self.kept is not None and _same(self.kept, view):
             return
         try:
-            self._replace(saved(view, self.root))
+            files.replace(self.path, saved(view, self.root))
         except OSError as err:
             if not self.unwritable:
                 LOG.warning("The view can't be saved in %s: %s", self.path, err)
@@ -55,14 +55,6 @@ class ViewFile:
             self._forget()
         else:
             self.unwritable, self.kept = False, view
-
-    def _replace(self, data: bytes) -> None:
-        scratch = self.path.with_suffix(".new")
-        with scratch.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(self.path)
 
     def _forget(self) -> None:
         """An old view is worse than none."""

@@ -75,7 +75,7 @@ class Journal:
         try:
             return _parsed(file.load() or {})
         except Damaged as err:
-            aside = self._set_aside(file)
+            aside = file.set_aside() if self.writing else ""
             LOG.warning(
                 "%s can't be used (%s)%s: what provider files added before is no longer taken "
                 "away when it leaves them",
@@ -84,14 +84,6 @@ class Journal:
                 aside,
             )
             return {}
-
-    def _set_aside(self, file: KeptFile) -> str:
-        if not self.writing:
-            return ""
-        try:
-            return f", it is now {file.set_aside()}"
-        except OSError as err:
-            return f", and can't be moved away ({err.strerror})"
 
     def _keep(self, root: str, applied: Mapping[str, Applied]) -> None:
         file = self._file(root)

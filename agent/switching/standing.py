@@ -6,14 +6,13 @@ registry is away, and what a killed agent finds again.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from agent.registry.record import AUTO, ServiceRecord
+from agent.state.document import Document, Unusable
 
 FILE_NAME = "service.json"
 VERSION = 1
@@ -97,16 +96,24 @@ def standing_of(record: ServiceRecord, seen: Standing) -> Standing:
     return Standing(record.disabled, record.disabled_reason, record.version)
 
 
+_BEFORE = frozenset(each.name for each in fields(Standing))
+
+
 @dataclass(frozen=True, slots=True)
 class StandingFile:
-    """``service.json`` in the state directory; replaced as a whole or not at all."""
+    """``service.json`` in the state directory."""
 
-    path: Path
+    document: Document
 
     @classmethod
     def of(cls, state_path: Path) -> StandingFile:
         """The file of the agent with this state directory."""
-        return cls(state_path / FILE_NAME)
+        return cls(Document(state_path / FILE_NAME, VERSION, _BEFORE))
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self.document.path
 
     def load(self) -> Standing:
         """What was kept; an unknown status if there is no file.
@@ -114,31 +121,16 @@ class StandingFile:
         :raises StandingUnreadable: naming the file.
         """
         try:
-            return _parsed(json.loads(self.path.read_bytes()))
-        except FileNotFoundError:
-            return Standing()
-        except (OSError, ValueError, TypeError, LookupError, AttributeError) as err:
-            raise StandingUnreadable(f"{self.path}: {type(err).__name__}: {err}") from err
+            return self.document.load(_parsed) or Standing()
+        except Unusable as err:
+            raise StandingUnreadable(str(err)) from err
 
     def keep(self, standing: Standing) -> None:
         """Write it so that neither a crash nor a power cut takes it away.  :raises OSError:"""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = self.path.with_name(f".{FILE_NAME}")
-        with scratch.open("w", encoding="utf-8") as file:
-            json.dump({"version": VERSION, **asdict(standing)}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(self.path)
-        directory = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        self.document.save(asdict(standing))
 
 
 def _parsed(found: Mapping[str, Any]) -> Standing:
-    if found.get("version") != VERSION:
-        raise ValueError(f"version {found.get('version')!r} is not known here")
     kept = {field.name: found[field.name] for field in fields(Standing)}
     if not isinstance(kept["disabled"], bool | None):
         raise TypeError(f"disabled is {kept['disabled']!r}")

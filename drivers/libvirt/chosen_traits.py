@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +73,7 @@ class ChosenTraits:
             return {str(name): frozenset(map(str, traits)) for name, traits in found.items()}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, TypeError, AttributeError) as err:
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as err:
             self.problem = f"{self._path} can't be read ({err})"
             return {}
 
@@ -81,8 +82,12 @@ class ChosenTraits:
             self._path.unlink(missing_ok=True)
             return
         new = self._path.with_suffix(".new")
+        new.unlink(missing_ok=True)  # it could be a link
         try:
-            new.write_text(json.dumps(plain))
+            with new.open("x") as file:
+                file.write(json.dumps(plain))
+                file.flush()
+                os.fsync(file.fileno())
             new.replace(self._path)
         finally:
             with contextlib.suppress(OSError):

@@ -1,0 +1,104 @@
+"""What holds for every file of the state directory, whoever writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.nodes.identity import IdentityError
+from agent.nodes.node_table import NodeTable
+from agent.period.parts import Parts
+from agent.period.parts_file import PartsFile
+from agent.period.view_file import ViewFile
+from agent.provider_config.journal import Journal
+from agent.provider_config.overlay import Applied
+from agent.status_file import StatusFile
+from agent.switching.standing import Standing, StandingFile, StandingUnreadable
+from drivers.libvirt.chosen_traits import ChosenTraits
+from reportclient.model import Provider
+from reportclient.snapshot import Snapshot
+from reportclient.view import View
+
+ROOT = "c0ffee00-0000-4000-8000-000000000001"
+
+
+def view(state: Path) -> None:
+    file = ViewFile.of(state, ROOT)
+    file.load()
+    file.keep(View(Snapshot.build([Provider(ROOT, "host", None)]), {ROOT: 1}))
+
+
+def parts(state: Path) -> None:
+    file = PartsFile.of(state, ROOT)
+    file.load()
+    file.keep(Parts(added=frozenset({"HW_CPU_X86_AVX"})))
+
+
+def journal(state: Path) -> None:
+    kept = Journal(state)
+    kept.applied([ROOT])
+    kept.note({ROOT: {ROOT: Applied(frozenset({"CUSTOM_A"}), frozenset())}})
+
+
+def chosen(state: Path) -> None:
+    kept = ChosenTraits(state)
+    kept.given()
+    kept.keep({"device": frozenset({"CUSTOM_A"})})
+
+
+def status(state: Path) -> None:
+    StatusFile(state, "host", 60.0, lambda: 0.0)([])
+
+
+def standing(state: Path) -> None:
+    file = StandingFile.of(state)
+    try:
+        file.load()
+    except StandingUnreadable as err:
+        assert "service.json" in str(err)
+    file.keep(Standing(True, "reason", 3))
+
+
+def nodes(state: Path) -> None:
+    try:
+        NodeTable.of(state).uuids(["a"], ROOT, {})
+    except IdentityError:
+        (state / "nodes.json").unlink()  # an identity is not found out anew
+        nodes(state)
+
+
+FILES = {
+    f"view-{ROOT}.json": view,
+    f"parts-{ROOT}.json": parts,
+    f"provider-config-{ROOT}.json": journal,
+    "libvirt-traits.json": chosen,
+    "status.json": status,
+    "service.json": standing,
+    "nodes.json": nodes,
+}
+Use = Callable[[Path], None]
+every_file = pytest.mark.parametrize(("name", "use"), FILES.items(), ids=FILES.keys())
+
+
+@every_file
+@pytest.mark.parametrize("data", ["[" * 100_000, '{"version":' * 100_000, "{}\n" + "[" * 100_000])
+def test_what_is_nested_too_deeply_is_damage_and_heals(
+    tmp_path: Path, name: str, use: Use, data: str
+) -> None:
+    (tmp_path / name).write_text(data)
+    use(tmp_path)
+    assert (tmp_path / name).read_text() != data
+    use(tmp_path)
+
+
+@every_file
+def test_a_link_where_a_file_is_prepared_leads_nowhere(tmp_path: Path, name: str, use: Use) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    for scratch in (f".{name}", Path(name).with_suffix(".new").name):
+        (tmp_path / scratch).symlink_to(victim)
+    use(tmp_path)
+    assert victim.read_text() == "precious"
+    assert (tmp_path / name).exists()
