@@ -144,6 +144,7 @@ def _on_top(switched: Report, period: Report | None) -> Report:
         calls=switched.calls,
         error=switched.error,
         failed={**period.failed, **switched.failed},
+        draining=period.draining - switched.failed.keys(),
     )
 
 
@@ -180,7 +181,7 @@ def _close(loaded: LoadedDriver, host: str) -> None:
 
 def _status(reports: Sequence[Report]) -> str:
     """One line for ``systemctl status``."""
-    wrong = [text for report in reports for text in report.complaints().values()]
+    wrong = [text for report in reports for text in report.wrong().values()]
     if wrong:
         return f"degraded: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if wrong[1:] else "")
     return f"{len(reports)} node{'s' if len(reports) != 1 else ''} reported to Placement"

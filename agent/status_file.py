@@ -72,7 +72,8 @@ class StatusFile:
             "calls": report.calls,
             "changes": report.changes(),
             "took": {name: round(seconds, 5) for name, seconds in report.took.items()},
-            "complaints": list(report.complaints().values()),
+            "complaints": list(report.wrong().values()),
+            "draining": report.drains(),
             "reshape_pending": list(report.reshape_pending),
         }
 

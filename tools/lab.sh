@@ -13,8 +13,8 @@ $(sed -n '2,3s/^# //p' "$0")
 
 usage: tools/lab.sh start | stop | status | uri | plug | unplug | run COMMAND
 
-  start        build it the first time, boot it, wait for its libvirtd (half a minute);
-               nothing happens if it runs.  Prints the URI last.
+  start        build it the first time, boot it, wait for its libvirtd (half a minute
+               where two cores are free); nothing happens if it runs.  Prints the URI last.
   stop         end it; what was written in it is gone
   status       whether it runs, its URI and what is plugged in; exit code 1 if it does not run
   uri          the URI of its libvirtd, for scripts
@@ -109,7 +109,7 @@ prepare
 . "$ROOT/tools/lab/machine.sh"
 case $1 in
     start) start ;;
-    stop) stop_lab && say 'the lab does not run' ;;
+    stop) stop_lab && say 'the lab is stopped' ;;
     status) status ;;
     uri) running >/dev/null && uri ;;
     plug) change plug 'is plugged in' ;;

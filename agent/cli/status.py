@@ -18,7 +18,7 @@ from agent.cli.trouble import NOT_WELL, Trouble
 from agent.status_file import FILE_NAME, VERSION, started_at
 from reportclient.plain_text import plain
 
-COLUMNS = ("node", "ok", "last_ok", "calls", "changes", "complaints", "reshape_pending")
+COLUMNS = ("node", "ok", "last_ok", "calls", "changes", "complaints", "draining", "reshape_pending")
 SERVICE = ("disabled", "reason", "registry", "rpc")
 """The same in each row: what holds for the host as a whole."""
 TOOK = "took"
@@ -128,7 +128,7 @@ def _lines(status: Status, look: Look) -> Iterator[str]:
         state = "well" if node["ok"] else look.paint(seen, "yellow")
         changes = plain(node["changes"]) or "nothing to change"
         yield f"  {plain(node['node'])}: {state}; {changes}"
-        for complaint in node["complaints"]:
+        for complaint in (*node["complaints"], *(node.get("draining") or ())):
             yield f"    {plain(complaint)}"
         if status.sources:
             yield from _times(node.get(TOOK) or {})

@@ -42,7 +42,7 @@ def in_use(err: InUse, consumers: list[str]) -> InUse:
     """The error with the consumers that block."""
     more = f" and {len(consumers) - SHOWN} more" if len(consumers) > SHOWN else ""
     shown = ", ".join(consumers[:SHOWN]) or "nobody any more"
-    text = f"{err.args[0]}; in use by {shown}{more}; draining"
+    text = f"draining: in use by {shown}{more}; nobody else gets any, it goes with the last of them"
     return InUse(text, request_id=err.request_id)
 
 

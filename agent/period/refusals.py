@@ -70,6 +70,15 @@ class Refusals:
             if isinstance(operation, kinds)
         }
 
+    def draining(self) -> frozenset[str]:
+        """Providers of which something can't be taken away yet, because guests use it."""
+        kinds = (DeleteProvider, SetInventory)
+        return frozenset(
+            subject
+            for subject, (operation, err) in self.by_subject.items()
+            if isinstance(err, InUse) and isinstance(operation, kinds)
+        )
+
     def errors(self) -> dict[str, PlacementError]:
         """Why, by provider."""
         return {subject: err for subject, (_, err) in self.by_subject.items()}

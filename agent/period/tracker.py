@@ -335,6 +335,7 @@ class Tracker:
             problems=decision.plan.problems,
             driver_errors=wish.errors,
             failed=self.refusals.told(outcome.failed),
+            draining=self.refusals.draining(),
             degraded=_degraded(self.drivers) | self.rivals.told(self.uuid, self.node),
             took={name: time for one in self.drivers for name, time in one.took().items()},
             reshape_pending=wish.reshape_pending,

@@ -8,12 +8,13 @@ its own, and HW_NUMA_ROOT; the root has all else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drivers.guest_cpus import GuestCpus
 from drivers.inventory import MEMORY_MB, PCPU, VCPU, CurrentInventory, InventoryPolicy, cpu_list
 from drivers.libvirt.cells import Cell, pages_told
+from drivers.libvirt.handover import cpus_once
 from drivers.libvirt.memory import HUGEPAGES, MEMORY
 from drivers.libvirt.reported import Reported
 from drivers.libvirt.shares import MemoryPolicy, Share, of_cells, whole_host
@@ -60,7 +61,21 @@ def cell_name(node: str, number: int) -> str:
 
 
 def processing(node: str, report_numa: str, host: Processors, known: Known) -> Processing:
-    """CPUs and memory of a host, by the operator's choice."""
+    """CPUs and memory of a host, by the operator's choice; no CPU is offered twice."""
+    wished = _wished(node, report_numa, host, known)
+    if not wished.complete:
+        return wished
+    by_name = {node: wished.root, **{one.name: one.inventory for one in wished.cells.values()}}
+    there = {name: known[name] for name in known if name == node or _is_cell(node, name)}
+    once, waiting = cpus_once(by_name, there)
+    return Processing(
+        once[node],
+        {n: replace(one, inventory=once[one.name]) for n, one in wished.cells.items()},
+        notes={**wished.notes, **{f"CPUs of {name}": why for name, why in waiting.items()}},
+    )
+
+
+def _wished(node: str, report_numa: str, host: Processors, known: Known) -> Processing:
     if report_numa == OFF:
         share = whole_host(host.cells, host.cpus, host.memory_kib, host.policy, host.memory)
         current = {**_ratios(_of_cells(node, known)), **known.get(node, {})}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+from agent.status_file import StatusFile
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 
 LEAF = leaf_uuid(1)
@@ -35,10 +38,10 @@ def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_is_named(pl
     without_leaf(driver)
     report = agent.period(1.0)
     assert leaf_inventory(placement) == {"CUSTOM_LEAF": (4, 4)}, "no new guest gets any"
-    (text,) = report.complaints().values()
-    assert guest in text
-    assert "draining" in text
-    assert f"{NODE}_leaf1" in text
+    (text,) = report.drains()
+    assert text.startswith(f"{NODE}_leaf1: draining: in use by {guest}")
+    assert "DELETE" not in text and "409" not in text
+    assert report.ok, "all is as it should be"
 
 
 def test_a_device_that_a_guest_has_got_since_the_last_look_is_drained_at_once(placement):
@@ -59,7 +62,7 @@ def test_draining_costs_nothing_between_two_verifications(placement):
     agent.period(1.0)
     report = agent.period(1.0)
     assert report.calls == 0
-    assert not report.ok, "it is still told"
+    assert report.drains(), "it is still told"
 
 
 def test_other_changes_go_on_meanwhile(placement):
@@ -120,6 +123,25 @@ def test_a_parent_stays_with_its_child_in_use(placement):
 
     driver.edit = nothing_left
     report = agent.period(1.0)
-    assert not report.ok
+    assert report.drains()
     assert leaf_exists(placement)
     assert agent.period(1.0).calls == 0
+
+
+def test_what_drains_is_well_for_a_health_check_and_is_listed(placement, tmp_path):
+    agent, driver, guest = with_leaf_in_use(placement)
+    without_leaf(driver)
+    report = agent.period(1.0)
+    StatusFile(tmp_path, "host1", None, lambda: 7.0)([report])
+    (node,) = json.loads((tmp_path / "status.json").read_text())["nodes"]
+    assert node["ok"] and node["last_ok"] == 7.0 and node["complaints"] == []
+    assert guest in node["draining"][0]
+
+
+def test_something_else_that_is_wrong_is_told_beside_it(placement):
+    agent, driver, _ = with_leaf_in_use(placement)
+    without_leaf(driver)
+    driver.inventories[NODE] = {"VCPU": {"total": 16, "reserved": 17}}
+    report = agent.period(1.0)
+    assert not report.ok and report.drains()
+    assert all("draining" not in text for text in report.wrong().values())

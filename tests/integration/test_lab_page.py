@@ -65,7 +65,7 @@ def test_the_page_names_every_command_of_the_script():
         (["lab.sh", "plug"], 1, "the lab does not run"),
         (["lab.sh", "status"], 1, "start it with tools/lab.sh start"),
         (["lab.sh", "uri"], 1, ""),
-        (["lab.sh", "stop"], 0, "the lab does not run"),
+        (["lab.sh", "stop"], 0, "the lab is stopped"),
     ],
 )
 def test_without_a_lab_the_scripts_say_what_to_do(tmp_path, words, code, said):

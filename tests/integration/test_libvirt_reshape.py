@@ -214,3 +214,32 @@ def test_an_older_placement_keeps_devices_where_they_are_and_says_why(tmp_path):
             "GET", f"/resource_providers/{uuids[gpu(0, 1).name]}", microversion="1.36"
         )
         assert device["parent_provider_uuid"] == ROOT
+
+
+def cpus_of(host):
+    """What Placement would give to a new guest of each CPU class, by provider."""
+    return {
+        (name, one): record["total"] - record["reserved"]
+        for name, found in providers(host.placement).items()
+        for one, record in host.placement.stranger.inventory(found["uuid"]).items()
+        if one in ("VCPU", "PCPU") and record["total"] > record["reserved"]
+    }
+
+
+@pytest.mark.parametrize("before", [FLAT, NESTED], ids=["from-root", "from-cells"])
+def test_cpus_that_get_dedicated_while_guests_share_them_are_never_offered_twice(host, before):
+    agent = host.reported(before)
+    where = ROOT if before == FLAT else providers(host.placement)[CELLS[0]]["uuid"]
+    who = host.placement.stranger.put_allocation({where: {"VCPU": 2}})
+    agent = host.start(NESTED + "[compute]\ncpu_dedicated_set = 0-7\n")
+    for _ in range(3):
+        agent.period()
+        offered = {one for name, one in cpus_of(host) if name != CELLS[1]}
+        assert len(offered) <= 1, offered
+    report = agent.period()
+    assert who in str(report.drains())
+    assert "still has VCPU: PCPU is reported once no guest uses that" in str(report.wrong())
+    host.placement.stranger.delete_allocation(who)
+    agent.period()
+    assert agent.period().ok
+    assert cpus_of(host) == {(name, "PCPU"): 4 for name in CELLS}

@@ -108,6 +108,7 @@ PURE = (
     "drivers/libvirt/memory.py",
     "drivers/libvirt/shares.py",
     "drivers/libvirt/numa.py",
+    "drivers/libvirt/handover.py",
     "drivers/libvirt/pmem.py",
     "drivers/libvirt/homes.py",
     "drivers/libvirt/reported.py",

@@ -1,0 +1,77 @@
+"""Pure: a CPU, or a device, has one class at a time.
+
+When an operator gives it another one, the old class has to be gone from Placement before the
+new one is offered, or two guests could get the same thing.  While guests use the old class
+the agent drains it, and that is told; what nobody uses is gone after one period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from drivers.inventory import PCPU, VCPU, CurrentInventory
+
+Records = Mapping[str, Mapping[str, Any]]
+
+
+def still_drained(current: CurrentInventory, old: Iterable[str]) -> list[str]:
+    """Those of the ``old`` classes that guests use: they are held back as a whole."""
+    there = {name: current[name] for name in old if name in current}
+    return sorted(
+        name for name, record in there.items() if int(record.get("reserved") or 0) >= _total(record)
+    )
+
+
+def waits_for(old: Iterable[str], new: str) -> str:
+    """In words."""
+    return f"still has {', '.join(old)}: {new} is reported once no guest uses that"
+
+
+def cpus_once(
+    wished: Mapping[str, Records], known: Mapping[str, CurrentInventory]
+) -> tuple[dict[str, Records], dict[str, str]]:
+    """What the root and the cells report, less CPUs that are inventory of the other class still;
+    and what waits for guests, by provider.
+
+    Both by provider name; ``known`` is what Placement has.  Of CPUs that were in both classes
+    as many as were there stay.
+    """
+    found, notes = dict(wished), dict[str, str]()
+    for old, new in ((VCPU, PCPU), (PCPU, VCPU)):
+        for name, records in wished.items():
+            held = _held(old, name, wished, known)
+            if new not in records or not held:
+                continue
+            most = max(_total(known.get(name, {}).get(new, {})), records[new]["total"] - held)
+            if most < records[new]["total"]:
+                found[name] = _at_most(records, new, most)
+                if any(still_drained(known.get(one, {}), [old]) for one in known):
+                    notes[name] = waits_for([old], new)
+    return found, notes
+
+
+def _held(
+    old: str, name: str, wished: Mapping[str, Records], known: Mapping[str, CurrentInventory]
+) -> int:
+    """CPUs that this provider gives up as ``old`` ones, or, if all do, that anyone has so."""
+    if old in wished[name]:
+        return 0
+    if old in known.get(name, {}):
+        return _total(known[name][old])
+    if any(old in records for records in wished.values()):
+        return 0
+    return sum(_total(current.get(old, {})) for current in known.values())
+
+
+def _at_most(records: Records, name: str, most: int) -> Records:
+    rest = {key: record for key, record in records.items() if key != name}
+    if not most:
+        return rest
+    record = records[name]
+    less = {"total": most, "max_unit": most, "reserved": min(record["reserved"], most)}
+    return {**rest, name: {**record, **less}}
+
+
+def _total(record: Mapping[str, Any]) -> int:
+    return int(record.get("total") or 0)

@@ -1,0 +1,92 @@
+"""A CPU has one class at a time, whatever an operator changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from drivers.inventory import PCPU, VCPU, InventoryPolicy
+from reportclient.provider_tree import ProviderTree
+from tests.unit.libvirt.hosts import (
+    NODE,
+    ROOT,
+    new_tree,
+    reading,
+    report_of,
+    totals,
+    two_cells,
+    written,
+)
+
+CELL = f"{NODE}_numa0"
+ALL = frozenset(range(8))
+SHARED, DEDICATED = (InventoryPolicy(**{kind: ALL}) for kind in ("shared_cpus", "dedicated_cpus"))
+NESTED = {"report_numa": "nested"}
+LOOK = reading(two_cells())
+
+
+def drained(tree: ProviderTree, resource_class: str) -> ProviderTree:
+    """As the agent has it in Placement while guests use that class."""
+    for uuid in tree.get_provider_uuids(NODE):
+        inventory = tree.data(uuid).inventory
+        if resource_class in inventory:
+            record = inventory[resource_class]
+            record["reserved"] = record["total"]
+            tree.update_inventory(uuid, inventory)
+    return tree
+
+
+@pytest.mark.parametrize("numa", [{}, NESTED], ids=["root", "cells"])
+@pytest.mark.parametrize(
+    ("before", "after", "old", "new"),
+    [(SHARED, DEDICATED, VCPU, PCPU), (DEDICATED, SHARED, PCPU, VCPU)],
+)
+def test_cpus_that_change_their_class_are_offered_once_the_old_one_is_gone(
+    numa, before, after, old, new
+):
+    name = CELL if numa else NODE
+    tree = written(new_tree(), LOOK, policy=before, **numa)
+    assert {old, new} & totals(tree, name).keys() == {old}
+    later = written(tree, LOOK, policy=after, **numa)
+    assert not {old, new} & totals(later, name).keys(), "the old one goes"
+    assert report_of(tree, LOOK, policy=after, **numa).notes == {}, (
+        "nobody uses it, as far as known"
+    )
+    waits = drained(tree, old)
+    assert not {old, new} & totals(written(waits, LOOK, policy=after, **numa), name).keys()
+    (words,) = set(report_of(waits, LOOK, policy=after, **numa).notes.values())
+    assert f"still has {old}: {new} is reported once" in words
+    assert totals(written(later, LOOK, policy=after, **numa), name)[new] == (4 if numa else 8)
+
+
+def test_to_cells_and_dedicated_at_once_offers_nothing_while_guests_have_the_roots():
+    tree = written(new_tree(), LOOK, policy=SHARED)
+    held = {"a": {"allocations": {ROOT: {"resources": {VCPU: 2, "MEMORY_MB": 64}}}}}
+    later = written(tree, LOOK, held, policy=DEDICATED, **NESTED)
+    assert totals(later)[VCPU] == 8, "what is in use stays, and is drained from the next period on"
+    assert PCPU not in totals(later, CELL)
+    assert totals(later, CELL)["MEMORY_MB"] == 4096
+    waits = written(drained(later, VCPU), LOOK, policy=DEDICATED, **NESTED)
+    assert PCPU not in totals(waits, CELL)
+    assert totals(written(waits, LOOK, policy=DEDICATED, **NESTED), CELL)[PCPU] == 4
+
+
+def test_cpus_that_were_dedicated_before_stay_so():
+    some = InventoryPolicy(shared_cpus=frozenset({0, 1}), dedicated_cpus=frozenset(range(2, 8)))
+    tree = written(new_tree(), LOOK, policy=some)
+    later = written(tree, LOOK, policy=DEDICATED)
+    assert totals(later)[PCPU] == 6 and VCPU not in totals(later)
+    assert totals(written(later, LOOK, policy=DEDICATED))[PCPU] == 8
+
+
+def test_a_cell_gives_up_its_own_shared_cpus_only():
+    one = InventoryPolicy(shared_cpus=frozenset(range(4, 8)), dedicated_cpus=frozenset(range(4)))
+    tree = written(new_tree(), LOOK, policy=SHARED, **NESTED)
+    later = written(tree, LOOK, policy=one, **NESTED)
+    assert not {VCPU, PCPU} & totals(later, CELL).keys()
+    assert totals(later, f"{NODE}_numa1")[VCPU] == 4
+
+
+def test_a_change_of_both_sets_that_leaves_some_shared_is_done_at_once():
+    half = InventoryPolicy(shared_cpus=frozenset({0, 1}), dedicated_cpus=frozenset(range(2, 8)))
+    tree = written(new_tree(), LOOK, policy=SHARED)
+    assert {VCPU: 2, PCPU: 6}.items() <= totals(written(tree, LOOK, policy=half)).items()
