@@ -6,6 +6,8 @@ breaks that forge a line of a log, marks that turn the direction of writing.
 
 from __future__ import annotations
 
+from unicodedata import combining, east_asian_width
+
 
 def plain(text: str, keep: str = "") -> str:
     r"""The text with each character that can't be seen as its escape, but for those of ``keep``.
@@ -18,6 +20,15 @@ def plain(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else _escaped(c) for c in text)
+
+
+def columns(text: str) -> int:
+    """How many columns the text takes: letters of some languages take two, accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text
+    )
 
 
 def _escaped(character: str) -> str:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 
 from agent.cli.drawing.picture import Box, Kind, Picture
-from agent.cli.drawing.style import COLOURS, DISABLED_COLOUR, MARKS, MOST_ACROSS
+from agent.cli.drawing.style import (
+    COLOURS,
+    DISABLED_COLOUR,
+    MARKS,
+    MOST_ACROSS,
+    OVERVIEW,
+)
+from reportclient.plain_text import columns
 
-_FONT = 'fontname="Helvetica,Arial,sans-serif"'
+_FONT = 'fontname="Courier New,Liberation Mono,DejaVu Sans Mono,monospace"'
+"""Letters of one width, which is the same in all such fonts: whoever shows the picture has
+another one than whoever drew it."""
+SIZE = 10
+"""Of letters, in points."""
+_LETTERS = f"fontsize={SIZE}, {_FONT}"
+BREADTH = 0.6
+"""How broad a letter is, as part of that size."""
+LETTER = 0.61
+"""The room for it: in some of these fonts it is a little broader."""
 
 
 def draw_dot(picture: Picture) -> str:
@@ -19,16 +35,17 @@ def draw_dot(picture: Picture) -> str:
 def _lines(picture: Picture) -> Iterator[str]:
     yield "digraph providers {"
     yield f"  graph [rankdir={_direction(picture)}, ordering=out, nodesep=0.25, {_FONT}]"
-    yield f'  node [shape=box, style="filled,rounded", fontsize=10, margin="0.12,0.06", {_FONT}]'
-    yield f'  edge [color="#555555", arrowsize=0.6, {_FONT}]'
+    yield f'  node [shape=box, style="filled,rounded", margin="0.08,0.06", {_LETTERS}]'
+    yield '  edge [color="#555555", arrowsize=0.6]'
     for box in picture.boxes:
         yield f"  {_name(box)} [label=<{_label(box)}>, {_style(box)}]"
     for parent, child in picture.edges:
         yield f"  p{parent} -> p{child}"
     for number, hub in enumerate(picture.hubs):
-        title = escape(f"aggregate {hub.title}")
+        title = f"aggregate {hub.title}"
+        label = _with_room([title], escape(title))
         yield (
-            f'  a{number} [label="{title}", shape=ellipse, style="filled,dashed", '
+            f'  a{number} [label=<{label}>, shape=ellipse, style="filled,dashed", '
             'fillcolor="#ffffff", color="#7a4fa3"]'
         )
         for member in hub.boxes:
@@ -67,7 +84,17 @@ def _label(box: Box) -> str:
     rows += [f'<font color="#7a4fa3">{escape(note)}</font>' for note in box.notes]
     if box.disabled:
         rows.insert(1, f'<font color="{DISABLED_COLOUR}"><b>disabled</b></font>')
-    return "<br/>".join(rows)
+    words = (box.title, *box.amounts, *box.traits, *box.notes)
+    return _with_room(words, "<br/>".join(rows))
+
+
+def _with_room(words: Iterable[str], label: str) -> str:
+    """As broad as the words are in whatever font: Graphviz may have none to measure with."""
+    width = round(max(map(columns, words)) * LETTER * SIZE)
+    return (
+        '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
+        f'<tr><td width="{width}">{label}</td></tr></table>'
+    )
 
 
 def _style(box: Box) -> str:
@@ -81,16 +108,42 @@ def _style(box: Box) -> str:
 
 
 def _legend(picture: Picture) -> Iterator[str]:
-    rows = [_key(COLOURS[kind][0], kind.value) for kind in picture.kinds()]
-    if any(box.count > 1 for box in picture.boxes):
-        rows.append(_key("#ffffff", "double border: several of the same shape"))
-    rows += [_key("#ffffff", words) for mark, words in MARKS.items() if picture.has(mark)]
-    if picture.hubs:
-        rows.append(_key("#ffffff", "dashed line: member of an aggregate"))
-    table = f'<table border="0" cellborder="0" cellspacing="2">{"".join(rows)}</table>'
+    rows = "".join(_keys(picture))
+    table = f'<table border="0" cellborder="0" cellspacing="4">{rows}</table>'
     yield f'  legend [shape=box, style="", color="#bbbbbb", penwidth=1, label=<{table}>]'
 
 
-def _key(colour: str, words: str) -> str:
-    swatch = f'<td border="1" bgcolor="{colour}" width="18"> </td>'
-    return f'<tr>{swatch}<td align="left">{escape(words)}</td></tr>'
+def _keys(picture: Picture) -> Iterator[str]:
+    for kind in picture.kinds():
+        fill, line = COLOURS[kind]
+        yield _key(f'border="1" bgcolor="{fill}" color="{line}"', kind.value)
+    if any(box.count > 1 for box in picture.boxes):
+        yield _key_of(_DOUBLE, "double border: several of the same shape")
+    if picture.overview:
+        yield _key('border="0"', OVERVIEW)
+    for mark, words in MARKS.items():
+        if picture.has(mark):
+            yield _key(_SAMPLES[mark], words)
+    if picture.hubs:
+        yield _key(_AGGREGATE, "dashed line: member of an aggregate")
+
+
+_SAMPLES: Mapping[str, str] = {
+    "foreign": 'border="1" style="dashed" color="#555555"',
+    "disabled": f'border="1" color="{DISABLED_COLOUR}"',
+    "marked": 'border="3" color="#555555"',
+}
+_AGGREGATE = 'border="1" sides="b" style="dashed" color="#7a4fa3"'
+_DOUBLE = (
+    '<td><table border="1" color="#555555" cellborder="1" cellspacing="2" cellpadding="0">'
+    '<tr><td width="10" height="6" fixedsize="true"></td></tr></table></td>'
+)
+
+
+def _key(sample: str, words: str) -> str:
+    return _key_of(f'<td {sample} width="18"> </td>', words)
+
+
+def _key_of(cell: str, words: str) -> str:
+    width = round(columns(words) * LETTER * SIZE)
+    return f'<tr>{cell}<td align="left" width="{width}">{escape(words)}</td></tr>'

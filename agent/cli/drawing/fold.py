@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from reportclient.model import Provider
@@ -16,6 +16,8 @@ from reportclient.snapshot import Snapshot
 
 FOLD_FROM = 3
 """So many of a shape below one parent are drawn as one; fewer, each by itself."""
+
+Alike = Callable[[Provider], object]
 
 _DIGITS = re.compile(r"(\d+)")
 
@@ -31,9 +33,15 @@ class Fold:
     parent: int | None
 
 
-def folds(snapshot: Snapshot, *, apart: frozenset[str] = frozenset()) -> list[Fold]:
-    """All of a forest, parents first; what is ``apart`` is never drawn as one with others."""
-    shapes = _shapes(snapshot, apart)
+def folds(
+    snapshot: Snapshot, *, apart: frozenset[str] = frozenset(), alike: Alike | None = None
+) -> list[Fold]:
+    """All of a forest, parents first; what is ``apart`` is never drawn as one with others.
+
+    ``alike``: providers of which it says the same have one shape, though they differ, and so
+    have those below them.
+    """
+    shapes = _shapes(snapshot, apart, alike)
     found: list[Fold] = []
     waiting = [*reversed(list(_groups(snapshot, snapshot.children(None), shapes, 1, None)))]
     while waiting:
@@ -56,19 +64,22 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
     return tuple((n % 2, int(piece) if n % 2 else piece) for n, piece in pieces)
 
 
-def _shapes(snapshot: Snapshot, apart: frozenset[str]) -> dict[str, int]:
+def _shapes(snapshot: Snapshot, apart: frozenset[str], alike: Alike | None) -> dict[str, int]:
     """A number for each shape, by UUID; children first, so that theirs are there."""
     numbers: dict[object, int] = {}
     found: dict[str, int] = {}
     for provider in reversed(list(snapshot.walk())):
         below = Counter(found[child] for child in snapshot.children(provider.uuid))
-        own = (
+        marked = provider.uuid if provider.uuid in apart else None
+        own: object = (
             frozenset(provider.inventory.items()),
             provider.traits,
             provider.aggregates,
             frozenset(below.items()),
-            provider.uuid if provider.uuid in apart else None,
+            marked,
         )
+        if alike is not None:
+            own = (alike(provider), frozenset(below), marked)
         found[provider.uuid] = numbers.setdefault(own, len(numbers))
     return found
 

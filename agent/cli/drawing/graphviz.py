@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+from html import unescape
 
+from agent.cli.drawing.dot import BREADTH
 from agent.cli.trouble import NOT_WELL, Trouble
+from reportclient.plain_text import columns
 
+_TEXT = re.compile(r'(<text [^>]*font-size="([\d.]+)"[^>]*)>([^<]+)</text>')
 SECONDS = 120
 """Layout of thousands of boxes takes minutes, and nobody can read them."""
 
@@ -38,4 +43,10 @@ def svg_of(dot: str) -> str:
         ) from None
     if done.returncode != 0:
         raise Trouble(f"dot failed: {done.stderr}", "-f dot shows what it was given", NOT_WELL)
-    return done.stdout
+    return _TEXT.sub(_held, done.stdout)
+
+
+def _held(text: re.Match[str]) -> str:
+    """As broad as it was laid out, whatever font it is shown in."""
+    width = columns(unescape(text[3])) * BREADTH * float(text[2])
+    return f'{text[1]} textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs">{text[3]}</text>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent.cli.drawing.picture import Box, Kind, Picture
-from agent.cli.drawing.style import COLOURS, DISABLED_COLOUR, MARKS
+from agent.cli.drawing.style import COLOURS, DISABLED_COLOUR, MARKS, OVERVIEW
 
 _ESCAPES = {"&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;"}
 """Mermaid's own: an entity starts with # there."""
@@ -55,6 +55,8 @@ def _legend(picture: Picture) -> Iterator[str]:
         yield f'    k_{kind.name.lower()}["{_text(kind.value)}"]:::{kind.name.lower()}'
     if any(box.count > 1 for box in picture.boxes):
         yield '    k_several[["several of the same shape"]]'
+    if picture.overview:
+        yield f'    k_overview["{_text(OVERVIEW)}"]'
     for mark, words in MARKS.items():
         if picture.has(mark):
             yield f'    k_{mark}["{_text(words)}"]'

@@ -5,6 +5,7 @@ Boxes are providers, or several of the same shape; hubs are aggregates that conn
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,6 +17,8 @@ from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
 
+MOST_BOXES = 60
+"""A picture of more is no picture any more: then providers that differ are drawn as one."""
 MOST_OF_A_FAMILY = 3
 """So many traits of a family are named; of more, only the number is told."""
 LOOSE_FAMILIES = ("COMPUTE_", "HW_")
@@ -65,11 +68,15 @@ class Hub:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """``edges`` lead from parent to child, by number."""
+    """``edges`` lead from parent to child, by number.
+
+    ``overview``: there are so many providers that those of a box may differ.
+    """
 
     boxes: tuple[Box, ...]
     edges: tuple[tuple[int, int], ...]
     hubs: tuple[Hub, ...] = ()
+    overview: bool = False
 
     def kinds(self) -> list[Kind]:
         """Those that the legend has to explain."""
@@ -100,14 +107,51 @@ def picture(snapshot: Snapshot, known: Known | None = None) -> Picture:
     """All trees of a snapshot; lone roots that share are among them."""
     known = known or Known()
     marked = known.beside.marked
-    found = folds(snapshot, apart=frozenset([marked] if marked else ()))
+    apart = frozenset([marked] if marked else ())
+    found = folds(snapshot, apart=apart)
+    overview = len(found) > MOST_BOXES
+    if overview:
+        found = _fewest(snapshot, apart, known)
     hubs = _hubs(found, known)
     boxes = _Boxes(snapshot, known, frozenset(hubs))
     return Picture(
         tuple(boxes.of(number, fold, found) for number, fold in enumerate(found)),
         tuple((fold.parent, n) for n, fold in enumerate(found) if fold.parent is not None),
-        tuple(Hub(_aggregate(uuid, known), numbers) for uuid, numbers in hubs.items()),
+        tuple(_together(hubs, known) if overview else _each(hubs, known)),
+        overview,
     )
+
+
+def _fewest(snapshot: Snapshot, apart: frozenset[str], known: Known) -> list[Fold]:
+    """Those of the same resource classes as one; where that is not enough, of the same kind."""
+
+    def by_kind(one: Provider) -> tuple[object, ...]:
+        return _kind(one), DISABLED in one.traits, _is_foreign(one, snapshot, known)
+
+    def by_classes(one: Provider) -> object:
+        return *by_kind(one), frozenset(one.inventory)
+
+    found = folds(snapshot, apart=apart, alike=by_classes)
+    return found if len(found) <= MOST_BOXES else folds(snapshot, apart=apart, alike=by_kind)
+
+
+def _is_foreign(one: Provider, snapshot: Snapshot, known: Known) -> bool:
+    root = snapshot.providers[snapshot.root_of(one.uuid)]
+    return bool(known.owner) and not known.owner & root.traits
+
+
+def _each(hubs: Mapping[str, tuple[int, ...]], known: Known) -> Iterator[Hub]:
+    return (Hub(_aggregate(uuid, known), numbers) for uuid, numbers in hubs.items())
+
+
+def _together(hubs: Mapping[str, tuple[int, ...]], known: Known) -> Iterator[Hub]:
+    """Aggregates of the same boxes as one."""
+    alike: dict[tuple[int, ...], list[str]] = {}
+    for uuid, numbers in hubs.items():
+        alike.setdefault(numbers, []).append(_aggregate(uuid, known))
+    for numbers, names in alike.items():
+        several = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+        yield Hub(several, numbers)
 
 
 def _hubs(found: list[Fold], known: Known) -> dict[str, tuple[int, ...]]:
@@ -115,9 +159,10 @@ def _hubs(found: list[Fold], known: Known) -> dict[str, tuple[int, ...]]:
     members: dict[str, list[int]] = {}
     providers: dict[str, int] = {}
     for number, fold in enumerate(found):
-        for aggregate in fold.members[0].aggregates:
+        counts = Counter(each for one in fold.members for each in one.aggregates)
+        for aggregate, count in counts.items():
             members.setdefault(aggregate, []).append(number)
-            providers[aggregate] = providers.get(aggregate, 0) + len(fold.members)
+            providers[aggregate] = providers.get(aggregate, 0) + count
     names = sorted(members, key=lambda uuid: _aggregate(uuid, known))
     return {uuid: tuple(members[uuid]) for uuid in names if providers[uuid] > 1}
 
@@ -133,42 +178,61 @@ class _Boxes:
     hubs: frozenset[str]
 
     def of(self, number: int, fold: Fold, found: list[Fold]) -> Box:
-        """From the first of the fold; the others are as it is."""
+        """Kind and marks are those of the first of the fold; the others have the same."""
         first = fold.members[0]
         above = len(found[fold.parent].members) if fold.parent is not None else 1
-        root = self.snapshot.providers[self.snapshot.root_of(first.uuid)]
+        common = frozenset.intersection(*(one.traits for one in fold.members))
         return Box(
             number,
             _kind(first),
             _title(fold.members, above),
             len(fold.members),
             tuple(self._amounts(fold.members)),
-            () if self.known.terse else tuple(short_traits(first.traits - {DISABLED})),
+            () if self.known.terse else tuple(short_traits(common - {DISABLED})),
             tuple(self._notes(fold.members)),
-            bool(self.known.owner) and not self.known.owner & root.traits,
+            _is_foreign(first, self.snapshot, self.known),
             DISABLED in first.traits,
             first.uuid == self.known.beside.marked,
         )
 
     def _amounts(self, members: tuple[Provider, ...]) -> Iterator[str]:
-        usages = self.known.beside.usages
-        for name, record in sorted(members[0].inventory.items()):
+        for name in sorted({name for one in members for name in one.inventory}):
+            having = [one for one in members if name in one.inventory]
+            wholes = [capacity(one.inventory[name]) for one in having]
+            totals = _span(one.inventory[name].total for one in having)
             each = " each" if len(members) > 1 else ""
-            whole = capacity(record)
-            gives = f", capacity {whole}" if whole != record.total else ""
-            if usages is None:
-                yield f"{name} {record.total}{each}{gives}"
-                continue
-            used = sum(usages.get(one.uuid, {}).get(name, 0) for one in members)
-            together = f" of {whole * len(members)}" if len(members) > 1 else ""
-            yield f"{name} {record.total}{each}{gives}, used {used}{together}"
+            some = f" on {len(having)}" if len(having) < len(members) else ""
+            gives = f", capacity {_span(wholes)}" if _span(wholes) != totals else ""
+            yield f"{name} {totals}{each}{some}{gives}{self._use(name, having, sum(wholes))}"
+
+    def _use(self, name: str, having: list[Provider], whole: int) -> str:
+        usages = self.known.beside.usages
+        if usages is None:
+            return ""
+        used = sum(usages.get(one.uuid, {}).get(name, 0) for one in having)
+        return f", used {used}{f' of {whole}' if len(having) > 1 else ''}"
 
     def _notes(self, members: tuple[Provider, ...]) -> Iterator[str]:
         consumers = sum(self.known.beside.consumers.get(one.uuid, 0) for one in members)
         if consumers:
             yield f"{consumers} consumer{'s' if consumers > 1 else ''}"
-        for aggregate in () if self.known.terse else sorted(members[0].aggregates - self.hubs):
+        if self.known.terse:
+            return
+        varied = len({one.traits for one in members})
+        if varied > 1:
+            yield f"{varied} different sets of traits"
+        lone = frozenset().union(*(one.aggregates for one in members)) - self.hubs
+        if len(lone) > MOST_OF_A_FAMILY:
+            yield f"{len(lone)} aggregates"
+            return
+        for aggregate in sorted(lone):
             yield f"aggregate {_aggregate(aggregate, self.known)}"
+
+
+def _span(amounts: Iterable[int]) -> str:
+    """``8``, or ``4 to 16``."""
+    found = sorted(amounts)
+    return str(found[0]) if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
 
 
 def _kind(provider: Provider) -> Kind:
@@ -186,7 +250,8 @@ def _title(members: tuple[Provider, ...], above: int) -> str:
     if len(members) == 1:
         return first
     in_each = len(members) // above
-    each = f" ({in_each} in each)" if above > 1 and in_each > 1 else ""
+    even = above > 1 and in_each > 1 and len(members) % above == 0
+    each = f" ({in_each} in each)" if even else ""
     return f"{first} … {last}  ×{len(members)}{each}"  # noqa: RUF001
 
 

@@ -21,5 +21,6 @@ MARKS: Mapping[str, str] = {
     "disabled": "red border: disabled, takes no new guests",
     "marked": "thick border: the provider asked for",
 }
+OVERVIEW = "overview: those of a box differ; ask for one by its name to see it"
 MOST_ACROSS = 5
 """Boxes beside each other; where there are more, trees grow to the right."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -171,6 +172,90 @@ def test_a_broad_picture_grows_to_the_right() -> None:
     broad = draw_dot(picture(Snapshot.build([provider("a"), *different])))
     small = draw_dot(picture(Snapshot.build([provider("a"), *different[:2]])))
     assert ("rankdir=LR" in broad, "rankdir=TB" in small) == (True, True)
+
+
+def many(count: int = 300) -> Snapshot:
+    """Devices of which no two are the same."""
+    devices = [
+        provider(
+            f"gpu{n}",
+            "host",
+            inventory={"VGPU": Inventory(1 + n % 4)},
+            traits=["CUSTOM_GPU", f"CUSTOM_{n}"],
+        )
+        for n in range(count)
+    ]
+    return Snapshot.build([provider("host"), *devices])
+
+
+def test_three_hundred_different_providers_are_an_overview() -> None:
+    usages = {uuid_of("gpu7"): {"VGPU": 3}}
+    made = picture(many(), Known(Beside(usages)))
+    assert made.overview
+    assert titles(made) == ["host", "gpu0 … gpu299  ×300"]  # noqa: RUF001
+    devices = made.boxes[1]
+    assert devices.amounts == ("VGPU 1 to 4 each, used 3 of 750",)
+    assert (devices.traits, devices.notes) == (("CUSTOM_GPU",), ("300 different sets of traits",))
+    assert all("overview: " in text for text in (draw_dot(made), draw_mermaid(made)))
+    assert not picture(many(40)).overview
+
+
+def test_an_overview_keeps_apart_what_is_asked_for_disabled_or_of_other_classes() -> None:
+    others = [
+        provider("gpu300", "host", inventory={"VGPU": Inventory(1), "PGPU": Inventory(1)}),
+        provider(
+            "gpu301", "host", inventory={"VGPU": Inventory(1)}, traits=["COMPUTE_STATUS_DISABLED"]
+        ),
+    ]
+    snapshot = Snapshot.build([*many().walk(), *others])
+    made = picture(snapshot, Known(Beside(marked=uuid_of("gpu5"))))
+    assert {"gpu5", "gpu300", "gpu301"} < set(titles(made))
+
+
+def test_where_classes_differ_too_the_kinds_are_left() -> None:
+    odd = [provider(f"d{n}", "host", inventory={f"CUSTOM_{n}": Inventory(1)}) for n in range(300)]
+    made = picture(Snapshot.build([provider("host"), *odd]))
+    assert titles(made) == ["host", "d0 … d299  ×300"]  # noqa: RUF001
+
+
+def test_aggregates_of_an_overview_are_drawn_together() -> None:
+    lone = [
+        provider(f"h{n}", aggregates=[uuid_of(f"a{n}"), uuid_of(f"a{n + 1}")]) for n in range(99)
+    ]
+    made = picture(Snapshot.build(lone))
+    assert len(made.boxes) == len(made.hubs) == 1
+    assert made.hubs[0].title.endswith(" and 97 more")
+
+
+def test_the_legend_shows_what_it_names() -> None:
+    off = provider("a", traits=["COMPUTE_STATUS_DISABLED"])
+    known = Known(Beside(marked=uuid_of("a")), owner=frozenset({"CUSTOM_OWNER"}))
+    text = draw_dot(picture(Snapshot.build([off]), known))
+    keys = {
+        row.split("</td>")[1].split(">")[-1]: row for row in text.split("<tr>") if "border:" in row
+    }
+    assert 'style="dashed"' in keys["dashed border: a stranger&#x27;s, not written by this agent"]
+    assert 'color="#c02020"' in keys["red border: disabled, takes no new guests"]
+    assert 'border="3"' in keys["thick border: the provider asked for"]
+
+
+@pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
+def test_text_stays_in_its_box_whatever_the_font() -> None:
+    named = provider("主机 with a long name" * 2, traits=["CUSTOM_MMMMMMMMMMMMMMMMMMMMMMMMMMMMMM"])
+    svg = svg_of(draw_dot(picture(Snapshot.build([named, *numa_host(pfs=8).walk()]))))
+    checked = 0
+    for node in re.findall(r'<g id="node\d+".*?</g>', svg, re.S):
+        if "<ellipse" in node:
+            continue
+        edges = [float(x) for x in re.findall(r"(-?[\d.]+),-?[\d.]+", re.sub(r"<text.*", "", node))]
+        for anchor, middle, length in re.findall(
+            r'text-anchor="(\w+)" x="([-\d.]+)".*textLength="([\d.]+)"', node
+        ):
+            start = float(middle) - (float(length) / 2 if anchor == "middle" else 0)
+            assert min(edges) <= start and start + float(length) <= max(edges), node
+            checked += 1
+    assert checked > 10
+    assert svg.count("<text") == svg.count("textLength=")
 
 
 @pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
