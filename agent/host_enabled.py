@@ -29,7 +29,8 @@ class HostEnabled:
             if loaded.opening.failed is not None:
                 continue  # it hears once it is open
             try:
-                loaded.switched.set_host_enabled(not disabled)
+                with loaded.calls.under_way("set_host_enabled"):
+                    loaded.switched.set_host_enabled(not disabled)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 LOG.warning(
                     "Driver %s failed to hear that this host is %s, and is told again: %s",

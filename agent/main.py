@@ -47,6 +47,8 @@ from reportclient.http import PlacementAPI, adapter_from_conf
 LOG = logging.getLogger(__name__)
 
 FAILED, UNUSABLE = 1, 2
+DRIVER_WITHIN = 3.0
+"""Seconds that a driver gets to return when the agent is to stop."""
 MAY_PASS = (DriverNotReady, IdentityNotReady, RegistryError)
 """It can be otherwise at the next start."""
 UNUSABLE_ERRORS = (
@@ -105,6 +107,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
     service.listeners.append(status)
+    switches.changed = status.refresh
     if dev is not None:
         service.listeners.append(Show(nodes, None if conf.once else dev.config_path))
     stack.callback(service.close)
@@ -190,6 +193,16 @@ def _stop(service: Service, loop: Loop, within: float) -> None:
     timer = threading.Timer(within, _leave_at_once, [within])
     timer.daemon = True
     timer.start()
+    threading.Thread(target=_leave_a_driver_behind, args=[service], daemon=True).start()
+
+
+def _leave_a_driver_behind(service: Service) -> None:
+    """One that hangs is waited for no longer: while it is asked, nothing is written."""
+    stopped = time.monotonic()
+    while (why := service.hanging(stopped, DRIVER_WITHIN)) is None:
+        time.sleep(0.1)
+    LOG.warning("Stopped: %s, and is left behind", why)
+    os._exit(0)
 
 
 def _leave_at_once(within: float) -> None:

@@ -77,6 +77,14 @@ class Service:
             if loaded.lifecycle is not None:
                 _close(loaded, self.host)
 
+    def hanging(self, since: float, seconds: float) -> str | None:
+        """A driver that has not returned for that long after ``since`` (monotonic), in words."""
+        for loaded in self.nodes.drivers:
+            for began, method in list(loaded.calls.now):
+                if time.monotonic() - max(began, since) >= seconds:
+                    return f"driver {loaded.name} does not return from {method}"
+        return None
+
     def period(self) -> bool:
         """One period of every root; whether everything was reported.
 
@@ -151,7 +159,8 @@ def _on_top(switched: Report, period: Report | None) -> Report:
 def _open(loaded: LoadedDriver, host: str) -> None:
     assert loaded.lifecycle is not None
     try:
-        loaded.lifecycle.init_host(host)
+        with loaded.calls.under_way("init_host"):
+            loaded.lifecycle.init_host(host)
     except DriverError:
         raise
     except (Exception, SystemExit) as err:
@@ -174,7 +183,8 @@ def _open_again(loaded: LoadedDriver, host: str) -> None:
 def _close(loaded: LoadedDriver, host: str) -> None:
     assert loaded.lifecycle is not None
     try:
-        loaded.lifecycle.cleanup_host(host)
+        with loaded.calls.under_way("cleanup_host"):
+            loaded.lifecycle.cleanup_host(host)
     except (Exception, SystemExit):
         LOG.exception("Driver %s could not clean up", loaded.name)
 

@@ -1,6 +1,7 @@
 """``status.json`` in the state directory: how the agent is, for ``computectl status``.
 
-Replaced as a whole after each period.  Times are seconds since the epoch.
+Replaced as a whole after each period, and when what it says of the service changes.  Times
+are seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ LOG = logging.getLogger(__name__)
 
 FILE_NAME = "status.json"
 VERSION = 1
+SERVING, NO_RPC = "serving", "none"
+"""How the service's calls over RPC are when all is well."""
 ENDED = -1
 """In place of a start: nothing that runs has it."""
 _DEAD = frozenset("ZX")
@@ -38,12 +41,13 @@ class StatusFile:
     """What is to be said about the service as such."""
     well: dict[str, float] = field(default_factory=dict)
     unwritable: bool = False
+    written: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, reports: Sequence[Report]) -> None:
-        """Write how this period went; a full disk is logged once and stops nothing."""
+        """Write how this period went."""
         now = self.clock()
         self.well.update({report.node: now for report in reports if report.ok})
-        status = {
+        self.written = {
             "version": VERSION,
             "agent_version": version(),
             "host": self.host,
@@ -54,8 +58,18 @@ class StatusFile:
             "service": self.service(),
             "nodes": [self._node(report) for report in reports],
         }
+        self._write()
+
+    def refresh(self) -> None:
+        """Write what is otherwise with the service as such; the last period stays as it was."""
+        if self.written:
+            self.written["service"] = self.service()
+            self._write()
+
+    def _write(self) -> None:
+        """A full disk is logged once and stops nothing."""
         try:
-            data = json.dumps(status, indent=1).encode() + b"\n"
+            data = json.dumps(self.written, indent=1).encode() + b"\n"
             files.replace(self.directory / FILE_NAME, data, durable=False)
         except OSError as err:
             if not self.unwritable:

@@ -48,7 +48,9 @@ def is_connected(listener: Any) -> bool:
 
 
 def _connection(listener: Any) -> Any:
-    return getattr(getattr(listener, "_poll_style_listener", None), "conn", None)
+    """The RabbitMQ driver's, which has a connection of kombu's."""
+    pooled = getattr(getattr(listener, "_poll_style_listener", None), "conn", None)
+    return getattr(pooled, "connection", None)
 
 
 def _mark_after_declaring(consumer: Any) -> None:

@@ -7,8 +7,9 @@ said with the method's name; nobody behind has to look again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,24 @@ class Opening:
     then: Callable[[], None] | None = None
 
 
+@dataclass(slots=True)
+class Calls:
+    """Calls of a driver that have not returned; any thread may ask."""
+
+    now: list[tuple[float, str]] = field(default_factory=list)
+    """When each began, by the monotonic clock, and its name."""
+
+    @contextmanager
+    def under_way(self, method: str) -> Iterator[None]:
+        """Around the call."""
+        call = time.monotonic(), method
+        self.now.append(call)
+        try:
+            yield
+        finally:
+            self.now.remove(call)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedDriver:
     """A driver, and itself once more for each optional ability that it has."""
@@ -47,6 +66,7 @@ class LoadedDriver:
     turn: AbstractContextManager[Any] = field(default_factory=Turn, repr=False, compare=False)
     """Held while the driver is asked about a node."""
     opening: Opening = field(default_factory=Opening, repr=False, compare=False)
+    calls: Calls = field(default_factory=Calls, repr=False, compare=False)
 
     @classmethod
     def of(cls, name: str, driver: ComputeDriver) -> LoadedDriver:
@@ -71,7 +91,7 @@ class LoadedDriver:
         """
         if self.opening.failed is not None:
             raise self.opening.failed
-        with self.turn:
+        with self.turn, self.calls.under_way("update_provider_tree"):
             try:
                 self.driver.update_provider_tree(tree, node, allocations)
             except NotImplementedError:
@@ -86,7 +106,8 @@ class LoadedDriver:
         :raises DriverError: what it returned can't be names of nodes.
         :raises BaseException: whatever the driver raises.
         """
-        answer: object = self.driver.get_available_nodes()
+        with self.calls.under_way("get_available_nodes"):
+            answer: object = self.driver.get_available_nodes()
         said = f"get_available_nodes() returned {answer!r}"
         if isinstance(answer, str):
             raise DriverError(f"{said}: a list of names is needed, [{answer!r}]")
@@ -108,7 +129,8 @@ class LoadedDriver:
         """
         if self.identified is None:
             return {}
-        answer: object = self.identified.get_nodenames_by_uuid()
+        with self.calls.under_way("get_nodenames_by_uuid"):
+            answer: object = self.identified.get_nodenames_by_uuid()
         if not isinstance(answer, Mapping):
             raise DriverError(f"get_nodenames_by_uuid() returned {answer!r}: no {{uuid: nodename}}")
         try:
@@ -122,7 +144,8 @@ class LoadedDriver:
             return {}
         part = f"driver {self.name}"
         try:
-            answer: object = self.unwell.degraded()
+            with self.calls.under_way("degraded"):
+                answer: object = self.unwell.degraded()
         except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on, whatever it is
             return {part: f"degraded() failed: {words(err)}"}
         if not isinstance(answer, Mapping):
@@ -134,7 +157,8 @@ class LoadedDriver:
         if self.timed is None:
             return {}
         try:
-            answer: object = self.timed.took()
+            with self.calls.under_way("took"):
+                answer: object = self.timed.took()
             if isinstance(answer, Mapping):
                 return {str(name): float(seconds) for name, seconds in answer.items()}
         except (Exception, SystemExit):

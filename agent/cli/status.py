@@ -15,7 +15,7 @@ from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, Trouble
-from agent.status_file import FILE_NAME, VERSION, started_at
+from agent.status_file import FILE_NAME, NO_RPC, SERVING, VERSION, started_at
 from reportclient.plain_text import plain
 
 COLUMNS = ("node", "ok", "last_ok", "calls", "changes", "complaints", "draining", "reshape_pending")
@@ -59,9 +59,15 @@ class Status:
         return found if isinstance(found, dict) else {}
 
     @property
+    def cut_off(self) -> bool:
+        """Whether calls do not arrive though there is a message bus."""
+        return self.service.get("rpc") not in (None, SERVING, NO_RPC)
+
+    @property
     def well(self) -> bool:
         """Whether all is well, and was so just now."""
-        return self.trouble is None and all(node["ok"] for node in self.written["nodes"])
+        reported = self.trouble is None and all(node["ok"] for node in self.written["nodes"])
+        return reported and not self.cut_off and not self.service.get("registry")
 
 
 class ShowStatus(DrawnOrListed[Status]):
@@ -122,6 +128,8 @@ def _lines(status: Status, look: Look) -> Iterator[str]:
     )
     if status.service:
         yield from _service(status.service, look)
+    if status.cut_off:
+        yield "    calls to this host do not arrive; it follows its record, if the registry answers"
     for node in written["nodes"]:
         last = node["last_ok"]
         seen = "never well" if last is None else f"well {_ago(status.now - last)} ago"

@@ -57,6 +57,8 @@ class Nodes:
     """What provider files add to them."""
     workers: Workers = field(default_factory=Workers)
     departures: Departures = field(default_factory=Departures)
+    before: dict[str, Tracker] = field(default_factory=dict)
+    """Of roots that were reported before this start, until the driver has named its nodes."""
     found: FoundRoots = field(default_factory=FoundRoots)
     """Roots that belong to somebody else."""
     _breaker: Breaker | None = None
@@ -83,13 +85,24 @@ class Nodes:
         return reports + self._departed(now) + self._awaited()
 
     def switch(self, now: float, *, disabled: bool) -> list[Report]:
-        """Make COMPUTE_STATUS_DISABLED right on every root.  Never raises: the reports tell."""
+        """Make COMPUTE_STATUS_DISABLED right on every root.  Never raises: the reports tell.
+
+        Before the driver has named its nodes these are the roots of earlier runs: a host that
+        starts without its hypervisor is disabled all the same.
+        """
         try:
-            trackers = list(self.trackers.values()) or self.current()
+            trackers = list(self.trackers.values()) or self._from_before() or self.current()
         except (Exception, SystemExit) as err:  # noqa: BLE001  as above
             return [self._nobody(err)]
         self._through().close()
         return self._each(trackers, lambda one: one.switch(now, disabled=disabled))
+
+    def _from_before(self) -> list[Tracker]:
+        if self.state_path is not None and not self.before and not self.rules.attached:
+            self.before = {
+                uuid: self._called_as_then(uuid) for uuid in saved_roots(self.state_path)
+            }
+        return list(self.before.values())
 
     def roots(self) -> list[str]:
         """UUIDs of the roots, as far as they are known; any thread may call it."""
@@ -148,7 +161,7 @@ class Nodes:
         return list(self.trackers.values())
 
     def _tracker(self, uuid: str, name: str) -> Tracker:
-        known = self.trackers.get(uuid) or self.departures.back(uuid)
+        known = self.trackers.get(uuid) or self.before.pop(uuid, None) or self.departures.back(uuid)
         if known is not None:
             known.node = name
             return known
@@ -233,11 +246,16 @@ class Nodes:
         self.departures.begin(now, self.rules, mark_of(self.own_uuid))
 
     def _made_for(self, uuid: str, name: str) -> Tracker:
-        """A tracker of a node that no driver names; called as it was in Placement."""
-        made = self._made(uuid, name)
-        root = made.view.snapshot.get(uuid)
-        made.node = name if root is None else root.name
+        """A tracker of a node that no driver names."""
+        made = self._called_as_then(uuid, name)
         made.mark = mark_of(self.own_uuid)
+        return made
+
+    def _called_as_then(self, uuid: str, name: str = "") -> Tracker:
+        """A tracker of a root that is known by its UUID; called as it was in Placement."""
+        made = self._made(uuid, name or uuid)
+        root = made.view.snapshot.get(uuid)
+        made.node = made.node if root is None else root.name
         return made
 
     def _departed(self, now: float) -> list[Report]:

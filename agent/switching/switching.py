@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from agent.registry.address import here
 from agent.registry.errors import HostTaken
 from agent.report import Report
 from agent.service import Service
+from agent.status_file import NO_RPC, SERVING
 from agent.switching.heartbeat import LATEST_BEAT, Heartbeat
 from agent.switching.hypervisor import Hypervisor
 from agent.switching.rpc import VERSION_6, rpc_server
@@ -27,6 +28,8 @@ LOG = logging.getLogger(__name__)
 STATUS_WITHIN = 5.0
 """Seconds that the first period waits for the registry; then the last known status holds."""
 
+LOOK_EVERY = 5.0
+"""Seconds."""
 CLOCKS = 5.0
 """Seconds by which the clocks of callers and of this host may differ."""
 
@@ -39,8 +42,12 @@ class Switching:
     hypervisor: Hypervisor
     heartbeat: Heartbeat
     service: Service
+    loop: Loop
     server: Any = None
     """The RPC server, ``None`` where there is no message bus."""
+    changed: Callable[[], object] = lambda: None
+    """Called when the facts are others than before, in the loop's thread."""
+    _facts: dict[str, Any] = field(default_factory=dict)
 
     def connect(self) -> None:
         """Let each of them hear of the others."""
@@ -88,6 +95,15 @@ class Switching:
             self.server.start()
         if not self.service.nodes.rules.attached:
             self.watch_drivers()
+        self.loop.post(self.look_on)
+
+    def look_on(self) -> None:
+        """Tell what has changed, though the next period is far: the broker was lost, or is back."""
+        facts = self.facts()
+        if facts != self._facts:
+            self._facts = facts
+            self.changed()
+        self.loop.later(LOOK_EVERY, self.look_on)
 
     def stop(self) -> None:
         """In bounded time."""
@@ -108,8 +124,8 @@ class Switching:
 
     def _rpc(self) -> str:
         if self.server is None:
-            return "none"
-        return "serving" if self.server.serving.is_set() else "waiting for the broker"
+            return NO_RPC
+        return SERVING if self.server.is_connected() else "waiting for the broker"
 
     def _rpc_version(self) -> str | None:
         """Nobody shall call us before we can answer."""
@@ -156,7 +172,7 @@ def switching(settings: Settings, loop: Loop, service: Service, transport: Any) 
         switch,
         every=settings.registry.report_interval,
     )
-    made = Switching(switch, Hypervisor(switch, loop), heartbeat, service)
+    made = Switching(switch, Hypervisor(switch, loop), heartbeat, service, loop)
     # Calls to this host are for the owner of its root, where that is another service.
     if transport is not None and not settings.rules.attached:
         made.server = rpc_server(

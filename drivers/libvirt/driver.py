@@ -15,7 +15,7 @@ from typing import Any
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.inventory import DISK_GB
-from drivers.libvirt import opts
+from drivers.libvirt import documents, opts
 from drivers.libvirt.capabilities import CAPABILITIES
 from drivers.libvirt.children import write_report
 from drivers.libvirt.chosen_traits import ChosenTraits, given_after, managing
@@ -62,7 +62,7 @@ class LibvirtDriver(ComputeDriver):
 
     def watch(self, tell: Callable[[str | None], None]) -> None:
         """``tell`` hears of libvirt lost and back; asks for it in a thread of its own."""
-        self._host.watch(tell)
+        self._host.watch(tell, self._still_the_same)
 
     def degraded(self) -> Mapping[str, str]:
         """What libvirt could not answer, and what is odd about the configuration."""
@@ -140,8 +140,15 @@ class LibvirtDriver(ComputeDriver):
         """What to tell of it.  :raises DriverNotReady: another host answers."""
         first = self._identity = self._identity or now
         if problem := stranger(first, now):
+            self._host.lost(problem)
             raise DriverNotReady(problem)
         return renamed(first, now)
+
+    def _still_the_same(self) -> None:
+        """:raises DriverNotReady: libvirt is not there, or that of another host answers."""
+        name = self._host.hostname()
+        if self._identity is not None and self._identity.name != name:
+            self._same_host(HostIdentity.of(name, documents.read(self._host.capabilities())))
 
     def _note_warnings(self, words: Sequence[str]) -> None:
         """Once each, for as long as it is so."""

@@ -4,7 +4,7 @@ The only module that imports libvirt.  Answers are plain documents and values; t
 pure modules beside this one make sense of them.  Every question ends by its
 deadline: with an answer, or with ``DriverNotReady`` that says what was asked of
 which URI and what libvirt said.  A connection that was lost is opened again by the
-next question; while libvirtd is down, attempts are spaced out and cost nothing.
+next question; while libvirtd is down, one attempt a second is made.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ from drivers.libvirt.host_files import (
 from drivers.libvirt.lane import Blocked, Lane, Overdue
 from drivers.libvirt.listed import Listed, active_pools, guests, node_devices
 from drivers.libvirt.pci_devices import too_little as device_lacks
-from drivers.libvirt.session import Deadlines, Refused, Session, Unconnected
+from drivers.libvirt.session import Deadlines, NotTried, Refused, Session, Unconnected
 from drivers.libvirt.watch import Tell, Watch
 
 LOG = logging.getLogger(__name__)
 
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 30.0
-"""Seconds between attempts to connect: doubled each time, shorter than any period."""
+PAUSE = 1.0
+"""Seconds at least between attempts to connect."""
 
 ALL_CELLS = -1
 """VIR_NODE_MEMORY_STATS_ALL_CELLS, which older bindings do not name."""
@@ -108,7 +107,6 @@ class Host:
         # A file server that hangs must not keep us from asking libvirt.
         self._files = Lane("host-files", _NothingOpen, clock)
         self._binding = binding
-        self._pause = 0.0
         self._not_before = 0.0
         self._last_problem = ""
         self._unanswered: dict[str, str] = {}
@@ -117,10 +115,18 @@ class Host:
         self._pools = self._aside("libvirt-pools")
         self._devices = self._aside("libvirt-devices")
 
-    def watch(self, tell: Tell) -> None:
-        """From now on ``tell`` hears when libvirt is lost (why) and when it is back (``None``)."""
-        self._watch = Watch(self.hostname, tell)
+    def watch(self, tell: Tell, probe: Callable[[], object] | None = None) -> None:
+        """From now on ``tell`` hears when libvirt is lost (why) and when it is back (``None``).
+
+        ``probe`` asks whether it is back, and raises ``DriverNotReady`` while it is not.
+        """
+        self._watch = Watch(probe or self.hostname, tell)
         self._watch.start()
+
+    def lost(self, why: str) -> None:
+        """What answers is not to be believed; whoever watches is told."""
+        if self._watch is not None:
+            self._watch.lost(why)
 
     def close(self) -> None:
         """Close the connection, in bounded time."""
@@ -283,13 +289,11 @@ class Host:
                 what,
                 lambda session: (session.ask_once if once else session.ask)(what, question),
             )
-        except Refused:
-            self._note_answer()
-            raise
+        except (NotTried, Refused):
+            raise  # neither says that libvirt is lost
         except DriverNotReady as err:
-            self._note_loss(str(err))
+            self.lost(str(err))
             raise
-        self._note_answer()
         return answer
 
     def _session(self) -> Session:
@@ -303,15 +307,7 @@ class Host:
     def _note_closed(self, why: str) -> None:
         """In libvirt's event loop."""
         self.events.closed()
-        self._note_loss(f"the connection to libvirt at {self.uri} was lost: {why}")
-
-    def _note_loss(self, why: str) -> None:
-        if self._watch is not None:
-            self._watch.lost(why)
-
-    def _note_answer(self) -> None:
-        if self._watch is not None:
-            self._watch.there()
+        self.lost(f"the connection to libvirt at {self.uri} was lost: {why}")
 
     def _ask_optional(
         self, what: str, question: Callable[[Any], T], *, once: bool = False
@@ -333,10 +329,8 @@ class Host:
         try:
             new = self._bounded("a connection", Session.ensure_open, self._deadlines.connect)
         except Unconnected as err:
-            self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
-            self._not_before, self._last_problem = self._clock() + self._pause, str(err)
+            self._not_before, self._last_problem = self._clock() + PAUSE, str(err)
             raise
-        self._pause = 0.0
         if new:
             self._unanswered.clear()
 
@@ -346,7 +340,7 @@ class Host:
         except Overdue as err:
             raise DriverNotReady(f"libvirt at {self.uri}, asked for {what}: {err}") from None
         except Blocked as err:
-            raise DriverNotReady(f"libvirt at {self.uri}: {err}") from None
+            raise NotTried(f"libvirt at {self.uri}: {err}") from None
 
     def _on_files(self, what: str, job: Callable[[], T]) -> T:
         try:

@@ -31,6 +31,10 @@ class Unconnected(DriverNotReady):
     """libvirt was asked for a connection and said no: nothing listens, or not to us."""
 
 
+class NotTried(DriverNotReady):
+    """libvirt was not asked: an earlier question has not come back, or others take too long."""
+
+
 class Refused(DriverNotReady):
     """libvirt answered, with an error; ``unsupported``: this hypervisor never will."""
 

@@ -1,7 +1,8 @@
 """Watch: says when libvirt is lost and when it is back, and while it is lost asks for it.
 
-What is noticed comes from anywhere: libvirt's own word that the connection was closed,
-and each question that was answered or not.
+A loss is noticed anywhere: by libvirt's own word that the connection was closed, and by each
+question that is not answered.  That it is back, the watch finds out by itself: an answer may
+be another host's.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable
 
 from drivers.errors import DriverNotReady
+from drivers.libvirt.session import NotTried, Refused
 
 LOG = logging.getLogger(__name__)
 
@@ -21,7 +23,9 @@ Tell = Callable[[str | None], None]
 
 
 class Watch:
-    """``probe`` asks libvirt something; ``tell`` hears of changes, and of what is known first."""
+    """``probe`` asks libvirt whether it is there, and the host that it was before; ``tell`` hears
+    of changes, and of what is known first.
+    """
 
     def __init__(self, probe: Callable[[], object], tell: Tell, pause: float = PAUSE) -> None:
         self._probe = probe
@@ -29,6 +33,7 @@ class Watch:
         self._pause = pause
         self._lock = threading.Lock()
         self._there: bool | None = None
+        self._losses = 0
         self._wake = threading.Event()
         self._ended = threading.Event()
 
@@ -42,20 +47,17 @@ class Watch:
         self._wake.set()
 
     def lost(self, why: str) -> None:
-        """It can't be reached, or does not answer."""
-        self._note(False, why)
+        """It can't be reached, does not answer, or is another one."""
+        with self._lock:
+            self._losses += 1
+            self._note(False, why)
         self._wake.set()
 
-    def there(self) -> None:
-        """It has answered."""
-        self._note(True, None)
-
     def _note(self, there: bool, why: str | None) -> None:
-        # Told under the lock, so that changes are told in their order.
-        with self._lock:
-            if self._there is not there and not self._ended.is_set():
-                self._there = there
-                self._tell(why)
+        """Under the lock, so that changes are told in their order."""
+        if self._there is not there and not self._ended.is_set():
+            self._there = there
+            self._tell(why)
 
     def _run(self) -> None:
         while not self._ended.is_set():
@@ -67,7 +69,17 @@ class Watch:
                 self._ended.wait(self._pause)
 
     def _ask(self) -> None:
+        losses = self._losses
         try:
             self._probe()
+        except Refused as err:
+            LOG.debug("an error is an answer: %s", err)
+        except NotTried:
+            return
         except DriverNotReady as err:
             LOG.debug("still waiting for libvirt: %s", err)
+            self.lost(str(err))
+            return
+        with self._lock:
+            if self._losses == losses:  # not lost again meanwhile
+                self._note(True, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,48 @@ def agent(tmp_path: Path, placement: RealPlacement, libvirtd: PrivateLibvirtd):
     with agent_of(tmp_path, placement, libvirtd) as agent:
         agent.until(lambda: reported(agent), 60)
         yield agent
+
+
+@pytest.mark.parametrize("how", ["is not there", "hangs"])
+def test_a_host_that_starts_without_its_hypervisor_is_disabled(
+    agent, placement, libvirtd, how
+) -> None:
+    root = root_of(agent)
+    agent.kill()
+    assert not has_trait(placement, root)
+    libvirtd.sigstop() if how == "hangs" else libvirtd.kill9()
+    agent.start()
+    eventually(lambda: has_trait(placement, root))
+    eventually(lambda: (record_of(agent).disabled_reason or "").startswith("AUTO: "))
+    libvirtd.sigcont() if how == "hangs" else libvirtd.start()
+    eventually(lambda: not has_trait(placement, root))
+    eventually(lambda: reported(agent))
+
+
+def test_a_stop_leaves_a_libvirtd_that_hangs_behind(tmp_path, placement, libvirtd) -> None:
+    patient = "call_timeout = 3600\nconnection_timeout = 3600\nkeepalive_interval = 0\n"
+    agent = agent_of(tmp_path, placement, libvirtd)
+    agent.options = "graceful_shutdown_timeout = 3600\n" + options(
+        more=f"{libvirtd.group}{patient}images_type = qcow2\n"
+    )
+    with agent:
+        agent.until(lambda: reported(agent), 60)
+        libvirtd.sigstop()
+        agent.send(signal.SIGHUP)  # asks for a period
+        time.sleep(2)
+        assert agent.stop() == 0
+        libvirtd.sigcont()
+    assert "does not return from" in agent.log
+
+
+def test_enabled_soon_after_a_long_absence(agent, placement, libvirtd) -> None:
+    """An attempt to connect comes each second however long it was away."""
+    root = root_of(agent)
+    libvirtd.kill9()
+    eventually(lambda: has_trait(placement, root))
+    time.sleep(20)
+    libvirtd.start()
+    eventually(lambda: not has_trait(placement, root))
 
 
 def reported(agent: AgentProcess) -> bool:

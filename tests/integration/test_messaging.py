@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,6 +114,28 @@ def test_a_broker_that_is_lost_and_comes_back(agent, broker, placement) -> None:
     # A call that comes before the agent is back is lost with its queue: the caller asks again.
     eventually(lambda: answered(broker, True))
     assert not has_trait(placement, root)
+
+
+def test_the_status_says_that_calls_do_not_arrive(agent, broker) -> None:
+    """The next period is ten minutes away."""
+
+    def status() -> tuple[int, str]:
+        command = [sys.executable, "-c", "from agent.cli.app import main; main()"]
+        options = ["--config-file", str(agent.config), "status"]
+        said = subprocess.run([*command, *options], capture_output=True, text=True)
+        return said.returncode, said.stdout
+
+    reported(agent)
+    eventually(lambda: status_of(agent)["service"]["rpc"] == "serving")
+    assert status()[0] == 0
+    broker.kill9()
+    eventually(lambda: status_of(agent)["service"]["rpc"] == "waiting for the broker")
+    code, said = status()
+    assert code == 1
+    assert "not well" in said and "calls to this host do not arrive" in said
+    broker.start()
+    eventually(lambda: status_of(agent)["service"]["rpc"] == "serving", within=120)
+    assert status()[0] == 0
 
 
 def test_a_broker_that_hangs_at_the_start(agent, broker) -> None:

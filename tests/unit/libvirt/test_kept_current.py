@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import queue
 import threading
+import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -289,6 +292,13 @@ def test_without_a_sharing_provider_the_hosts_own_disk_is_reported(make):
 # -- whose host
 
 
+def eventually(condition: Callable[[], object]) -> None:
+    give_up = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < give_up, "it did not come"
+        time.sleep(0.01)
+
+
 def capabilities(uuid_of_host: str) -> str:
     return f"<capabilities><host><uuid>{uuid_of_host}</uuid></host></capabilities>"
 
@@ -301,6 +311,27 @@ def test_another_host_behind_the_same_uri_is_not_reported(make, binding):
     binding.answers["getCapabilities"] = capabilities("second")
     with pytest.raises(DriverNotReady, match=r"another host answers: node-2.*connection_uri"):
         tree_of(driver, tree)
+
+
+def test_another_host_that_answers_is_no_return_of_this_one(make, binding):
+    binding.answers["getCapabilities"] = capabilities("first")
+    driver = make("")
+    tree_of(driver)
+    said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    driver.watch(said.put)
+    assert said.get(timeout=60) is None
+    binding.answers["getHostname"] = "node-2"
+    binding.answers["getCapabilities"] = capabilities("second")
+    binding.lose_connections()
+    asked = len(binding.calls)
+    with pytest.raises(DriverNotReady, match="another host answers"):
+        tree_of(driver)
+    assert "another host answers: node-2" in str(said.get(timeout=60))
+    eventually(lambda: binding.calls[asked:].count("getCapabilities") > 2)
+    assert said.empty()
+    binding.answers["getHostname"] = "node-1"
+    assert said.get(timeout=60) is None
+    driver.cleanup_host("host1")
 
 
 def test_a_host_with_a_new_uuid_only_is_the_same_host(make, binding):

@@ -102,20 +102,27 @@ def test_a_change_is_told_once() -> None:
     for _ in range(3):
         watch.lost("gone")
     for _ in range(3):
-        watch.there()
+        watch._ask()
     watch.lost("gone again")
     assert told == ["gone", None, "gone again"]
 
 
+def test_a_loss_during_the_question_is_not_overlooked() -> None:
+    told: list[str | None] = []
+    watch = Watch(lambda: watch.lost("gone"), told.append)
+    watch._ask()
+    assert told == ["gone"]
+
+
 def test_after_the_end_nothing_is_told_and_its_thread_ends() -> None:
     told: list[str | None] = []
-    watch = Watch(lambda: watch.there(), told.append, pause=0.01)
+    watch = Watch(lambda: None, told.append, pause=0.01)
     before = set(threading.enumerate())
     watch.start()
     until(lambda: told)
     (thread,) = set(threading.enumerate()) - before
     watch.stop()
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
     watch.lost("gone")
     assert told == [None]
