@@ -156,12 +156,13 @@ def refuse_typos(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigError: naming the file, the line, and what was probably meant.
     """
-    for path in _files(conf):
+    for path in files_of(conf):
         for error in _typos(path, conf):
             raise ConfigError(error)
 
 
-def _files(conf: cfg.ConfigOpts) -> Iterator[Path]:
+def files_of(conf: cfg.ConfigOpts) -> Iterator[Path]:
+    """Every file that it was read from."""
     yield from map(Path, conf.config_file or ())
     for directory in conf.config_dir or ():
         yield from sorted(Path(directory).glob("*.conf"))
@@ -177,7 +178,7 @@ def as_written(conf: cfg.ConfigOpts) -> Written:
     Without what the command line can say as well: that counts more than a file.
     """
     found: Written = {}
-    for path in _files(conf):
+    for path in files_of(conf):
         sections: dict[str, dict[str, list[str]]] = {}
         cfg.ConfigParser(str(path), sections).parse()
         for section, values in sections.items():

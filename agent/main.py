@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
-from agent import bus_logs, config, messaging, opts
+from agent import bus_logs, config, logs, messaging, opts
 from agent.dev import Show, start_placement
 from agent.loop import Loop
 from agent.messaging import TransportUnavailable
@@ -31,6 +31,7 @@ from agent.nodes.identity import (
 )
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
+from agent.open_secrets import open_secrets
 from agent.period.rules import BulkWrites
 from agent.provider_config.additions import Additions
 from agent.registry.errors import RegistryError
@@ -38,6 +39,7 @@ from agent.service import Service
 from agent.status_file import StatusFile
 from agent.switching.switching import switching
 from agent.systemd import Systemd
+from agent.version import version
 from drivers import loader
 from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
@@ -59,7 +61,6 @@ UNUSABLE_ERRORS = (
     RegistryError,
     TransportUnavailable,
 )
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -68,7 +69,7 @@ def main(args: Sequence[str] | None = None) -> None:
         try:
             code = _run(list(sys.argv[1:] if args is None else args), stack)
         except UNUSABLE_ERRORS as err:
-            sys.stderr.write(f"compute-agent: {err}\n")
+            logs.complain(f"compute-agent: {err}")
             code = FAILED if isinstance(err, MAY_PASS) else UNUSABLE
         except KeyboardInterrupt:
             code = FAILED
@@ -77,6 +78,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _run(args: list[str], stack: ExitStack) -> int:
     conf = config.load(args, command_line=opts.COMMAND_LINE)
+    _outlive_signals(once=conf.once)
     _start_logging(conf)
     settings = config.settings(conf)
     systemd = Systemd.from_environment()
@@ -146,9 +148,22 @@ def _adapter(conf: Any) -> Any:
 
 def _start_logging(conf: Any) -> None:
     quiet = logging.WARNING if conf.dev else logging.INFO
-    logging.basicConfig(level=logging.DEBUG if conf.debug else quiet, format=LOG_FORMAT)
+    logs.start(logging.DEBUG if conf.debug else quiet)
     for chatty in ("keystoneauth", "urllib3", "stevedore", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    LOG.info("compute-agent %s", version())
+    for warning in open_secrets(config.files_of(conf)):
+        LOG.warning("%s", warning)
+
+
+def _outlive_signals(*, once: bool) -> None:
+    """What means something else to other services, or comes before it means anything here."""
+    for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if once else (signal.SIGHUP,))):
+        signal.signal(number, _no_meaning)
+
+
+def _no_meaning(number: int, _: object) -> None:
+    LOG.info("%s means nothing to compute-agent now", signal.Signals(number).name)
 
 
 def _until_stopped(service: Service, loop: Loop, settings: config.Settings) -> None:

@@ -159,7 +159,7 @@ make_environment() {
 }
 
 fingerprint() {
-    { cat "$ROOT/setup.cfg" "$ROOT/pyproject.toml"; "$PYTHON" --version; echo "$ROOT"; } |
+    { cat "$ROOT/setup.cfg" "$ROOT/pyproject.toml" "$ROOT/constraints.txt"; "$PYTHON" --version; echo "$ROOT"; } |
         sha256sum | cut -d' ' -f1
 }
 
@@ -171,7 +171,8 @@ install_project() {
     fi
     say "installing compute-agent[$1] and what it needs (a minute or two)"
     quietly 'Is there a network?  Does pip reach its index (see pip config list)?' \
-        "$VENV/bin/python" -m pip install --disable-pip-version-check -e "${ROOT}[$1]"
+        "$VENV/bin/python" -m pip install --disable-pip-version-check \
+        -c "$ROOT/constraints.txt" -e "${ROOT}[$1]"
 }
 
 # -- Nova in an environment of its own, for benchmarks and for tests beside it

@@ -16,11 +16,13 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import waitress
 
-from agent import bus_logs, messaging
+from agent import bus_logs, logs, messaging
+from agent.open_secrets import open_secrets
 from agent.registry import opts, rest, wire
 from agent.registry.control import Control
 from agent.registry.endpoint import RegistryEndpoint
@@ -31,11 +33,11 @@ from agent.registry.schema import open_engine, shown, upgrade
 from agent.registry.store import SqlRegistry
 from agent.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI
 from agent.systemd import Systemd
+from agent.version import version
 
 LOG = logging.getLogger(__name__)
 
 UNUSABLE = 2
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 STOP_WITHIN = 10.0
 REST_THREADS = 8
 """Requests that wait for an agent's answer hold one each."""
@@ -46,12 +48,16 @@ def main(args: Sequence[str] | None = None) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
     try:
         conf = opts.load(sys.argv[1:] if args is None else args)
         _start_logging(debug=conf.debug)
+        for warning in open_secrets(map(Path, conf.config_file or ())):
+            LOG.warning("%s", warning)
         _Process(conf, opts.settings(conf), stop).run()
     except (opts.RegistryConfigError, RegistryError, messaging.MessagingError) as err:
-        sys.stderr.write(f"{opts.PROG}: {err}\n")
+        logs.complain(f"{opts.PROG}: {err}")
         sys.exit(UNUSABLE)
     logging.shutdown()
     # Threads that wait for a broker that is away would be waited for.
@@ -59,7 +65,8 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _start_logging(*, debug: bool) -> None:
-    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, format=LOG_FORMAT)
+    logs.start(logging.DEBUG if debug else logging.INFO)
+    LOG.info("%s %s", opts.PROG, version())
     if not debug:
         bus_logs.quiet_logs()
         for chatty in ("alembic", "keystonemiddleware", "oslo_db", "waitress", "urllib3"):

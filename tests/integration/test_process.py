@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.nodes.identity import FILE_NAME
+from agent.version import version
 from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import FaultProxy, answered, unauthorized
 from tests.servers.placement import RealPlacement
@@ -246,6 +248,28 @@ def test_sighup_asks_for_a_period(agent: AgentProcess, placement: RealPlacement)
     agent.send(signal.SIGHUP)
     agent.until_logged("reported 1 SetInventory", times=1)
     assert placement.stranger.inventory(own_uuid(agent))["VCPU"]["total"] == 6
+
+
+def test_signals_of_other_services_end_nothing_and_the_version_is_told(
+    agent: AgentProcess,
+) -> None:
+    agent.start()
+    agent.until_logged("reported", times=1)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        agent.send(number)
+        agent.until_logged(f"{number.name} means nothing to compute-agent")
+    assert agent.process is not None
+    assert agent.process.poll() is None
+    assert f" agent.main compute-agent {version()}\n" in agent.log
+    assert json.loads((agent.state_path / "status.json").read_text())["agent_version"] == version()
+    assert agent.stop() == 0
+
+
+def test_a_password_that_all_may_read_is_told(agent: AgentProcess) -> None:
+    agent.options = "transport_url = kombu+memory://agent:pa55@/\n"
+    agent.write()
+    agent.config.chmod(0o644)
+    assert "everybody may read it: chmod o-r" in agent.once().stderr
 
 
 def test_periods_that_fell_out_are_counted(agent: AgentProcess) -> None:

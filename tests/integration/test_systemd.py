@@ -116,6 +116,17 @@ def test_a_refusing_placement_shows_in_the_status(host: Host) -> None:
     host.until_status("refused", "degraded: no answer to GET /resource_providers")
 
 
+def test_the_journal_knows_what_is_a_warning(host: Host) -> None:
+    host.until_active("refused")
+    host.until_status("refused", "degraded: no answer to GET /resource_providers")
+    arguments = ("-u", "refused", "-o", "cat", "--no-pager")
+    warnings = host.container.run("journalctl", "-p", "warning", *arguments)
+    assert "no answer to GET /resource_providers" in warnings
+    assert "Reporting" not in warnings
+    for line in host.container.run("journalctl", *arguments).splitlines():
+        assert not re.match(r"<|\d{4}-", line)
+
+
 def test_a_late_first_report_is_announced(host: Host) -> None:
     host.until_active("patient")
     assert re.match(
