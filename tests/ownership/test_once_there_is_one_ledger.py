@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from drivers.api import ReshapeNeeded
+from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import (
     NODE,
@@ -17,6 +18,7 @@ from tests.ownership.world import (
     aggregates,
     both,
     child,
+    fails,
     inventory,
     pool,
     removes,
@@ -371,3 +373,77 @@ def test_one_driver_alone_that_drops_an_aggregate_drops_its_own_only(placement) 
     host.says(a=lambda tree: tree.update_aggregates(NODE, [RACK]))
     host.period()
     assert host.aggregates() == {RACK, THEIRS}
+
+
+# -- what was released
+
+
+@wrong_today("a claim is released once Placement is seen without it, not when that is asked for")
+@pytest.mark.parametrize(
+    ("path", "said", "left", "there"),
+    [
+        ("/aggregates$", aggregates(RACK), lambda t: t.update_aggregates(NODE, []), "aggregates"),
+        ("/traits$", traits("CUSTOM_A"), lambda t: t.update_traits(NODE, []), "custom"),
+    ],
+    ids=["aggregate", "trait"],
+)
+@pytest.mark.parametrize("error", [errors.Forbidden("403"), errors.Conflict("409")])
+def test_what_one_released_goes_though_it_was_refused_first_and_another_is_not_ready(
+    placement, path: str, said: Any, left: Any, there: str, error: errors.PlacementError
+) -> None:
+    host = Host(placement, {"a": said, "b": silent})
+    host.settled()
+    host.says(a=left, b=fails)
+    placement.fail_next("PUT", path, error)
+    host.period()
+    host.period()
+    assert getattr(host, there)() == set()
+
+
+@wrong_today("what one that left asserted stays while another can't be asked, whoever drops it")
+def test_a_trait_of_one_that_left_stays_while_another_can_not_be_asked(
+    placement, tmp_path: Path
+) -> None:
+    drops = lambda tree: tree.remove_traits(NODE, "CUSTOM_C")  # noqa: E731
+    host = Host(placement, {"a": drops, "b": silent, "c": traits("CUSTOM_C")}, tmp_path)
+    host.settled()
+    host.restart(a=drops, b=fails)
+    host.period()
+    assert host.custom() == {"CUSTOM_C"}, "it may as well be b's by now"
+
+
+@wrong_today("what one that left asserted stays while another can't be asked, whoever drops it")
+def test_a_device_of_one_that_left_stays_while_another_can_not_be_asked(
+    placement, tmp_path: Path
+) -> None:
+    drops = removes("card")
+    host = Host(placement, {"a": drops, "b": silent, "c": child("card", CUSTOM_SLOT=4)}, tmp_path)
+    host.settled()
+    host.restart(a=drops, b=fails)
+    host.period()
+    assert host.is_there("card")
+
+
+@wrong_today("it is known of each what it asserted, also of one that was alone")
+def test_one_that_was_alone_keeps_its_record_when_another_comes_and_it_can_not_be_asked(
+    placement, tmp_path: Path
+) -> None:
+    Host(placement, {"a": inventory(VCPU=8)}, tmp_path).settled()
+    host = Host(placement, {"a": fails, "b": inventory(VCPU=4)}, tmp_path)
+    host.period()
+    assert host.totals() == {"VCPU": 8}
+
+
+@wrong_today("one that can't be asked holds up nobody else")
+def test_a_drained_device_that_comes_back_is_opened_though_another_can_not_be_asked(
+    placement,
+) -> None:
+    host = Host(placement, {"a": child("card", CUSTOM_SLOT=4), "b": silent})
+    host.settled()
+    host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
+    host.says(a=removes("card"))
+    host.period()
+    assert host.reserved("card") == {"CUSTOM_SLOT": 4}
+    host.says(a=child("card", CUSTOM_SLOT=4), b=fails)
+    host.period()
+    assert host.reserved("card") == {"CUSTOM_SLOT": 0}
