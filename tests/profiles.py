@@ -1,4 +1,5 @@
-"""Hypothesis profiles: ``ci`` is the same every time; ``HYPOTHESIS_PROFILE=thorough`` looks wider."""
+"""Hypothesis profiles: ``ci`` is the same every time; ``HYPOTHESIS_PROFILE=thorough`` looks wider,
+``mutation`` less wide (``tools/mutation.sh``)."""
 
 from __future__ import annotations
 
@@ -18,8 +19,11 @@ settings.register_profile(
 settings.register_profile(
     "thorough", deadline=None, max_examples=100 * WIDER, suppress_health_check=SLOW_START
 )
+settings.register_profile(
+    "mutation", derandomize=True, deadline=None, max_examples=30, suppress_health_check=SLOW_START
+)
 
 
 def examples(in_ci: int) -> int:
     """For a test with a number of its own: as many in CI, more where there is time."""
-    return in_ci if NAME == "ci" else in_ci * WIDER
+    return {"ci": in_ci, "mutation": min(in_ci, 30)}.get(NAME, in_ci * WIDER)

@@ -187,3 +187,9 @@ def test_a_file_adds_nothing_to_another_hosts_provider(host: Host) -> None:
     host.write_file(entry("name: strange", CUSTOM_LICENSE=8))
     host.period()
     assert host.stranger.inventory(strange) == {}, "not in the tree of this host"
+
+
+def test_an_entry_that_waits_for_its_provider_holds_up_no_other(host: Host) -> None:
+    host.write_file(entry("name: absent", "CUSTOM_A"), entry(f"name: {NODE}", "CUSTOM_B"))
+    host.period()
+    assert host.custom() == {"CUSTOM_B"}
