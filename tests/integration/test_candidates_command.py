@@ -34,7 +34,7 @@ def test_candidates_are_grouped_by_host_with_what_each_provider_gives(ctl: Here)
     heading, empty, own, candidate = said.out.splitlines()
     assert heading.startswith("1 candidate on 1 host, ")
     assert own == f"{host(7)}  {uuid(7)}"
-    assert (empty, candidate) == ("", f"  - {host(7)} (VCPU 2)")
+    assert (empty, candidate) == ("", f"  - {host(7)} (VCPU 2 of 248 free)")
 
 
 def test_options_a_query_and_a_file_give_the_same(ctl: Here, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_an_explanation_is_a_row_for_each_constraint_to_programs(ctl: Here) -> N
     rows = {row["constraint"]: row for row in said.json()}
     assert rows["resources=VCPU:249"]["verdict"] == "decides"
     assert len(rows["resources=VCPU:249"]["kept_out"]) == 198
-    assert rows["root_required=!COMPUTE_STATUS_DISABLED"]["verdict"] == "nothing"
+    assert rows["root_required=!COMPUTE_STATUS_DISABLED"]["verdict"] == "overlaps"
 
 
 @pytest.mark.parametrize(
