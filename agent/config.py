@@ -16,6 +16,7 @@ from typing import TypeAlias
 from oslo_config import cfg
 
 from agent import opts
+from agent.option_place import with_line
 from agent.period.rules import Rules
 from agent.registry import opts as registry_opts
 from agent.registry.opts import RegistrySettings
@@ -98,7 +99,7 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
     try:
         return _settings(conf)
     except (cfg.ConfigFileValueError, registry_opts.RegistryConfigError, ValueError) as err:
-        raise ConfigError(where_read(str(err))) from err
+        raise ConfigError(with_line(where_read(str(err)))) from err
 
 
 def _settings(conf: cfg.ConfigOpts) -> Settings:

@@ -32,6 +32,7 @@ from agent.nodes.identity import (
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.open_secrets import open_secrets
+from agent.option_place import option_place
 from agent.period.rules import BulkWrites
 from agent.provider_config.additions import Additions
 from agent.registry.errors import RegistryError
@@ -135,7 +136,11 @@ def _transport(settings: config.Settings, conf: Any) -> Any:
     if not settings.transport_url or (conf.once and settings.registry.access == "direct"):
         return None
     bus_logs.quiet_logs()
-    return messaging.transport(settings.transport_url, conf.config_file or ())
+    return messaging.transport(
+        settings.transport_url,
+        conf.config_file or (),
+        option=option_place(conf, "transport_url"),
+    )
 
 
 def _adapter(conf: Any) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import logging
 import random
+import re
 import sys
 import threading
 import time
@@ -65,21 +66,34 @@ class RemoteFault(MessagingError):
     """The other side answered with an error."""
 
 
-def transport(url: str, config_files: Sequence[str] = ()) -> Any:
+def transport(url: str, config_files: Sequence[str] = (), *, option: str = "transport_url") -> Any:
     """A transport for servers and clients; nothing is connected yet.
 
     The files are those with oslo.messaging's own options, such as TLS, which it reads
-    from the global configuration only.
+    from the global configuration only.  ``option`` says where the URL was set.
 
     :raises TransportUnavailable: the URL or one of those options can't be used.
     """
     if not url:
-        raise TransportUnavailable("transport_url is empty: there is no message bus")
+        raise TransportUnavailable(f"{option} is empty: there is no message bus")
     try:
         cfg.CONF([], project="", default_config_files=list(config_files), default_config_dirs=[])
+        _check_ports(oslo_messaging.TransportURL.parse(cfg.CONF, url))
         return oslo_messaging.get_rpc_transport(cfg.CONF, url)
     except (cfg.Error, ValueError, oslo_messaging.MessagingException) as err:
-        raise TransportUnavailable(f"transport_url: {err}") from err
+        raise TransportUnavailable(f"{option}: {_of_a_port(err)}") from err
+
+
+def _check_ports(url: Any) -> None:
+    for each in url.hosts:
+        if each.port is not None and not 0 < each.port < 65536:
+            raise ValueError(f"there is no port {each.port}")
+
+
+def _of_a_port(err: Exception) -> str:
+    """oslo.messaging says of a wrong port only which function did not take it."""
+    found = re.fullmatch(r"invalid literal for int\(\) with base 10: (.*)", str(err))
+    return f"the port {found[1]} is no number" if found else str(err)
 
 
 @dataclass(slots=True)
@@ -226,7 +240,7 @@ class RpcClient:
         :raises RemoteFault: the other side failed.
         """
         if not self.slots.acquire(blocking=False):
-            raise TransportUnavailable(f"{CALLS_AT_ONCE} calls are stuck: is the broker there?")
+            raise TransportUnavailable("too many calls are stuck: is the broker there?")
         said = dict(context or {})
         work = _Work(lambda: self._call(method, server, said, arguments), self.slots.release)
         _thread(work.run, f"call {method}")

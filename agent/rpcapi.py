@@ -8,9 +8,11 @@ namespace; versions 5.x and 6.x; the context is a dict, of which only the
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
 from typing import Any
 
-from agent.messaging import RpcClient, Target
+from agent.messaging import CALLS_AT_ONCE, RpcClient, Target
 
 TOPIC = "compute"
 EXCHANGE = "nova"
@@ -32,26 +34,36 @@ class ComputeAgentAPI:
         exchange: str = EXCHANGE,
         timeout: float = 60.0,
         monitor: float | None = None,
+        at_once: int = CALLS_AT_ONCE,
     ) -> None:
         """``timeout`` in seconds; with ``monitor`` a server has to show a sign of life that
-        often, and the ``timeout`` can be long.
+        often, and the ``timeout`` can be long.  At most ``at_once`` calls are under way.
         """
         target = Target(exchange=exchange, topic=TOPIC, version=VERSION_OF_CALLS)
-        self._rpc = RpcClient(transport, target, timeout, monitor)
+        self._rpc = RpcClient(
+            transport, target, timeout, monitor, slots=threading.Semaphore(at_once)
+        )
 
     def set_host_enabled(
-        self, host: str, enabled: bool, *, record_version: int | None = None
+        self,
+        host: str,
+        enabled: bool,
+        *,
+        record_version: int | None = None,
+        about: Mapping[str, Any] = {},
     ) -> str:
         """``'enabled'`` or ``'disabled'``, by the host's own words.
 
         ``record_version``: the registry's record says so already, in this version; an agent
-        that has seen a later one does not go back.
+        that has seen a later one does not go back.  ``about``, by the names of
+        :mod:`agent.caller`: who asks, and why, for the agent's log.
 
         :raises agent.messaging.NoAnswer: no such host, or it is down.
         :raises agent.messaging.TransportUnavailable: the broker can't be reached.
         :raises agent.messaging.RemoteFault: the host failed.
         """
-        context = {} if record_version is None else {RECORD_VERSION: record_version}
+        version = {} if record_version is None else {RECORD_VERSION: record_version}
+        context = {**about, **version}
         answer: str = self._rpc.call(
             "set_host_enabled", server=host, context=context, enabled=enabled
         )

@@ -135,7 +135,7 @@ class EnableService(OneHost):
         """Refuses one that is enabled: whoever asks has another host in mind, maybe."""
         if not services.registry.get_service(options.host).disabled:
             raise Trouble(f"{options.host} is enabled already", "nothing was changed")
-        done = services.control.switch(options.host, enabled=True)
+        done = services.control.switch(options.host, enabled=True, caller=services.caller)
         return _switched(done, services)
 
 
@@ -161,7 +161,9 @@ class DisableService(OneHost):
 
     def do(self, services: Services, options: argparse.Namespace) -> Found:
         """Record first, then the agent, then what Placement has."""
-        done = services.control.switch(options.host, enabled=False, reason=options.reason)
+        done = services.control.switch(
+            options.host, enabled=False, reason=options.reason, caller=services.caller
+        )
         return _switched(done, services)
 
 

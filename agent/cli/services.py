@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from agent.caller import Caller, new_request_id
 from agent.cli.session import Session
 from agent.cli.trouble import NOT_WELL, UNUSABLE, Trouble
+from agent.option_place import option_place
 from agent.period.traits import DISABLED
 from agent.registry.api import Registry
 from agent.registry.control import Control
@@ -66,7 +71,12 @@ class Services:
         """:raises RegistryError: it can't be opened."""
         from agent.registry.access import open_registry  # noqa: PLC0415  oslo.messaging is slow
 
-        return open_registry(self._settings, self._transport)
+        return open_registry(self._settings, self._transport, self.caller)
+
+    @cached_property
+    def caller(self) -> Caller:
+        """Who runs this command, as far as this machine knows; for the logs."""
+        return Caller(new_request_id(), f"computectl of {_user()}", None, socket.gethostname())
 
     @property
     def control(self) -> Control:
@@ -98,7 +108,19 @@ class Services:
         from agent import messaging  # noqa: PLC0415  as above
 
         conf = self._session.conf
-        return messaging.transport(self._session.settings.transport_url, conf.config_file or ())
+        return messaging.transport(
+            self._session.settings.transport_url,
+            conf.config_file or (),
+            option=option_place(conf, "transport_url"),
+        )
+
+
+def _user() -> str:
+    """Also behind sudo."""
+    try:
+        return os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"user {os.getuid()}"
 
 
 def _with_trait(api: API) -> frozenset[str]:

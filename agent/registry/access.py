@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
+from agent.caller import Caller
 from agent.registry.api import Registry
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.opts import RegistrySettings
 
 
-def open_registry(settings: RegistrySettings, transport: Any) -> Registry:
+def open_registry(
+    settings: RegistrySettings, transport: Any, caller: Caller | None = None
+) -> Registry:
     """For an agent or a command; ``transport`` may be ``None`` where access is direct.
+
+    ``caller`` stands in the log of compute-registry; by default the agent of this machine.
 
     :raises RegistryUnavailable: the database can't be opened, or there is no message bus.
     """
     if settings.access == "rpc":
         if transport is None:
             raise RegistryUnavailable("[registry] access = rpc needs a transport_url")
-        return RegistryClient.over(transport)
+        ours = caller or Caller(user="compute-agent", where=socket.gethostname())
+        return RegistryClient.over(transport, caller=ours)
     return _open_database(settings)
 
 

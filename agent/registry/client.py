@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent.caller import NOBODY, Caller
 from agent.messaging import MessagingError, RpcClient, Target
 from agent.registry import wire
 from agent.registry.errors import RegistryUnavailable
@@ -20,9 +21,13 @@ class RegistryClient:
     """See :class:`agent.registry.api.Registry`; :meth:`over` makes one."""
 
     rpc: RpcClient
+    caller: Caller = NOBODY
+    """For the log of compute-registry."""
 
     @classmethod
-    def over(cls, transport: Any, timeout: float = TIMEOUT) -> RegistryClient:
+    def over(
+        cls, transport: Any, timeout: float = TIMEOUT, caller: Caller = NOBODY
+    ) -> RegistryClient:
         """On this transport; calls end after ``timeout`` seconds."""
         target = Target(
             exchange=wire.EXCHANGE,
@@ -30,7 +35,7 @@ class RegistryClient:
             namespace=wire.NAMESPACE,
             version=wire.VERSION,
         )
-        return cls(RpcClient(transport, target, timeout))
+        return cls(RpcClient(transport, target, timeout), caller)
 
     def list_services(self) -> list[ServiceRecord]:
         """All records, by host, read page by page."""
@@ -79,7 +84,7 @@ class RegistryClient:
 
     def _call(self, method: str, **arguments: Any) -> Any:
         try:
-            answer = self.rpc.call(method, **arguments)
+            answer = self.rpc.call(method, context=self.caller.context(), **arguments)
         except MessagingError as err:
             raise RegistryUnavailable(f"compute-registry: {err}") from err
         return wire.value_of(answer)

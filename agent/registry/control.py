@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from agent.caller import NOBODY, REASON, Caller
 from agent.registry.api import Registry
 from agent.registry.record import DOWN_AFTER, ServiceRecord
+from reportclient.plain_text import plain
 
 LOG = logging.getLogger(__name__)
 
 OLDEST = (5, 0)
 """The first version of the compute RPC that is known to set the trait."""
+
 LATER = "its agent follows the record when the next heartbeat brings it"
 
 
@@ -26,11 +30,17 @@ class ComputeAPI(Protocol):
     """An agent, called."""
 
     def set_host_enabled(
-        self, host: str, enabled: bool, *, record_version: int | None = None
+        self,
+        host: str,
+        enabled: bool,
+        *,
+        record_version: int | None = None,
+        about: Mapping[str, Any] = {},
     ) -> str:
         """``enabled`` or ``disabled``, once the agent has done what it can.
 
-        ``record_version`` is that of the record which says so already.
+        ``record_version`` is that of the record which says so already; ``about`` says for
+        its log who asks, and why.
         """
 
 
@@ -47,6 +57,13 @@ class Switched:
     why_not: str | None = None
     answer: str | None = None
 
+    @property
+    def what_became_of_the_call(self) -> str:
+        """In words."""
+        if self.answer is not None:
+            return f"called, answered {self.answer}"
+        return f"called, {self.why_not}" if self.called else f"not called: {self.why_not}"
+
 
 @dataclass(frozen=True, slots=True)
 class Control:
@@ -56,17 +73,32 @@ class Control:
     compute_api: ComputeAPI | None
     down_after: float = DOWN_AFTER
 
-    def switch(self, host: str, *, enabled: bool, reason: str | None = None) -> Switched:
-        """Disable or enable a host.
+    def switch(
+        self, host: str, *, enabled: bool, reason: str | None = None, caller: Caller = NOBODY
+    ) -> Switched:
+        """Disable or enable a host, for ``caller``, who stands in the logs.
 
         :raises RegistryError: the record could not be changed; nothing else was done then.
         """
         record = self.registry.set_status(host, disabled=not enabled, reason=reason)
-        done = self._call(record)
-        LOG.info("%s is %s now (%s)", host, record.status, done.answer or done.why_not)
+        # Before the call: the agent's log may say the same earlier otherwise.
+        log_switched(record, caller)
+        done = self._call(record, caller)
+        LOG.info("%s, %s [%s]", record.host, plain(done.what_became_of_the_call), caller.request_id)
         return done
 
-    def _call(self, record: ServiceRecord) -> Switched:
+    def force_down(self, host: str, caller: Caller, *, forced_down: bool) -> ServiceRecord:
+        """Say that a host is down, or take that back.  :raises RegistryError:"""
+        record = self.registry.set_forced_down(host, forced_down=forced_down)
+        log_forced(record, caller)
+        return record
+
+    def delete(self, host: str, caller: Caller) -> None:
+        """Forget a host.  :raises RegistryError:"""
+        self.registry.delete(host)
+        log_deleted(host, caller)
+
+    def _call(self, record: ServiceRecord, caller: Caller) -> Switched:
         why_not = reason_not_to_call(record, self.down_after)
         if why_not is not None:
             return Switched(record, called=False, why_not=why_not)
@@ -74,11 +106,37 @@ class Control:
             return Switched(record, called=False, why_not=f"there is no message bus; {LATER}")
         try:
             answer = self.compute_api.set_host_enabled(
-                record.host, not record.disabled, record_version=record.version
+                record.host,
+                not record.disabled,
+                record_version=record.version,
+                about=_about(record, caller),
             )
         except Exception as err:  # noqa: BLE001  the record stands, whatever became of the call
             return Switched(record, called=True, why_not=f"{err}; {LATER}")
         return Switched(record, called=True, answer=answer)
+
+
+def log_switched(record: ServiceRecord, caller: Caller) -> None:
+    """Who did it, and why; the agent's log has the same request id or record version."""
+    reason = f" ({record.disabled_reason})" if record.disabled_reason else ""
+    words = record.host, record.status, reason, record.version, caller
+    LOG.info("%s is %s now%s, record version %s, %s", *words)
+
+
+def log_forced(record: ServiceRecord, caller: Caller) -> None:
+    """Who did it."""
+    what = "forced down" if record.forced_down else "no longer forced down"
+    LOG.info("%s is %s now, record version %s, %s", record.host, what, record.version, caller)
+
+
+def log_deleted(host: str, caller: Caller) -> None:
+    """Who did it."""
+    LOG.info("The record of %s was deleted, %s", host, caller)
+
+
+def _about(record: ServiceRecord, caller: Caller) -> dict[str, str]:
+    reason = {REASON: record.disabled_reason} if record.disabled_reason else {}
+    return caller.context() | reason
 
 
 def reason_not_to_call(record: ServiceRecord, down_after: float = DOWN_AFTER) -> str | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from agent.caller import Caller
 from agent.messaging import Target
 from agent.registry import checks, wire
-from agent.registry.errors import InputRefused, RegistryError, RegistryUnavailable
+from agent.registry.control import log_deleted, log_forced, log_switched
+from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.store import SqlRegistry
 
 LOG = logging.getLogger(__name__)
@@ -40,17 +41,12 @@ class Outage:
 
 
 def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
-    """With what the caller did wrong, also in what he sent, as an answer to him."""
-    expected = inspect.signature(method)
+    """With what went wrong as an answer."""
 
     @functools.wraps(method)
     def answer(endpoint: RegistryEndpoint, *args: Any, **arguments: Any) -> Answer:
         try:
-            bound = expected.bind(endpoint, *args, **arguments)
-        except TypeError as err:
-            return wire.failure(InputRefused(f"{method.__name__}: {err}"))
-        try:
-            value = method(*bound.args, **bound.kwargs)
+            value = method(endpoint, *args, **arguments)
         except RegistryUnavailable as err:
             endpoint.outage.began(err)
             return wire.failure(err)
@@ -98,7 +94,7 @@ class RegistryEndpoint:
     @_answered
     def set_status(
         self,
-        _: Context,
+        context: Context,
         host: str,
         *,
         disabled: bool,
@@ -109,14 +105,18 @@ class RegistryEndpoint:
         changed = self.store.set_status(
             host, disabled=disabled, reason=reason, expected_version=expected_version
         )
+        log_switched(changed, Caller.of_context(context))
         return wire.to_wire(changed)
 
     @_answered
-    def set_forced_down(self, _: Context, host: str, *, forced_down: bool) -> Answer:
+    def set_forced_down(self, context: Context, host: str, *, forced_down: bool) -> Answer:
         """Force down, or take it back."""
-        return wire.to_wire(self.store.set_forced_down(host, forced_down=forced_down))
+        changed = self.store.set_forced_down(host, forced_down=forced_down)
+        log_forced(changed, Caller.of_context(context))
+        return wire.to_wire(changed)
 
     @_answered
-    def delete(self, _: Context, host: str) -> None:
+    def delete(self, context: Context, host: str) -> None:
         """Forget a host."""
         self.store.delete(host)
+        log_deleted(host, Caller.of_context(context))

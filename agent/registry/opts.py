@@ -8,7 +8,9 @@ from pathlib import Path
 
 from oslo_config import cfg
 
+from agent.option_place import with_line
 from agent.version import version
+from drivers.opts import where_read
 
 GROUP = "registry"
 PROG = "compute-registry"
@@ -62,14 +64,39 @@ REGISTRY: list[cfg.Opt] = [
         help="Port for that, 0 for none. Nova's is 8774.",
     ),
     cfg.StrOpt(
+        "trusted_proxy",
+        help="Address of the TLS proxy before compute-registry: the log then has the "
+        "addresses of its clients, by its X-Forwarded-For. Left out: nobody is believed.",
+    ),
+    cfg.StrOpt(
         "auth_strategy",
         default="keystone",
         choices=[
-            ("keystone", "a token of a user with the role admin or service"),
+            ("keystone", "a token of Keystone; [oslo_policy] policy_file says who may do what"),
             ("noauth", "everybody who reaches the port; for tests and the loopback"),
         ],
         help="Who may use the REST interface. With keystone, [keystone_authtoken] says how "
         "tokens are checked.",
+    ),
+]
+AUDIT_GROUP = "audit"
+AUDIT: list[cfg.Opt] = [
+    cfg.BoolOpt(
+        "enabled",
+        default=False,
+        help="Write a CADF event for each REST request and its answer, by keystonemiddleware; "
+        "[audit_middleware_notifications] says where to. By default the log has who "
+        "switched what, and no events.",
+    ),
+    cfg.StrOpt(
+        "audit_map_file",
+        default="/etc/compute-registry/api_audit_map.conf",
+        help="What the paths of the API are called in these events.",
+    ),
+    cfg.StrOpt(
+        "ignore_req_list",
+        default="",
+        help="HTTP methods that are left out, such as GET,HEAD.",
     ),
 ]
 STANDALONE: list[cfg.Opt] = [
@@ -103,6 +130,7 @@ class RegistrySettings:
     rest_bind: str
     rest_port: int | None
     auth_strategy: str
+    trusted_proxy: str | None = None
 
 
 def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
@@ -126,6 +154,7 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
         rest_bind=group.rest_bind,
         rest_port=group.rest_port or None,
         auth_strategy=group.auth_strategy,
+        trusted_proxy=group.trusted_proxy,
     )
 
 
@@ -133,6 +162,7 @@ def load(args: Sequence[str]) -> cfg.ConfigOpts:
     """compute-registry's configuration.  :raises RegistryConfigError: it can't be used."""
     conf = cfg.ConfigOpts()
     conf.register_opts(REGISTRY, GROUP)
+    conf.register_opts(AUDIT, AUDIT_GROUP)
     conf.register_opts(STANDALONE)
     conf.register_cli_opts(COMMAND_LINE)
     try:
@@ -142,10 +172,10 @@ def load(args: Sequence[str]) -> cfg.ConfigOpts:
         missing = ", ".join(err.config_files)
         raise RegistryConfigError(f"no such configuration file: {missing}") from err
     except (cfg.Error, OSError, ValueError) as err:
-        raise RegistryConfigError(" ".join(str(err).split())) from err
+        raise RegistryConfigError(with_line(where_read(" ".join(str(err).split())))) from err
     return conf
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For the sample configuration: ``[(group, options)]``."""
-    return [(GROUP, REGISTRY)]
+    return [(GROUP, REGISTRY), (AUDIT_GROUP, AUDIT)]

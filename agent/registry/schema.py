@@ -21,10 +21,12 @@ _UNSAID = {
 """By default none of these ever gives up waiting."""
 
 
-def open_engine(connection: str, *, connections: int = 10) -> sa.Engine:
+def open_engine(
+    connection: str, *, connections: int = 10, option: str = "[registry] connection"
+) -> sa.Engine:
     """An engine over the database of this URL, that tests each connection before it is used.
 
-    Nothing is connected yet.
+    Nothing is connected yet; ``option`` says where the URL was set.
 
     :raises RegistryUnavailable: the URL can't be used.
     """
@@ -35,8 +37,12 @@ def open_engine(connection: str, *, connections: int = 10) -> sa.Engine:
         engine: sa.Engine = engines.create_engine(
             url.update_query_dict(unsaid), max_retries=0, max_pool_size=connections
         )
-    except (sa.exc.ArgumentError, ImportError) as err:
-        raise RegistryUnavailable(f"[registry] connection: {err}") from err
+    except (sa.exc.ArgumentError, ImportError, ValueError) as err:
+        # A ValueError is about the port: the URL's pattern takes anything there.
+        why = f"the port is no number: {err}" if isinstance(err, ValueError) else err
+        raise RegistryUnavailable(f"{option}: {why}") from err
+    if url.port is not None and not 0 < url.port < 65536:
+        raise RegistryUnavailable(f"{option}: there is no port {url.port}")
     if engine.dialect.name == "sqlite":
         # Readers do not wait for the writer, nor it for them.
         sa.event.listen(engine, "connect", _use_wal)

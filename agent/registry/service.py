@@ -19,19 +19,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import waitress
-
 from agent import bus_logs, logs, messaging
 from agent.open_secrets import open_secrets
-from agent.registry import opts, rest, wire
+from agent.option_place import option_place
+from agent.registry import opts, wire
+from agent.registry.calls import Promptly
 from agent.registry.control import Control
 from agent.registry.endpoint import RegistryEndpoint
 from agent.registry.errors import RegistryError, RegistryUnavailable
-from agent.registry.rest_access import with_keystone
-from agent.registry.rest_services import Services
+from agent.registry.rest.access import Identified, with_audit, with_keystone
+from agent.registry.rest.application import (
+    Application,
+    ComputeApplication,
+    Discovery,
+    routes,
+)
+from agent.registry.rest.policy import by_policy, everybody
+from agent.registry.rest.server import listen
 from agent.registry.schema import open_engine, shown, upgrade
 from agent.registry.store import SqlRegistry
-from agent.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI
 from agent.systemd import Systemd
 from agent.version import version
 
@@ -39,8 +45,6 @@ LOG = logging.getLogger(__name__)
 
 UNUSABLE = 2
 STOP_WITHIN = 10.0
-REST_THREADS = 8
-"""Requests that wait for an agent's answer hold one each."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -89,7 +93,9 @@ class _Process:
             raise opts.RegistryConfigError(
                 "there is nothing to serve: set transport_url, [registry] rest_port, or both"
             )
-        engine = open_engine(settings.connection)
+        engine = open_engine(
+            settings.connection, option=option_place(self.conf, "connection", opts.GROUP)
+        )
         store = SqlRegistry(engine, settings.down_after, settings.binary)
         with ExitStack() as stack:
             stack.callback(engine.dispose)
@@ -111,7 +117,11 @@ class _Process:
     def _transport(self) -> Any:
         if not self.conf.transport_url:
             return None
-        return messaging.transport(self.conf.transport_url, self.conf.config_file or ())
+        return messaging.transport(
+            self.conf.transport_url,
+            self.conf.config_file or (),
+            option=option_place(self.conf, "transport_url"),
+        )
 
     def _patiently(self, work: Callable[[], None], what: str) -> None:
         """The database may come up after us; said once."""
@@ -136,35 +146,25 @@ class _Process:
         stack.callback(server.stop, STOP_WITHIN)
 
     def _serve_rest(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
-        exchange = self.conf.control_exchange
-        agents = None
+        settings, agents = self.settings, None
         if transport is not None:
-            agents = ComputeAgentAPI(transport, exchange=exchange, monitor=SIGN_OF_LIFE)
-        control = Control(store, agents, self.settings.down_after)
-        application: rest.Application = rest.ServicesApplication(Services(control))
-        if self.settings.auth_strategy == "keystone":
-            application = with_keystone(application, self.conf)
-        server = _listen(rest.Discovery(application), self.settings)
+            agents = Promptly.over(transport, self.conf.control_exchange)
+        control = Control(store, agents, settings.down_after)
+        server = listen(_application(control, self.conf, settings.auth_strategy), settings)
+        where = settings.rest_bind, settings.rest_port, settings.auth_strategy
+        LOG.info("Serving os-services on http://%s:%s (%s)", *where)
         threading.Thread(target=server.run, name="rest", daemon=True).start()
         stack.callback(server.close)
 
 
-def _listen(application: rest.Application, settings: opts.RegistrySettings) -> Any:
-    try:
-        server = waitress.create_server(
-            application,
-            host=settings.rest_bind,
-            port=settings.rest_port,
-            threads=REST_THREADS,
-            ident=None,
-        )
-    except OSError as err:
-        where = f"{settings.rest_bind}:{settings.rest_port}"
-        raise opts.RegistryConfigError(f"can't listen on {where}: {err.strerror}") from err
-    LOG.info(
-        "Serving os-services on http://%s:%s (%s)",
-        settings.rest_bind,
-        settings.rest_port,
-        settings.auth_strategy,
+def _application(control: Control, conf: Any, auth_strategy: str) -> Application:
+    """The API behind whatever decides who may use it."""
+    keystone = auth_strategy == "keystone"
+    application: Application = ComputeApplication(
+        routes(control), by_policy(conf) if keystone else everybody
     )
-    return server
+    if conf.audit.enabled:
+        application = with_audit(application, conf)
+    if keystone:
+        application = with_keystone(application, conf)
+    return Identified(Discovery(application))

@@ -13,6 +13,7 @@ from concurrent.futures import CancelledError
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from agent.caller import Caller, reason_of
 from agent.messaging import WAITED, RpcServer, Target
 from agent.rpcapi import EXCHANGE, RECORD_VERSION, TOPIC
 from agent.switching.switch import Switch
@@ -61,6 +62,13 @@ class ComputeEndpoint:
         """
         if not isinstance(enabled, bool):
             raise ValueError(f"enabled has to be true or false, not {enabled!r}")
+        why_asked = reason_of(context)
+        LOG.info(
+            "Asked to %s this host%s, %s",
+            _verb(enabled),
+            f" ({why_asked})" if why_asked else "",
+            Caller.of_context(context),
+        )
         version = _record_version(context)
         if version is not None:
             written = self._switch.recorded(disabled=not enabled, version=version)

@@ -16,6 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from agent import messaging
+from agent.caller import Caller
 from agent.registry import wire
 from agent.registry.api import Registry
 from agent.registry.client import RegistryClient
@@ -25,6 +26,7 @@ from agent.registry.errors import (
     HostTaken,
     InputRefused,
     ReasonRefused,
+    RegistryError,
     RegistryUnavailable,
     StillUp,
     UnknownHost,
@@ -434,7 +436,7 @@ def test_a_page_that_can_not_be_is_refused(registry: Registry, page: dict[str, o
 def test_what_no_method_takes_is_an_error_for_its_caller(
     over_rpc: RegistryClient, sent: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(InputRefused, match="get_service"):
+    with pytest.raises(RegistryError, match="get_service"):
         over_rpc._call("get_service", **sent)
     assert "Traceback" not in caplog.text
 
@@ -555,3 +557,24 @@ def test_a_database_that_can_not_be_reached_is_said_without_the_password() -> No
 def test_a_url_that_can_not_be_used_is_said(bad: str) -> None:
     with pytest.raises(RegistryUnavailable):
         upgrade(open_engine(bad))
+
+
+# -- who did it
+
+
+def test_who_changed_a_record_over_rpc_and_why_is_in_the_log_of_the_registry(
+    over_rpc: RegistryClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    eve = Caller("req-1", "eve", None, "rack\x1b[2J 1")
+    client = RegistryClient(over_rpc.rpc, eve)
+    client.heartbeat("host1", "a1", "6.1", ())
+    client.set_status("host1", disabled=True, reason="new disks")
+    client.set_forced_down("host1", forced_down=True)
+    client.delete("host1")
+    told = [each for each in caplog.messages if "by eve from rack\\x1b[2J 1 [req-1]" in each]
+    assert [each.partition(",")[0] for each in told] == [
+        "host1 is disabled now (new disks)",
+        "host1 is forced down now",
+        "The record of host1 was deleted",
+    ]

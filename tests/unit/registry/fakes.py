@@ -58,8 +58,9 @@ class Agents:
         self.log, self.fails = log, fails
 
     def set_host_enabled(
-        self, host: str, enabled: bool, *, record_version: int | None = None
+        self, host: str, enabled: bool, *, record_version: int | None = None, about=None
     ) -> str:
+        self.about = about
         self.log.append(("call", host, enabled))
         if self.fails:
             raise self.fails

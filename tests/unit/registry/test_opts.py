@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,65 @@ def test_what_can_not_be_is_said_at_the_start(tmp_path: Path, line: str, said: s
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(opts.RegistryConfigError, match="/no/such/file"):
         opts.load(["--config-file", "/no/such/file"])
+
+
+def start(tmp_path: Path, text: str, program: str) -> subprocess.CompletedProcess[str]:
+    path = tmp_path / "r.conf"
+    path.write_text(f"# a comment\n[DEFAULT]\nstate_path = {tmp_path}\n{text}\n")
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", f"from {program} import main; main()"]
+        + ["--config-file", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+REST = "[registry]\nauth_strategy = noauth\nrest_port = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "text", "option", "line"),
+    [
+        (
+            "agent.registry.service",
+            "transport_url = rabbit://u:secret@h:56x72/",
+            "transport_url",
+            4,
+        ),
+        (
+            "agent.registry.service",
+            "transport_url = rabbit://u:secret@h:99999/",
+            "transport_url",
+            4,
+        ),
+        ("agent.registry.service", "transport_url = nonsense", "transport_url", 4),
+        (
+            "agent.registry.service",
+            f"{REST}connection = mysql+pymysql://u:secret@h:33x/d",
+            "connection",
+            7,
+        ),
+        (
+            "agent.registry.service",
+            f"{REST}connection = mysql+pymysql://u:secret@h:99999/d",
+            "connection",
+            7,
+        ),
+        ("agent.registry.service", "[registry]\nrest_port = 87x4", "rest_port", 5),
+        ("agent.main", "transport_url = rabbit://u:secret@h:56x72/", "transport_url", 4),
+    ],
+)
+def test_a_port_that_is_none_is_one_line_with_option_file_and_line_and_no_retry(
+    tmp_path: Path, program: str, text: str, option: str, line: int
+) -> None:
+    if program == "agent.main":
+        text += "\ncompute_driver = fake\n[placement]\nauth_type = admin_token\ntoken = admin"
+        text += "\nendpoint = http://127.0.0.1:1"
+    done = start(tmp_path, text, program)
+    assert done.returncode == 2, done.stderr  # RestartPreventExitStatus of both units
+    assert done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
+    assert f"{option} in {tmp_path / 'r.conf'}, line {line}" in done.stderr
+    assert "secret" not in done.stderr
+    assert "invalid literal" not in done.stderr or option != "transport_url"

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 from wsgiref.util import setup_testing_defaults
 
 import pytest
+from oslo_config import cfg
 
 from agent.registry.control import Control
-from agent.registry.rest import Discovery, ServicesApplication
-from agent.registry.rest_access import OnlyRoles
-from agent.registry.rest_services import Services
+from agent.registry.rest.access import Identified
+from agent.registry.rest.application import ComputeApplication, Discovery, routes
+from agent.registry.rest.policy import by_policy
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
+REFERENCE = os.environ.get("COMPUTE_AGENT_REFERENCE_VENV")
 UUID = record().uuid
+OTHER = "00000000-0000-0000-0000-000000000000"
+ROOTS = ("6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca", "9cbb8ef1-1a5c-4ba1-9d4b-9b0a05d3c8a1")
 
 
 class Api:
     def __init__(self, **fields: object) -> None:
         self.log: list[object] = []
         self.registry = OneRecord(record(**fields), self.log)
-        control = Control(self.registry, Agents(self.log))
-        self.application = Discovery(ServicesApplication(Services(control)))
+        self.agents = Agents(self.log)
+        self.control = Control(self.registry, self.agents)
+        self.application = Identified(Discovery(ComputeApplication(routes(self.control))))
 
     def __call__(
         self, method: str, path: str, body: Any = None, version: str | None = None, **headers: str
@@ -51,7 +59,7 @@ def test_clients_find_out_which_versions_there_are() -> None:
     version = found["versions"][0]
     assert (status, version["id"], version["min_version"], version["version"]) == (
         *(200, "v2.1", "2.1"),
-        "2.53",
+        "2.104",
     )
     assert api("GET", "/v2.1")[1]["version"] == api("GET", "/v2.1/")[1]["version"]
 
@@ -73,7 +81,7 @@ def test_what_is_shown_depends_on_the_version(
     assert (service["status"], service["state"]) == ("disabled", "up")
     assert service["disabled_reason"] == "why"
     assert service["updated_at"] == "2030-01-02T03:04:05.000678"
-    said = {None: "2.1", "latest": "2.53"}.get(version, version)
+    said = {None: "2.1", "latest": "2.104"}.get(version, version)
     assert api.headers["OpenStack-API-Version"] == f"compute {said}"
     assert api.headers["X-OpenStack-Nova-API-Version"] == said
 
@@ -89,7 +97,7 @@ def test_the_old_header_is_understood_and_others_are_not_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "status"), [("2.54", 406), ("2.0", 406), ("3.1", 406), ("two", 400), ("2.01", 400)]
+    ("version", "status"), [("2.105", 406), ("2.0", 406), ("3.1", 406), ("two", 400), ("2.01", 400)]
 )
 def test_versions_that_are_not_served_are_refused(version: str, status: int) -> None:
     assert Api()("GET", "/v2.1/os-services", version=version)[0] == status
@@ -136,8 +144,11 @@ def test_a_host_that_is_up_is_called() -> None:
         b"",
         {"status": "off"},
         {"status": None},
-        {"forced_down": "yes"},
+        {"forced_down": "maybe"},
         {"forced_down": 1},
+        {"forced_down": None},
+        {"status": "disabled", "disabled_reason": ""},
+        {"status": "disabled", "disabled_reason": None},
         {"disabled_reason": "why"},
         {"status": "enabled", "disabled_reason": "why"},
         {"status": "enabled", "disabled_reason": "why", "forced_down": True},
@@ -157,12 +168,18 @@ def test_a_wrong_body_is_refused_and_changes_nothing(body: object) -> None:
     ("method", "path", "status"),
     [
         ("GET", "/v2.1/servers", 404),
-        ("GET", "/v2.1/os-services/nobody", 404),
-        ("PUT", "/v2.1/os-services/nobody", 404),
-        ("DELETE", "/v2.1/os-services/nobody", 404),
+        ("GET", f"/v2.1/os-services/{OTHER}", 404),
+        ("PUT", f"/v2.1/os-services/{OTHER}", 404),
+        ("DELETE", f"/v2.1/os-services/{OTHER}", 404),
+        ("GET", "/v2.1/os-services/nobody", 400),
+        ("PUT", "/v2.1/os-services/nobody", 400),
+        ("DELETE", "/v2.1/os-services/1", 400),
+        ("GET", "/v2.1/os-hypervisors/nobody", 400),
+        ("GET", f"/v2.1/os-hypervisors/{OTHER}", 404),
+        ("GET", "/v2.1/os-hypervisors?hypervisor_hostname_pattern=x", 404),
         ("POST", "/v2.1/os-services", 405),
         ("PUT", "/v2.1/os-services", 405),
-        ("PUT", "/v2.1/os-services/enable", 404),
+        ("PUT", "/v2.1/os-services/enable", 400),
     ],
 )
 def test_what_is_not_there_is_said(method: str, path: str, status: int) -> None:
@@ -206,7 +223,7 @@ def test_the_older_calls_do_the_same() -> None:
         ("force-down", HOST | {"forced_down": True}, "2.10", 404),
         ("disable", {"host": "host1"}, "2.1", 400),
         ("disable", HOST | {"host": "other"}, "2.1", 404),
-        ("disable", HOST | {"binary": "nova-scheduler"}, "2.1", 404),
+        ("disable", HOST | {"binary": "nova-scheduler"}, "2.1", 400),
         ("disable-log-reason", HOST, "2.1", 400),
         ("disable-log-reason", HOST | {"disabled_reason": " "}, "2.1", 400),
         ("disable-log-reason", HOST | {"disabled_reason": "x" * 256}, "2.1", 400),
@@ -221,22 +238,198 @@ def test_wrong_older_calls_are_refused(
     assert api.log == []
 
 
-# -- who may
+@pytest.mark.parametrize("said", ["true", "True", "1", "on", "yes"])
+def test_forced_down_may_be_a_text_as_with_nova(said: str) -> None:
+    api = Api()
+    status, found = api("PUT", f"/v2.1/os-services/{UUID}", {"forced_down": said}, "2.53")
+    assert (status, found["service"]["forced_down"]) == (200, True)
+    assert api("PUT", f"/v2.1/os-services/{UUID}", {"forced_down": "off"}, "2.90")[0] == 200
+    assert api.log == [("forced_down", "host1", True), ("forced_down", "host1", False)]
+
+
+# -- later versions
 
 
 @pytest.mark.parametrize(
-    ("roles", "confirmed", "status"),
+    ("path", "version", "status"),
     [
-        ("admin", "Confirmed", 200),
-        ("reader, Service", "Confirmed", 200),
-        ("member,reader", "Confirmed", 403),
-        ("administrator", "Confirmed", 403),
-        ("", "Confirmed", 403),
-        ("admin", "Invalid", 403),
+        ("/os-services?mood=fine", "2.74", 200),
+        ("/os-services?mood=fine", "2.75", 400),
+        ("/os-services?mood", "2.75", 400),
+        ("/os-services?host=host1&binary=nova-compute", "2.104", 200),
+        ("/os-hypervisors?mood=fine", "2.52", 200),
+        ("/os-hypervisors?mood=fine", "2.53", 400),
+        ("/os-hypervisors?with_servers=maybe", "2.53", 400),
+        ("/os-hypervisors?limit=-1", "2.53", 400),
+        ("/os-hypervisors?marker=x", "2.53", 400),
+        ("/os-hypervisors?hypervisor_hostname_pattern=h&limit=1", "2.53", 400),
+        ("/os-availability-zone?mood=fine", "2.101", 200),
+        ("/os-availability-zone?mood=fine", "2.102", 400),
+        ("/os-services?" + "&".join(f"a{n}=1" for n in range(50)), "2.1", 400),
     ],
 )
-def test_only_admin_and_service_come_through(roles: str, confirmed: str, status: int) -> None:
+def test_unknown_query_parameters_are_refused_from_the_version_on_that_nova_does(
+    path: str, version: str, status: int
+) -> None:
+    assert Api(roots=ROOTS[:1])("GET", f"/v2.1{path}", version=version)[0] == status
+
+
+def test_a_zone_is_listed_with_the_hosts_that_are_enabled() -> None:
+    zone = {"zoneName": "nova", "zoneState": {"available": True}, "hosts": None}
+    assert Api()("GET", "/v2.1/os-availability-zone")[1] == {"availabilityZoneInfo": [zone]}
+    detail = Api()("GET", "/v2.1/os-availability-zone/detail")[1]["availabilityZoneInfo"]
+    service = {"available": True, "active": True, "updated_at": "2030-01-02T03:04:05.000678"}
+    assert detail == [zone | {"hosts": {"host1": {"nova-compute": service}}}]
+    disabled = Api(disabled=True)("GET", "/v2.1/os-availability-zone/detail")[1]
+    assert disabled["availabilityZoneInfo"] == [zone | {"zoneState": {"available": False}}]
+
+
+def test_hypervisors_are_the_roots_of_services() -> None:
+    one = Api(roots=ROOTS[:1])("GET", "/v2.1/os-hypervisors", version="2.53")[1]["hypervisors"]
+    assert one == [
+        {"id": ROOTS[0], "hypervisor_hostname": "host1", "state": "up", "status": "enabled"}
+    ]
+    api = Api(roots=ROOTS)
+    both = api("GET", "/v2.1/os-hypervisors?limit=1", version="2.53")[1]
+    assert [each["hypervisor_hostname"] for each in both["hypervisors"]] == [ROOTS[0]]
+    (link,) = both["hypervisors_links"]
+    rest = api("GET", "/v2.1/os-hypervisors?" + link["href"].partition("?")[2], version="2.53")[1]
+    assert [each["id"] for each in rest["hypervisors"]] == [ROOTS[1]]
+    assert "hypervisors_links" not in rest
+    assert api("GET", f"/v2.1/os-hypervisors/{ROOTS[1]}", version="2.90")[0] == 200
+    number = api("GET", "/v2.1/os-hypervisors")[1]["hypervisors"][1]["id"]
+    assert api("GET", f"/v2.1/os-hypervisors/{number}")[1]["hypervisor"]["id"] == number
+    assert api("GET", f"/v2.1/os-hypervisors/{number}/uptime")[0] == 501
+    assert api("GET", f"/v2.1/os-hypervisors/{ROOTS[0]}/uptime", version="2.88")[0] == 404
+    assert len(api("GET", "/v2.1/os-hypervisors/a/search")[1]["hypervisors"]) == 2
+    assert api("GET", "/v2.1/os-aggregates")[1] == {"aggregates": []}
+
+
+NOVA_CHECKS = """
+import json, sys
+from jsonschema import Draft4Validator
+from nova.api.openstack.compute.schemas import availability_zone, hypervisors, services
+modules = {m.__name__.rpartition(".")[2]: m for m in (availability_zone, hypervisors, services)}
+for module, schema, answer in json.load(sys.stdin):
+    Draft4Validator(getattr(modules[module], schema)).validate(answer)
+print("valid")
+"""
+
+
+@pytest.mark.skipif(not REFERENCE, reason="no Nova to compare with")
+def test_answers_have_the_shapes_that_nova_has_schemas_for() -> None:
+    api = Api(roots=ROOTS, disabled=True, disabled_reason="why")
+    asked = [
+        ("services", "index_response", "GET", "/os-services", "2.1"),
+        ("services", "index_response_v211", "GET", "/os-services", "2.11"),
+        ("services", "index_response_v253", "GET", "/os-services", "2.53"),
+        ("services", "index_response_v269", "GET", "/os-services", "2.104"),
+        ("services", "update_response_v253", "PUT", f"/os-services/{UUID}", "2.53"),
+        ("services", "update_response_v269", "PUT", f"/os-services/{UUID}", "2.90"),
+        ("availability_zone", "index_response", "GET", "/os-availability-zone", "2.90"),
+        ("availability_zone", "detail_response", "GET", "/os-availability-zone/detail", "2.90"),
+        ("hypervisors", "index_response", "GET", "/os-hypervisors", "2.1"),
+        ("hypervisors", "index_response_v233", "GET", "/os-hypervisors?limit=1", "2.33"),
+        ("hypervisors", "index_response_v253", "GET", "/os-hypervisors?with_servers=1", "2.90"),
+        ("hypervisors", "detail_response", "GET", "/os-hypervisors/detail", "2.1"),
+        ("hypervisors", "detail_response_v228", "GET", "/os-hypervisors/detail", "2.28"),
+        ("hypervisors", "detail_response_v253", "GET", "/os-hypervisors/detail", "2.53"),
+        ("hypervisors", "detail_response_v288", "GET", "/os-hypervisors/detail", "2.88"),
+        ("hypervisors", "show_response_v253", "GET", f"/os-hypervisors/{ROOTS[0]}", "2.87"),
+        ("hypervisors", "show_response_v288", "GET", f"/os-hypervisors/{ROOTS[0]}", "2.90"),
+        ("hypervisors", "search_response", "GET", "/os-hypervisors/a/search", "2.1"),
+    ]
+    answers = []
+    for module, schema, method, path, version in asked:
+        status, answer = api(method, f"/v2.1{path}", {"status": "enabled"}, version)
+        assert status == 200, (path, version, answer)
+        answers.append((module, schema, answer))
+    done = subprocess.run(
+        [f"{REFERENCE}/bin/python", "-W", "ignore", "-c", NOVA_CHECKS],
+        input=json.dumps(answers),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.stdout.strip() == "valid", done.stderr
+
+
+# -- what became of the call
+
+
+def test_the_answer_says_what_became_of_the_call_to_the_agent() -> None:
     api = Api()
-    api.application = OnlyRoles(api.application)
-    headers = {"HTTP_X_ROLES": roles, "HTTP_X_IDENTITY_STATUS": confirmed}
-    assert api("GET", "/v2.1/os-services", **headers)[0] == status
+    api("PUT", f"/v2.1/os-services/{UUID}", {"status": "disabled"}, "2.53")
+    assert api.headers["X-Compute-Agent"] == "called, answered disabled"
+    api = Api(silent_for=100.0)
+    api("PUT", f"/v2.1/os-services/{UUID}", {"status": "disabled"}, "2.53")
+    assert api.headers["X-Compute-Agent"].startswith("not called: host1 is down")
+
+
+# -- who may
+
+
+class Confirmed(Api):
+    """Behind a Keystone that has confirmed a token, with a policy file or without."""
+
+    def __init__(self, directory: Path, policy_file: str = "") -> None:
+        super().__init__(roots=ROOTS[:1])
+        (directory / "policy.yaml").write_text(policy_file)
+        (directory / "r.conf").write_text("[DEFAULT]\n")
+        conf = cfg.ConfigOpts()
+        conf(["--config-file", str(directory / "r.conf")], default_config_dirs=[])
+        allowed = by_policy(conf)
+        calls = routes(self.control)
+        self.application = Identified(Discovery(ComputeApplication(calls, allowed)))
+
+    def by(self, roles: str, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        who = {"HTTP_X_ROLES": roles, "HTTP_X_USER_ID": "u1", "HTTP_X_PROJECT_ID": "p1"}
+        who |= {"HTTP_X_USER_NAME": "eve", "REMOTE_ADDR": "192.0.2.7"}
+        return self(method, path, body, "2.53", **who)
+
+
+@pytest.mark.parametrize(
+    ("roles", "status"),
+    [("admin", 200), ("reader,Admin", 200), ("member,reader", 403), ("service", 403)]
+    + [("administrator", 403), ("", 403)],
+)
+def test_only_administrators_come_through(tmp_path: Path, roles: str, status: int) -> None:
+    api = Confirmed(tmp_path)
+    assert api.by(roles, "GET", "/v2.1/os-services")[0] == status
+    assert api.by(roles, "GET", "/v2.1/os-hypervisors")[0] == status
+    body = {"status": "disabled"}
+    assert api.by(roles, "PUT", f"/v2.1/os-services/{UUID}", body)[0] == status
+    assert bool(api.log) == (status == 200)
+    assert api.by(roles, "GET", "/v2.1/os-availability-zone")[0] == 200
+
+
+def test_a_policy_file_with_novas_rule_names_decides(tmp_path: Path) -> None:
+    api = Confirmed(
+        tmp_path,
+        '"os_compute_api:os-services:list": "role:reader"\n'
+        '"os_compute_api:os-services:update": "role:switcher"\n',
+    )
+    assert api.by("reader", "GET", "/v2.1/os-services")[0] == 200
+    assert api.by("reader", "DELETE", f"/v2.1/os-services/{UUID}")[0] == 403
+    body = {"status": "disabled"}
+    assert api.by("switcher", "PUT", f"/v2.1/os-services/{UUID}", body)[0] == 200
+    status, refused = api.by("admin", "PUT", f"/v2.1/os-services/{UUID}", body)
+    assert status == 403
+    assert "os_compute_api:os-services:update" in refused["forbidden"]["message"]
+
+
+def test_who_switched_from_where_and_why_is_in_the_log_under_the_request_id(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    api = Confirmed(tmp_path)
+    body = {"status": "disabled", "disabled_reason": "new disks"}
+    api.by("admin", "PUT", f"/v2.1/os-services/{UUID}", body)
+    request_id = api.headers["X-OpenStack-Request-ID"]
+    line = next(each for each in caplog.messages if "host1 is disabled now" in each)
+    assert "(new disks)" in line and "by eve (u1)" in line
+    assert "from 192.0.2.7" in line and request_id in line
+    assert api.agents.about["request_id"] == request_id
+    assert api.agents.about["reason"] == "new disks"
+    assert api.agents.about["user_name"] == "eve (u1)"

@@ -12,6 +12,7 @@ _NAMES = {
     405: "badMethod",
     406: "notAcceptable",
     409: "conflictingRequest",
+    501: "notImplemented",
     503: "serviceUnavailable",
 }
 

@@ -1,0 +1,143 @@
+"""The routes: which call of the compute API is answered by whom, and under which rule."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from wsgiref.util import application_uri, request_uri
+
+from agent.registry.control import Control
+from agent.registry.errors import RegistryError
+from agent.registry.rest import policy, versions
+from agent.registry.rest.errors import Refused, status_line
+from agent.registry.rest.hypervisors import Hypervisors
+from agent.registry.rest.request import Answer, Environ, Request
+from agent.registry.rest.services import Services, refusal
+from agent.registry.rest.zones import Zones
+from reportclient.plain_text import plain
+
+LOG = logging.getLogger(__name__)
+
+StartResponse = Callable[..., Any]
+Application = Callable[[Environ, StartResponse], Iterable[bytes]]
+
+BASE = re.compile(r"/v2(?:\.1)?(?:/[0-9a-fA-F-]{32,36})?(?P<rest>/os-.*?)/?")
+"""Endpoints may have the project's id in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """``/`` and ``/v2.1``, for everybody; all else is for ``below``."""
+
+    below: Application
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """WSGI."""
+        path = environ.get("PATH_INFO", "").rstrip("/")
+        if path not in ("", "/v2.1"):
+            return self.below(environ, start_response)
+        described = versions.description(application_uri(environ).rstrip("/"))
+        body = {"version": described} if path else {"versions": [described]}
+        return _send(start_response, 200, body, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A call; parts in braces go to ``answer`` as arguments."""
+
+    method: str
+    path: str
+    rule: str
+    answer: Callable[..., Answer]
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """Its arguments, if this is its path."""
+        found = re.fullmatch(self.path.replace("{one}", "(?P<one>[^/]+)"), path)
+        return None if found is None else found.groupdict()
+
+
+def routes(control: Control) -> tuple[Route, ...]:
+    """All calls; the first whose path matches answers."""
+    services, zones, hypervisors = Services(control), Zones(control), Hypervisors(control)
+    s, z, h = policy.SERVICES, policy.ZONES, policy.HYPERVISORS
+    return (
+        Route("GET", "/os-services", f"{s}list", services.all),
+        Route("GET", "/os-services/{one}", f"{s}list", services.show),
+        Route("PUT", "/os-services/{one}", f"{s}update", services.update),
+        Route("DELETE", "/os-services/{one}", f"{s}delete", services.delete),
+        Route("GET", "/os-availability-zone", f"{z}list", zones.summary),
+        Route("GET", "/os-availability-zone/detail", f"{z}detail", zones.detail),
+        Route("GET", "/os-hypervisors", f"{h}list", hypervisors.summaries),
+        Route("GET", "/os-hypervisors/detail", f"{h}list-detail", hypervisors.details),
+        Route("GET", "/os-hypervisors/{one}/uptime", f"{h}uptime", hypervisors.uptime),
+        Route("GET", "/os-hypervisors/{one}/search", f"{h}search", hypervisors.search),
+        Route("GET", "/os-hypervisors/{one}", f"{h}show", hypervisors.show),
+        Route("GET", "/os-aggregates", f"{policy.AGGREGATES}index", zones.aggregates),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeApplication:
+    """The calls; ``allowed`` decides who may make them."""
+
+    routes: tuple[Route, ...]
+    allowed: policy.Allowed = policy.everybody
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """WSGI."""
+        version = versions.OLDEST
+        try:
+            version = versions.asked(environ)
+            answer = self._answer(environ, version)
+        except Refused as err:
+            return _send(start_response, err.status, err.body(), versions.headers(version))
+        except RegistryError as err:
+            refused = refusal(err)
+            headers = versions.headers(version)
+            return _send(start_response, refused.status, refused.body(), headers)
+        except Exception:
+            path = plain(environ.get("PATH_INFO", ""))
+            LOG.exception("%s %s", environ["REQUEST_METHOD"], path)
+            refused = Refused(500, "this should not happen: please report what the log has")
+            return _send(start_response, 500, refused.body(), versions.headers(version))
+        status = 204 if answer.body is None else 200
+        headers = [*versions.headers(version), *_in_ascii(answer.headers)]
+        return _send(start_response, status, answer.body, headers)
+
+    def _answer(self, environ: Environ, version: versions.Version) -> Answer:
+        path, method = environ.get("PATH_INFO", ""), environ["REQUEST_METHOD"]
+        ours = BASE.fullmatch(path)
+        found = [(each, each.match(ours["rest"])) for each in self.routes] if ours else []
+        there = [(each, arguments) for each, arguments in found if arguments is not None]
+        if not there:
+            raise Refused(404, f"there is no {path!a} here; docs/registry.rst says what there is")
+        for route, arguments in there:
+            if route.method == method:
+                if not self.allowed(environ, route.rule):
+                    raise Refused(403, f"Policy doesn't allow {route.rule} to be performed.")
+                here = request_uri(environ, include_query=False)
+                return route.answer(Request(environ, version, here), **arguments)
+        raise Refused(405, f"{method} {path!a} does not exist")
+
+
+def _in_ascii(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [
+        (name, plain(text).encode("ascii", "backslashreplace").decode("ascii"))
+        for name, text in headers.items()
+    ]
+
+
+def _send(
+    start_response: StartResponse,
+    status: int,
+    body: dict[str, Any] | None,
+    headers: list[tuple[str, str]],
+) -> list[bytes]:
+    text = b"" if body is None else json.dumps(body).encode()
+    kind = [] if body is None else [("Content-Type", "application/json")]
+    start_response(status_line(status), [*kind, ("Content-Length", str(len(text))), *headers])
+    return [text]

@@ -1,0 +1,178 @@
+"""The REST interface with agents that hang, and with clients that never finish a request."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.messaging import RpcServer, Target
+from agent.registry.rest import server
+from agent.registry.schema import open_engine
+from agent.registry.store import SqlRegistry
+from tests.servers import rabbitmq
+from tests.servers.ports import free_port
+from tests.servers.rabbitmq import RabbitMQ
+from tests.servers.registry import RegistryProcess, fetch, recording_agent
+
+needs_rabbitmq = pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
+NOAUTH = "auth_strategy = noauth"
+
+
+class HungAgent:
+    """One that takes calls, shows signs of life, and never answers before it is let go."""
+
+    target = Target(version="5.13")
+
+    def __init__(self) -> None:
+        self._go = threading.Event()
+
+    def set_host_enabled(self, _context: dict[str, object], enabled: bool) -> str:
+        self._go.wait(200)
+        return "enabled" if enabled else "disabled"
+
+
+@pytest.fixture
+def hung(transport: Callable[[str], Any]) -> Iterator[Callable[[str, int], HungAgent]]:
+    servers: list[RpcServer] = []
+    agent = HungAgent()
+
+    def hang(url: str, count: int) -> HungAgent:
+        bus = transport(url)
+        for number in range(count):
+            target = Target(exchange="nova", topic="compute", server=f"hung{number}")
+            servers.append(RpcServer(bus, target, [agent]))
+            servers[-1].start()
+        assert all(each.serving.wait(60) for each in servers)
+        return agent
+
+    yield hang
+    agent._go.set()
+    for each in servers:
+        each.stop(30)
+
+
+def switched(port: int, uuid: str, status: str) -> tuple[int, dict[str, str], Any]:
+    code, headers, text = fetch(
+        f"http://127.0.0.1:{port}/v2.1/os-services/{uuid}",
+        "PUT",
+        json.dumps({"status": status}).encode(),
+        Content_Type="application/json",
+        OpenStack_API_Version="compute 2.90",
+    )
+    return code, headers, json.loads(text)
+
+
+@needs_rabbitmq
+def test_agents_that_hang_hold_up_neither_their_callers_nor_other_hosts(
+    tmp_path: Path, transport: Callable[[str], Any], hung: Callable[[str, int], HungAgent]
+) -> None:
+    port, count = free_port(), 12
+    with RabbitMQ() as broker:
+        agent, healthy = recording_agent(transport(broker.url), "healthy")
+        hung(broker.url, count)
+        more = f"rest_port = {port}\n{NOAUTH}\nservice_down_time = 3600"
+        with RegistryProcess(tmp_path, transport_url=broker.url, more=more):
+            engine = open_engine(f"sqlite:///{tmp_path}/services.sqlite")
+            store = SqlRegistry(engine, 3600.0)
+            names = [f"hung{number}" for number in range(count)]
+            uuids = {
+                name: store.heartbeat(name, "a", "6.5", []).uuid for name in [*names, "healthy"]
+            }
+            answers: list[tuple[int, dict[str, str], Any]] = []
+            callers = [
+                threading.Thread(
+                    target=lambda name=name: answers.append(switched(port, uuids[name], "disabled"))
+                )
+                for name in names
+            ]
+            for each in callers:
+                each.start()
+            for each in callers:
+                each.join(60)
+            code, headers, _ = switched(port, uuids["healthy"], "disabled")
+            assert (code, headers["x-compute-agent"]) == (200, "called, answered disabled")
+            # All of them have answers while their agents still hang.
+            assert [code for code, _, _ in answers] == [200] * count
+            assert {body["service"]["status"] for _, _, body in answers} == {"disabled"}
+            for _, headers, _ in answers:
+                assert "no answer within 3 s" in headers["x-compute-agent"]
+                assert "its agent follows the record" in headers["x-compute-agent"]
+            _, headers, body = switched(port, uuids["hung0"], "enabled")
+            assert "an earlier call" in headers["x-compute-agent"]
+            assert body["service"]["status"] == "enabled"
+            engine.dispose()
+        assert agent._asked == [False]
+        healthy.stop(30)
+
+
+HALVES = (
+    b"",
+    b"GET /v2.1/os-serv",
+    b"GET /v2.1/os-services HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+    b"PUT /v2.1/os-services/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
+)
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    number = free_port()
+    with RegistryProcess(tmp_path, more=f"rest_port = {number}\n{NOAUTH}"):
+        yield number
+
+
+def test_many_half_sent_requests_do_not_stop_the_port(port: int) -> None:
+    halves = []
+    for number in range(server.CONNECTIONS + 100):
+        halves.append(socket.create_connection(("127.0.0.1", port), 60))
+        halves[-1].sendall(HALVES[number % len(HALVES)])
+    assert fetch(f"http://127.0.0.1:{port}/v2.1/os-services")[0] == 200
+    for each in halves:
+        each.close()
+
+
+def test_a_request_that_does_not_end_is_given_up_though_bytes_come(port: int) -> None:
+    """A byte each time nothing happens for a while; the server alone can end this."""
+    for half in HALVES[1:]:
+        with socket.create_connection(("127.0.0.1", port), 60) as sock:
+            sock.sendall(half)
+            sock.settimeout(0.5)
+            assert ended(sock)
+
+
+def ended(sock: socket.socket) -> bool:
+    for _ in range(120):
+        try:
+            if not sock.recv(1000):
+                return True
+        except TimeoutError:
+            pass
+        except ConnectionError:
+            return True
+        try:
+            sock.sendall(b"x")
+        except OSError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (f"Content-Length: {2**20}", b"413"),
+        (f"X-Long: {'x' * 2**17}", b"431"),
+        ("Content-Length: -1", b"400"),
+        ("Content-Length: many", b"400"),
+    ],
+)
+def test_what_is_too_long_is_refused_before_it_has_come(
+    port: int, head: str, status: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", port), 60) as sock:
+        sock.sendall(f"PUT /v2.1/os-services/x HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode())
+        assert sock.recv(100).split()[1] == status
