@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from oslo_config import cfg
@@ -36,6 +37,10 @@ from drivers.loaded import words  # noqa: E402
 LOG = logging.getLogger(__name__)
 
 Target = oslo_messaging.Target
+Permit = Callable[[str, Mapping[str, Any], Mapping[str, Any]], None]
+"""Of a method, its arguments, and the context of the call."""
+Sign = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
+"""Of the receiver, a method, its arguments and a context: the context with a signature."""
 CALLS_AT_ONCE = 16
 """Calls that one client has under way, those included that nobody waits for any more."""
 RETRIES = 0
@@ -60,6 +65,10 @@ class TransportUnavailable(MessagingError):
 
 class NoAnswer(MessagingError):
     """Nobody answered in time: no such server, or it is down, slow, or cut off."""
+
+
+class NotPermitted(MessagingError):
+    """Who sent this call may not make it, or has not proved who he is."""
 
 
 class RemoteFault(MessagingError):
@@ -110,6 +119,8 @@ class RpcServer:
     """Set when calls can be answered; it stays set when the broker is lost."""
     told: Callable[[], object] = lambda: None
     """Called when it is set."""
+    permit: Permit | None = None
+    """Raises :class:`NotPermitted` for a call that its sender may not make."""
     _stopping: threading.Event = field(default_factory=threading.Event)
     _server: Any = None
 
@@ -144,7 +155,7 @@ class RpcServer:
             self.target,
             list(self.endpoints),
             access_policy=oslo_messaging.DefaultRPCAccessPolicy,
-            server_cls=_Server,
+            server_cls=partial(_Server, permit=self.permit),
         )
 
     def is_connected(self) -> bool:
@@ -168,8 +179,15 @@ class RpcServer:
 class _Server(server.RPCServer):  # type: ignore[misc]  # it has no types
     """oslo.messaging's, which also tells what waited before it listened."""
 
-    def __init__(self, transport: Any, target: Any, calls: Any, executor: Any = None) -> None:
-        super().__init__(transport, target, _Dispatcher(calls), executor)
+    def __init__(
+        self,
+        transport: Any,
+        target: Any,
+        calls: Any,
+        executor: Any = None,
+        permit: Permit | None = None,
+    ) -> None:
+        super().__init__(transport, target, _Dispatcher(calls, permit), executor)
 
     def _create_listener(self) -> Any:
         listener = super()._create_listener()
@@ -182,6 +200,7 @@ class _Dispatcher:
     """oslo.messaging's, for which a wrong call is its caller's error and no traceback of ours."""
 
     calls: Any
+    permit: Permit | None = None
 
     def dispatch(self, incoming: Any) -> Any:
         """The answer.  :raises dispatcher.ExpectedException: holds what its caller gets."""
@@ -189,8 +208,11 @@ class _Dispatcher:
             incoming.ctxt = {**incoming.ctxt, WAITED: True}
         try:
             self._check(incoming)
+            if self.permit is not None:
+                said = incoming.message
+                self.permit(str(said.get("method")), said.get("args", {}), incoming.ctxt)
             return self.calls.dispatch(incoming)
-        except (dispatcher.RPCDispatcherError, ValueError, _WrongArguments) as err:
+        except (dispatcher.RPCDispatcherError, ValueError, _WrongArguments, NotPermitted) as err:
             LOG.warning("Refused a call of %r: %s", incoming.message.get("method"), words(err))
             raise dispatcher.ExpectedException from err
 
@@ -224,6 +246,8 @@ class RpcClient:
     reached: threading.Event = field(default_factory=threading.Event)
     """Set while the broker takes what is sent."""
     slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(CALLS_AT_ONCE))
+    sign: Sign | None = None
+    """Proves to the other side who calls."""
 
     def call(
         self,
@@ -242,6 +266,8 @@ class RpcClient:
         if not self.slots.acquire(blocking=False):
             raise TransportUnavailable("too many calls are stuck: is the broker there?")
         said = dict(context or {})
+        if self.sign is not None:
+            said = self.sign(server or self.target.topic, method, arguments, said)
         work = _Work(lambda: self._call(method, server, said, arguments), self.slots.release)
         _thread(work.run, f"call {method}")
         if not work.done.wait(self.timeout + GRACE):

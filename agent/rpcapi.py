@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from agent.messaging import CALLS_AT_ONCE, RpcClient, Target
+from agent.messaging import CALLS_AT_ONCE, RpcClient, Sign, Target
 
 TOPIC = "compute"
 EXCHANGE = "nova"
@@ -27,7 +27,7 @@ SIGN_OF_LIFE = 10.0
 class ComputeAgentAPI:
     """Calls agents, or the reference's compute services, from Python."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all but the first are given by name
         self,
         transport: Any,
         *,
@@ -35,13 +35,15 @@ class ComputeAgentAPI:
         timeout: float = 60.0,
         monitor: float | None = None,
         at_once: int = CALLS_AT_ONCE,
+        sign: Sign | None = None,
     ) -> None:
         """``timeout`` in seconds; with ``monitor`` a server has to show a sign of life that
-        often, and the ``timeout`` can be long.  At most ``at_once`` calls are under way.
+        often, and the ``timeout`` can be long.  At most ``at_once`` calls are under way;
+        ``sign`` is for agents that demand it.
         """
         target = Target(exchange=exchange, topic=TOPIC, version=VERSION_OF_CALLS)
         self._rpc = RpcClient(
-            transport, target, timeout, monitor, slots=threading.Semaphore(at_once)
+            transport, target, timeout, monitor, slots=threading.Semaphore(at_once), sign=sign
         )
 
     def set_host_enabled(

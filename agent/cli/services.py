@@ -28,6 +28,7 @@ from agent.registry.errors import (
     UnknownHost,
 )
 from agent.registry.record import ServiceRecord
+from agent.signing import Operator
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.reader import part_of
@@ -86,7 +87,13 @@ class Services:
         from agent.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI  # noqa: PLC0415  as above
 
         exchange = self._session.conf.control_exchange
-        agents = ComputeAgentAPI(self._transport, exchange=exchange, monitor=SIGN_OF_LIFE)
+        master = self._settings.master_key
+        agents = ComputeAgentAPI(
+            self._transport,
+            exchange=exchange,
+            monitor=SIGN_OF_LIFE,
+            sign=Operator(master).sign_to if master else None,
+        )
         return Control(self.registry, agents, self._settings.down_after)
 
     def seen(self, records: Iterable[ServiceRecord]) -> tuple[list[Seen], str | None]:

@@ -6,18 +6,25 @@ import socket
 from typing import Any
 
 from agent.caller import Caller
+from agent.messaging import Sign
 from agent.registry.api import Registry
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.opts import RegistrySettings
+from agent.signing import Operator, Signer
 
 
 def open_registry(
-    settings: RegistrySettings, transport: Any, caller: Caller | None = None
+    settings: RegistrySettings,
+    transport: Any,
+    caller: Caller | None = None,
+    *,
+    host: str = "",
 ) -> Registry:
     """For an agent or a command; ``transport`` may be ``None`` where access is direct.
 
     ``caller`` stands in the log of compute-registry; by default the agent of this machine.
+    ``host`` is that of an agent, which signs with its own key.
 
     :raises RegistryUnavailable: the database can't be opened, or there is no message bus.
     """
@@ -25,8 +32,14 @@ def open_registry(
         if transport is None:
             raise RegistryUnavailable("[registry] access = rpc needs a transport_url")
         ours = caller or Caller(user="compute-agent", where=socket.gethostname())
-        return RegistryClient.over(transport, caller=ours)
+        return RegistryClient.over(transport, caller=ours, sign=_sign(settings, host))
     return _open_database(settings)
+
+
+def _sign(settings: RegistrySettings, host: str) -> Sign | None:
+    if host and settings.host_key:
+        return Signer(settings.host_key, host).signed
+    return Operator(settings.master_key).signer().signed if settings.master_key else None
 
 
 def _open_database(settings: RegistrySettings) -> Registry:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.messaging import NoAnswer
+from agent.messaging import NoAnswer, Sign
 from agent.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI
 
 WITHIN = 3.0
@@ -36,10 +36,12 @@ class Promptly:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def over(cls, transport: Any, exchange: str) -> Promptly:
+    def over(cls, transport: Any, exchange: str, sign: Sign | None = None) -> Promptly:
         """On this transport."""
         return cls(
-            ComputeAgentAPI(transport, exchange=exchange, monitor=SIGN_OF_LIFE, at_once=UNDER_WAY)
+            ComputeAgentAPI(
+                transport, exchange=exchange, monitor=SIGN_OF_LIFE, at_once=UNDER_WAY, sign=sign
+            )
         )
 
     def set_host_enabled(

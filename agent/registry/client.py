@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.caller import NOBODY, Caller
-from agent.messaging import MessagingError, RpcClient, Target
+from agent.messaging import MessagingError, RpcClient, Sign, Target
 from agent.registry import wire
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.record import ServiceRecord
@@ -26,7 +26,11 @@ class RegistryClient:
 
     @classmethod
     def over(
-        cls, transport: Any, timeout: float = TIMEOUT, caller: Caller = NOBODY
+        cls,
+        transport: Any,
+        timeout: float = TIMEOUT,
+        caller: Caller = NOBODY,
+        sign: Sign | None = None,
     ) -> RegistryClient:
         """On this transport; calls end after ``timeout`` seconds."""
         target = Target(
@@ -35,7 +39,7 @@ class RegistryClient:
             namespace=wire.NAMESPACE,
             version=wire.VERSION,
         )
-        return cls(RpcClient(transport, target, timeout), caller)
+        return cls(RpcClient(transport, target, timeout, sign=sign), caller)
 
     def list_services(self) -> list[ServiceRecord]:
         """All records, by host, read page by page."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from oslo_config import cfg
 
 from agent.option_place import with_line
+from agent.signing import host_key
 from agent.version import version
 from drivers.opts import where_read
 
@@ -52,6 +53,22 @@ REGISTRY: list[cfg.Opt] = [
         "binary",
         default="nova-compute",
         help="What services are called in lists: tools that know Nova look for its name.",
+    ),
+    cfg.StrOpt(
+        "master_key",
+        default="",
+        secret=True,
+        help="For compute-registry and for operators' computectl, never on a hypervisor: calls "
+        "over the bus have to be signed, and these are. Any long random text, such as of "
+        "openssl rand -hex 32. Left out: whoever has a credential of the broker can switch "
+        "every host.",
+    ),
+    cfg.StrOpt(
+        "host_key",
+        default="",
+        secret=True,
+        help="For an agent: the key of its own host, which compute-registry --host-key-of HOST "
+        "prints. Its calls are signed with it, and calls to it have to be signed.",
     ),
     cfg.StrOpt(
         "rest_bind",
@@ -111,6 +128,11 @@ STANDALONE: list[cfg.Opt] = [
 ]
 COMMAND_LINE: list[cfg.Opt] = [
     cfg.BoolOpt("debug", default=False, help="Log at DEBUG level."),
+    cfg.StrOpt(
+        "host-key-of",
+        metavar="HOST",
+        help="Print the host_key of this host's agent, by [registry] master_key, and end.",
+    ),
 ]
 
 
@@ -131,6 +153,8 @@ class RegistrySettings:
     rest_port: int | None
     auth_strategy: str
     trusted_proxy: str | None = None
+    master_key: str = ""
+    host_key: str = ""
 
 
 def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
@@ -155,6 +179,8 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
         rest_port=group.rest_port or None,
         auth_strategy=group.auth_strategy,
         trusted_proxy=group.trusted_proxy,
+        master_key=group.master_key,
+        host_key=group.host_key,
     )
 
 
@@ -174,6 +200,13 @@ def load(args: Sequence[str]) -> cfg.ConfigOpts:
     except (cfg.Error, OSError, ValueError) as err:
         raise RegistryConfigError(with_line(where_read(" ".join(str(err).split())))) from err
     return conf
+
+
+def key_of(conf: cfg.ConfigOpts) -> str:
+    """What a hypervisor gets.  :raises RegistryConfigError: there is no master key."""
+    if not conf[GROUP].master_key:
+        raise RegistryConfigError("[registry] master_key is not set: there is nothing to sign with")
+    return host_key(conf[GROUP].master_key, conf.host_key_of)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

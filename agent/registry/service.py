@@ -27,6 +27,7 @@ from agent.registry.calls import Promptly
 from agent.registry.control import Control
 from agent.registry.endpoint import RegistryEndpoint
 from agent.registry.errors import RegistryError, RegistryUnavailable
+from agent.registry.permission import OfTheRegistry
 from agent.registry.rest.access import Identified, with_audit, with_keystone
 from agent.registry.rest.application import (
     Application,
@@ -38,6 +39,7 @@ from agent.registry.rest.policy import by_policy, everybody
 from agent.registry.rest.server import listen
 from agent.registry.schema import open_engine, shown, upgrade
 from agent.registry.store import SqlRegistry
+from agent.signing import Operator
 from agent.systemd import Systemd
 from agent.version import version
 
@@ -56,6 +58,9 @@ def main(args: Sequence[str] | None = None) -> None:
         signal.signal(number, signal.SIG_IGN)
     try:
         conf = opts.load(sys.argv[1:] if args is None else args)
+        if conf.host_key_of:
+            sys.stdout.write(f"{opts.key_of(conf)}\n")
+            return
         _start_logging(debug=conf.debug)
         for warning in open_secrets(map(Path, conf.config_file or ())):
             LOG.warning("%s", warning)
@@ -142,13 +147,19 @@ class _Process:
         name = f"{socket.gethostname()}:{os.getpid()}"
         target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)
         server = messaging.RpcServer(transport, target, [RegistryEndpoint(store)])
+        if self.settings.master_key:
+            server.permit = OfTheRegistry(Operator(self.settings.master_key))
         server.start()
         stack.callback(server.stop, STOP_WITHIN)
 
     def _serve_rest(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
         settings, agents = self.settings, None
         if transport is not None:
-            agents = Promptly.over(transport, self.conf.control_exchange)
+            agents = Promptly.over(
+                transport,
+                self.conf.control_exchange,
+                Operator(settings.master_key).sign_to if settings.master_key else None,
+            )
         control = Control(store, agents, settings.down_after)
         server = listen(_application(control, self.conf, settings.auth_strategy), settings)
         where = settings.rest_bind, settings.rest_port, settings.auth_strategy

@@ -13,6 +13,7 @@ from agent.loop import Loop
 from agent.registry.access import open_registry
 from agent.registry.address import here
 from agent.registry.errors import HostTaken
+from agent.registry.permission import OfAnAgent
 from agent.report import Report
 from agent.service import Service
 from agent.status_file import NO_RPC, SERVING
@@ -165,7 +166,7 @@ def switching(settings: Settings, loop: Loop, service: Service, transport: Any) 
         slack=LATEST_BEAT * settings.registry.report_interval + CLOCKS,
     )
     heartbeat = Heartbeat(
-        lambda: open_registry(settings.registry, transport),
+        lambda: open_registry(settings.registry, transport, host=settings.host),
         settings.host,
         here(settings.state_path),
         service.nodes.roots,
@@ -178,5 +179,7 @@ def switching(settings: Settings, loop: Loop, service: Service, transport: Any) 
         made.server = rpc_server(
             transport, settings.host, switch, heartbeat.in_step, settings.exchange
         )
+        if settings.registry.host_key:
+            made.server.permit = OfAnAgent(settings.registry.host_key, settings.host)
     made.connect()
     return made

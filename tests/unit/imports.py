@@ -100,6 +100,7 @@ PURE = (
     "agent/period/heard.py",
     "agent/period/merge.py",
     "agent/caller.py",
+    "agent/signing.py",
     "agent/registry/checks.py",
     "agent/registry/errors.py",
     "reportclient/request_filter.py",

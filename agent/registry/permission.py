@@ -1,0 +1,52 @@
+"""Who may call what over the bus, where calls are signed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent.messaging import NotPermitted
+from agent.registry import wire
+from agent.signing import RECORD_VERSION, Operator, is_signed
+
+OF_AGENTS = frozenset({"heartbeat", "get_service", "set_status"})
+"""What an agent may ask of the registry, for its own host."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfTheRegistry:
+    """Operators may do everything, an agent what concerns its own host."""
+
+    operator: Operator
+
+    def __call__(
+        self, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
+    ) -> None:
+        """:raises NotPermitted: naming who may not do what."""
+        who = self.operator.who(wire.TOPIC, method, arguments, context)
+        if who is None:
+            raise NotPermitted(f"{method} is not signed, or not with a key of [registry]")
+        if who and (method not in OF_AGENTS or arguments.get("host") != who):
+            raise NotPermitted(f"the agent of {who} may not {method} {arguments.get('host')!a}")
+
+
+@dataclass(frozen=True, slots=True)
+class OfAnAgent:
+    """Only who has the master key, or this host's own; and only for a version of the record.
+
+    An older version than the one that is known changes nothing, so that a call which
+    somebody has recorded is of no use to him later.
+    """
+
+    key: str
+    host: str
+
+    def __call__(
+        self, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
+    ) -> None:
+        """:raises NotPermitted: it is not signed."""
+        if not is_signed(self.key, self.host, method, arguments, context):
+            raise NotPermitted(f"{method} is not signed for {self.host}")
+        if not isinstance(context.get(RECORD_VERSION), int):
+            raise NotPermitted(f"{method} is signed for no version of the record")

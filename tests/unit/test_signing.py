@@ -1,0 +1,79 @@
+"""Who may call what where calls are signed: each host what concerns itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.messaging import NotPermitted
+from agent.registry import wire
+from agent.registry.permission import OfAnAgent, OfTheRegistry
+from agent.signing import Operator, Signer, host_key
+
+MASTER = "a long random text"
+HOST1 = Signer(host_key(MASTER, "host1"), "host1")
+REGISTRY = OfTheRegistry(Operator(MASTER))
+AGENT = OfAnAgent(host_key(MASTER, "host1"), "host1")
+BEAT = {"host": "host1", "address": "a", "rpc_version": "6.5", "roots": []}
+STATUS = {"host": "host1", "disabled": True, "reason": None, "expected_version": 3}
+
+
+def registry(signer: Signer, method: str, sent: dict[str, Any], signed: Any = None) -> None:
+    context = signer.signed(wire.TOPIC, method, sent if signed is None else signed, {})
+    REGISTRY(method, sent, context)
+
+
+def test_an_agent_records_its_own_host() -> None:
+    registry(HOST1, "heartbeat", BEAT)
+    registry(HOST1, "get_service", {"host": "host1"})
+    registry(HOST1, "set_status", STATUS)
+
+
+@pytest.mark.parametrize(
+    ("method", "sent"),
+    [
+        ("heartbeat", BEAT | {"host": "host2"}),
+        ("set_status", STATUS | {"host": "host2"}),
+        ("get_service", {"host": "host2"}),
+        ("delete", {"host": "host1"}),
+        ("set_forced_down", {"host": "host1", "forced_down": True}),
+        ("list_services", {"after": "", "limit": 5}),
+    ],
+)
+def test_it_does_nothing_to_others_and_nothing_that_is_for_operators(
+    method: str, sent: dict[str, Any]
+) -> None:
+    with pytest.raises(NotPermitted, match="the agent of host1 may not"):
+        registry(HOST1, method, sent)
+    registry(Operator(MASTER).signer(), method, sent)
+
+
+def test_nobody_says_that_he_is_another() -> None:
+    beat = BEAT | {"host": "host2"}
+    for forged in (Signer(HOST1.key, "host2"), Signer(HOST1.key, ""), Signer("", "host2")):
+        with pytest.raises(NotPermitted, match="not signed"):
+            registry(forged, "heartbeat", beat)
+    with pytest.raises(NotPermitted, match="not signed"):
+        registry(HOST1, "heartbeat", BEAT, signed=BEAT | {"roots": ["x"]})
+    for context in ({}, {"signed_by": "host1"}, {"signed_by": 5, "signature": "é"}):
+        with pytest.raises(NotPermitted, match="not signed"):
+            REGISTRY("heartbeat", BEAT, context)
+
+
+def test_an_agent_obeys_operators_only_and_only_for_its_own_host() -> None:
+    said, version = {"enabled": False}, {"record_version": 7}
+    sign = Operator(MASTER).sign_to
+    AGENT("set_host_enabled", said, sign("host1", "set_host_enabled", said, version))
+    wrong = [
+        {},
+        version,
+        sign("host2", "set_host_enabled", said, version),
+        sign("host1", "set_host_enabled", {"enabled": True}, version),
+        sign("host1", "set_host_enabled", said, {}),
+        sign("host1", "set_host_enabled", said, version) | {"record_version": 8},
+        Signer(host_key(MASTER, "host2"), "host2").signed("host1", "x", said, version),
+    ]
+    for context in wrong:
+        with pytest.raises(NotPermitted):
+            AGENT("set_host_enabled", said, context)
