@@ -1,8 +1,8 @@
 """What a compute node with libvirt can do, by the names of Nova's drivers.
 
 Only what holds on every such host; what hangs on its firmware, hardware or versions
-(secure boot, vTPM, virtio-fs, address spaces, encryption, ...) is not named here, and
-so its traits are left as they are.
+(secure boot, vTPM, virtio-fs, address spaces, ...) is not named here.  No image backend of
+Nova's can encrypt the disks of guests yet.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ CAPABILITIES: Mapping[str, bool] = MappingProxyType(
         "supports_attach_interface": True,
         "supports_bfv_rescue": True,
         "supports_device_tagging": True,
+        "supports_ephemeral_encryption": False,
+        "supports_ephemeral_encryption_luks": False,
         "supports_evacuate": True,
         "supports_extend_volume": True,
         "supports_image_type_aki": True,

@@ -49,6 +49,8 @@ VIFS: Mapping[str, frozenset[str]] = MappingProxyType(
         "ppc64": _PCI_VIFS | {"spapr_vlan"},
         "s390x": frozenset({"virtio"}),
         "riscv64": _PCI_VIFS,
+        "armv7l": _PCI_VIFS,
+        "loongarch64": _PCI_VIFS,
     }
 )
 SOUNDS: Mapping[str, frozenset[str]] = MappingProxyType(
@@ -60,6 +62,8 @@ SOUNDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "ppc64": _PCI_SOUND,
         "s390x": frozenset(),
         "riscv64": _PCI_SOUND,
+        "armv7l": _PCI_SOUND,
+        "loongarch64": _PCI_SOUND,
     }
 )
 IOMMUS: Mapping[str, frozenset[str]] = MappingProxyType(
@@ -74,6 +78,29 @@ UNSAID = frozenset({"COMPUTE_NET_VIF_MODEL_SRIOV", "COMPUTE_NET_VIF_MODEL_IGB"})
     "COMPUTE_SOUND_MODEL_VIRTIO"
 }
 """Not for a table to know: they hang on devices, or on newer versions than others do."""
+
+
+IGB, VIRTIO_SOUND = f"{VIF}IGB", f"{SOUND}VIRTIO"
+ADDRESS_SPACES = ("COMPUTE_ADDRESS_SPACE_EMULATED", "COMPUTE_ADDRESS_SPACE_PASSTHROUGH")
+STATELESS = "COMPUTE_SECURITY_STATELESS_FIRMWARE"
+SECRETS = f"{TPM}SECRET_SECURITY_"
+SECRET_KINDS = ("user", "host", "deployment")
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Of libvirt and of its QEMU, as they tell them: 8007000 is 8.7.0; 0: not told."""
+
+    libvirt: int = 0
+    qemu: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TpmChoice:
+    """Whether guests can have an emulated TPM, and who may keep its secrets, by Nova's words."""
+
+    enabled: bool = False
+    secrets: frozenset[str] = frozenset(SECRET_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +126,29 @@ def questions(capabilities: Element, virt_type: str) -> tuple[Question, ...]:
 
 
 def model_traits(
-    asked: Sequence[Question], answers: Sequence[str | None], *, tpm: bool
+    asked: Sequence[Question],
+    answers: Sequence[str | None],
+    *,
+    tpm: TpmChoice,
+    versions: Versions | None = None,
 ) -> dict[str, bool]:
     """Whether guests can have each; what can't be told is not in there.
 
-    ``answers`` are documents; while any is missing, only tables are told of.  ``tpm``:
-    whether the operator lets guests have an emulated one.
+    ``answers`` are documents; while any is missing, only tables are told of; what hangs on
+    ``versions`` is not told while those are not.
     """
     if not asked:
         return {}
     arch = asked[0].arch
-    found = _tables(arch)
+    found = _tables(arch) | (
+        {} if versions is None or arch not in VIFS else _by_version(arch, versions)
+    )
     documents = [read(answer) for answer in answers if answer is not None]
     if len(documents) < len(asked) or any(d.tag != "domainCapabilities" for d in documents):
         return found
-    for judge in (_listed, _file_systems, _memory):
+    for judge in (_listed, _file_systems):
         found |= judge(documents)
-    return found | _firmware(documents, arch) | _tpm(documents, enabled=tpm)
+    return found | _firmware(documents, arch) | _tpm(documents, tpm)
 
 
 def _tables(arch: str) -> dict[str, bool]:
@@ -124,6 +157,18 @@ def _tables(arch: str) -> dict[str, bool]:
         if arch in table or prefix == IOMMU:
             found |= _told(prefix, table.get(arch, frozenset()))
     return {name: has for name, has in found.items() if name not in UNSAID}
+
+
+def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
+    """What libvirt's documents do not list, or only newer ones do."""
+    lib, qemu = versions.libvirt, versions.qemu
+    pci = "e1000e" in VIFS.get(arch, frozenset())
+    found = {
+        IGB: pci and lib >= 9_003_000 and qemu >= 8_000_000,
+        VIRTIO_SOUND: pci and lib >= 10_004_000 and qemu >= 8_002_000,
+        STATELESS: lib >= 8_006_000,
+    }
+    return found | dict.fromkeys(ADDRESS_SPACES, arch in X86 and lib >= 8007000)
 
 
 def _told(prefix: str, offered: Collection[str]) -> dict[str, bool]:
@@ -167,11 +212,6 @@ def _file_systems(documents: list[Element]) -> dict[str, bool]:
     return {} if kinds is None else {"COMPUTE_STORAGE_VIRTIO_FS": "virtiofs" in kinds}
 
 
-def _memory(documents: list[Element]) -> dict[str, bool]:
-    kinds = _values(documents, "memoryBacking", "sourceType")
-    return {} if kinds is None else {"COMPUTE_MEM_BACKING_FILE": bool({"file", "memfd"} & kinds)}
-
-
 def _firmware(documents: list[Element], arch: str) -> dict[str, bool]:
     """What libvirt finds a description of; the BIOS of x86 comes with QEMU."""
     found = {"COMPUTE_FIRMWARE_BIOS": arch in X86}
@@ -183,12 +223,12 @@ def _firmware(documents: list[Element], arch: str) -> dict[str, bool]:
     return found
 
 
-def _tpm(documents: list[Element], *, enabled: bool) -> dict[str, bool]:
-    """Emulated ones.  libvirt before 8.0 does not list versions: swtpm has both."""
+def _tpm(documents: list[Element], choice: TpmChoice) -> dict[str, bool]:
+    """Emulated ones.  libvirt before 8.6 does not list versions: swtpm has both."""
     backends = _values(documents, "devices/tpm", "backendModel")
     if backends is None:
         return {}
-    able = enabled and "emulator" in backends
+    able = choice.enabled and "emulator" in backends
     models = _values(documents, "devices/tpm", "model") or frozenset()
     versions = _values(documents, "devices/tpm", "backendVersion") or {"1.2", "2.0"}
     return {
@@ -196,4 +236,5 @@ def _tpm(documents: list[Element], *, enabled: bool) -> dict[str, bool]:
         f"{TPM}2_0": able and "2.0" in versions,
         f"{TPM}TIS": able and "tpm-tis" in models,
         f"{TPM}CRB": able and "tpm-crb" in models,
+        **{f"{SECRETS}{kind.upper()}": able and kind in choice.secrets for kind in SECRET_KINDS},
     }

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from xml.etree.ElementTree import Element
 
+import os_traits
+
 from drivers.libvirt.encryption import CONTEXT, Encryption, encryption, moved_traits
 from drivers.libvirt.mdev import divisible
 from drivers.libvirt.numa import Known
-from drivers.libvirt.pci import PciSettings, pci_pools
+from drivers.libvirt.pci import PciSettings, has_remote_managed, pci_pools
 from drivers.libvirt.pci_devices import PciBus, pci_bus
 from drivers.libvirt.pools import Grouping, many_alike, providers
 from drivers.libvirt.reported import Reported
@@ -84,9 +86,19 @@ def below_root(
         tuple(replace(one, traits=one.traits | settings.marks) for one in children),
         {**pci_notes, **gpu_notes, **notes, **more, **odd, **found.unread},
         frozenset(kept),
-        moved_traits(secret),
+        {**moved_traits(secret), **_remote_managed(found, bus, settings.pci)},
         complete=not unknown,
     )
+
+
+def _remote_managed(found: Devices, bus: PciBus, settings: PciSettings) -> dict[str, bool]:
+    """Whether guests can have ports whose network card manages them: where there are such VFs.
+
+    Not told where the entries of device_spec are another service's.
+    """
+    if not settings.specs or found.documents is None or not found.all_read:
+        return {}
+    return {os_traits.COMPUTE_REMOTE_MANAGED_PORTS: has_remote_managed(bus, settings)}
 
 
 def _taken(bus: PciBus, divided: Mapping[str, str]) -> dict[str, str]:

@@ -34,11 +34,11 @@ LOG = logging.getLogger(__name__)
 class LibvirtDriver(ComputeDriver):
     """One node: the hypervisor of this machine."""
 
-    capabilities = CAPABILITIES
-
     def __init__(self, context: DriverContext, host: Host | None = None) -> None:
         super().__init__(context)
         self._settings = _settings(context)
+        in_files = bool(self._settings.file_backed_memory)
+        self.capabilities = {**CAPABILITIES, "supports_mem_backing_file": in_files}
         self._host = host or Host(self._settings.uri, load_binding(), self._settings.deadlines)
         self._nodename: str | None = None
         self._identity: HostIdentity | None = None

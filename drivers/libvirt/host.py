@@ -259,6 +259,15 @@ class Host:
             once=True,
         )
 
+    def versions(self) -> tuple[int, int] | None:
+        """Of libvirt and of its hypervisor, as 8007000 for 8.7.0; ``None``: it has none."""
+        try:
+            return self._ask("versions", lambda c: (int(c.getLibVersion()), int(c.getVersion())))
+        except Refused as err:
+            if err.unsupported:
+                return None
+            raise
+
     def cpu_models(self, arch: str) -> tuple[str, ...]:
         """Names of the CPU models that libvirt knows of an architecture."""
         names = self._ask_optional(

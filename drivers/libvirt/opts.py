@@ -120,6 +120,21 @@ LIBVIRT_OPTS = [
         help="Whether guests can have an emulated TPM: its traits are reported where libvirt"
         " offers one.",
     ),
+    cfg.ListOpt(
+        "supported_tpm_secret_security",
+        item_type=types.String(choices=["user", "host", "deployment"]),
+        default=["user", "host", "deployment"],
+        help="Who may keep the secrets of guests' emulated TPMs, as Nova's compute service on this"
+        " host is configured: its scheduler asks for one of them (user, unless the flavor or"
+        " image says otherwise) for each guest with a TPM. Of use with swtpm_enabled only.",
+    ),
+    cfg.IntOpt(
+        "file_backed_memory",
+        default=0,
+        min=0,
+        help="MiB of memory in files that guests get instead of the host's own: the MEMORY_MB of"
+        " this host. 0: none. Not with hugepages, nor with ram_allocation_ratio above 1.",
+    ),
     cfg.FloatOpt(
         "connection_timeout",
         default=10.0,

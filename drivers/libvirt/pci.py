@@ -83,6 +83,12 @@ def pci_pools(
     return pools, notes
 
 
+def has_remote_managed(bus: PciBus, settings: PciSettings) -> bool:
+    """Whether there are VFs that their network card manages, for ports of a network."""
+    matched = _matched(bus, settings)
+    return any(one.spec.remote_managed and one.device.physical is not None for one in matched)
+
+
 def _matched(bus: PciBus, settings: PciSettings) -> Iterator[_Offered]:
     for device in bus.devices.values():
         for spec in settings.specs:

@@ -63,7 +63,7 @@ class Reader:
         read_or = self.sources.read_or
         capabilities = read_or("capabilities", self._capabilities, Element("nothing"))
         present, online = self._cpus(capabilities)
-        memory = self.sources.read("memory", self._host.memory_kib)
+        memory = self._memory()
         pools = self._storage_pools()
         pool = self._pool(pools)
         reading = Reading(
@@ -170,7 +170,19 @@ class Reader:
         found = self.sources.read_or(name, answers, [], until=CONNECTION)
         if None in found:
             self.sources.ask_again(name)
-        return device_models.model_traits(asked, found, tpm=self._settings.swtpm_enabled)
+        versions = self._versions() if asked else None
+        return device_models.model_traits(asked, found, tpm=self._settings.tpm, versions=versions)
+
+    def _versions(self) -> device_models.Versions | None:
+        """What hangs on them is left alone where this hypervisor tells none."""
+        told = self.sources.read_or("versions", self._host.versions, None, until=CONNECTION)
+        return None if told is None else device_models.Versions(*told)
+
+    def _memory(self) -> int:
+        """In KiB: the host's, or what the operator has in files."""
+        if self._settings.file_backed_memory:
+            return self._settings.file_backed_memory * 1024
+        return self.sources.read("memory", self._host.memory_kib)
 
     def _namespaces(self) -> frozenset[str]:
         if not self._settings.pmem:

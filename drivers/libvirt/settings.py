@@ -10,11 +10,13 @@ from drivers.api import DriverContext
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt import numa
 from drivers.libvirt.cpu_model import CpuChoice
+from drivers.libvirt.device_models import TpmChoice
 from drivers.libvirt.device_spec import device_specs
 from drivers.libvirt.devices import DeviceSettings
 from drivers.libvirt.disk import Images
+from drivers.libvirt.guest_types import QEMU_TYPES
 from drivers.libvirt.mdev_opts import mdev_settings
-from drivers.libvirt.memory import reserved_pages
+from drivers.libvirt.memory import MEMORY, PAGES, reserved_pages
 from drivers.libvirt.pci import PciSettings
 from drivers.libvirt.pmem import PmemLabels, pmem_labels
 from drivers.libvirt.session import Deadlines
@@ -48,7 +50,9 @@ class LibvirtSettings:
     memory: MemoryPolicy = field(default_factory=MemoryPolicy)
     cpu_power_management: bool = False
     pmem: PmemLabels = field(default_factory=dict)
-    swtpm_enabled: bool = False
+    tpm: TpmChoice = field(default_factory=TpmChoice)
+    file_backed_memory: int = 0
+    """MiB; 0: guests have the host's own memory."""
     disk_from_sharing_provider: bool = False
     devices: DeviceSettings = field(default_factory=DeviceSettings)
 
@@ -82,13 +86,30 @@ def settings_from(context: DriverContext) -> LibvirtSettings:
             keepalive_count=group.keepalive_count,
         ),
         report_numa=group.report_numa,
-        memory=MemoryPolicy(group.report_hugepages, reserved_pages(conf.reserved_huge_pages or ())),
+        memory=_memory_policy(conf),
         cpu_power_management=group.cpu_power_management,
         pmem=pmem_labels(group.pmem_namespaces),
-        swtpm_enabled=group.swtpm_enabled,
+        tpm=TpmChoice(group.swtpm_enabled, frozenset(group.supported_tpm_secret_security)),
+        file_backed_memory=group.file_backed_memory,
         disk_from_sharing_provider=group.disk_from_sharing_provider,
         devices=_device_settings(conf),
     )
+
+
+def _memory_policy(conf: Any) -> MemoryPolicy:
+    """Memory in files has nothing to do with hugepages, and can't be overcommitted: as in Nova."""
+    group = conf.libvirt
+    if not group.file_backed_memory:
+        return MemoryPolicy(group.report_hugepages, reserved_pages(conf.reserved_huge_pages or ()))
+    wrong = {
+        f"virt_type = {group.virt_type}": group.virt_type not in QEMU_TYPES,
+        "report_hugepages = pages": group.report_hugepages == PAGES,
+        "[DEFAULT] ram_allocation_ratio above 1": (conf.ram_allocation_ratio or 1.0) != 1.0,
+    }
+    for option, is_so in wrong.items():
+        if is_so:
+            raise ValueError(f"[libvirt] file_backed_memory can't be used with {option}")
+    return MemoryPolicy(MEMORY)
 
 
 def _device_settings(conf: Any) -> DeviceSettings:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.libvirt import documents
-from drivers.libvirt.device_models import LISTED, Question, model_traits
+from drivers.libvirt.device_models import LISTED, Question, TpmChoice, model_traits
 from drivers.libvirt.disk import Images, disk_gb, storage_pool
 
 KNOWN = frozenset(os_traits.get_traits())
@@ -51,7 +51,7 @@ ANSWERS = st.lists(domain_documents() | st.none() | st.just("<no document"), max
 @given(ARCHES, ANSWERS, st.booleans())
 def test_traits_are_known_to_os_traits_whatever_the_documents_say(arch, answers, tpm):
     asked = [Question(arch, None, "kvm") for _ in answers]
-    assert model_traits(asked, answers, tpm=tpm).keys() <= KNOWN
+    assert model_traits(asked, answers, tpm=TpmChoice(tpm)).keys() <= KNOWN
 
 
 @given(

@@ -68,6 +68,8 @@ class FakeLibvirt:
             "getCapabilities": (DATA / "capabilities-x86_64.xml").read_text(),
             "getCPUMap": (2, [True, True], 2),
             "getInfo": ["x86_64", 1, 2, 2100, 1, 1, 2, 1],
+            "getLibVersion": 9_000_000,
+            "getVersion": 7_002_000,
             "getMemoryStats": {"total": 8 * 1024 * 1024, "free": 1},
             "baselineCPU": (DATA / "expanded-x86_64.xml").read_text(),
             "getCPUModelNames": ["Haswell-noTSX", "EPYC"],

@@ -11,16 +11,19 @@ from agent.period.traits import CAPABILITY_TRAITS
 from drivers.libvirt import arch_traits, documents
 from drivers.libvirt.device_models import (
     BUSES,
+    IGB,
     IOMMU,
     IOMMUS,
     SOUND,
     SOUNDS,
     TPM,
-    UNSAID,
     VIDEO,
     VIF,
     VIFS,
+    VIRTIO_SOUND,
     Question,
+    TpmChoice,
+    Versions,
     model_traits,
     questions,
 )
@@ -29,6 +32,7 @@ from tests.unit.libvirt.fake_binding import DATA
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "libvirt"
 PC, Q35 = ((DATA / f"domain-{name}.xml").read_text() for name in ("pc", "q35"))
 ASKED = (Question("x86_64", "pc", "kvm"), Question("x86_64", "q35", "kvm"))
+NEW = Versions(11_000_000, 10_000_000)
 NOT_OURS = {
     "COMPUTE_CONFIG_DRIVE_REGENERATION",
     "COMPUTE_EPHEMERAL_ENCRYPTION_LUKSV2",
@@ -41,10 +45,8 @@ NOT_OURS = {
     "COMPUTE_USB_MODEL_NEC_XHCI",
     "COMPUTE_USB_MODEL_QEMU_XHCI",
     "COMPUTE_VOLUME_ATTACH",
-    "COMPUTE_SECURITY_TPM_SECRET_SECURITY_DEPLOYMENT",
-    "COMPUTE_SECURITY_TPM_SECRET_SECURITY_HOST",
-    "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER",
-} | UNSAID
+    "COMPUTE_NET_VIF_MODEL_SRIOV",
+}
 """What hangs on the compute service's own configuration, or on more than libvirt says."""
 
 
@@ -78,9 +80,11 @@ def full_document(**enums: str) -> str:
 <enum name='backendVersion'>{parts["version"]}</enum></tpm></devices></domainCapabilities>"""
 
 
-def told(*answers: str | None, arch: str = "x86_64", tpm: bool = True) -> dict[str, bool]:
+def told(
+    *answers: str | None, arch: str = "x86_64", tpm: bool = True, versions: Versions | None = NEW
+) -> dict[str, bool]:
     asked = tuple(Question(arch, f"m{number}", "kvm") for number in range(len(answers)))
-    return model_traits(asked, answers, tpm=tpm)
+    return model_traits(asked, answers, tpm=TpmChoice(tpm), versions=versions)
 
 
 def those(found: dict[str, bool], prefix: str) -> set[str]:
@@ -91,7 +95,7 @@ def those(found: dict[str, bool], prefix: str) -> set[str]:
 
 def test_every_trait_of_os_traits_is_told_by_somebody_or_is_known_not_to_be():
     by_others = set(CAPABILITY_TRAITS.values()) | arch_traits.OWNED
-    ours = set(told(full_document())) | {"COMPUTE_SOUND_MODEL_VIRTIO"}
+    ours = set(told(full_document()))
     told_of = {name for name in ours | by_others | NOT_OURS if name.startswith("COMPUTE_")}
     assert set(os_traits.get_traits("COMPUTE_")) == told_of
 
@@ -114,19 +118,20 @@ def test_all_names_of_the_tables_are_in_os_traits(prefix, table):
 
 
 def test_this_machines_documents():
-    found = model_traits(ASKED, (PC, Q35), tpm=True)
+    found = model_traits(ASKED, (PC, Q35), tpm=TpmChoice(True))
     assert those(found, BUSES) == {"FDC", "IDE", "SATA", "SCSI", "USB", "VIRTIO"}
     assert those(found, VIDEO) == {"BOCHS", "CIRRUS", "NONE", "QXL", "VGA", "VIRTIO", "VMVGA"}
     assert found["COMPUTE_FIRMWARE_BIOS"] and not found["COMPUTE_FIRMWARE_UEFI"]
     assert not found["COMPUTE_SECURITY_UEFI_SECURE_BOOT"]
     assert those(found, TPM) == set()  # no emulator is installed
-    assert found["COMPUTE_STORAGE_VIRTIO_FS"] and found["COMPUTE_MEM_BACKING_FILE"]
+    assert found["COMPUTE_STORAGE_VIRTIO_FS"] and "COMPUTE_MEM_BACKING_FILE" not in found
 
 
 def test_a_host_with_firmware_and_swtpm():
     found = told(full_document())
     assert found["COMPUTE_FIRMWARE_UEFI"] and found["COMPUTE_SECURITY_UEFI_SECURE_BOOT"]
-    assert those(found, TPM) == {"1_2", "2_0", "TIS", "CRB"}
+    secrets = {f"SECRET_SECURITY_{who}" for who in ("USER", "HOST", "DEPLOYMENT")}
+    assert those(found, TPM) == {"1_2", "2_0", "TIS", "CRB"} | secrets
     assert those(found, SOUND) == {"ICH9", "VIRTIO"}
 
 
@@ -198,3 +203,38 @@ def test_the_shared_examples_are_read():
     for text in texts:
         found = told(text)
         assert "VIRTIO" in those(found, BUSES) and set(found) <= set(os_traits.get_traits())
+
+
+def test_only_the_secrets_that_the_operator_lets_guests_have_are_told():
+    asked = (Question("x86_64", "q35", "kvm"),)
+    found = model_traits(asked, [full_document()], tpm=TpmChoice(True, frozenset({"user"})))
+    assert {name for name in those(found, TPM) if "SECRET" in name} == {"SECRET_SECURITY_USER"}
+    assert found[f"{TPM}SECRET_SECURITY_HOST"] is False
+
+
+@pytest.mark.parametrize(
+    ("trait", "old", "new"),
+    [
+        (IGB, (9_002_000, 8_000_000), (9_003_000, 8_000_000)),
+        (IGB, (9_003_000, 7_002_000), (9_003_000, 8_000_000)),
+        (VIRTIO_SOUND, (10_003_000, 8_002_000), (10_004_000, 8_002_000)),
+        (VIRTIO_SOUND, (10_004_000, 8_001_000), (10_004_000, 8_002_000)),
+        ("COMPUTE_ADDRESS_SPACE_EMULATED", (8_006_000, 9_000_000), (8_007_000, 0)),
+        ("COMPUTE_ADDRESS_SPACE_PASSTHROUGH", (8_006_000, 9_000_000), (8_007_000, 0)),
+        ("COMPUTE_SECURITY_STATELESS_FIRMWARE", (8_005_000, 9_000_000), (8_006_000, 0)),
+    ],
+)
+def test_what_hangs_on_versions_of_libvirt_and_qemu(trait, old, new):
+    document = full_document().replace("<sound", "<noise").replace("</sound", "</noise")
+    assert told(document, versions=Versions(*old))[trait] is False
+    assert told(document, versions=Versions(*new))[trait] is True
+    assert trait not in told(document, versions=None)
+
+
+def test_a_document_that_lists_sound_knows_better_than_the_version():
+    assert told(full_document(sound="ich9"))[VIRTIO_SOUND] is False
+
+
+@pytest.mark.parametrize("arch", ["armv7l", "loongarch64", "riscv64"])
+def test_every_architecture_with_pci_has_its_vif_models(arch):
+    assert {"VIRTIO", "E1000E"} <= those(told(full_document(), arch=arch), VIF)

@@ -366,3 +366,25 @@ def test_one_whose_cell_nobody_knows_is_named(make, binding, tree):
     reported(driver, tree)
     assert totals(tree, f"{NODE}_numa0")["PCPU"] == 3
     assert driver.degraded()["NUMA"] == "CPU 3 is in no NUMA cell: not reported"
+
+
+@pytest.mark.parametrize("numa", ["off", "nested"])
+def test_memory_in_files_is_the_memory_of_the_host(make, binding, tree, numa):
+    pages = {2048: 512}
+    binding.answers["getCapabilities"] = capabilities(
+        cell(0, [0], pages=pages), cell(1, [1], pages=pages)
+    )
+    driver = make(f"[libvirt]\nfile_backed_memory = 100000\nreport_numa = {numa}\n")
+    reported(driver, tree)
+    names = [tree.data(uuid).name for uuid in tree.get_provider_uuids(NODE)]
+    assert sum(totals(tree, name).get("MEMORY_MB", 0) for name in names) == 100000
+    assert driver.capabilities["supports_mem_backing_file"] is True
+    assert make().capabilities["supports_mem_backing_file"] is False
+
+
+def test_a_hypervisor_without_versions_leaves_what_hangs_on_them(make, binding, tree):
+    binding.refused["getVersion"] = FakeLibvirtError("no", binding.VIR_ERR_NO_SUPPORT)
+    tree.add_traits(NODE, "COMPUTE_NET_VIF_MODEL_IGB")
+    driver = make()
+    assert "COMPUTE_NET_VIF_MODEL_IGB" in reported(driver, tree).data(NODE).traits
+    assert "versions" not in driver.degraded()

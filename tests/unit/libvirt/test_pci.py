@@ -337,3 +337,16 @@ def test_allocations_move_into_a_group_and_out_again():
     places = [place for who in "ab" for place in held[who]["allocations"]]
     assert len(set(places)) == 2 and uuid not in places
     assert len(names(tree)) == 8
+
+
+REMOTE = "COMPUTE_REMOTE_MANAGED_PORTS"
+
+
+def test_remote_managed_ports_are_to_be_had_where_there_are_such_vfs():
+    settings = chosen({"vendor_id": "8086", "remote_managed": "true", "physical_network": None})
+    card = pci(PF, NIC, virtual=["0000:81:02.0"])
+    vf = pci("0000:81:02.0", NIC_VF, physical=PF)
+    assert report_of(new_tree(), look(card, vf), **settings).traits[REMOTE] is True
+    assert report_of(new_tree(), look(card), **settings).traits[REMOTE] is False
+    assert report_of(new_tree(), look(card), **chosen({})).traits[REMOTE] is False
+    assert REMOTE not in report_of(new_tree(), look(card, vf)).traits

@@ -95,7 +95,7 @@ cpu_power_management = true
     assert found.policy.dedicated_cpus == {4, 5}
     assert found.instances_path == Path("/srv/guests")
     assert found.images == Images("rbd", "vms")
-    assert found.disk_from_sharing_provider and found.swtpm_enabled
+    assert found.disk_from_sharing_provider and found.tpm.enabled
     assert found.cpu.models == ("Haswell", "EPYC")
     assert found.cpu.extra_flags == ("+pcid", "-vmx")
     assert (found.report_numa, found.cpu_power_management) == ("nested", True)
@@ -132,3 +132,24 @@ def test_a_driver_with_a_wrong_option_is_not_made_and_the_option_is_named(tmp_pa
         text = "[DEFAULT]\n" + text
     with pytest.raises(DriverLoadFailed, match=culprit):
         LibvirtDriver(context(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("virt_type = lxc\n", "virt_type = lxc"),
+        ("report_hugepages = pages\n", "report_hugepages = pages"),
+        ("[DEFAULT]\nram_allocation_ratio = 1.5\n", "ram_allocation_ratio above 1"),
+    ],
+)
+def test_memory_in_files_can_not_be_mixed(tmp_path, more, words):
+    text = f"[libvirt]\nfile_backed_memory = 1024\n{more}"
+    with pytest.raises(ValueError, match=f"file_backed_memory can't be used with .*{words}"):
+        settings_from(context(tmp_path, text))
+
+
+def test_who_keeps_the_secrets_of_tpms_is_checked(tmp_path):
+    found = settings_from(context(tmp_path, "[libvirt]\nsupported_tpm_secret_security = user\n"))
+    assert found.tpm.secrets == {"user"}
+    with pytest.raises(ValueError, match="supported_tpm_secret_security"):
+        settings_from(context(tmp_path, "[libvirt]\nsupported_tpm_secret_security = me\n"))
