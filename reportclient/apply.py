@@ -19,6 +19,7 @@ from reportclient.errors import (
     Conflict,
     Forbidden,
     NotFound,
+    NotSent,
     PlacementError,
     ServerFault,
     TooOld,
@@ -174,7 +175,7 @@ class _Run:
             case ServerFault() if self.faults < FAULTS:
                 self.unsure = True
                 self.faults += 1
-                self.failed[_subject(operation)] = result
+                self.failed[subject_of(operation)] = result
             case AlreadyThere() | Conflict() | NotFound() | Unreachable():
                 self.unsure = True
                 self.stopped_by = result
@@ -182,9 +183,10 @@ class _Run:
             case UnknownNames(names=names):
                 self.edit.refused(names)
                 self.stopped_by = result
+                self.stopped_at = operation
             case _:
-                self.failed[_subject(operation)] = result
-                self.refused[_subject(operation)] = operation
+                self.failed[subject_of(operation)] = result
+                self.refused[subject_of(operation)] = operation
 
     def _one_by_one(self, bulk: SetInventories, err: PlacementError) -> None:
         """A bulk write is all or nothing; one bad inventory must not hold the others."""
@@ -212,14 +214,26 @@ class _Run:
 
     def _is_hopeless(self, operation: Operation) -> bool:
         """Whether an operation that failed before takes this one along."""
-        subject = _subject(operation)
+        subject = subject_of(operation)
         if isinstance(operation, DeleteProvider):
             self._keep_parent_of_failed(operation.uuid)
         for needed in _needed(operation):
-            if needed in self.failed:
-                self.failed.setdefault(subject, self.failed[needed])
+            there = isinstance(operation, Reshape) and needed in self.edit.generations
+            if needed in self.failed and not there:
+                self._leave_out(operation, needed)
         nothing_left = isinstance(operation, SetInventories) and not operation.inventories
         return nothing_left or subject in self.failed
+
+    def _leave_out(self, operation: Operation, needed: str) -> None:
+        """Because of what failed before; a reshape waits as long as its reason does."""
+        subject, why = subject_of(operation), self.failed[needed]
+        if not isinstance(operation, Reshape):
+            self.failed.setdefault(subject, why)
+        elif subject not in self.failed:
+            text = f"nothing was moved, since {needed} is not to be had: {why.args[0]}"
+            self.failed[subject] = NotSent(text, request_id=why.request_id)
+            if not isinstance(why, Unreachable):
+                self.refused[subject] = operation
 
     def _keep_parent_of_failed(self, uuid: str) -> None:
         for child in self.edit.children(uuid):
@@ -233,7 +247,8 @@ def _singly(operation: Operation) -> list[Operation]:
     return [SetInventory(uuid, inventory) for uuid, inventory in operation.inventories.items()]
 
 
-def _subject(operation: Operation) -> str:
+def subject_of(operation: Operation) -> str:
+    """What a failure is told of: a provider's UUID, or a name."""
     match operation:
         case EnsureTrait(name) | EnsureClass(name):
             return name
@@ -243,6 +258,13 @@ def _subject(operation: Operation) -> str:
             return "bulk"
         case _:
             return operation.uuid
+
+
+def _concerned(reshape: Reshape) -> Iterator[str]:
+    """The providers that it speaks of."""
+    yield from reshape.inventories
+    for held in reshape.allocations.values():
+        yield from held["allocations"]
 
 
 def _needed(operation: Operation) -> Iterable[str]:
@@ -257,6 +279,7 @@ def _needed(operation: Operation) -> Iterable[str]:
         case SetInventory(inventory=inventory):
             return inventory
         case Reshape(inventories):
-            return {name for inventory in inventories.values() for name in inventory}
+            names = {name for inventory in inventories.values() for name in inventory}
+            return {*names, *_concerned(operation)}
         case _:
             return ()

@@ -21,7 +21,7 @@ from reportclient.plan import (
     UpdateProvider,
     as_dicts,
 )
-from reportclient.reshape import reshape_payload
+from reportclient.reshape import generations_after, reshape_payload
 
 _ANSWERED = (CreateProvider, UpdateProvider, SetTraits, SetAggregates, SetInventory)
 _GENERATION = {"generation", "resource_provider_generation"}
@@ -39,11 +39,20 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
     if not shown:
         raise Unreachable(f"{method} {path}: the answer is not in Placement's words")
     if isinstance(operation, Reshape):
-        # It answers nothing; one listing shows the generations of the whole tree.
-        return api.request(
-            "GET", f"/resource_providers?in_tree={next(iter(operation.inventories))}"
-        )
+        return _listed(generations_after(operation, generations), api)
     return reply
+
+
+def _listed(uuids: Iterable[str], api: API) -> dict[str, Any]:
+    """A reshape answers nothing; one listing shows the generations of a whole tree."""
+    listed: list[dict[str, Any]] = []
+    left = dict.fromkeys(uuids)
+    while left:
+        reply = api.request("GET", f"/resource_providers?in_tree={left.popitem()[0]}")
+        listed += reply["resource_providers"]
+        for item in reply["resource_providers"]:
+            left.pop(item["uuid"], None)
+    return {"resource_providers": listed}
 
 
 def _refuse_unread(operation: Operation, generations: Mapping[str, int]) -> None:

@@ -17,6 +17,7 @@ and becomes a :class:`Problem`; everything else is still sent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from reportclient.model import Allocations, Inventory, Provider
@@ -37,24 +38,30 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
 )
+from reportclient.reshape import used_providers
 from reportclient.snapshot import Snapshot
 
 
-def diff(
+def diff(  # noqa: PLR0913  all of it decides
     old: Snapshot,
     new: Snapshot,
     allocations: Allocations | None = None,
     *,
     known: Names | None = None,
     strangers: frozenset[str] = frozenset(),
+    in_use: AbstractSet[str] = frozenset(),
 ) -> Plan:
     """The operations that turn ``old`` into ``new``.
 
-    ``allocations`` (after a reshape: all of them, as they shall be) makes all
-    inventories go into one :class:`Reshape`.  ``strangers`` are providers that are
-    never written; changes to them become problems.
+    ``allocations`` (those that a reshape moves, as they shall be) makes all inventories
+    go into one :class:`Reshape`.  A provider that goes is emptied in it, so that no guest
+    lands there before it is deleted, unless it is ``in_use`` by allocations that stay.
+    ``strangers`` are providers that are never written; changes to them become problems.
+
+    :raises ValueError: allocations are moved that no provider of ``new`` holds.
     """
-    return _Differ(old, new, allocations, known or Names(), strangers).plan()
+    used = in_use | used_providers(allocations or {})
+    return _Differ(old, new, allocations, known or Names(), strangers, used).plan()
 
 
 @dataclass(slots=True)
@@ -66,13 +73,14 @@ class _Differ:
     allocations: Allocations | None
     known: Names
     strangers: frozenset[str]
+    in_use: AbstractSet[str]
     problems: list[Problem] = field(default_factory=list)
 
     def plan(self) -> Plan:
         changed = [uuid for uuid in self.new.changed_since(self.old) if self._ours(uuid)]
         kept = [uuid for uuid in changed if uuid in self.new]
         gone = set(changed).difference(kept)
-        if not changed and self.allocations is None:
+        if not changed and not self.allocations:
             return Plan((), tuple(self.problems))
         early = self._freeing_names(gone, kept)
         placed = self._placements(kept, gone, early)
@@ -82,7 +90,7 @@ class _Differ:
             *self._names(traits, inventories),
             *self._deletes(early),
             *placed,
-            *self._reshape(inventories),
+            *self._reshape(inventories, gone),
             *self._deletes(gone - early),
             *traits,
             *self._aggregates(kept),
@@ -169,10 +177,26 @@ class _Differ:
             self._problem(provider, f"{'; '.join(bad)}; its inventory is left as it was")
         return not bad
 
-    def _reshape(self, inventories: Iterable[SetInventory]) -> Iterator[Reshape]:
+    def _reshape(self, inventories: Iterable[SetInventory], gone: set[str]) -> Iterator[Reshape]:
+        if self.allocations is None:
+            return
         by_uuid = {operation.uuid: operation.inventory for operation in inventories}
-        if self.allocations is not None and by_uuid:
+        left = [self.old.providers[uuid] for uuid in sorted(gone - self.in_use)]
+        by_uuid.update({provider.uuid: {} for provider in left if provider.inventory})
+        if self.allocations and not by_uuid:
+            by_uuid = self._as_they_are()
+        if by_uuid:
             yield Reshape(by_uuid, self.allocations)
+
+    def _as_they_are(self) -> dict[str, Mapping[str, Inventory]]:
+        """Placement moves no allocations without a word about some inventory."""
+        for uuid in sorted(self.in_use):
+            provider = self.old.get(uuid)
+            if provider is not None and provider.inventory and uuid not in self.strangers:
+                return {uuid: provider.inventory}
+        raise ValueError(
+            f"no provider here holds the allocations of {', '.join(self.allocations or ())}"
+        )
 
     def _names(
         self, traits: Iterable[SetTraits], inventories: Iterable[SetInventory]

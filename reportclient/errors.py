@@ -88,6 +88,10 @@ class Rejected(PlacementError):
     """Any other 4xx: the request was wrong.  Next: the author of the driver, or us."""
 
 
+class NotSent(PlacementError):
+    """Left out since something that it needs was refused.  Next: whoever that is up to."""
+
+
 class TooOld(PlacementError):
     """This Placement does not speak the microversion that a call needs.
 

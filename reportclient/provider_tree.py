@@ -103,9 +103,15 @@ class ProviderTree(Edit):
     # -- adding and removing providers
 
     def new_root(self, name: str, uuid: str, generation: int | None = None) -> str:
-        """Add a root and return its UUID.  :raises ValueError: it is there already."""
+        """Add a root and return its UUID.
+
+        If the provider with this UUID is in Placement under another name, somebody
+        renamed it: it gets its name back.
+
+        :raises ValueError: it is there already.
+        """
         refuse_no_name(name)
-        return self._add(Provider(canonical_uuid(uuid, f"new root {name}"), name), generation)
+        return self._place(Provider(canonical_uuid(uuid, f"new root {name}"), name), generation)
 
     def new_child(
         self, name: str, parent: str, uuid: str | None = None, generation: int | None = None
@@ -114,23 +120,24 @@ class ProviderTree(Edit):
 
         Left unnumbered it gets a UUID made from the root's and its name, so that the
         same device gets the same one after a restart.  If that provider is there under
-        another name, somebody renamed it: it gets its name back.
+        another name, somebody renamed it: it gets its name and its place back.
 
         :raises ValueError: it is there already, or the parent is not.
         """
         above = self._find(parent)
         refuse_no_name(name)
-        if uuid is None:
-            uuid = own_uuid(self._root_of(above), name)
-            if self._get(uuid) is not None and self._search(name) is None:
-                return self._take_back(uuid, name, above.uuid)
+        uuid = uuid or own_uuid(self._root_of(above), name)
         child = Provider(canonical_uuid(uuid, f"new child {name}"), name, above.uuid)
-        return self._add(child, generation)
+        return self._place(child, generation)
 
-    def _take_back(self, uuid: str, name: str, parent: str) -> str:
-        """Somebody renamed the provider that has the UUID which only this name gives."""
-        self.rename(uuid, name)
-        self.move(uuid, parent)
+    def _place(self, provider: Provider, generation: int | None) -> str:
+        """Add it, or take it back as it was before somebody renamed it in Placement."""
+        uuid = provider.uuid
+        if uuid in self._changed or uuid not in self._base or self._search(provider.name):
+            return self._add(provider, generation)
+        self.rename(uuid, provider.name)
+        self.move(uuid, provider.parent_uuid)
+        self._note_generation(provider, generation)
         return uuid
 
     def populate_from_iterable(self, provider_dicts: Iterable[Mapping[str, Any]]) -> None:

@@ -65,6 +65,11 @@ def edited_providers(before: Allocations, moved: Allocations) -> set[str]:
     return {uuid for who, held in moved.items() for uuid in _touched(before[who], held)}
 
 
+def used_providers(allocations: Allocations) -> set[str]:
+    """Where somebody holds something."""
+    return {uuid for held in allocations.values() for uuid in _used(held)}
+
+
 def _check(
     consumer: str, before: Mapping[str, Any], after: Mapping[str, Any], affected: Affected
 ) -> None:

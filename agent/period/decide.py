@@ -21,7 +21,13 @@ from reportclient.diff import diff
 from reportclient.model import Allocations, Inventory
 from reportclient.plan import Plan, Problem
 from reportclient.provider_tree import ProviderTree
-from reportclient.reshape import Affected, AllocationsBroken, edited_providers, moved_allocations
+from reportclient.reshape import (
+    Affected,
+    AllocationsBroken,
+    edited_providers,
+    moved_allocations,
+    used_providers,
+)
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -114,7 +120,7 @@ class Decider:
         before, strangers = seen.placement.snapshot, self._strangers(seen.placement)
         laid = seen.overlay.lay(tree, self.uuid, before, strangers)
         add_agent_traits(tree, self.uuid, before, self._traits(disabled))
-        plan = self._diff(seen.placement, tree.freeze(), moved, (*kept, *laid.problems))
+        plan = self._diff(seen.placement, wish, moved, (*kept, *laid.problems))
         return Decision(wish, plan, parts, laid=laid)
 
     def _beside_another_owner(
@@ -139,7 +145,7 @@ class Decider:
             return Decision(replace(wish, errors=errors), Plan(), self.parts)
         strangers = self._strangers(seen.placement) | restraint.others()
         laid = seen.overlay.lay(tree, self.uuid, before, strangers)
-        plan = self._diff(seen.placement, tree.freeze(), moved, (*problems, *laid.problems))
+        plan = self._diff(seen.placement, wish, moved, (*problems, *laid.problems))
         return Decision(wish, plan, restraint.parts_after(), restraint, laid)
 
     def _leaving(self, placement: View) -> Leaving:
@@ -148,12 +154,18 @@ class Decider:
     def _diff(
         self,
         view: View,
-        new: Snapshot,
+        wish: Wish,
         moved: Allocations | None,
         kept: tuple[Problem, ...],
     ) -> Plan:
-        strangers = self._strangers(view)
-        plan = diff(view.snapshot, new, moved, known=view.known, strangers=strangers)
+        plan = diff(
+            view.snapshot,
+            wish.tree.freeze(),
+            moved,
+            known=view.known,
+            strangers=self._strangers(view),
+            in_use=used_providers(wish.allocations or {}),
+        )
         return replace(plan, problems=(*plan.problems, *kept)) if kept else plan
 
     def _merge(self, view: View) -> Merge:

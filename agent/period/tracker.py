@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
 
@@ -27,7 +27,7 @@ from agent.provider_config.additions import Additions
 from agent.report import Report
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
-from reportclient.apply import Conditions, Outcome, apply
+from reportclient.apply import Conditions, Outcome, apply, subject_of
 from reportclient.diff import diff
 from reportclient.errors import (
     AlreadyThere,
@@ -38,7 +38,7 @@ from reportclient.errors import (
     Unreachable,
 )
 from reportclient.http import API
-from reportclient.plan import CreateProvider, Plan, bulked
+from reportclient.plan import CreateProvider, Operation, Plan, bulked
 from reportclient.reader import Listed, allocations, found_with, refresh
 from reportclient.view import View
 
@@ -85,6 +85,10 @@ class Tracker:
     """Whether every driver has answered once, and no reshape is left from the start."""
     outside_since: dict[str, float] = field(default_factory=dict)
     """When children that leave another service's root were first seen outside its tree."""
+    stopped: tuple[Operation | None, View] | None = None
+    """Where the try before this one stopped, and what was known then."""
+    met: tuple[Any, ...] | None = None
+    """What ended the try before this one, and what was known then."""
     hold: tuple[float, PlacementError] | None = None
     """Until when Placement asked to be left alone, and in which answer."""
 
@@ -113,8 +117,9 @@ class Tracker:
         if self.hold is not None and now < self.hold[0]:
             return Report(self.node, error=self.hold[1])
         counted = Counting(self.api)
+        self.stopped = self.met = None
         retrying = Retrying(
-            retry=_plan_anew,
+            retry=self._plan_anew,
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_random_exponential(multiplier=0.05, max=5),
             reraise=True,
@@ -133,6 +138,14 @@ class Tracker:
         if self.parts_file is not None:
             self.parts_file.keep(self.parts)
         return replace(report, calls=counted.calls, done=tuple(counted.done))
+
+    def _plan_anew(self, state: RetryCallState) -> bool:
+        err = state.outcome.exception() if state.outcome is not None else None
+        if not isinstance(err, _PLAN_ANEW):
+            return False
+        met = (err.args[0], self.view, *self.refusals.by_subject)
+        same, self.met = met == self.met, met
+        return not same
 
     def look(self, now: float, *, disabled: bool | None = None) -> Decision:
         """What the next period would do, without doing it.
@@ -301,6 +314,8 @@ class Tracker:
     def _learn(self, outcome: Outcome, api: API) -> AlreadyThere | None:
         """Take over what came of a plan; whether something was there that it would create."""
         self.view = outcome.view
+        if isinstance(outcome.stopped_by, _PLAN_ANEW):
+            self._note_stop(outcome, outcome.stopped_by)
         if outcome.bulk_refused:
             LOG.warning("Placement does not let us use its reshaper: no more bulk writes")
             self.bulk.chunk = 0
@@ -314,6 +329,14 @@ class Tracker:
             if isinstance(made, CreateProvider):
                 self._look_at(made, api)
         return next(iter(known.values()), None)
+
+    def _note_stop(self, outcome: Outcome, err: PlacementError) -> None:
+        """The same again, though nothing has moved, is no race: it waits like a refusal."""
+        stop, operation = (outcome.stopped_at, outcome.view), outcome.stopped_at
+        if operation is not None and stop == self.stopped:
+            subject = subject_of(operation)
+            self.refusals.remember({subject: operation}, {subject: err})
+        self.stopped = stop
 
     def _look_at(self, made: CreateProvider, api: API) -> None:
         """A provider that we would create is there: half made before a crash, or by a twin."""
@@ -354,10 +377,6 @@ def _left_from_start(report: Report) -> bool:
 
 
 _PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
-
-
-def _plan_anew(state: RetryCallState) -> bool:
-    return state.outcome is not None and isinstance(state.outcome.exception(), _PLAN_ANEW)
 
 
 def _held(err: Exception | None, now: float) -> tuple[float, PlacementError] | None:

@@ -19,7 +19,7 @@ from reportclient.errors import (
     Unreachable,
 )
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
-from reportclient.plan import UpdateProvider
+from reportclient.plan import Reshape, UpdateProvider
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import allocations, refresh
 from reportclient.snapshot import Snapshot
@@ -643,6 +643,89 @@ def test_allocations_are_read_by_consumer(world: World) -> None:
         GRANDCHILD: {"CUSTOM_LINK": 1},
     }
     assert found[guest]["consumer_generation"] is not None
+
+
+# -- reshapes
+
+
+def held_by(world: World, guest: str) -> dict[str, dict[str, int]]:
+    held = world.stranger.allocation(guest)["allocations"]
+    return {uuid: part["resources"] for uuid, part in held.items()}
+
+
+def test_a_reshape_empties_what_goes_in_the_same_call(world: World) -> None:
+    """Else a guest could land there before it is deleted."""
+    view = world.settled(host())
+    guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
+    view = world.read(view)
+    moved = allocations(view, world.api)
+    tree = view.edit()
+    tree.remove(GRANDCHILD)
+    tree.update_inventory(SECOND, {"CUSTOM_LINK": {"total": 2}})
+    moved[guest]["allocations"] = {SECOND: {"resources": {"CUSTOM_LINK": 1}}}
+
+    plan = diff(view.snapshot, tree.freeze(), moved, known=view.known)
+    (reshape,) = [operation for operation in plan if isinstance(operation, Reshape)]
+    assert reshape.inventories[GRANDCHILD] == {}
+    outcome = apply(plan, view, world.api)
+
+    assert not outcome.failed and outcome.stopped_by is None
+    assert held_by(world, guest) == {SECOND: {"CUSTOM_LINK": 1}}
+    assert GRANDCHILD not in world.truth()
+    assert_same(outcome.view, world)
+
+
+def test_a_reshape_does_not_empty_what_goes_and_is_in_use(world: World) -> None:
+    """All of it would be refused: it is drained afterwards."""
+    view = world.settled(host())
+    world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
+    view = world.read(view)
+    tree = view.edit()
+    tree.remove(GRANDCHILD)
+    tree.update_inventory(SECOND, {"VGPU": {"total": 2}})
+
+    plan = diff(view.snapshot, tree.freeze(), {}, known=view.known, in_use={GRANDCHILD})
+    outcome = apply(plan, view, world.api)
+    assert list(outcome.failed) == [GRANDCHILD, CHILD] or list(outcome.failed) == [GRANDCHILD]
+    assert world.truth().get(SECOND).inventory == {"VGPU": full(2)}
+
+
+def test_allocations_that_alone_have_changed_are_moved(world: World) -> None:
+    tree = host()
+    tree.update_inventory(SECOND, {"CUSTOM_LINK": {"total": 2}})
+    view = world.settled(tree)
+    guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
+    view = world.read(view)
+    moved = allocations(view, world.api)
+    moved[guest]["allocations"] = {SECOND: {"resources": {"CUSTOM_LINK": 1}}}
+
+    outcome = apply(diff(view.snapshot, view.snapshot, moved, known=view.known), view, world.api)
+
+    assert held_by(world, guest) == {SECOND: {"CUSTOM_LINK": 1}}
+    assert_same(outcome.view, world)
+
+
+def test_allocations_on_nothing_that_is_here_are_an_error(world: World) -> None:
+    view = world.settled(host())
+    moved = {OTHER: {"allocations": {OTHER: {"resources": {"VCPU": 1}}}}}
+    with pytest.raises(ValueError, match=OTHER):
+        diff(view.snapshot, view.snapshot, moved, known=view.known)
+
+
+def test_a_reshape_over_two_roots_keeps_the_generations_of_both(world: World) -> None:
+    tree = host()
+    tree.new_root("pool", OTHER)
+    view = world.settled(tree)
+    tree = view.edit()
+    tree.update_inventory(ROOT, {"VCPU": {"total": 8}})
+    tree.update_inventory(OTHER, {"MEMORY_MB": {"total": 1024}})
+    plan = diff(view.snapshot, tree.freeze(), {}, known=view.known)
+    outcome = apply(plan, view, world.api)
+    generations = {uuid: world.generation(uuid) for uuid in (ROOT, OTHER)}
+    assert {uuid: outcome.view.generations.get(uuid) for uuid in generations} == generations
+
+
+# -- costs
 
 
 def test_a_plan_says_in_advance_how_many_calls_it_is(world: World) -> None:

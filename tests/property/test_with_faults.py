@@ -94,7 +94,9 @@ ACTS = (
 
 numbers = st.integers
 providers = st.tuples(numbers(0, 4), numbers(1, 3), numbers(0, 1), numbers(0, 7), numbers(0, 3))
-wishes = st.tuples(st.just("wish"), st.lists(providers, min_size=1, max_size=len(NAMES)))
+wishes = st.tuples(
+    st.just("wish"), st.lists(providers, min_size=1, max_size=len(NAMES)), st.booleans()
+)
 acts = st.tuples(st.just("act"), st.sampled_from(ACTS), st.sampled_from(NAMES), numbers(0, 5))
 meddlings = st.tuples(
     st.sampled_from(("meddle", "race")),
@@ -107,12 +109,20 @@ fails = st.tuples(
     st.just("fail"),
     st.sampled_from(CALLS),
     numbers(0, len(FAULTS) - 1),
-    st.booleans(),
+    st.sampled_from(("before", "after", "lasting")),
 )
+troubles = st.tuples(
+    st.just("trouble"),
+    st.sampled_from(CALLS),
+    numbers(0, len(FAULTS) - 1),
+    st.lists(providers, min_size=1, max_size=len(NAMES)),
+)
+"""Placement has the wish but for the class of each, and then a call fails for good."""
 periods = st.tuples(st.just("period"), st.sampled_from((60.0, 2 * VERIFY)))
 restarts = st.tuples(st.just("restart"), st.sampled_from(("saved", "older", "lost")))
 steps = st.lists(
-    st.one_of(wishes, acts, meddlings, meddlings, fails, periods, periods, restarts), max_size=16
+    st.one_of(wishes, acts, meddlings, meddlings, fails, troubles, periods, periods, restarts),
+    max_size=16,
 )
 
 
@@ -137,8 +147,8 @@ def play(world: World, drawn) -> None:
     world.wish(wish_of([(0, 1, 0, 0, 0)]))
     for step in drawn:
         match step:
-            case "wish", providers:
-                world.wish(wish_of(providers))
+            case "wish", providers, moves:
+                world.wish(wish_of(providers), moves=moves)
             case "act", kind, name, number:
                 world.act(kind, name, number)
             case "meddle", (method, path), kind, name, number:
@@ -149,8 +159,15 @@ def play(world: World, drawn) -> None:
                 )  # so that it has to be read and written
                 world.meddle(method, path, kind, name, number)
                 world.period(2 * VERIFY)
-            case "fail", (method, path), fault, after:
-                world.fail(method, path, FAULTS[fault](), after and fault in AFTER)
+            case "fail", (method, path), fault, when:
+                after = when == "after" and fault in AFTER
+                world.fail(method, path, FAULTS[fault](), after, when == "lasting")
+            case "trouble", (method, path), fault, providers:
+                world.period(2 * VERIFY)
+                world.wish(wish_of(providers), moves=True)
+                world.fail(method, path, FAULTS[fault](), False, lasting=True)
+                for _ in range(3):
+                    world.period(60)
             case "period", seconds:
                 world.period(seconds)
             case "restart", how:

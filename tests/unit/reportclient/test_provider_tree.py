@@ -126,6 +126,17 @@ def test_adding_returns_the_uuid_and_keeps_the_generation(tree: ProviderTree) ->
     assert tree.data(baby).generation is None
 
 
+def test_what_somebody_renamed_in_placement_is_taken_back(tree: ProviderTree) -> None:
+    """Nova's idiom: ``if not tree.exists(name): tree.new_root(name, uuid)``."""
+    edit = ProviderTree(tree.freeze())
+    assert edit.new_root("pool", CN2) == CN2
+    assert edit.new_child("device", "cn1", PF) == PF
+    assert (edit.data(CN2).name, edit.data(CN2).parent_uuid) == ("pool", None)
+    assert (edit.data(PF).name, edit.data(PF).parent_uuid) == ("device", CN1)
+    with pytest.raises(ValueError, match="already exists"):
+        edit.new_root("another", CN2)
+
+
 def test_an_unnumbered_child_gets_the_same_uuid_in_every_life() -> None:
     made = []
     for _ in range(2):

@@ -1,0 +1,175 @@
+"""What bounds a request below keystoneauth: its time, its size, and where its secrets go.
+
+The only file that knows requests and urllib3.  Their ``timeout`` is for silence: a
+peer that sends a byte a second holds its client for ever, and what it sends has no
+end.  Here an answer has to be whole after ``LONGEST`` times that timeout, its
+headers included, and may have ``limit`` bytes, unpacked.  A request that carries a
+token or a body (which has the password, for Keystone) is never sent on elsewhere.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+import zlib
+from typing import Any
+from urllib.parse import urlsplit
+
+from keystoneauth1 import session
+from requests import PreparedRequest, RequestException, Response
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError
+
+LIMIT = 16 * 2**20
+"""Bytes of one answer: a tree of 20,000 providers.  At the worst, when it consists of empty
+lists, they take 420 MiB once they are read; etc/systemd has room for that.
+"""
+LONGEST = 2
+"""Timeouts until an answer has to be whole."""
+SILENCE = 30.0
+"""Seconds of silence where no timeout is set."""
+
+_GUNZIP = 47
+"""zlib's window bits: 32 for "gzip or zlib, as it says", 15 for the largest window."""
+_SECRETS = ("X-Auth-Token", "X-Subject-Token", "Authorization")
+
+
+class Refused(RequestException):
+    """An answer that is not taken; the text says why."""
+
+
+class Transport(session.TCPKeepAliveAdapter):
+    """An adapter for requests' sessions with bounds."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        super().__init__()
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        """See requests."""
+        super().init_poolmanager(*args, **options)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
+        """See requests."""
+        manager = super().proxy_manager_for(*args, **options)
+        manager.pool_classes_by_scheme = _POOLS
+        return manager
+
+    def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
+        """See requests.
+
+        :raises Refused: it redirects, with secrets, or it is too large or too slow.
+        """
+        request.headers["Accept-Encoding"] = "gzip"
+        response: Response = super().send(request, *args, **{**options, "stream": True})
+        _refuse_redirect(request, response)
+        try:
+            content = _whole(response.raw, self._limit)
+        except (HTTPError, OSError, zlib.error) as err:
+            response.close()
+            raise Refused(f"the answer broke off: {err}") from err
+        except Refused:
+            response.close()
+            raise
+        response.raw.release_conn()
+        response.raw = io.BytesIO(content)
+        return response
+
+
+def _refuse_redirect(request: PreparedRequest, response: Response) -> None:
+    secret = request.body or any(name in request.headers for name in _SECRETS)
+    if secret and response.is_redirect:
+        response.close()
+        here, there = (urlsplit(url) for url in (str(request.url), response.headers["location"]))
+        raise Refused(
+            f"{here.scheme}://{here.netloc} redirects to {there.scheme}://{there.netloc}"
+            f"{there.path}; what carries credentials is not sent on: configure that address "
+            "itself, if it is right"
+        )
+
+
+def _whole(raw: Any, limit: int) -> bytes:
+    content: bytes = raw.read(limit + 1, decode_content=False)
+    if raw.headers.get("content-encoding") == "gzip":
+        content = zlib.decompressobj(_GUNZIP).decompress(content, limit + 1)
+    if len(content) > limit:
+        raise Refused(f"the answer is larger than {limit / 2**20:g} MiB")
+    return content
+
+
+class _Reads(io.RawIOBase):
+    """What a socket receives, until the deadline."""
+
+    def __init__(self, sock: Any, deadline: float, silence: float) -> None:
+        self._sock, self._deadline, self._silence = sock, deadline, silence
+        self._raw = sock.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("it was not whole in time")
+        self._sock.settimeout(min(left, self._silence))
+        received: int | None = self._raw.readinto(buffer)
+        return received
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Socket:
+    """A socket whose answers have a deadline."""
+
+    def __init__(self, sock: Any) -> None:
+        self._sock = sock
+        self._deadline = self._silence = SILENCE
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+    def begin(self, silence: float | None) -> None:
+        """A request is sent now."""
+        self._silence = silence or SILENCE
+        self._deadline = time.monotonic() + LONGEST * self._silence
+
+    def makefile(self, _: str) -> io.BufferedReader:
+        return io.BufferedReader(_Reads(self._sock, self._deadline, self._silence))
+
+
+class _Bounded:
+    """For urllib3's connections, which set their timeouts anew for each request."""
+
+    sock: Any
+    timeout: Any
+
+    def connect(self) -> None:
+        super().connect()  # type: ignore[misc]
+        self.sock = _Socket(self.sock)
+
+    def getresponse(self) -> Any:
+        self.sock.begin(self.timeout)
+        return super().getresponse()  # type: ignore[misc]
+
+
+class _Connection(_Bounded, HTTPConnection):
+    pass
+
+
+class _TLSConnection(_Bounded, HTTPSConnection):
+    pass
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _TLSPool(HTTPSConnectionPool):
+    ConnectionCls = _TLSConnection
+
+
+_POOLS = {"http": _Pool, "https": _TLSPool}

@@ -1,0 +1,165 @@
+"""What a peer may do to us: be slow, talk without end, or send us elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from keystoneauth1 import adapter, session, token_endpoint
+
+from reportclient.errors import Unreachable
+from reportclient.http import PlacementAPI, over
+from reportclient.transport import Transport
+
+LISTING = {"resource_providers": [{"uuid": str(number)} for number in range(1000)]}
+LISTED = json.dumps(LISTING).encode()
+PATIENCE = 0.2
+
+Answer = Callable[["Peer"], None]
+
+
+class Peer(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.server.tokens.append(self.headers.get("X-Auth-Token"))
+        self.server.answer(self)
+
+    do_POST = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Silence."""
+
+    def say(self, body: bytes, status: int = 200, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def drip(self, piece: bytes) -> None:
+        """Say it again and again, until nobody listens."""
+        while not self.server.closing.wait(PATIENCE / 4):
+            try:
+                self.wfile.write(piece)
+            except OSError:
+                break
+        self.close_connection = True
+
+
+@contextmanager
+def peer(answer: Answer) -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Peer)
+    server.answer, server.tokens, server.closing = answer, [], threading.Event()
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.closing.set()
+        server.shutdown()
+        server.server_close()
+
+
+def api_of(server: ThreadingHTTPServer, timeout: float = 60.0, limit: int = 2**20) -> PlacementAPI:
+    auth = token_endpoint.Token(server.url, "secret")
+    bounded = over(session.Session(auth, timeout=timeout), limit)
+    return PlacementAPI(adapter.Adapter(bounded, service_type="placement"))
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("bounded", [True, False])
+def test_a_token_is_never_sent_on(status: int, bounded: bool) -> None:
+    with peer(lambda it: it.say(LISTED)) as other:
+        moved = {"Location": f"{other.url}/stolen"}
+        with peer(lambda it: it.say(b"", status, **moved)) as placement:
+            api = api_of(placement)
+            if not bounded:  # a session of somebody else's
+                api = PlacementAPI(
+                    adapter.Adapter(
+                        session.Session(token_endpoint.Token(placement.url, "secret")),
+                        service_type="placement",
+                    )
+                )
+            with pytest.raises(Unreachable, match="redirects to" if bounded else str(status)):
+                api.request("GET", "/resource_providers")
+        assert placement.tokens == ["secret"] and other.tokens == []
+
+
+def test_a_password_is_never_sent_on() -> None:
+    with peer(lambda it: it.say(LISTED)) as other:
+        answer = {"Location": f"{other.url}/v3/auth/tokens"}
+        with peer(lambda it: it.say(b"", 307, **answer)) as keystone:
+            with pytest.raises(Exception, match="redirects to"):
+                over(session.Session()).post(
+                    f"{keystone.url}/v3/auth/tokens", json={"password": "x"}, authenticated=False
+                )
+        assert other.tokens == []
+
+
+def test_what_carries_no_secret_is_sent_on() -> None:
+    with peer(lambda it: it.say(LISTED)) as other:
+        with peer(lambda it: it.say(b"", 302, Location=other.url)) as there:
+            found = over(session.Session()).get(there.url, authenticated=False)
+        assert found.json() == LISTING
+
+
+def headers_without_end(it: Peer) -> None:
+    it.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    it.drip(b"X-More: 1\r\n")
+
+
+def half_a_header_without_end(it: Peer) -> None:
+    it.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+    it.drip(b"x")
+
+
+def a_body_without_end(it: Peer) -> None:
+    it.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n")
+    it.drip(b" ")
+
+
+def chunks_without_end(it: Peer) -> None:
+    it.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    it.drip(b"1\r\n \r\n")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [headers_without_end, half_a_header_without_end, a_body_without_end, chunks_without_end],
+)
+def test_an_answer_that_never_ends_is_given_up_though_it_never_stops(answer: Answer) -> None:
+    with peer(answer) as placement, pytest.raises(Unreachable, match=r"timed out|not whole"):
+        api_of(placement, PATIENCE).request("GET", "/resource_providers")
+
+
+def test_a_large_answer_is_taken_up_to_the_limit() -> None:
+    with peer(lambda it: it.say(LISTED)) as placement:
+        assert api_of(placement, limit=len(LISTED)).request("GET", "/x") == LISTING
+        with pytest.raises(Unreachable, match=r"GET /x.*larger than .* MiB"):
+            api_of(placement, limit=len(LISTED) - 1).request("GET", "/x")
+
+
+def test_a_packed_answer_is_unpacked_up_to_the_limit() -> None:
+    packed = gzip.compress(LISTED)
+    with peer(lambda it: it.say(packed, Content_Encoding="gzip")) as placement:
+        assert api_of(placement, limit=len(LISTED)).request("GET", "/x") == LISTING
+        with pytest.raises(Unreachable, match="larger than"):
+            api_of(placement, limit=len(LISTED) - 1).request("GET", "/x")
+
+
+def test_the_connection_is_used_again() -> None:
+    with peer(lambda it: it.say(LISTED)) as placement:
+        ports: list[int] = []
+        placement.answer = lambda it: (ports.append(it.client_address[1]), it.say(LISTED))
+        api = api_of(placement)
+        for _ in range(3):
+            api.request("GET", "/x")
+        assert len(set(ports)) == 1
+        assert Transport().poolmanager is not None
