@@ -1,7 +1,7 @@
 """The door to Placement: a request in, a value or a typed error out.
 
-The only file that knows keystoneauth1.  Retries of connections are keystoneauth's;
-everything else raises, and the caller decides.
+Retries of connections are keystoneauth's; everything else raises, and the caller
+decides.  What bounds a request in time and size is in ``transport``.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from reportclient.errors import (
     UnknownNames,
     Unreachable,
 )
+from reportclient.transport import LIMIT, Refused, Transport
 
 NEWEST = "1.39"
 OLDEST = "1.30"
@@ -106,7 +107,13 @@ class PlacementAPI:
         self.calls += 1
         try:
             response = self._adapter.request(
-                path, method, json=json, raise_exc=False, microversion=self._version, log=False
+                path,
+                method,
+                json=json,
+                raise_exc=False,
+                redirect=False,
+                microversion=self._version,
+                log=False,
             )
         except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
             raise AuthenticationFailed(f"Keystone refused [{GROUP}] credentials: {err}") from err
@@ -133,6 +140,8 @@ class PlacementAPI:
 
 def _reason(err: Exception) -> str:
     """The cause without the libraries' names around it: the address, and what the system said."""
+    if isinstance(err, ksa.UnknownConnectionError) and isinstance(err.original, Refused):
+        return str(err.original)
     if isinstance(err, ksa.CatalogException):
         return f"{err} See [{GROUP}] endpoint_override, region_name and valid_interfaces."
     said, _, inner = str(err).partition(": HTTP")
@@ -230,17 +239,28 @@ def _number(version: str) -> tuple[int, ...]:
 def token_adapter(url: str, token: str) -> ksa_adapter.Adapter:
     """For a Placement without Keystone."""
     auth = token_endpoint.Token(url, token)
-    return ksa_adapter.Adapter(session.Session(auth, timeout=TIMEOUT), service_type=GROUP)
+    return ksa_adapter.Adapter(over(session.Session(auth, timeout=TIMEOUT)), service_type=GROUP)
 
 
-def adapter_from_conf(conf: Any) -> ksa_adapter.Adapter:
-    """From the options of ``[placement]``.  :raises AuthenticationFailed: they don't fit."""
+def over(made: session.Session, limit: int = LIMIT) -> session.Session:
+    """The session, with bounds to each request of its own, log-ins included."""
+    for scheme in ("http://", "https://"):
+        made.session.mount(scheme, Transport(limit))
+    return made
+
+
+def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
+    """From the options of ``[placement]``; ``limit`` is in bytes of one answer.
+
+    :raises AuthenticationFailed: they don't fit.
+    """
     try:
         auth = loading.load_auth_from_conf_options(conf, GROUP)
         if auth is None:
             raise AuthenticationFailed(f"[{GROUP}] auth_type is not set: how to log in is unknown")
         made = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
         made.timeout = made.timeout or TIMEOUT
+        over(made, limit)
         return loading.load_adapter_from_conf_options(conf, GROUP, session=made)
     except ksa.ClientException as err:
         raise AuthenticationFailed(f"[{GROUP}] {err}") from err

@@ -12,6 +12,10 @@ from agent.cli.trouble import Trouble
 from agent.nodes.identity import FILE_NAME, known_compute_id
 from agent.period.view_file import ViewFile
 from reportclient.http import API, PlacementAPI, adapter_from_conf
+from reportclient.transport import LIMIT
+
+ANSWER = 8 * LIMIT
+"""Bytes of one answer: a fleet's candidates are more than an agent ever asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Session:
 
         :raises reportclient.errors.AuthenticationFailed: how to log in is not said.
         """
-        api = PlacementAPI(adapter_from_conf(self.conf))
+        api = PlacementAPI(adapter_from_conf(self.conf, ANSWER))
         return api if writing else ReadOnly(api)
 
     def compute_id(self) -> str | None:

@@ -321,7 +321,8 @@ class Tracker:
             self.bulk.chunk = 0
         errors = explained(outcome, self.uuid, api)
         self.refusals.remember(outcome.refused, errors)
-        known = {key: err for key, err in errors.items() if isinstance(err, AlreadyThere)}
+        known = {key: errors[key] for key in outcome.refused}
+        known = {key: err for key, err in known.items() if isinstance(err, AlreadyThere)}
         there = [outcome.refused[key] for key in known]
         if isinstance(outcome.stopped_by, AlreadyThere) and outcome.stopped_at is not None:
             there.append(outcome.stopped_at)
@@ -334,8 +335,7 @@ class Tracker:
         """The same again, though nothing has moved, is no race: it waits like a refusal."""
         stop, operation = (outcome.stopped_at, outcome.view), outcome.stopped_at
         if operation is not None and stop == self.stopped:
-            subject = subject_of(operation)
-            self.refusals.remember({subject: operation}, {subject: err})
+            self.refusals.by_subject[subject_of(operation)] = (operation, err)
         self.stopped = stop
 
     def _look_at(self, made: CreateProvider, api: API) -> None:

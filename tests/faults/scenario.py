@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from requests.adapters import HTTPAdapter
-
 from drivers.api import ComputeDriver, DriverContext
+from reportclient.transport import Transport
 from tests.cost.trees import NODE, OWNER, ROOT, VERIFY, Agent
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.placement import RealPlacement
@@ -93,7 +92,7 @@ def after() -> dict[str, Wished]:
     }
 
 
-class Impatient(HTTPAdapter):
+class Impatient(Transport):
     """Gives up after ``TIMEOUT`` what the proxy holds, and waits for all else on a busy machine."""
 
     def __init__(self, proxy: FaultProxy) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reportclient.transport import LIMIT
 from tests.servers.systemd_host import PROGRAMS, UNITS
 
 pytestmark = pytest.mark.skipif(
@@ -37,6 +38,12 @@ def test_systemd_knows_every_line(unit: Path) -> None:
 def test_verify_would_see_an_unknown_line(unit: Path) -> None:
     unit.write_text(unit.read_text().replace("WatchdogSec=", "WatchDogSecs="))
     assert "WatchDogSecs" in analyze("verify", unit).stderr
+
+
+def test_a_service_takes_no_more_than_its_share_of_the_memory(unit: Path) -> None:
+    """At the worst an answer unfolds to 27 times its bytes."""
+    [line] = [line for line in unit.read_text().splitlines() if line.startswith("MemoryMax=")]
+    assert int(line.removeprefix("MemoryMax=").removesuffix("M")) * 2**20 > 27 * LIMIT
 
 
 def test_the_service_stays_shut_in(unit: Path) -> None:

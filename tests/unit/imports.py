@@ -23,7 +23,9 @@ KIT_MAY_USE = ("drivers", "reportclient")
 DOORS: Mapping[str, tuple[str, ...]] = {
     "cliff": ("agent/cli/*",),
     "jsonschema": ("agent/provider_config/schema.py",),
-    "keystoneauth1": ("reportclient/http.py",),
+    "keystoneauth1": ("reportclient/http.py", "reportclient/transport.py"),
+    "requests": ("reportclient/transport.py",),
+    "urllib3": ("reportclient/transport.py",),
     "libvirt": ("drivers/libvirt/host.py",),
     "os_resource_classes": ("*",),
     "os_traits": ("*",),
