@@ -321,8 +321,8 @@ class Tracker:
             self.bulk.chunk = 0
         errors = explained(outcome, self.uuid, api)
         self.refusals.remember(outcome.refused, errors)
-        known = {key: errors[key] for key in outcome.refused}
-        known = {key: err for key, err in known.items() if isinstance(err, AlreadyThere)}
+        found = ((key, errors[key]) for key in outcome.refused)
+        known = {key: err for key, err in found if isinstance(err, AlreadyThere)}
         there = [outcome.refused[key] for key in known]
         if isinstance(outcome.stopped_by, AlreadyThere) and outcome.stopped_at is not None:
             there.append(outcome.stopped_at)
