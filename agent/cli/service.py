@@ -183,9 +183,9 @@ class ForceDownService(OneHost):
         return parser
 
     def do(self, services: Services, options: argparse.Namespace) -> Found:
-        """The record only."""
+        """The record; an agent that counts as up again is told what it says."""
         forced = not options.unset
-        record = services.registry.set_forced_down(options.host, forced_down=forced)
+        record = services.control.force_down(options.host, services.caller, forced_down=forced)
         said = "is forced down" if forced else "is no longer forced down"
         return Found(*services.seen([record]), [f"{record.host} {said}"])
 

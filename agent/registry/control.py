@@ -88,9 +88,17 @@ class Control:
         return done
 
     def force_down(self, host: str, caller: Caller, *, forced_down: bool) -> ServiceRecord:
-        """Say that a host is down, or take that back.  :raises RegistryError:"""
+        """Say that a host is down, or take that back.
+
+        Its agent was not called while it counted as down, and is told now what the record says.
+
+        :raises RegistryError:
+        """
         record = self.registry.set_forced_down(host, forced_down=forced_down)
         log_forced(record, caller)
+        if not forced_down:
+            done = self._call(record, caller).what_became_of_the_call
+            LOG.info("%s, %s [%s]", record.host, plain(done), caller.request_id)
         return record
 
     def delete(self, host: str, caller: Caller) -> None:

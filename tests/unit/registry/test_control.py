@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.registry.control import Control
+from agent.registry.control import NOBODY, Control
 from agent.registry.errors import ReasonRefused, UnknownHost
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
@@ -39,6 +39,18 @@ def test_others_have_only_their_record_changed_and_it_is_said_why(
     assert log == [("record", "host1", True, None)]
     assert (done.called, done.answer) == (False, None)
     assert why in done.why_not
+
+
+def test_a_host_that_is_no_longer_forced_down_is_told_what_was_decided_meanwhile() -> None:
+    """Clients that are asked for both enable first, while nobody is called."""
+    log: list[object] = []
+    registry = OneRecord(record(forced_down=True), log)
+    control = Control(registry, Agents(log))
+    control.switch("host1", enabled=True)
+    assert not control.force_down("host1", NOBODY, forced_down=False).forced_down
+    assert log[-1] == ("call", "host1", True)
+    control.force_down("host1", NOBODY, forced_down=True)
+    assert log.count(("call", "host1", True)) == 1
 
 
 @pytest.mark.parametrize("version", ["5.0", "5.13", "6.0", "6.5", "10.2"])
