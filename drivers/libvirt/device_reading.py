@@ -8,7 +8,7 @@ from drivers.libvirt import documents
 from drivers.libvirt.cpu import host_cpu
 from drivers.libvirt.device_models import questions
 from drivers.libvirt.devices import Devices
-from drivers.libvirt.encryption import SEV, SEV_ES, TDX, Encryption
+from drivers.libvirt.encryption import SEV, SEV_ES, SEV_SNP, TDX, Encryption
 from drivers.libvirt.events import CONNECTION, DEVICES, GUESTS
 from drivers.libvirt.guest_types import not_run
 from drivers.libvirt.host import Host
@@ -17,7 +17,12 @@ from drivers.libvirt.pci_devices import assigned_addresses
 from drivers.libvirt.settings import LibvirtSettings
 from drivers.libvirt.sources import Sources
 
-SWITCHES = {SEV: ("kvm_amd", "sev"), SEV_ES: ("kvm_amd", "sev_es"), TDX: ("kvm_intel", "tdx")}
+SWITCHES = {
+    SEV: ("kvm_amd", "sev"),
+    SEV_ES: ("kvm_amd", "sev_es"),
+    SEV_SNP: ("kvm_amd", "sev_snp"),
+    TDX: ("kvm_intel", "tdx"),
+}
 """Where the kernel has each technique switched on or off."""
 
 Q35 = "q35"
@@ -81,12 +86,11 @@ class DeviceReader:
         text = self._sources.read_or(name, document, None, until=CONNECTION)
         if text is None:
             self._sources.ask_again(name)
-        off = self._sources.read_or("kernel modules", self._switched_off, frozenset[str]())
-        return Encryption(documents.read(text) if text else None, off)
+        switches = self._sources.read_or("kernel modules", self._switches, {})
+        off = frozenset(name for name, on in switches.items() if on is False)
+        on = frozenset(name for name, on in switches.items() if on)
+        keys = self._sources.read_or("keys of TDX", lambda: self._host.misc_capacity("tdx"), None)
+        return Encryption(documents.read(text) if text else None, off, on, keys)
 
-    def _switched_off(self) -> frozenset[str]:
-        return frozenset(
-            technique
-            for technique, place in SWITCHES.items()
-            if self._host.kernel_switch(*place) is False
-        )
+    def _switches(self) -> dict[str, bool | None]:
+        return {name: self._host.kernel_switch(*place) for name, place in SWITCHES.items()}

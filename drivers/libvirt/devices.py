@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 import os_traits
 
-from drivers.libvirt.encryption import CONTEXT, Encryption, encryption, moved_traits
+from drivers.libvirt.encryption import CONTEXT, Encryption, Limits, encryption, moved_traits
 from drivers.libvirt.mdev import divisible
 from drivers.libvirt.numa import Known
 from drivers.libvirt.pci import PciSettings, has_remote_managed, pci_pools
@@ -24,7 +24,7 @@ class DeviceSettings:
 
     pci: PciSettings = field(default_factory=PciSettings)
     mdev: MdevSettings = field(default_factory=MdevSettings)
-    num_memory_encrypted_guests: int | None = None
+    encryption: Limits = field(default_factory=Limits)
     marks: frozenset[str] = frozenset()
     """Traits that every provider of a device gets; nobody takes them away."""
 
@@ -76,7 +76,7 @@ def below_root(
         pci_notes = gpu_notes = {}
     whole, notes = providers(node, pci, Grouping(settings.pci.group_devices, by_cell), known)
     parts, more = providers(node, gpus, Grouping(settings.mdev.group_mdev_devices, by_cell), known)
-    secret, odd = encryption(node, found.encryption, settings.num_memory_encrypted_guests, known)
+    secret, odd = encryption(node, found.encryption, settings.encryption, known)
     unknown = found.documents is None or not found.all_read
     kept = {VGPU} if unknown and settings.mdev.types else set()
     if found.encryption.domain_capabilities is None:

@@ -1,8 +1,8 @@
 """Pure: how many guests can have their memory encrypted, as MEM_ENCRYPTION_CONTEXT.
 
-One provider for each technique: ``<node>_amd_sev``, ``<node>_amd_sev_es`` and
-``<node>_intel_tdx``, with the trait that says so.  Earlier releases of Nova had SEV's on the
-root, from where it moves here.
+One provider for each technique: ``<node>_amd_sev``, ``<node>_amd_sev_es`` or, where the host can
+do that, ``<node>_amd_sev_snp`` in its place, and ``<node>_intel_tdx``, with the trait that says so.
+Earlier releases of Nova had SEV's on the root, from where it moves here.
 
     <sev supported='yes'> <maxGuests>15</maxGuests> <maxESGuests>84</maxESGuests> ... </sev>
     <tdx supported='yes'/>
@@ -25,39 +25,50 @@ from reportclient.model import MAX_INT
 
 CONTEXT = "MEM_ENCRYPTION_CONTEXT"
 OPTION = "[libvirt] num_memory_encrypted_guests"
-SEV, SEV_ES, TDX = "amd_sev", "amd_sev_es", "intel_tdx"
+TDX_OPTION = "[libvirt] num_intel_tdx_guests"
+SEV, SEV_ES, SEV_SNP, TDX = "amd_sev", "amd_sev_es", "amd_sev_snp", "intel_tdx"
 TRAITS = {
     SEV: os_traits.HW_CPU_X86_AMD_SEV,
     SEV_ES: os_traits.HW_CPU_X86_AMD_SEV_ES,
+    SEV_SNP: os_traits.HW_CPU_X86_AMD_SEV_SNP,
     TDX: os_traits.HW_CPU_X86_INTEL_TDX,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Encryption:
-    """What the host tells: its domain capabilities, ``None`` where it could not be asked, and
-    what its kernel switched off (by technique).
+    """What the host tells: its domain capabilities, ``None`` where it could not be asked; what
+    its kernel switched off and on (by technique); and how many guests with TDX it has keys for,
+    ``None`` where it does not say.
     """
 
     domain_capabilities: Element | None = None
     switched_off: frozenset[str] = frozenset()
+    switched_on: frozenset[str] = frozenset()
+    tdx_keys: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the operator decided; ``sev`` and ``tdx`` ``None``: as many as the host can."""
+
+    sev: int | None = None
+    tdx: int | None = None
+    passes_cpu: bool = False
+    """Whether guests get the host's CPU (cpu_mode = host-passthrough), which TDX needs."""
 
 
 def encryption(
-    node: str, found: Encryption, wanted: int | None, known: Known
+    node: str, found: Encryption, limits: Limits, known: Known
 ) -> tuple[list[Reported], dict[str, str]]:
-    """Providers, and what is odd; ``wanted`` is the operator's limit for SEV.
+    """Providers, and what is odd.
 
     What could not be asked stays as Placement has it.
     """
     if found.domain_capabilities is None:
         return _as_it_was(node, known), {}
-    slots = {
-        technique: count
-        for technique, count in _slots(found.domain_capabilities)
-        if technique not in found.switched_off
-    }
-    notes = _limit(slots, wanted)
+    slots = dict(_slots(found, limits))
+    notes = _limit(slots, limits.sev) | _tdx_notes(found, limits)
     reported = [_reported(node, name, count, known) for name, count in slots.items() if count]
     return reported, notes
 
@@ -67,20 +78,55 @@ def moved_traits(reported: list[Reported]) -> dict[str, bool]:
     return {name: False for one in reported for name in one.traits & {TRAITS[SEV]}}
 
 
-def _slots(document: Element) -> Iterator[tuple[str, int]]:
-    """How many guests at once; of those who don't say, as many as there may be."""
+def _slots(found: Encryption, limits: Limits) -> Iterator[tuple[str, int]]:
+    """How many guests at once; of SEV, where libvirt does not say, as many as there may be.
+
+    Without SEV in the kernel there is none of its successors either.  SEV-SNP and SEV-ES have
+    the same keys: a host that can do both offers the stronger one.
+    """
+    document, off = found.domain_capabilities, found.switched_off
+    assert document is not None
     sev = document.find("features/sev")
-    if sev is not None and sev.get("supported") == "yes":
+    if sev is not None and sev.get("supported") == "yes" and SEV not in off:
         told = whole(text_of(sev, "maxGuests"))
         yield SEV, MAX_INT if told is None else min(told, MAX_INT)
-        yield SEV_ES, min(whole(text_of(sev, "maxESGuests")) or 0, MAX_INT)
+        keys = min(whole(text_of(sev, "maxESGuests")) or 0, MAX_INT)
+        if SEV_SNP in found.switched_on and _lists(document, "sev-snp"):
+            yield SEV_SNP, keys
+        elif SEV_ES not in off:
+            yield SEV_ES, keys
+    if _can_tdx(found) and limits.passes_cpu:
+        counts = [count for count in (found.tdx_keys, limits.tdx) if count is not None]
+        yield TDX, min([*counts, MAX_INT]) if counts else 0
+
+
+def _can_tdx(found: Encryption) -> bool:
+    document = found.domain_capabilities
+    if document is None or TDX in found.switched_off:
+        return False
     tdx = document.find("features/tdx")
+    return (tdx is not None and tdx.get("supported") == "yes") or _lists(document, "tdx")
+
+
+def _tdx_notes(found: Encryption, limits: Limits) -> dict[str, str]:
+    """Only where the operator can expect TDX: the CPU is passed on, or a number is given."""
+    if not _can_tdx(found):
+        words = f"is {limits.tdx}, but this host can't encrypt memory with TDX"
+        return {TDX_OPTION: words} if limits.tdx else {}
+    if not limits.passes_cpu:
+        words = f"is {limits.tdx}, but TDX needs [libvirt] cpu_mode = host-passthrough"
+        return {TDX_OPTION: words} if limits.tdx else {}
+    if found.tdx_keys is None and limits.tdx is None:
+        words = "is not set, and the kernel (misc.capacity of its cgroups) does not say how many"
+        return {TDX_OPTION: f"{words} guests with TDX there can be: none is reported"}
+    if found.tdx_keys is not None and (limits.tdx or 0) > found.tdx_keys:
+        words = f"is {limits.tdx}, but this host can run {found.tdx_keys} such guests at once"
+        return {TDX_OPTION: words}
+    return {}
+
+
+def _lists(document: Element, name: str) -> bool:
     values = document.findall("features/launchSecurity/enum[@name='sectype']/value")
-    if (tdx is not None and tdx.get("supported") == "yes") or _lists(document, values, "tdx"):
-        yield TDX, MAX_INT
-
-
-def _lists(document: Element, values: list[Element], name: str) -> bool:
     security = document.find("features/launchSecurity")
     supported = security is not None and security.get("supported") == "yes"
     return supported and any((value.text or "").strip() == name for value in values)

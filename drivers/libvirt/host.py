@@ -24,6 +24,7 @@ from drivers.libvirt.disk import too_little as pool_lacks
 from drivers.libvirt.documents import checked
 from drivers.libvirt.events import Events
 from drivers.libvirt.host_files import (
+    capacity_of,
     cells_of_cpus,
     file_system_size,
     namespace_names,
@@ -249,6 +250,11 @@ class Host:
         """A parameter of a module that is on or off; ``None``: there is no such one."""
         file = self._root / "sys/module" / module / "parameters" / parameter
         return self._on_files(f"{parameter} of {module}", lambda: switch_of(file))
+
+    def misc_capacity(self, resource: str) -> int | None:
+        """How many there are of one of the kernel's miscellaneous resources."""
+        file = self._root / "sys/fs/cgroup/misc.capacity"
+        return self._on_files(f"{resource} of {file.name}", lambda: capacity_of(file, resource))
 
     def expanded_cpu(self, cpu: str, name: str) -> str | None:
         """A <cpu> document with all features of its model, ``name``, written out."""

@@ -50,3 +50,13 @@ def switch_of(file: Path) -> bool | None:
     except OSError:
         return None
     return said not in {"N", "0"} if said else None
+
+
+def capacity_of(file: Path, resource: str) -> int | None:
+    """A line each: ``tdx 31``; what is not there, or can't be read, is not known."""
+    try:
+        lines = [line.split() for line in file.read_text(errors="replace").splitlines()]
+    except OSError:
+        return None
+    found = [words[1] for words in lines if len(words) == 2 and words[0] == resource]
+    return int(found[0]) if found and found[0].isascii() and found[0].isdigit() else None

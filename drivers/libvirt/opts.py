@@ -85,6 +85,13 @@ LIBVIRT_OPTS = [
         help="How many guests with memory encrypted by SEV may run at once, at most. If it is not"
         " set: as many as libvirt says, or any number if it does not say.",
     ),
+    cfg.IntOpt(
+        "num_intel_tdx_guests",
+        min=0,
+        help="How many guests with memory encrypted by TDX may run at once, at most. If it is not"
+        " set: as many as the kernel has keys for (misc.capacity of its cgroups); where that can't"
+        " be read either, none is reported. TDX needs cpu_mode = host-passthrough.",
+    ),
     cfg.StrOpt(
         "images_type",
         default="default",

@@ -14,6 +14,7 @@ from drivers.libvirt.device_models import TpmChoice
 from drivers.libvirt.device_spec import device_specs
 from drivers.libvirt.devices import DeviceSettings
 from drivers.libvirt.disk import Images
+from drivers.libvirt.encryption import Limits
 from drivers.libvirt.guest_types import QEMU_TYPES
 from drivers.libvirt.mdev_opts import mdev_settings
 from drivers.libvirt.memory import MEMORY, PAGES, reserved_pages
@@ -119,7 +120,11 @@ def _device_settings(conf: Any) -> DeviceSettings:
     return DeviceSettings(
         PciSettings(specs, pci.report_physical_networks, pci.group_devices),
         mdev_settings(conf),
-        conf.libvirt.num_memory_encrypted_guests,
+        Limits(
+            conf.libvirt.num_memory_encrypted_guests,
+            conf.libvirt.num_intel_tdx_guests,
+            passes_cpu=conf.libvirt.cpu_mode == "host-passthrough",
+        ),
         marks=marks_for_nova(conf),
     )
 

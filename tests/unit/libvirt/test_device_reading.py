@@ -173,7 +173,7 @@ def test_what_the_kernel_switched_off_is_not_to_be_had(binding, start, tmp_path)
     assert names(report(driver, tree)) == {"amd_sev", "amd_sev_es"}
 
 
-def test_tdx_is_asked_of_the_machine_type_that_has_it(binding, start):
+def test_tdx_is_asked_of_the_machine_type_that_has_it(binding, start, tmp_path):
     """libvirt tells of it for q35 only, and the default machine type of x86 is another."""
     machines = "<machine>pc</machine><machine>q35</machine><domain type='kvm'/>"
     text = capabilities(cell(0, range(2))).replace(
@@ -184,7 +184,13 @@ def test_tdx_is_asked_of_the_machine_type_that_has_it(binding, start):
     binding.answers["getDomainCapabilities"] = lambda _emulator, _arch, machine, *_more: (
         f"<domainCapabilities>{tdx if machine == 'q35' else ''}</domainCapabilities>"
     )
-    assert names(report(start(""))) == {"intel_tdx"}
+    groups = tmp_path / "sys/fs/cgroup"
+    groups.mkdir(parents=True)
+    (groups / "misc.capacity").write_text("sev 99\ntdx 31\n")
+    tree = report(start("[libvirt]\ncpu_mode = host-passthrough\n"))
+    assert names(tree) == {"intel_tdx"}
+    assert tree.data(f"{NODE}_intel_tdx").inventory["MEM_ENCRYPTION_CONTEXT"]["total"] == 31
+    assert names(report(start(""))) == set()
 
 
 FAST = PCI.replace("}", ', "traits": "%s"}')

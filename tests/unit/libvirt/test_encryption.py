@@ -8,24 +8,27 @@ from drivers.errors import ReshapeNeeded
 from drivers.libvirt import documents
 from drivers.libvirt.children import child_uuid
 from drivers.libvirt.devices import Devices, DeviceSettings
-from drivers.libvirt.encryption import CONTEXT, SEV, SEV_ES, Encryption
+from drivers.libvirt.encryption import CONTEXT, SEV, SEV_ES, SEV_SNP, TDX_OPTION, Encryption, Limits
 from reportclient.model import MAX_INT
 from tests.unit.libvirt.devices import sev
 from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, two_cells, written
 
 ON_SEV, ON_ES, ON_TDX = f"{NODE}_amd_sev", f"{NODE}_amd_sev_es", f"{NODE}_intel_tdx"
+ON_SNP = f"{NODE}_amd_sev_snp"
 UNASKED = Encryption(None)
 
 
-def look(told, off=()):
+def look(told, off=(), on=(), keys=None):
     found = (
-        told if isinstance(told, Encryption) else Encryption(documents.read(told), frozenset(off))
+        told
+        if isinstance(told, Encryption)
+        else Encryption(documents.read(told), frozenset(off), frozenset(on), keys)
     )
     return reading(two_cells(), devices=Devices(encryption=found))
 
 
 def limit(number):
-    return {"devices": DeviceSettings(num_memory_encrypted_guests=number)}
+    return {"devices": DeviceSettings(encryption=Limits(sev=number))}
 
 
 def found(tree):
@@ -52,6 +55,7 @@ def test_sev_and_sev_es_are_providers_with_their_traits():
         (sev(15, 0), (), {ON_SEV: 15}),
         (sev(15, 84), (SEV_ES,), {ON_SEV: 15}),
         (sev(15, 84), (SEV, SEV_ES), {}),
+        (sev(15, 84), (SEV,), {}),
     ],
 )
 def test_what_counts_is_what_libvirt_and_the_kernel_say(told, off, expected):
@@ -69,7 +73,57 @@ def test_what_counts_is_what_libvirt_and_the_kernel_say(told, off, expected):
 )
 def test_tdx_where_libvirt_tells(features):
     told = f"<domainCapabilities><features>{features}</features></domainCapabilities>"
-    assert found(written(new_tree(), look(told))) == {ON_TDX: (MAX_INT, {"HW_CPU_X86_INTEL_TDX"})}
+    passed = {"devices": DeviceSettings(encryption=Limits(passes_cpu=True))}
+    tree = written(new_tree(), look(told, keys=31), **passed)
+    assert found(tree) == {ON_TDX: (31, {"HW_CPU_X86_INTEL_TDX"})}
+
+
+TDX_CAPABLE = "<domainCapabilities><features><tdx supported='yes'/></features></domainCapabilities>"
+
+
+@pytest.mark.parametrize(
+    ("keys", "limit", "passed", "total", "words"),
+    [
+        (31, None, True, 31, ""),
+        (31, 10, True, 10, ""),
+        (31, 40, True, 31, "can run 31 such guests"),
+        (None, 10, True, 10, ""),
+        (None, None, True, None, "none is reported"),
+        (31, None, False, None, ""),
+        (31, 10, False, None, "cpu_mode = host-passthrough"),
+        (31, 0, True, None, ""),
+    ],
+)
+def test_tdx_counts_the_kernels_keys_or_the_operators_and_needs_the_hosts_cpu(
+    keys, limit, passed, total, words
+):
+    settings = {"devices": DeviceSettings(encryption=Limits(tdx=limit, passes_cpu=passed))}
+    seen = look(TDX_CAPABLE, keys=keys)
+    assert found(written(new_tree(), seen, **settings)).get(ON_TDX, (None,))[0] == total
+    notes = report_of(new_tree(), seen, **settings).notes
+    assert words in notes.get(TDX_OPTION, "") and bool(notes) == bool(words)
+
+
+SNP = sev(15, 84).replace(
+    "</features>",
+    "<launchSecurity supported='yes'><enum name='sectype'><value>sev-snp</value></enum>"
+    "</launchSecurity></features>",
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "on", "names"),
+    [
+        (SNP, (SEV, SEV_ES, SEV_SNP), {ON_SEV, ON_SNP}),
+        (SNP, (SEV, SEV_ES), {ON_SEV, ON_ES}),
+        (sev(15, 84), (SEV, SEV_ES, SEV_SNP), {ON_SEV, ON_ES}),
+    ],
+)
+def test_sev_snp_stands_in_place_of_sev_es_where_kernel_and_libvirt_have_it(told, on, names):
+    tree = written(new_tree(), look(told, on=on))
+    assert set(found(tree)) == names
+    if ON_SNP in names:
+        assert found(tree)[ON_SNP] == (84, {"HW_CPU_X86_AMD_SEV_SNP"})
 
 
 @pytest.mark.parametrize(
