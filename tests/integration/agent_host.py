@@ -82,7 +82,7 @@ class AgentHost:
             capture_output=True,
             text=True,
             encoding="utf-8",
-            timeout=120,
+            timeout=300,
             env={**os.environ, **env},
             check=False,
         )

@@ -69,7 +69,7 @@ class Author:
             capture_output=True,
             text=True,
             encoding="utf-8",
-            timeout=110,
+            timeout=300,
             check=False,
         )
 

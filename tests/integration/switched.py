@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +14,7 @@ from agent.registry.opts import RegistrySettings
 from agent.registry.record import ServiceRecord
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
+from tests.waiting import eventually as eventually
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 OPTIONS = "update_resources_interval = 600\nperiodic_fuzzy_delay = 0\n"
@@ -88,7 +88,7 @@ class Caller:
         self.transport = messaging.transport(self.url)
 
     def set_host_enabled(
-        self, host: str, enabled: Any, version: str = "6.0", timeout: float = 30, **more: Any
+        self, host: str, enabled: Any, version: str = "6.0", timeout: float = 60, **more: Any
     ) -> Any:
         target = messaging.oslo_messaging.Target(
             topic="compute", exchange=self.exchange, version=version
@@ -99,11 +99,3 @@ class Caller:
         )
         context = self.context | {"timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}"}
         return prepared.call(context, "set_host_enabled", enabled=enabled, **more)
-
-
-def eventually(condition: Any, within: float = 60.0, every: float = 0.05) -> None:
-    """Wait for what comes long before the next period would bring it."""
-    give_up = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < give_up, "it did not come"
-        time.sleep(every)

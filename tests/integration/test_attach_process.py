@@ -26,7 +26,7 @@ def computectl(agent: AgentProcess, *arguments: str) -> subprocess.CompletedProc
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )
 

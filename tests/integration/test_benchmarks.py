@@ -30,7 +30,7 @@ def written(tmp_path_factory) -> Path:
             [sys.executable, "-m", f"benchmarks.{module}", "--quick", "--out", str(out)],
             cwd=REPOSITORY,
             check=True,
-            timeout=100,
+            timeout=300,
         )
     return out
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.integration.switched import (
-    eventually,
     has_trait,
     options,
     record_of,
@@ -21,6 +20,7 @@ from tests.integration.switched import (
 from tests.servers.agent import AgentProcess
 from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
 from tests.servers.placement import RealPlacement
+from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.real_libvirt,

@@ -80,7 +80,7 @@ class Cloud:
             env=self.keystone.environment(user, password, project),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 
@@ -195,15 +195,15 @@ def test_a_running_agent_outlives_the_end_of_its_token(cloud: Cloud, agent: Agen
     verify = "[compute]\nresource_provider_association_refresh = 1\n"
     agent.config.write_text(agent.config.read_text() + verify)
     agent.start()
-    agent.until(lambda: (agent.state_path / "status.json").exists(), 30)
+    agent.until(lambda: (agent.state_path / "status.json").exists())
     user = keystone.session("long-lived", password).get_user_id()
     mark = cloud.placement.mark()
     keystone.admin.patch(f"{keystone.url}/users/{user}", json={"user": {"enabled": False}})
-    agent.until(lambda: 401 in statuses(cloud, mark), 30)
+    agent.until(lambda: 401 in statuses(cloud, mark))
     keystone.admin.patch(f"{keystone.url}/users/{user}", json={"user": {"enabled": True}})
     mark = cloud.placement.mark()
-    agent.until(lambda: 200 in statuses(cloud, mark), 30)
-    agent.until(lambda: status_of(agent)["nodes"][0]["ok"], 30)
+    agent.until(lambda: 200 in statuses(cloud, mark))
+    agent.until(lambda: status_of(agent)["nodes"][0]["ok"])
 
 
 def statuses(cloud: Cloud, mark: int) -> list[int]:

@@ -74,7 +74,7 @@ def test_without_a_lab_the_scripts_say_what_to_do(tmp_path, words, code, said):
         capture_output=True,
         text=True,
         env={**os.environ, "COMPUTE_AGENT_LAB_DIR": str(tmp_path / "lab")},
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert told.returncode == code, told.stderr
@@ -88,7 +88,7 @@ def test_a_state_directory_that_sockets_can_not_be_in_is_refused(tmp_path):
         capture_output=True,
         text=True,
         env={**os.environ, "COMPUTE_AGENT_LAB_DIR": str(tmp_path / ("x" * 120))},
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert told.returncode == 1

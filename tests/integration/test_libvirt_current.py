@@ -20,13 +20,14 @@ from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.host import Host, load_binding
 from drivers.libvirt.session import Deadlines
 from tests.integration.agents import ROOT, Agent
-from tests.integration.switched import eventually, options, root_of
+from tests.integration.switched import options, root_of
 from tests.integration.test_hypervisor_lost import reported
 from tests.servers.agent import AgentProcess
 from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
 from tests.servers.placement import RealPlacement
 from tests.unit.libvirt.test_kept_current import QUIET
 from tests.unit.libvirt.test_settings import context
+from tests.waiting import eventually
 
 HOUR = 3600.0
 
@@ -140,7 +141,7 @@ def test_a_pool_and_its_new_size_are_in_placement_at_once(
     text = options(more=group).replace("[registry]", more + "[registry]")
     agent = AgentProcess(tmp_path, placement.url, options=text, compute_driver="libvirt")
     with agent:
-        agent.until(lambda: reported(agent), 60)
+        agent.until(lambda: reported(agent))
         root = root_of(agent)
         assert disk_gb(placement, root) not in (3, 5)  # the file system as the agent sees it
         connection = libvirt.open(libvirtd.uri)
@@ -154,7 +155,7 @@ def test_a_pool_and_its_new_size_are_in_placement_at_once(
         connection.close()
         shown = computectl(agent, "status", "--sources")
         listed = json.loads(computectl(agent, "status", "--sources", "-f", "json"))
-        assert 0 <= listed[0]["took"]["storage pools"] < 60
+        assert listed[0]["took"]["storage pools"] >= 0
         assert "storage pools: " in shown and "capabilities: " in shown
         assert all(line.endswith(" ms") for line in shown.splitlines() if line.startswith("    "))
 
@@ -165,7 +166,7 @@ def computectl(agent: AgentProcess, *arguments: str) -> str:
         [*command, "--config-file", str(agent.config), *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     return done.stdout

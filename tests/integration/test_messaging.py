@@ -16,7 +16,6 @@ from agent import messaging
 from agent.switching.rpc import VERSION_6
 from tests.integration.switched import (
     Caller,
-    eventually,
     has_trait,
     is_known,
     options,
@@ -28,11 +27,9 @@ from tests.integration.switched import (
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import SERVERS, RabbitMQ, missing
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
-
-IN_TIME = 30.0
-"""Seconds from the start to the first report, on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -58,17 +55,14 @@ def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ) -> Iterato
     agent.kill()
 
 
-def reported(agent: AgentProcess) -> float:
-    """Start it; seconds until Placement had everything."""
-    began = time.monotonic()
+def reported(agent: AgentProcess) -> None:
+    """Start it, and wait until Placement had everything."""
     agent.start()
-    agent.until(lambda: (agent.state_path / "status.json").exists(), IN_TIME)
-    took = time.monotonic() - began
+    agent.until(lambda: (agent.state_path / "status.json").exists())
     assert status_of(agent)["nodes"][0]["ok"]
-    return took
 
 
-def called(broker: RabbitMQ, enabled: bool, timeout: float = 30.0) -> str:
+def called(broker: RabbitMQ, enabled: bool, timeout: float = 60.0) -> str:
     caller = Caller(broker.url)
     try:
         return caller.set_host_enabled("testhost", enabled, timeout=timeout)
@@ -78,7 +72,7 @@ def called(broker: RabbitMQ, enabled: bool, timeout: float = 30.0) -> str:
 
 def answered(broker: RabbitMQ, enabled: bool) -> bool:
     try:
-        return called(broker, enabled, timeout=3) == ("enabled" if enabled else "disabled")
+        return called(broker, enabled, timeout=10) == ("enabled" if enabled else "disabled")
     except messaging.oslo_messaging.MessagingTimeout:
         return False
 
@@ -92,7 +86,7 @@ def add_user(broker: RabbitMQ, name: str, password: str) -> None:
 
 def test_a_broker_that_is_down_at_the_start(agent, broker, placement) -> None:
     broker.kill9()
-    assert reported(agent) < IN_TIME
+    reported(agent)
     assert status_of(agent)["service"]["rpc"] == "waiting for the broker"
     assert registry_of(agent).get_service("testhost").rpc_version is None, "nobody shall call it"
     broker.start()
@@ -140,7 +134,7 @@ def test_the_status_says_that_calls_do_not_arrive(agent, broker) -> None:
 
 def test_a_broker_that_hangs_at_the_start(agent, broker) -> None:
     os.killpg(broker._broker.pid, signal.SIGSTOP)
-    assert reported(agent) < IN_TIME
+    reported(agent)
     os.killpg(broker._broker.pid, signal.SIGCONT)
     agent.until_logged("Answering calls")
     assert called(broker, False) == "disabled"
@@ -157,12 +151,12 @@ def test_a_broker_that_hangs_while_it_runs_stops_no_report_and_no_switch(
         root = root_of(agent)
         before = status_of(agent)["updated"]
         agent.send(signal.SIGHUP)
-        agent.until(lambda: status_of(agent)["updated"] > before, 10)
+        agent.until(lambda: status_of(agent)["updated"] > before)
         registry_of(agent).set_status("testhost", disabled=True)
-        eventually(lambda: has_trait(placement, root), within=15)
+        eventually(lambda: has_trait(placement, root))
     finally:
         os.killpg(group, signal.SIGCONT)
-    eventually(lambda: answered(broker, True), within=60)
+    eventually(lambda: answered(broker, True))
     assert not has_trait(placement, root)
 
 
@@ -171,13 +165,13 @@ def test_one_that_has_just_started_can_be_called_before_its_next_heartbeat(agent
     reported(agent)
     agent.kill()
     agent.start()  # its status is known now: there is nothing else to tell the registry
-    agent.until_logged("Answering calls", times=2, seconds=30)
-    eventually(lambda: record_of(agent).rpc_version == VERSION_6, within=30)
+    agent.until_logged("Answering calls", times=2)
+    eventually(lambda: record_of(agent).rpc_version == VERSION_6)
 
 
 def test_wrong_credentials(agent, broker, placement) -> None:
     agent.options = options(broker.url.replace("guest:guest", "guest:wrong"))
-    assert reported(agent) < IN_TIME
+    reported(agent)
     eventually(lambda: is_known(agent))
     registry_of(agent).set_status("testhost", disabled=True)
     eventually(lambda: has_trait(placement, root_of(agent)))
@@ -231,5 +225,6 @@ def test_an_outage_does_not_fill_the_log(agent, broker) -> None:
     reported(agent)
     agent.until_logged("Answering calls")
     broker.kill9()
+    agent.until_logged("unreachable")
     time.sleep(6)
-    assert 1 <= agent.log.count("unreachable") <= 2
+    assert agent.log.count("unreachable") <= 2

@@ -276,7 +276,9 @@ def test_periods_that_fell_out_are_counted(agent: AgentProcess) -> None:
     agent.script += "failures: [{for: 1, sleep: 2.3}]\n"
     with agent:
         # More of them where the machine is slow.
-        left_out = r"The period took longer than update_resources_interval \(1 s\): [2-9] left out"
+        left_out = (
+            r"The period took longer than update_resources_interval \(1 s\): ([2-9]|\d\d+) left out"
+        )
         agent.until(lambda: re.search(left_out, agent.log))
 
 
@@ -307,9 +309,9 @@ def test_a_quiet_tree_costs_one_get_a_verification(
     agent.start()
     agent.until_logged("reported")
     mark, began = placement.mark(), time.monotonic()
-    time.sleep(8)
+    agent.until(lambda: len(placement.since(mark)) >= 2)
     seen, took = placement.since(mark), time.monotonic() - began
     expected = f"GET /resource_providers?in_tree={own_uuid(agent)} 200"
     assert {str(request) for request in seen} == {expected}
-    # Each 3 s, spread by a tenth, in periods of 1 s: 3 or 4 s apart.
-    assert int(took / 4.1) <= len(seen) <= took / 2.9 + 1
+    # Each 3 s, spread by a tenth: never closer than that, however slow the machine is.
+    assert len(seen) <= took / 2.7 + 1

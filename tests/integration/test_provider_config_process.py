@@ -135,7 +135,7 @@ def test_kill_9_at_the_write_leaves_nothing_that_the_next_start_does_not_know(
         agent.write()
         agent.start("--once")
         assert agent.process is not None
-        assert agent.process.wait(30) == -signal.SIGKILL
+        assert agent.process.wait(60) == -signal.SIGKILL
     assert ("CUSTOM_GOLD" in custom(agent, placement)) is done_first
     write(agent)
     agent.placement_url = placement.url

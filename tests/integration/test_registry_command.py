@@ -25,7 +25,8 @@ TRAIT = "COMPUTE_STATUS_DISABLED"
 @pytest.fixture
 def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
     host = AgentHost(tmp_path, placement.url)
-    host.configure()
+    # Who was up stays up, however long the commands take.
+    host.configure(more="[registry]\nservice_down_time = 3600")
     (tmp_path / "state").mkdir()
     return host
 
@@ -202,7 +203,7 @@ def test_an_agent_that_is_up_is_called_and_placement_has_the_trait_when_the_comm
     with RabbitMQ() as broker, RegistryProcess(registry_directory, transport_url=broker.url):
         host.script(SCRIPT)
         host.configure(
-            more="[registry]\naccess = rpc\nreport_interval = 1\n[DEFAULT]\n"
+            more="[registry]\naccess = rpc\nreport_interval = 1\nservice_down_time = 3600\n[DEFAULT]\n"
             f"periodic_fuzzy_delay = 0\ntransport_url = {broker.url}"
         )
         agent = subprocess.Popen(

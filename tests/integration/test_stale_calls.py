@@ -12,18 +12,12 @@ from pathlib import Path
 import pytest
 from kombu import Connection
 
-from tests.integration.switched import (
-    eventually,
-    has_trait,
-    options,
-    record_of,
-    registry_of,
-    root_of,
-)
+from tests.integration.switched import has_trait, options, record_of, registry_of, root_of
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ, missing
 from tests.servers.reference import REPOSITORY, reference_python
+from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.skipif(missing() is not None, reason=str(missing())),

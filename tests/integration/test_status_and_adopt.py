@@ -31,7 +31,7 @@ def computectl(agent, *arguments):
         [*COMPUTECTL, "--config-file", str(agent.config), *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 

@@ -14,7 +14,6 @@ from agent.registry.client import RegistryClient
 from agent.registry.record import ServiceRecord
 from tests.integration.switched import (
     OPTIONS,
-    eventually,
     has_trait,
     is_known,
     options,
@@ -27,6 +26,7 @@ from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ, missing
 from tests.servers.registry import RegistryProcess
+from tests.waiting import eventually
 
 needs_rabbitmq = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
@@ -130,9 +130,7 @@ def test_a_lost_registry_changes_no_status(agent, registry, client, placement) -
 
 @needs_rabbitmq
 def test_the_registry_is_away_at_the_first_start_of_all(agent, placement) -> None:
-    began = time.monotonic()
     started(agent)
-    assert time.monotonic() - began < 30
     assert status_of(agent)["nodes"][0]["ok"]
     assert status_of(agent)["service"]["disabled"] is None
     assert not has_trait(placement, root_of(agent))

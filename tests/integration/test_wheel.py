@@ -33,7 +33,7 @@ def wheel(source: Path) -> set[str]:
     """The names of the files in the wheel."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
     command += ["--no-build-isolation", "--wheel-dir", str(source.parent), str(source)]
-    subprocess.run(command, check=True, timeout=120)
+    subprocess.run(command, check=True, timeout=300)
     (built,) = source.parent.glob("*.whl")
     with zipfile.ZipFile(built) as archive:
         return set(archive.namelist())

@@ -32,7 +32,7 @@ def run(words: str) -> str:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     return told.stdout + told.stderr

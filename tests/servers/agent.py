@@ -63,7 +63,7 @@ class AgentProcess:
             [*COMMAND, "--config-file", str(self.config), "--once", *arguments],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             env=self._environment(),
         )
 
@@ -84,7 +84,7 @@ class AgentProcess:
         assert self.process is not None
         self.process.send_signal(signum)
 
-    def stop(self, timeout: float = 45.0) -> int:
+    def stop(self, timeout: float = 120.0) -> int:
         """SIGTERM; its exit code."""
         self.send(signal.SIGTERM)
         assert self.process is not None

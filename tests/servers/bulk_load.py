@@ -21,7 +21,7 @@ def load(placement: RealPlacement, snapshot: Snapshot) -> None:
     providers = list(snapshot.walk())
     _make_names_known(placement, providers)
     path = placement.directory / "placement.sqlite"
-    with closing(sqlite3.connect(path, timeout=10)) as database, database:
+    with closing(sqlite3.connect(path, timeout=60)) as database, database:
         _insert(database, providers)
 
 

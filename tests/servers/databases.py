@@ -92,7 +92,7 @@ class DatabaseServer(Server):
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=120, **self._as_user()
+            command, capture_output=True, text=True, check=False, timeout=300, **self._as_user()
         )
         if done.returncode:
             raise RuntimeError(f"{command[0]}: {done.stdout[-500:]}{done.stderr[-1500:]}")

@@ -86,7 +86,7 @@ class Fleet(Server):
             ViewFile.of(state_path, uuid).keep(_view(name, uuid))
             StandingFile.of(state_path).keep(Standing(disabled=False, record_version=UNTOUCHED))
         path = self.placement.directory / "placement.sqlite"
-        with closing(sqlite3.connect(path, timeout=20)) as database, database:
+        with closing(sqlite3.connect(path, timeout=60)) as database, database:
             _insert(database, self.hosts)
         engine = open_engine(self.database)
         upgrade(engine)
@@ -140,7 +140,7 @@ class Fleet(Server):
         for process in self._running:
             process.kill()
         for process in self._running:
-            process.wait(15)
+            process.wait(60)
             process.stdin.close()
             process.stdout.close()
         self._running.clear()

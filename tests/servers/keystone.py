@@ -60,7 +60,7 @@ class Keystone(Server):
         """For auth_url."""
         return f"http://127.0.0.1:{self.port}/v3"
 
-    def start(self, timeout: float = 90.0) -> None:
+    def start(self, timeout: float = 180.0) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self.directory / "keystone.conf"
         config.write_text(CONFIGURATION.format(directory=self.directory))
@@ -95,7 +95,7 @@ class Keystone(Server):
         process, self._process = self._process, None
         if process is not None:
             process.kill()
-            process.wait(15)
+            process.wait(60)
             process.stdin.close()
             process.stdout.close()
 

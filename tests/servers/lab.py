@@ -42,7 +42,7 @@ class Lab:
 
     def _script(self, *arguments: str) -> str:
         found = subprocess.run(
-            [str(SCRIPT), *arguments], capture_output=True, text=True, timeout=120, check=False
+            [str(SCRIPT), *arguments], capture_output=True, text=True, timeout=300, check=False
         )
         assert found.returncode == 0, f"{arguments}: {found.stdout}{found.stderr}"
         return found.stdout

@@ -59,7 +59,7 @@ class PrivateLibvirtd(Server):
         """The pid of libvirtd itself."""
         return int((self.directory / "run" / "libvirtd.pid").read_text())
 
-    def start(self, timeout: float = 60.0) -> None:
+    def start(self, timeout: float = 120.0) -> None:
         """Start it and wait until its socket takes connections."""
         assert self._watcher is None or self._watcher.poll() is not None, "it runs already"
         self.directory.mkdir(parents=True, exist_ok=True)

@@ -113,7 +113,7 @@ class Container(Server):
             ["nsenter", "--all", f"--target={self._init}", "--", *command],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         if check and done.returncode:
             raise RuntimeError(f"{command} in the container: {done.stdout}{done.stderr}")
@@ -152,7 +152,7 @@ class Container(Server):
 def _remove(cgroup: Path) -> None:
     """It and those below it.  A process that was killed may be in it for a moment yet."""
     for below, _, _ in os.walk(cgroup, topdown=False):
-        give_up = time.monotonic() + 5
+        give_up = time.monotonic() + 60
         while True:
             try:
                 os.rmdir(below)

@@ -51,7 +51,7 @@ class RealPlacement(PlacementServer):
 
     child = "tests.servers.placement_child"
 
-    def start(self, timeout: float = START_TIMEOUT) -> None:
+    def start(self, timeout: float = 3 * START_TIMEOUT) -> None:
         """Start it, on a port that is its own until the end of the tests."""
         self.port = self.port or free_port()
         super().start(timeout)

@@ -45,7 +45,7 @@ def wait_for(
     ready: Callable[[], object],
     process: subprocess.Popen[bytes],
     said: Callable[[], str],
-    seconds: float = 60.0,
+    seconds: float = 120.0,
 ) -> None:
     """Wait until ``ready``; what the process ``said`` explains why it does not come.
 
@@ -65,7 +65,7 @@ def end(
     how: signal.Signals = signal.SIGTERM,
     *,
     group: bool = False,
-    seconds: float = 30.0,
+    seconds: float = 60.0,
 ) -> int | None:
     """End it, or its whole ``group``, and wait; its exit code.
 
@@ -90,7 +90,7 @@ def children(pid: int) -> list[int]:
         return []
 
 
-def wait_until_gone(pids: Iterable[int], seconds: float = 30.0) -> None:
+def wait_until_gone(pids: Iterable[int], seconds: float = 60.0) -> None:
     """Wait for processes that somebody else will wait for, if not yet: zombies are gone."""
     give_up = time.monotonic() + seconds
     for pid in pids:

@@ -62,4 +62,4 @@ class NovaBeside:
     def stop(self) -> None:
         assert self._process.stdin
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(60)

@@ -36,7 +36,7 @@ class RegistryProcess(Server):
     def log(self) -> str:
         return (self.directory / "log").read_text(errors="replace")
 
-    def start(self, says: str = "Serving the service records", timeout: float = 60.0) -> None:
+    def start(self, says: str = "Serving the service records", timeout: float = 120.0) -> None:
         """Start it and wait until its log says that."""
         with (self.directory / "log").open("wb") as log:
             self._process = subprocess.Popen(
@@ -56,7 +56,7 @@ class RegistryProcess(Server):
         self._process.kill()
         self._process.wait(60)
 
-    def stop(self, timeout: float = 45.0) -> int | None:
+    def stop(self, timeout: float = 120.0) -> int | None:
         """SIGTERM; its exit code, ``None`` if it was not running or had to be killed."""
         process, self._process = self._process, None
         return end(process, seconds=timeout)

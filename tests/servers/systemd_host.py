@@ -64,7 +64,7 @@ class SystemdHost:
     def log(self, name: str) -> str:
         return self.container.run("journalctl", "-u", name, "-o", "cat", "--no-pager")
 
-    def until(self, name: str, condition: Callable[[], object], seconds: float = 60.0) -> None:
+    def until(self, name: str, condition: Callable[[], object], seconds: float = 120.0) -> None:
         """Wait for it; what the service logged explains why it did not come."""
         give_up = time.monotonic() + seconds
         while not condition():

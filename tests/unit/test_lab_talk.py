@@ -39,7 +39,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 def talk(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, TALK, *words], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, TALK, *words], capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -64,7 +64,7 @@ def test_a_reader_who_has_enough_is_no_error(serve):
         [sys.executable, TALK, "shell", path, "echo one; echo two"],
         stdout=writing,
         stderr=subprocess.PIPE,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     os.close(writing)

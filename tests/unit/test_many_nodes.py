@@ -21,6 +21,7 @@ from drivers.loader import LoadedDriver
 from drivers.turn import Turn
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
+from tests.waiting import eventually
 
 ONE = "c0ffee00-0000-4000-8000-000000000001"
 TWO = "c0ffee00-0000-4000-8000-000000000002"
@@ -30,6 +31,9 @@ meta: {schema_version: '1.0'}
 providers:
 - {identification: {uuid: $COMPUTE_NODE}, traits: {additional: [CUSTOM_RACK_B7]}}
 """
+
+PATIENT = 600.0
+"""Seconds that nothing takes, on whatever machine: who waits so long waits for ever."""
 
 
 def uuid_of(name: str) -> str:
@@ -59,7 +63,7 @@ class Rack(ComputeDriver):
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
         self.asked[nodename] += 1
         if nodename in self.hangs:
-            self.let.wait(60)
+            self.let.wait(PATIENT)
         provider_tree.update_inventory(nodename, {"CUSTOM_BAREMETAL": {"total": self.total}})
         if nodename in self.children and not provider_tree.exists(f"{nodename}_nic"):
             provider_tree.new_child(f"{nodename}_nic", nodename)
@@ -93,7 +97,7 @@ class Service:
             OneByOne(placement),
             Rules(**{**wanted, **rules}),
             state_path=state,
-            workers=Workers(patience=0.2),
+            workers=Workers(patience=PATIENT),
         )
 
     def period(self, after: float = 60.0) -> list[Any]:
@@ -197,6 +201,7 @@ def test_a_node_that_hangs_does_not_hold_the_others(placement) -> None:
     service.calls()
     driver.hangs = {f"node{number}" for number in range(6)}  # more than may work at once
     driver.total = 2
+    service.nodes.workers.patience = 2.0
     reports = service.period()
     wrong = {report.node: report.complaints() for report in reports if not report.ok}
     assert wrong.keys() == driver.hangs
@@ -210,10 +215,7 @@ def test_a_node_that_hangs_does_not_hold_the_others(placement) -> None:
     )
     hung, driver.hangs = driver.hangs, set()
     driver.let.set()
-    for _ in range(100):
-        if all(service.nodes.workers.busy(uuid_of(name)) is None for name in hung):
-            break
-        threading.Event().wait(0.05)
+    eventually(lambda: all(service.nodes.workers.busy(uuid_of(name)) is None for name in hung))
     reports = service.period()
     assert all(report.ok for report in reports)
     done = {report.node for report in reports if any(hasattr(o, "inventory") for o in report.done)}

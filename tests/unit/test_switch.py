@@ -663,7 +663,7 @@ def _called(world, enabled, version=None, context=None):
     while thread.is_alive():
         world.loop._drain()
         thread.join(0.001)
-    return answers.get(timeout=10)
+    return answers.get(timeout=60)
 
 
 def test_the_endpoint_answers_though_the_loop_is_busy(world) -> None:

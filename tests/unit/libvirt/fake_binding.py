@@ -103,7 +103,7 @@ class FakeLibvirt:
         self.threads.add(threading.current_thread())
         if not self.released.is_set():
             self.hung.set()
-            self.released.wait(20)
+            self.released.wait(600)
 
     def _connect(self, call: str, problem: FakeLibvirtError | None) -> FakeConnection:
         self.record(call)

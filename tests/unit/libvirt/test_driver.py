@@ -38,7 +38,7 @@ def make(binding, tmp_path):
     hosts = []
 
     def make(text: str = "") -> LibvirtDriver:
-        hosts.append(Host("fake:///one", binding, Deadlines(connect=5, call=5), tmp_path))
+        hosts.append(Host("fake:///one", binding, Deadlines(connect=60, call=60), tmp_path))
         return LibvirtDriver(context(tmp_path, text), host=hosts[-1])
 
     yield make

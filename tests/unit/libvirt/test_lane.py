@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
 from drivers.libvirt.lane import Blocked, Lane, Overdue
+
+FOR_EVER = 3600.0
+"""Seconds: longer than any test may take."""
 
 
 class RecordingSession:
@@ -30,13 +32,13 @@ def lane(sessions):
 
     lane = Lane("test-lane", make)
     yield lane
-    lane.close(5)
+    lane.close(60)
 
 
 def test_the_session_lives_and_dies_on_one_other_thread(lane, sessions):
-    assert lane.call("a", lambda session: session, 5) is sessions[0]
-    assert lane.call("b", lambda session: threading.current_thread(), 5) is sessions[0].made_by
-    lane.close(5)
+    assert lane.call("a", lambda session: session, 60) is sessions[0]
+    assert lane.call("b", lambda session: threading.current_thread(), 60) is sessions[0].made_by
+    lane.close(60)
     assert len(sessions) == 1
     assert sessions[0].made_by is not threading.current_thread()
     assert sessions[0].closed_by is sessions[0].made_by
@@ -47,8 +49,8 @@ def test_what_a_job_raises_reaches_the_caller_and_the_lane_lives_on(lane):
         raise ValueError("as it was raised")
 
     with pytest.raises(ValueError, match="as it was raised"):
-        lane.call("a", broken, 5)
-    assert lane.call("b", lambda _: 7, 5) == 7
+        lane.call("a", broken, 60)
+    assert lane.call("b", lambda _: 7, 60) == 7
 
 
 def test_a_jobs_own_timeout_error_is_not_taken_for_the_deadline(lane):
@@ -56,25 +58,23 @@ def test_a_jobs_own_timeout_error_is_not_taken_for_the_deadline(lane):
         raise TimeoutError("the job's own")
 
     with pytest.raises(TimeoutError, match="the job's own"):
-        lane.call("a", broken, 5)
+        lane.call("a", broken, 60)
 
 
 def test_one_stuck_call_is_left_behind_and_later_ones_are_told_at_once(lane, sessions):
     release = threading.Event()
     with pytest.raises(Overdue):
-        lane.call("the slow one", lambda _: release.wait(20), 0.05)
+        lane.call("the slow one", lambda _: release.wait(FOR_EVER), 1)
     before = threading.active_count()
-    started = time.monotonic()
-    for _ in range(50):
+    for _ in range(50):  # none of them waits for its deadline
         with pytest.raises(Blocked, match="the slow one"):
-            lane.call("another", lambda _: None, 5)
-    assert time.monotonic() - started < 50 * 5 / 2, "none of them waited for its deadline"
+            lane.call("another", lambda _: None, FOR_EVER)
     assert threading.active_count() == before
     assert len(sessions) == 1
 
     release.set()
-    sessions[0].made_by.join(5)
-    assert lane.call("another", lambda _: 7, 5) == 7
+    sessions[0].made_by.join(60)
+    assert lane.call("another", lambda _: 7, 60) == 7
     assert sessions[0].closed_by is sessions[0].made_by
     assert sessions[1].made_by is not sessions[0].made_by
 
@@ -84,29 +84,25 @@ def test_callers_take_turns_and_do_not_wait_longer_than_their_deadline(lane):
 
     def slow(_session):
         running.set()
-        release.wait(20)
+        release.wait(FOR_EVER)
 
-    first = threading.Thread(target=lane.call, args=("slow", slow, 20))
+    first = threading.Thread(target=lane.call, args=("slow", slow, FOR_EVER), daemon=True)
     first.start()
     assert running.wait(60)
-    started = time.monotonic()
     with pytest.raises(Blocked, match=r"0\.1 s"):
         lane.call("quick", lambda _: None, 0.1)
-    assert time.monotonic() - started < 5
     release.set()
-    first.join(5)
-    assert lane.call("quick", lambda _: 7, 5) == 7
+    first.join(60)
+    assert lane.call("quick", lambda _: 7, 60) == 7
 
 
 def test_closing_is_bounded_while_a_call_is_stuck_or_running(lane):
     release = threading.Event()
     with pytest.raises(Overdue):
-        lane.call("stuck", lambda _: release.wait(20), 0.05)
-    started = time.monotonic()
+        lane.call("stuck", lambda _: release.wait(FOR_EVER), 1)
     lane.close(0.1)
-    assert time.monotonic() - started < 5
     release.set()
 
 
 def test_a_stuck_thread_keeps_no_process_alive(lane):
-    assert lane.call("who", lambda _: threading.current_thread().daemon, 5)
+    assert lane.call("who", lambda _: threading.current_thread().daemon, 60)

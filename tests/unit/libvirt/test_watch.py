@@ -17,7 +17,7 @@ from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
 
 
 def until(condition: Callable[[], object]) -> None:
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < give_up, "it did not come"
         time.sleep(0.005)
@@ -30,7 +30,7 @@ def libvirt() -> FakeLibvirt:
 
 @pytest.fixture
 def host(libvirt: FakeLibvirt) -> Iterator[Host]:
-    host = Host("test:///", libvirt, Deadlines(connect=0.2, call=0.2), Path("/"))
+    host = Host("test:///", libvirt, Deadlines(connect=2, call=2), Path("/"))
     yield host
     libvirt.release()
     host.close()

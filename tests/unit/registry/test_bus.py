@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +35,7 @@ class Endpoint:
         raise ValueError("no such thing")
 
     def hang(self, _: dict[str, object]) -> None:
-        self._hold.wait(20)
+        self._hold.wait(3600)
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def client(endpoint: Endpoint, transport: Callable[[str], Any]) -> Iterator[RpcC
     server = RpcServer(bus, Target(topic="t", server="one"), [endpoint])
     server.start()
     assert server.serving.wait(60)
-    yield RpcClient(bus, Target(topic="t", version="1.0"), timeout=4.0)
+    yield RpcClient(bus, Target(topic="t", version="1.0"), timeout=60.0)
     endpoint._hold.set()
-    assert server.stop(30)
+    assert server.stop(60)
 
 
 def test_an_answer_comes_back(client: RpcClient) -> None:
@@ -71,16 +71,22 @@ def test_what_failed_there_is_told_here_in_one_line(
     assert "\n" not in str(failed.value)
 
 
-def test_nobody_there_is_no_answer(client: RpcClient) -> None:
+@pytest.fixture
+def impatient(client: RpcClient) -> RpcClient:
+    """For what nobody answers."""
+    return replace(client, timeout=1.0)
+
+
+def test_nobody_there_is_no_answer(impatient: RpcClient) -> None:
     with pytest.raises(NoAnswer, match="double on another"):
-        client.call("double", server="another", number=1)
+        impatient.call("double", server="another", number=1)
 
 
-def test_one_that_hangs_is_not_waited_for_and_does_not_block_others(client: RpcClient) -> None:
-    began = time.monotonic()
+def test_one_that_hangs_is_not_waited_for_and_does_not_block_others(
+    client: RpcClient, impatient: RpcClient
+) -> None:
     with pytest.raises(NoAnswer):
-        client.call("hang")
-    assert time.monotonic() - began < 15
+        impatient.call("hang")
     assert client.call("double", number=1) == 2
 
 
@@ -111,7 +117,7 @@ def test_eventlet_stays_away_where_it_is_installed() -> None:
         [sys.executable, "-W", "ignore", "-c", code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert done.stdout.strip() == "None"
