@@ -36,7 +36,7 @@ def host(placement_server: RealPlacement, tmp_path_factory: pytest.TempPathFacto
     return made
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_every_command_says_what_the_document_says(
     host: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,7 +94,7 @@ def test_the_document_has_transcripts() -> None:
     assert len(list(steps(DOCUMENT.read_text()))) > 10
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_every_command_says_what_the_document_says(
     placement: RealPlacement, tmp_path: Path
 ) -> None:

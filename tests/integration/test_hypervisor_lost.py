@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.switched import (
     has_trait,
+    is_known,
     options,
     record_of,
     registry_of,
@@ -53,7 +54,8 @@ def agent_of(directory: Path, placement: RealPlacement, libvirtd: PrivateLibvirt
 @pytest.fixture
 def agent(tmp_path: Path, placement: RealPlacement, libvirtd: PrivateLibvirtd):
     with agent_of(tmp_path, placement, libvirtd) as agent:
-        agent.until(lambda: reported(agent), 60)
+        agent.until(lambda: reported(agent))
+        agent.until(lambda: is_known(agent))
         yield agent
 
 

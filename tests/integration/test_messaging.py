@@ -56,9 +56,10 @@ def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ) -> Iterato
 
 
 def reported(agent: AgentProcess) -> None:
-    """Start it, and wait until Placement had everything."""
+    """Start it, and wait until Placement has everything and the registry knows it."""
     agent.start()
     agent.until(lambda: (agent.state_path / "status.json").exists())
+    agent.until(lambda: is_known(agent))
     assert status_of(agent)["nodes"][0]["ok"]
 
 
@@ -172,7 +173,6 @@ def test_one_that_has_just_started_can_be_called_before_its_next_heartbeat(agent
 def test_wrong_credentials(agent, broker, placement) -> None:
     agent.options = options(broker.url.replace("guest:guest", "guest:wrong"))
     reported(agent)
-    eventually(lambda: is_known(agent))
     registry_of(agent).set_status("testhost", disabled=True)
     eventually(lambda: has_trait(placement, root_of(agent)))
     assert agent.stop() == 0

@@ -15,7 +15,7 @@ from tests.servers.placement import RealPlacement
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "pictures.rst"
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(900)
 def test_every_command_says_what_the_document_says(
     placement_server: RealPlacement, tmp_path: Path
 ) -> None:

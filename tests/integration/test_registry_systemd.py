@@ -14,7 +14,7 @@ from tests.servers.registry import fetch
 from tests.servers.systemd_host import QUICK, SystemdHost
 
 MANUAL = REPOSITORY / "docs" / "registry.rst"
-SHORT_WATCHDOG = f"{QUICK}WatchdogSec=3\nTimeoutAbortSec=1\n"
+SHORT_WATCHDOG = f"{QUICK}WatchdogSec=10\nTimeoutAbortSec=5\n"
 
 pytestmark = pytest.mark.real_systemd
 

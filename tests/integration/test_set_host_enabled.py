@@ -17,6 +17,7 @@ from tests.integration.switched import (
     Caller,
     has_trait,
     is_candidate,
+    is_known,
     options,
     record_of,
     registry_of,
@@ -62,6 +63,7 @@ def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ, proxy: Fau
 def ready(agent: AgentProcess, starts: int = 1) -> None:
     agent.until_logged("Answering calls on topic compute", times=starts)
     agent.until(lambda: (agent.state_path / "status.json").exists())
+    agent.until(lambda: is_known(agent))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kombu import Connection
 
-from tests.integration.switched import has_trait, options, record_of, registry_of, root_of
+from tests.integration.switched import has_trait, is_known, options, record_of, registry_of, root_of
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ, missing
@@ -38,6 +38,7 @@ def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ) -> Iterato
     with AgentProcess(tmp_path, placement.url, options=options(broker.url)) as agent:
         agent.until_logged("Answering calls on topic compute")
         agent.until(lambda: (agent.state_path / "status.json").exists())
+        agent.until(lambda: is_known(agent))
         yield agent
         agent.send(signal.SIGCONT)
 

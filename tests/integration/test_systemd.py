@@ -17,9 +17,10 @@ from tests.servers.placement import RealPlacement
 from tests.servers.systemd_host import QUICK, SystemdHost
 
 OPERATE = REPOSITORY / "docs" / "operate.rst"
-SHORT_WATCHDOG = f"{QUICK}WatchdogSec=2\nTimeoutAbortSec=1\n"
+SHORT_WATCHDOG = f"{QUICK}WatchdogSec=10\nTimeoutAbortSec=5\n"
 PLACEMENT = "[placement]\nauth_type = admin_token\ntoken = admin\nendpoint = {url}\n"
-EAGER = "periodic_fuzzy_delay = 0\nupdate_resources_interval = 1\ngraceful_shutdown_timeout = 2\n"
+EAGER = "periodic_fuzzy_delay = 0\nupdate_resources_interval = 1\n"
+SOON_DONE = f"{EAGER}graceful_shutdown_timeout = 2\n"
 HANGS = """
 nodes: {hangs: {inventory: {VCPU: 4}}}
 failures: [{after: 1, sleep: 100000}]
@@ -66,11 +67,13 @@ def host(
 
 def _add_services(host: Host) -> None:
     host.add("steady", EAGER, SHORT_WATCHDOG)
-    host.add("hangs", f"{EAGER}[fake]\nscript = /etc/compute-agent/hangs.yaml\n", SHORT_WATCHDOG)
+    host.add(
+        "hangs", f"{SOON_DONE}[fake]\nscript = /etc/compute-agent/hangs.yaml\n", SHORT_WATCHDOG
+    )
     host.container.write("/etc/compute-agent/hangs.yaml", HANGS)
-    host.add("silent", EAGER, url=host.silent_url)
+    host.add("silent", SOON_DONE, url=host.silent_url)
     host.add("refused", EAGER, url=host.closed_url)
-    host.add("broken", f"{EAGER}update_resource_interval = 5\n")
+    host.add("broken", f"{SOON_DONE}update_resource_interval = 5\n")
     host.add("patient", "update_resources_interval = 1000\nperiodic_fuzzy_delay = 1000\n")
     host.start("steady", "hangs", "silent", "refused", "broken", "patient")
 

@@ -43,7 +43,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_pages_driver_passes_outside_of_this_repository(project: Path) -> None:
     done = run_pytest(project, "test_disks.py")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -51,7 +51,7 @@ def test_the_pages_driver_passes_outside_of_this_repository(project: Path) -> No
     assert skipped == HAS_NO_OLD_SHAPE | {"closes", "thread-safe"}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_one_option_brings_a_real_placement(project: Path) -> None:
     done = run_pytest(project, "--real-placement", "-k", "second_period or takes_names")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -89,7 +89,7 @@ def test_the_page_lists_the_rules() -> None:
     )
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_every_command_says_what_the_page_says(tmp_path: Path) -> None:
     host = AgentHost(tmp_path, "http://placement.example")
     host.configure()
