@@ -20,13 +20,14 @@ from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
 
 TRAIT = "COMPUTE_STATUS_DISABLED"
+DOWN_AFTER = 3600
+"""Seconds: who was up stays up, however long the commands take."""
 
 
 @pytest.fixture
 def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
     host = AgentHost(tmp_path, placement.url)
-    # Who was up stays up, however long the commands take.
-    host.configure(more="[registry]\nservice_down_time = 3600")
+    host.configure(more=f"[registry]\nservice_down_time = {DOWN_AFTER}")
     (tmp_path / "state").mkdir()
     return host
 
@@ -93,7 +94,9 @@ def test_a_host_that_is_down_has_only_its_record_changed_and_that_is_said(
 ) -> None:
     registry.heartbeat("host9", "a", "6.5", [])
     with registry.engine.begin() as connection:
-        connection.execute(SERVICES.update().values(last_seen=SERVICES.c.last_seen - 100))
+        connection.execute(
+            SERVICES.update().values(last_seen=SERVICES.c.last_seen - 2 * DOWN_AFTER)
+        )
     said = host.ctl("service", "disable", "host9", "--reason", "new disks")
     assert said.code == 0, said
     assert "the record says: host9 is disabled" in said.out
