@@ -104,6 +104,7 @@ class Decider:
                     restraint = Restraint(self.uuid, view, self.parts)
                     restraint.refuse_to_move(affected.providers() | edited)
             except AllocationsBroken as err:
+                moved = None
                 wish = wish.without_reshape(ReshapeFailed(f"node {self.node}: {err}"))
         return self._decision(_Seen(placement, view, overlay), wish, moved, disabled)
 
