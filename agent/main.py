@@ -37,6 +37,7 @@ from agent.period.rules import BulkWrites
 from agent.provider_config.additions import Additions
 from agent.registry.errors import RegistryError
 from agent.service import Service
+from agent.state.lock import InUse, lock
 from agent.status_file import StatusFile
 from agent.switching.switching import switching
 from agent.systemd import Systemd
@@ -52,12 +53,13 @@ LOG = logging.getLogger(__name__)
 FAILED, UNUSABLE = 1, 2
 DRIVER_WITHIN = 3.0
 """Seconds that a driver gets to return when the agent is to stop."""
-MAY_PASS = (DriverNotReady, IdentityNotReady, RegistryError)
+MAY_PASS = (DriverNotReady, IdentityNotReady, InUse, RegistryError)
 """It can be otherwise at the next start."""
 UNUSABLE_ERRORS = (
     config.ConfigError,
     DriverError,
     IdentityError,
+    InUse,
     PlacementError,
     RegistryError,
     TransportUnavailable,
@@ -82,6 +84,9 @@ def _run(args: list[str], stack: ExitStack) -> int:
     _outlive_signals(once=conf.once)
     _start_logging(conf)
     settings = config.settings(conf)
+    locked = lock(settings.state_path)
+    if locked is not None:
+        stack.callback(os.close, locked)
     systemd = Systemd.from_environment()
     loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
     context = DriverContext(settings.host, settings.state_path, conf, loop.refresh)

@@ -132,6 +132,7 @@ class Tracker:
             LOG.exception("Node %s: the period failed", self.node)
             self.view = self.view.doubted()
             report = Report(self.node, error=err)
+        self.rivals.wrote(counted.done)
         self.hold = _held(report.error, now)
         if self.file is not None and self.view.generations:
             self.file.keep(self.view)
@@ -225,10 +226,12 @@ class Tracker:
         if self.view.certain and now < self.verify_at and not audit:
             return
         self.doing = "reading Placement"
-        before = self.view.snapshot.get(self.uuid)
+        before = self.view.snapshot
         self.view = refresh(self.view, self.uuid, api, everything=audit)
         if not self.rules.attached:
-            self.rivals.look(before, self.view.snapshot.get(self.uuid), self.node, self.mark)
+            root = self.view.snapshot.get(self.uuid)
+            self.rivals.look(before.get(self.uuid), root, self.node, self.mark)
+            self.rivals.compare(before, self.view.snapshot)
         # Spread, so that hosts that were started together do not verify together for ever.
         self.verify_at = now + _spread(self.rules.verify_every, 0.1)
         if audit:

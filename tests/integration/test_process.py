@@ -265,6 +265,20 @@ def test_signals_of_other_services_end_nothing_and_the_version_is_told(
     assert agent.stop() == 0
 
 
+def test_a_second_process_on_the_same_state_is_refused_and_told_who_is_there(
+    agent: AgentProcess,
+) -> None:
+    agent.start()
+    agent.until_logged("reported", times=1)
+    assert agent.process is not None
+    second = agent.once()
+    assert second.returncode == 1
+    assert f"state_path {agent.state_path} is in use by another compute-agent" in second.stderr
+    assert f"(process {agent.process.pid})" in second.stderr
+    agent.kill()
+    assert agent.once().returncode == 0
+
+
 def test_a_password_that_all_may_read_is_told(agent: AgentProcess) -> None:
     agent.options = "transport_url = kombu+memory://agent:pa55@/\n"
     agent.write()

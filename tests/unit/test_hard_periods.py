@@ -227,3 +227,36 @@ def test_a_host_that_gets_another_name_meets_no_rival(placement):
     agent.drivers[0].nodes = ["host1-renamed"]
     assert agent.period().ok
     assert agent.period(600).ok
+
+
+def test_two_agents_that_are_one_host_for_placement_are_told_and_one_alone_never(placement):
+    """Same compute_id, same name: each writes what it has over the other's, without an error."""
+    one, twin = Agent(placement, vcpus(8)), Agent(placement, vcpus(4))
+    for _ in range(3):
+        assert one.period(600).ok
+        assert twin.period(600).ok
+    said = one.period(600).complaints()["degraded twin"]
+    assert f"undoes what is written to 1 provider(s), {ROOT} first" in said
+    assert "empty its state_path" in said
+    assert twin.period(600).complaints()["degraded twin"]
+    for _ in range(8):
+        last = one.period(600)
+    assert last.ok, "the other one was stopped"
+
+
+def test_an_operator_who_changes_something_now_and_then_is_no_twin(placement):
+    agent, stranger = Agent(placement, vcpus(8)), Stranger(placement.answer)
+    for _ in range(6):
+        assert agent.period(600).ok
+        stranger.set_inventory(ROOT, {"VCPU": {"total": 1}})
+        for _ in range(8):
+            assert agent.period(600).ok
+
+
+def test_whose_changes_we_leave_alone_is_no_twin(placement):
+    agent, stranger = Agent(placement, vcpus(8)), Stranger(placement.answer)
+    for _ in range(6):
+        assert agent.period(600).ok
+        stranger.add_trait(ROOT, "CUSTOM_THEIRS")
+        assert agent.period(600).ok
+        stranger.remove_trait(ROOT, "CUSTOM_THEIRS")

@@ -1,0 +1,56 @@
+"""One process for each state directory.
+
+The lock is on the directory itself, so that a full disk keeps nobody from taking it, and
+the kernel lets go of it however the process ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from pathlib import Path
+
+LOG = logging.getLogger(__name__)
+
+LOCKS = Path("/proc/locks")
+
+
+class InUse(Exception):
+    """Another process works with this directory; the text names both."""
+
+
+def lock(directory: Path) -> int | None:
+    """The lock, as a descriptor to be closed; ``None`` where there can't be one.
+
+    What is wrong with a directory that can't be made is said by who writes to it.
+
+    :raises InUse: somebody else has it.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as err:
+        holder = _holder(os.fstat(descriptor).st_ino)
+        os.close(descriptor)
+        raise InUse(
+            f"state_path {directory} is in use by another compute-agent{holder}: stop that one, "
+            "or give this one a state_path of its own"
+        ) from err
+    except OSError as err:
+        LOG.warning("%s can't be locked (%s): start no second agent on it", directory, err.strerror)
+    return descriptor
+
+
+def _holder(inode: int) -> str:
+    """The process that has the lock, as far as the kernel says (proc_locks(5))."""
+    try:
+        rows = [line.split() for line in LOCKS.read_text().splitlines()]
+    except OSError:
+        return ""
+    found = [row[4] for row in rows if row[1] == "FLOCK" and row[5].endswith(f":{inode}")]
+    return f" (process {found[0]})" if found and found[0].isdigit() else ""
