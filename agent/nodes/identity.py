@@ -140,7 +140,7 @@ def _write_once(path: Path, value: str) -> str:
     try:
         files.create(path, value.encode() + b"\n")
     except FileExistsError:
-        return _read(path, "")
+        return _read_twins(path)
     except OSError as err:
         raise _error(
             f"{path} can't be written: {err.strerror}; state_path has to be a directory "
@@ -148,6 +148,14 @@ def _write_once(path: Path, value: str) -> str:
             err,
         ) from err
     return value
+
+
+def _read_twins(path: Path) -> str:
+    """What somebody wrote a moment ago; or a file stands where the directory should."""
+    try:
+        return _read(path, "")
+    except OSError as err:
+        raise _error(f"{path}: {err.strerror}", err) from err
 
 
 def _error(text: str, err: OSError) -> IdentityError:
