@@ -33,7 +33,6 @@ from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.open_secrets import open_secrets
 from agent.option_place import option_place
-from agent.period.rules import BulkWrites
 from agent.provider_config.additions import Additions
 from agent.registry.errors import RegistryError
 from agent.service import Service
@@ -47,6 +46,7 @@ from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from reportclient.errors import PlacementError
 from reportclient.http import PlacementAPI, adapter_from_conf
+from reportclient.root import BulkWrites
 
 LOG = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from agent import opts
 from agent.nodes.nodes import Nodes
-from agent.period.rules import BulkWrites, Rules
+from agent.period.rules import Rules
 from agent.report import Report
 from benchmarks.host import NODE, ROOT, Host
 from benchmarks.meter import Meter
@@ -25,6 +25,7 @@ from benchmarks.somebody import Somebody
 from drivers.api import ComputeDriver, DriverContext, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter
+from reportclient.root import BulkWrites
 
 AT_ONCE = next(one.default for one in opts.PLACEMENT if one.dest == "max_concurrency")
 VERIFY = 300.0

@@ -44,6 +44,11 @@ class Edit:
         )
         return copy
 
+    @property
+    def base(self) -> Snapshot:
+        """What this is an edit of."""
+        return self._base
+
     def touched(self) -> list[str]:
         """UUIDs of the providers here that are new, or that somebody has edited."""
         return [uuid for uuid, provider in self._changed.items() if provider is not None]

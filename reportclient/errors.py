@@ -8,7 +8,14 @@ from __future__ import annotations
 
 
 class PlacementError(Exception):
-    """The root of all errors of the report client."""
+    """The root of all errors of the report client.
+
+    ``status`` is HTTP's, ``code`` and ``detail`` are Placement's own, where it answered.
+    """
+
+    status: int | None = None
+    code: str | None = None
+    detail: str | None = None
 
     def __init__(self, message: str, *, request_id: str | None = None) -> None:
         super().__init__(message)

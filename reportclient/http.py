@@ -82,11 +82,16 @@ class PlacementAPI:
     """Placement over HTTP."""
 
     def __init__(
-        self, adapter: ksa_adapter.Adapter, *, on_answer: Callable[[], None] | None = None
+        self,
+        adapter: ksa_adapter.Adapter,
+        *,
+        on_answer: Callable[[], None] | None = None,
+        max_version: str | None = None,
     ) -> None:
         self._adapter = adapter
         self._on_answer = on_answer
-        self._version = NEWEST
+        self._newest = min(max_version or NEWEST, NEWEST, key=_number)
+        self._version = self._newest
         self._newest_again = 0.0
         self.calls = 0
 
@@ -94,8 +99,8 @@ class PlacementAPI:
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """See :class:`API`.  A server that is older is spoken to in its own version."""
-        if self._version != NEWEST and time.monotonic() > self._newest_again:
-            self._version = NEWEST
+        if self._version != self._newest and time.monotonic() > self._newest_again:
+            self._version = self._newest
         self._refuse_too_old(f"{method} {path}", needs)
         response = self._send(method, path, json)
         if response.status_code == 406 and self._settle_for_less(response):
@@ -138,6 +143,14 @@ class PlacementAPI:
             raise TooOld(text, speaks=self._version)
 
 
+def api_over(adapter: Any, max_version: str | None = None) -> API:
+    """The door over a keystoneauth adapter; what is one already stays as it is."""
+    if isinstance(adapter, ksa_adapter.Adapter):
+        return PlacementAPI(adapter, max_version=max_version)
+    api: API = adapter
+    return api
+
+
 def _reason(err: Exception) -> str:
     """The cause without the libraries' names around it: the address, and what the system said."""
     if isinstance(err, ksa.UnknownConnectionError) and isinstance(err.original, Refused):
@@ -157,7 +170,9 @@ def _answer(method: str, path: str, response: Any) -> dict[str, Any]:
     what = f"{method} {_shown(path)}: {response.status_code}"
     if response.status_code in _TOO_LONG:
         raise Rejected(f"{what}, the URL is too long with {len(path)} bytes: ask for less at once")
-    raise _error(what, response, body)
+    err, said = _error(what, response, body), _first_error(body or {})
+    err.status, err.code, err.detail = response.status_code, said.get("code"), said.get("detail")
+    raise err
 
 
 def _shown(path: str) -> str:

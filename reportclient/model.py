@@ -6,7 +6,7 @@ Nothing here does I/O, logs or reads a clock.  The field names are Placement's.
 from __future__ import annotations
 
 import uuid as uuidlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,14 +18,9 @@ MAX_RATIO = 3.40282e38
 
 SHARES_VIA_AGGREGATE = "MISC_SHARES_VIA_AGGREGATE"
 
-_AMOUNTS = ("total", "reserved", "min_unit", "max_unit", "step_size")
-_DEFAULTS = {
-    "reserved": 0,
-    "min_unit": 1,
-    "max_unit": MAX_INT,
-    "step_size": 1,
-    "allocation_ratio": 1.0,
-}
+_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
+_DEFAULTS = (None, 0, 1, MAX_INT, 1, 1.0)
+"""Of Placement, for the fields in their order; a total has to be said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,11 @@ class Inventory:
 
     def as_dict(self) -> dict[str, Any]:
         """Only what was said, as a new dict."""
-        return {name: value for name, value in self._items() if value is not None}
+        return {
+            name: value
+            for name, value in zip(_FIELDS, _values(self), strict=True)
+            if value is not None
+        }
 
     def over(self, current: Inventory | None) -> Inventory:
         """This record with what it leaves unsaid taken from ``current``, else Placement's
@@ -70,9 +69,13 @@ class Inventory:
         >>> Inventory(8).over(Inventory(4, allocation_ratio=16.0)).allocation_ratio
         16.0
         """
-        said = self.as_dict()
-        known = {} if current is None else current.as_dict()
-        return Inventory(**{**_DEFAULTS, **known, **said})
+        own = _values(self)
+        if None not in own:
+            return self
+        below = _DEFAULTS if current is None else _values(current)
+        given = zip(own, below, _DEFAULTS, strict=True)
+        full: list[Any] = [next(v for v in values if v is not None) for values in given]
+        return Inventory(*full)
 
     def problem(self) -> str | None:
         """Why Placement would refuse this record, or ``None``."""
@@ -89,8 +92,16 @@ class Inventory:
             )
         return _unit_problem(full)
 
-    def _items(self) -> Iterator[tuple[str, Any]]:
-        return ((name, getattr(self, name)) for name in (*_AMOUNTS, "allocation_ratio"))
+
+def _values(record: Inventory) -> tuple[Any, ...]:
+    return (
+        record.total,
+        record.reserved,
+        record.min_unit,
+        record.max_unit,
+        record.step_size,
+        record.allocation_ratio,
+    )
 
 
 def _unit_problem(full: Inventory) -> str | None:

@@ -100,6 +100,20 @@ class ProviderTree(Edit):
         provider = self._find(name_or_uuid)
         return provider.aggregates != _aggregates(provider, aggregates)
 
+    @property
+    def roots(self) -> list[ProviderData]:
+        """Copies of the roots: the host's own, and sharing providers beside it."""
+        return [self.data(uuid) for uuid in self._kids(None)]
+
+    def records(self, name_or_uuid: str) -> Mapping[str, Inventory]:
+        """The inventory as frozen records; not to be changed."""
+        return self._find(name_or_uuid).inventory
+
+    def set_records(self, name_or_uuid: str, inventory: Mapping[str, Inventory]) -> None:
+        """Set the whole inventory from records; :meth:`update_inventory` does it from dicts."""
+        provider = self._find(name_or_uuid)
+        self._put(provider, replace(provider, inventory=inventory))
+
     # -- adding and removing providers
 
     def new_root(self, name: str, uuid: str, generation: int | None = None) -> str:

@@ -85,9 +85,12 @@ def allocations(view: View, api: API) -> Allocations:
         # Where there is no inventory there are no allocations.
         if provider.inventory and uuid not in view.strangers:
             consumers.update(dict.fromkeys(consumers_of(uuid, api)))
-    return {
-        consumer: _reply(f"/allocations/{consumer}", "allocations", api) for consumer in consumers
-    }
+    return {consumer: allocations_of(consumer, api) for consumer in consumers}
+
+
+def allocations_of(consumer: str, api: API) -> dict[str, Any]:
+    """What one consumer holds, as ``GET /allocations/{uuid}`` shows it."""
+    return _reply(f"/allocations/{consumer}", "allocations", api)
 
 
 def consumers_of(uuid: str, api: API) -> list[str]:

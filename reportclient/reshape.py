@@ -13,6 +13,7 @@ from typing import Any
 
 from reportclient.model import Allocations
 from reportclient.plan import Reshape, SetInventories, as_dicts
+from reportclient.snapshot import Snapshot
 
 
 class AllocationsBroken(Exception):
@@ -26,6 +27,12 @@ class Affected:
     before: Mapping[str, Mapping[str, Any]]
     after: Mapping[str, Mapping[str, Any]]
 
+    @classmethod
+    def between(cls, old: Snapshot, new: Snapshot) -> Affected:
+        """Of all that differs."""
+        changed = [uuid for uuid in new.changed_since(old) if _has(old, uuid) != _has(new, uuid)]
+        return cls({uuid: _has(old, uuid) for uuid in changed}, {u: _has(new, u) for u in changed})
+
     def providers(self) -> set[str]:
         """From these allocations may be taken; others may only get more."""
         return {*self.before, *self.after}
@@ -37,6 +44,11 @@ class Affected:
     def vanished(self) -> set[str]:
         """Classes that nothing has afterwards: allocations have to be turned into others."""
         return _classes(self.before) - _classes(self.after)
+
+
+def _has(snapshot: Snapshot, uuid: str) -> Mapping[str, Any]:
+    provider = snapshot.get(uuid)
+    return {} if provider is None else provider.inventory
 
 
 def _classes(inventories: Mapping[str, Mapping[str, Any]]) -> set[str]:

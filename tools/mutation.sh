@@ -47,7 +47,7 @@ source_paths = ["agent", "drivers", "reportclient"]
 only_mutate = [
     "agent/period/decide.py", "agent/period/ask.py", "agent/period/keep.py",
     "agent/period/parts.py", "agent/period/heard.py", "agent/period/merge.py",
-    "agent/period/attach.py", "agent/period/refusals.py", "agent/period/traits.py",
+    "agent/period/attach.py", "reportclient/refusals.py", "agent/period/traits.py",
     "agent/provider_config/overlay.py",
     "reportclient/apply.py", "reportclient/diff.py", "reportclient/edit.py",
     "reportclient/placing.py", "reportclient/reader.py", "reportclient/reshape.py",

@@ -12,7 +12,6 @@ from agent.nodes.identity import IdentityError
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.period.parts_file import PartsFile
-from agent.period.rules import BulkWrites
 from agent.period.tracker import Tracker
 from agent.period.view_file import ViewFile
 from agent.provider_config.additions import Additions
@@ -23,6 +22,7 @@ from drivers.api import DriverContext
 from drivers.errors import DriverError
 from drivers.loaded import words
 from reportclient.http import API
+from reportclient.root import BulkWrites
 from reportclient.view import View
 
 

@@ -14,12 +14,12 @@ from agent.cli.known_status import KnownStatus
 from agent.cli.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.session import Session
 from agent.nodes.nodes import Nodes
-from agent.period.explain import name_taken
 from agent.period.find_roots import RootAwaited
 from agent.period.tracker import Tracker
 from agent.provider_config.additions import notes
 from agent.report import Report
 from drivers.errors import ReshapeFailed
+from reportclient.explain import name_taken
 from reportclient.http import API
 from reportclient.plan import CreateProvider, Plan, bulked
 from reportclient.reader import provider_named

@@ -88,9 +88,7 @@ class Departures:
         for uuid, one in list(self.by_uuid.items()):
             if one.over:
                 del self.by_uuid[uuid]
-                for file in (one.tracker.file, one.tracker.parts_file):
-                    if file is not None:
-                        file.path.unlink(missing_ok=True)
+                one.tracker.forget()
                 yield uuid
 
 

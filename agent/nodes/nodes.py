@@ -18,16 +18,17 @@ from agent.nodes.workers import Job, Workers
 from agent.period.find_roots import FoundRoots
 from agent.period.mark import mark_of
 from agent.period.parts_file import PartsFile
-from agent.period.rules import BulkWrites, Rules
+from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.period.traits import DISABLED
-from agent.period.view_file import ViewFile, saved_roots
+from agent.period.view_file import ViewFiles, saved_roots
 from agent.provider_config.additions import Additions
 from agent.report import Report
 from drivers.errors import DriverError
 from drivers.loaded import words
 from drivers.loader import LoadedDriver
 from reportclient.http import API
+from reportclient.root import BulkWrites, Root
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -168,11 +169,11 @@ class Nodes:
         return self._made(uuid, name)
 
     def _made(self, uuid: str, name: str) -> Tracker:
-        made = Tracker(uuid, name, self._through(), self.drivers, self.rules, self.bulk)
-        made.additions = self.additions
+        store = ViewFiles(self.state_path) if self.state_path is not None else None
+        root = Root(uuid, self._through(), self.rules.times, self.bulk, store)
+        root.load()
+        made = Tracker(root, name, self.drivers, self.rules, self.additions)
         if self.state_path is not None:
-            made.file = ViewFile.of(self.state_path, uuid)
-            made.view = made.file.load()
             made.parts_file = PartsFile.of(self.state_path, uuid)
             made.parts = made.parts_file.load()
         return made

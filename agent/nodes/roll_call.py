@@ -26,7 +26,7 @@ def roll_call(
     one, as those are that have changed or have children.
     """
     alone = [one for one in trackers if one.is_alone()]
-    due = sum(not one.view.certain or now >= one.verify_at for one in alone)
+    due = sum(not one.view.certain or now >= one.root.verify_at for one in alone)
     if due < WORTH_IT and len(departures.due(now)) < WORTH_IT:
         return None
     try:
@@ -36,5 +36,5 @@ def roll_call(
         return None
     by_uuid = {item["uuid"]: item for item in listed}
     for tracker in alone:
-        tracker.verified(by_uuid.get(tracker.uuid), now)
+        tracker.root.verified(by_uuid.get(tracker.uuid), now)
     return listed

@@ -17,11 +17,11 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 
-from agent.period.counting import Counting
 from agent.period.mark import marks_of_others
 from agent.period.tracker import Tracker
 from agent.report import Report
 from reportclient.apply import Outcome, apply
+from reportclient.counting import Counting
 from reportclient.errors import PlacementError
 from reportclient.plan import DeleteProvider, Plan, SetTraits
 from reportclient.provider_tree import own_uuid
@@ -46,7 +46,7 @@ class Vanished:
 
     def look(self, now: float) -> Report:
         """See whether it may go, and let it.  Never raises: the report tells."""
-        api = Counting(self.tracker.api)
+        api = Counting(self.tracker.root.api)
         self.due = now + self.wait
         error = None
         try:

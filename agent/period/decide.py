@@ -18,7 +18,7 @@ from agent.provider_config.overlay import Laid, Overlay
 from drivers.errors import DriverError, ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.diff import diff
-from reportclient.model import Allocations, Inventory
+from reportclient.model import Allocations
 from reportclient.plan import Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.reshape import (
@@ -28,7 +28,6 @@ from reportclient.reshape import (
     moved_allocations,
     used_providers,
 )
-from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 
@@ -97,7 +96,7 @@ class Decider:
         moved: Allocations | None = None
         if wish.allocations is not None and wish.allocations_before is not None:
             try:
-                affected = _affected(view.snapshot, wish.tree.freeze())
+                affected = Affected.between(view.snapshot, wish.tree.freeze())
                 moved = moved_allocations(wish.allocations_before, wish.allocations, affected)
                 if self.rules.attached:
                     edited = edited_providers(wish.allocations_before, moved)
@@ -188,16 +187,3 @@ class Decider:
         """Sharing providers that no agent of ours made."""
         providers, marks = view.snapshot.providers, own_marks(self.rules.owner_traits)
         return frozenset(uuid for uuid in view.strangers if not marks & providers[uuid].traits)
-
-
-def _affected(old: Snapshot, new: Snapshot) -> Affected:
-    changed = [u for u in new.changed_since(old) if _inventory(old, u) != _inventory(new, u)]
-    return Affected(
-        {uuid: _inventory(old, uuid) for uuid in changed},
-        {uuid: _inventory(new, uuid) for uuid in changed},
-    )
-
-
-def _inventory(snapshot: Snapshot, uuid: str) -> Mapping[str, Inventory]:
-    provider = snapshot.get(uuid)
-    return {} if provider is None else provider.inventory

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reportclient.root import Times
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -32,9 +34,7 @@ class Rules:
             return None
         return max(self.remove_child_after, 2.5 * self.verify_every)
 
-
-@dataclass(slots=True)
-class BulkWrites:
-    """How many inventories are written in one call, 0 for one each; one for the whole process."""
-
-    chunk: int = 0
+    @property
+    def times(self) -> Times:
+        """What of it the report client has to know."""
+        return Times(self.verify_every, self.audit_every, self.at_once)

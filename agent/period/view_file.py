@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.state import files
@@ -62,6 +62,32 @@ class ViewFile:
             self.path.unlink(missing_ok=True)
         except OSError:
             LOG.debug("%s can't be removed either", self.path)
+
+
+@dataclass(slots=True)
+class ViewFiles:
+    """The views of all roots; what a :class:`reportclient.root.Root` keeps its own in."""
+
+    state_path: Path
+    by_root: dict[str, ViewFile] = field(default_factory=dict)
+
+    def load(self, root: str) -> View:
+        """What was kept of this root."""
+        return self._of(root).load()
+
+    def save(self, root: str, view: View) -> None:
+        """Keep it."""
+        self._of(root).keep(view)
+
+    def forget(self, root: str) -> None:
+        """Nothing of this root any more."""
+        self._of(root).path.unlink(missing_ok=True)
+        self.by_root.pop(root, None)
+
+    def _of(self, root: str) -> ViewFile:
+        if root not in self.by_root:
+            self.by_root[root] = ViewFile.of(self.state_path, root)
+        return self.by_root[root]
 
 
 def _same(one: View, other: View) -> bool:

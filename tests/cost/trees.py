@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from agent.nodes.nodes import Nodes
-from agent.period.rules import BulkWrites, Rules
+from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter
+from reportclient.root import BulkWrites
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 NODE = "host1"

@@ -16,11 +16,11 @@ import pytest
 
 from agent import config
 from agent.nodes.nodes import Nodes
-from agent.period.rules import BulkWrites
 from agent.period.view_file import ViewFile
 from drivers import loader
 from drivers.api import DriverContext
 from reportclient.http import PlacementAPI, adapter_from_conf
+from reportclient.root import BulkWrites
 from tests.integration.agent_host import AgentHost, Said
 from tests.servers.placement import RealPlacement
 

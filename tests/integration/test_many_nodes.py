@@ -39,7 +39,7 @@ def test_roots_made_verified_removed_and_added_at_a_real_placement(
 
     def service() -> Nodes:
         api = PlacementAPI(token_adapter(placement.url, "admin"))
-        rules = Rules("CUSTOM_OURS", verify_every=VERIFY, audit_every=None, nodes_at_once=4)
+        rules = Rules(("CUSTOM_OURS",), verify_every=VERIFY, audit_every=None, nodes_at_once=4)
         return Nodes(SERVICE, [LoadedDriver.of("rack", driver)], api, rules, state_path=tmp_path)
 
     def kinds(nodes: Nodes, after: float) -> Counter[str]:

@@ -49,7 +49,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "placement": ("agent/placement_child.py",),
     "pytest": ("drivers/testing/*",),
     "stevedore": ("drivers/loader.py",),
-    "tenacity": ("agent/period/tracker.py",),
+    "tenacity": ("reportclient/root.py",),
     "waitress": ("agent/placement_child.py", "agent/registry/*"),
     "yaml": ("drivers/marked.py", "drivers/fake/*", "agent/*"),
 }
@@ -84,7 +84,7 @@ PURE = (
     "agent/provider_config/entries.py",
     "agent/provider_config/overlay.py",
     "agent/provider_config/schema.py",
-    "agent/period/refusals.py",
+    "reportclient/refusals.py",
     "agent/period/keep.py",
     "agent/cli/beside.py",
     "agent/cli/asking/constraints.py",

@@ -70,7 +70,7 @@ class NoPlacement:
 
 
 def nodes_of(driver: ComputeDriver) -> Nodes:
-    return Nodes(OWN, [LoadedDriver.of("mine", driver)], NoPlacement(), Rules("CUSTOM_OWNER"))
+    return Nodes(OWN, [LoadedDriver.of("mine", driver)], NoPlacement(), Rules(("CUSTOM_OWNER",)))
 
 
 def service_of(driver: ComputeDriver) -> Service:
@@ -141,7 +141,7 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
 
     placement, later = FakePlacement(), Later()
     drivers = [LoadedDriver.of("first", First(["a"])), LoadedDriver.of("later", later)]
-    nodes = Nodes(OWN, drivers, placement, Rules("CUSTOM_OWNER"))
+    nodes = Nodes(OWN, drivers, placement, Rules(("CUSTOM_OWNER",)))
     service = Service("host1", nodes, Systemd(), lambda: False, lambda: False)
     service.open()
     drivers[1].opening.then = partial(later.watch, None)

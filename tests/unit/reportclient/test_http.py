@@ -9,7 +9,7 @@ import pytest
 from keystoneauth1 import exceptions as ksa
 
 from reportclient import http
-from reportclient.errors import AuthenticationFailed, PlacementError, TooOld, Unreachable
+from reportclient.errors import AuthenticationFailed, Conflict, PlacementError, TooOld, Unreachable
 
 
 class Answer:
@@ -122,6 +122,19 @@ def test_a_token_that_is_not_taken_says_whose_it_is():
     assert str(err) == (
         "GET /resource_providers: 401; what [placement] logs in with is not accepted there"
     )
+
+
+def test_an_error_has_placements_status_code_and_detail():
+    said = {"errors": [{"status": 409, "code": "placement.concurrent_update", "detail": "late"}]}
+    err = refused(409, json.dumps(said).encode())
+    assert isinstance(err, Conflict)
+    assert (err.status, err.code, err.detail) == (409, "placement.concurrent_update", "late")
+
+
+def test_a_newest_microversion_can_be_given():
+    adapter = Adapter("1.39")
+    http.PlacementAPI(adapter, max_version="1.35").request("GET", "/resource_providers")
+    assert adapter.asked == ["1.35"]
 
 
 def test_a_role_that_is_missing_is_named():

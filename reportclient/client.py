@@ -1,0 +1,325 @@
+"""Client: provider trees out of Placement, and back into it.
+
+    client = Client(adapter)
+    tree = client.tree(root)              # what Placement has; no call if it is known
+    tree.update_inventory("gpu0", {"VGPU": {"total": 8}})
+    result = client.update(tree)          # Placement is made equal to it
+
+``adapter`` is keystoneauth's.  Each root is to be used by one thread at a time; several
+threads may use several roots.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from reportclient.counting import Counting
+from reportclient.diff import diff
+from reportclient.errors import NotFound, PlacementError, Rejected
+from reportclient.http import API, api_over
+from reportclient.model import Allocations, Provider
+from reportclient.plan import Operation, Plan, Problem
+from reportclient.provider_tree import ProviderTree
+from reportclient.reader import allocations_of, consumers_of, provider_named, provider_with
+from reportclient.rebase import changed_of, rebased
+from reportclient.reshape import Affected, moved_allocations, used_providers
+from reportclient.root import BulkWrites, Root, Store, Times
+from reportclient.snapshot import Snapshot
+from reportclient.view import View
+
+Change = Callable[[ProviderTree], None]
+
+
+class NotOwned(PlacementError):
+    """A change of what ``owns`` says is somebody else's.  Nothing was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of an update.
+
+    ``done`` are the operations that Placement acknowledged, ``failed`` what it refused, by
+    UUID or name, and ``draining`` those of them that consumers still use: reserved whole
+    meanwhile.  ``problems`` is what was not sent, since Placement would refuse it in any
+    case.  What is refused is asked again at the next verification, or if it changes.
+    """
+
+    view: View
+    done: tuple[Operation, ...] = ()
+    failed: Mapping[str, PlacementError] = field(default_factory=dict)
+    draining: frozenset[str] = frozenset()
+    problems: tuple[Problem, ...] = ()
+    calls: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether Placement is now equal to the tree."""
+        return not self.failed and not self.problems
+
+
+class HeldBy(Mapping[str, dict[str, Any]]):
+    """Allocations by consumer, each read when it is looked at; copies, to be changed at will.
+
+    Who holds something is one GET for each provider with inventory, what a consumer holds
+    one for each consumer.  Nobody who does not look costs a call.
+    """
+
+    def __init__(self, view: View, api: API) -> None:
+        self._view, self._api = view, api
+        self._holders: dict[str, list[str]] | None = None
+        self.read: Allocations = {}
+        """As they were, of the consumers that were looked at."""
+
+    def holders(self) -> dict[str, list[str]]:
+        """UUIDs of consumers by provider."""
+        if self._holders is None:
+            ours = (one for one in self._view.snapshot.walk() if one.inventory)
+            uuids = [one.uuid for one in ours if one.uuid not in self._view.strangers]
+            self._holders = {uuid: consumers_of(uuid, self._api) for uuid in uuids}
+        return self._holders
+
+    def __getitem__(self, consumer: str) -> dict[str, Any]:
+        if consumer not in self:
+            raise KeyError(consumer)
+        if consumer not in self.read:
+            self.read[consumer] = allocations_of(consumer, self._api)
+        return deepcopy(self.read[consumer])
+
+    def __contains__(self, consumer: object) -> bool:
+        return any(consumer in consumers for consumers in self.holders().values())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(one for users in self.holders().values() for one in users))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Client:
+    """A report client.
+
+    :param adapter: keystoneauth's for Placement, or whatever has ``request`` as
+        :class:`reportclient.http.API`, such as the tests' fake.
+    :param store: where views are kept, so that a restart costs one call for each root.
+    :param times: how often a tree is verified (1 GET) and read anew, in seconds; how many
+        requests are sent at once.
+    :param bulk_chunk: how many inventories are written in one call by Placement's reshaper,
+        where policy allows it; 0: none.
+    :param owns: whether a provider is ours to change; without it all are, except sharing
+        providers that were found by aggregates.  Children below others' are always allowed.
+    :param strict: raise for problems and refusals, rather than telling of them.
+    :param max_version: the newest microversion to be spoken.
+    :param clock: seconds, monotonic.
+    """
+
+    def __init__(  # noqa: PLR0913  each is a choice of its own
+        self,
+        adapter: Any,
+        *,
+        store: Store | None = None,
+        times: Times | None = None,
+        bulk_chunk: int = 0,
+        owns: Callable[[Provider], bool] | None = None,
+        strict: bool = False,
+        max_version: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.api = api_over(adapter, max_version)
+        self._store = store
+        self._times = times or Times(at_once=4)
+        self._bulk = BulkWrites(bulk_chunk)
+        self._owns = owns
+        self._strict = strict
+        self._clock = clock
+        self._roots: dict[str, Root] = {}
+        self._held: dict[str, HeldBy] = {}
+
+    def find(self, name: str) -> str | None:
+        """UUID of the provider that has this name, in whatever tree; 1 GET."""
+        found = provider_named(name, self.api)
+        return None if found is None else str(found["uuid"])
+
+    def tree(self, root: str, *, name: str | None = None) -> ProviderTree:
+        """The tree of a root (UUID), to be edited, with the sharing providers beside it.
+
+        No call while it is known and not due for verification, else 1 GET if nothing moved.
+        With ``name`` a root that is not there is begun, and made by :meth:`update`.
+
+        :raises NotFound: there is no such root.
+        :raises reportclient.errors.PlacementError: Placement was not to be read.
+        """
+        known = self._root(root)
+        self._read(known)
+        tree = known.view.edit()
+        if not tree.exists(root):
+            if name is None:
+                raise NotFound(f"Placement has no provider {root}")
+            tree.new_root(name, root)
+        return tree
+
+    def update(self, tree: ProviderTree, *, allocations: Allocations | None = None) -> Result:
+        """Make Placement equal to a tree that :meth:`tree` gave.
+
+        Somebody else's changes in the meantime stay, where the tree does not change the
+        same thing.  ``allocations`` (of :meth:`allocations`, changed) makes it a reshape:
+        inventories and these consumers' allocations move in one transaction.
+
+        :raises reportclient.errors.PlacementError: it ended early; what is done is done.
+        :raises reportclient.reshape.AllocationsBroken: allocations were lost or invented.
+        :raises NotOwned: the tree changes what ``owns`` says is not ours.
+        """
+        base, desired = tree.base, tree.freeze()
+        known = self._root_of(tree)
+        held = self._held.pop(known.uuid, None) if allocations is not None else None
+
+        def once(api: Counting) -> Result:
+            now = known.view.snapshot
+            new = _on_top(base, desired, now)
+            return self._write(known, new, api, _Moves.of(held, allocations, now, new))
+
+        return self._written(known, once)
+
+    def edit(self, provider: str, change: Change) -> Result:
+        """Change one provider (UUID), or what is around it; done again after a conflict.
+
+        ``change`` gets the provider's tree, each time as Placement has it then.
+
+        :raises NotFound: it is in no tree.
+        :raises reportclient.errors.PlacementError: as :meth:`update`.
+        """
+        known = self._root(self._where(provider))
+
+        def once(api: Counting) -> Result:
+            tree = known.view.edit()
+            if not tree.exists(provider):
+                raise NotFound(f"Placement has no provider {provider}")
+            change(tree)
+            return self._write(known, tree.freeze(), api, _Moves())
+
+        return self._written(known, once)
+
+    def allocations(self, root: str) -> HeldBy:
+        """What consumers hold of the tree, by consumer; nothing is read before it is looked at."""
+        self._held[root] = HeldBy(self._root(root).view, self.api)
+        return self._held[root]
+
+    def stale(self, root: str) -> None:
+        """Verify the tree before it is given or written again."""
+        known = self._root(root)
+        known.view = known.view.doubted()
+
+    def delete(self, root: str) -> Result:
+        """Remove a root with all below it; what is in use is drained, and told as failed."""
+        tree = self.tree(root)
+        tree.remove(root)
+        return self.update(tree)
+
+    def _root(self, uuid: str) -> Root:
+        if uuid not in self._roots:
+            made = Root(uuid, self.api, self._times, self._bulk, self._store)
+            made.load()
+            names = [one.view.known for one in self._roots.values()]
+            if not made.view.generations and names:
+                made.view = replace(made.view, known=names[-1])
+            self._roots[uuid] = made
+        return self._roots[uuid]
+
+    def _root_of(self, tree: ProviderTree) -> Root:
+        for uuid in (*tree.base.children(None), *(root.uuid for root in tree.roots)):
+            if uuid in self._roots:
+                return self._roots[uuid]
+        raise ValueError("this tree was not made by Client.tree()")
+
+    def _where(self, provider: str) -> str:
+        for uuid, root in self._roots.items():
+            if provider in root.view.snapshot and provider not in root.view.strangers:
+                return uuid
+        found = provider_with(provider, self.api)
+        if found is None:
+            raise NotFound(f"Placement has no provider {provider}")
+        return str(found["root_provider_uuid"])
+
+    def _read(self, known: Root) -> None:
+        now = self._clock()
+        result, _ = known.attempt(now, lambda api: known.refresh(api, now))
+        if isinstance(result, Exception):
+            raise result
+
+    def _written(self, known: Root, once: Callable[[Counting], Result]) -> Result:
+        now = self._clock()
+
+        def read_first(api: Counting) -> Result:
+            known.refresh(api, now)
+            return once(api)
+
+        result, api = known.attempt(now, read_first)
+        if isinstance(result, Exception):
+            raise result
+        result = replace(result, calls=api.calls, done=tuple(api.done))
+        if self._strict:
+            _raise_any(result)
+        return result
+
+    def _write(self, known: Root, new: Snapshot, api: Counting, moves: _Moves) -> Result:
+        plan = self._plan(known.view, new, moves)
+        outcome = known.write(plan, api)
+        if outcome.stopped_by is not None:
+            raise outcome.stopped_by
+        refusals = known.refusals
+        failed = refusals.told(outcome.failed)
+        return Result(known.view, (), failed, refusals.draining(), plan.problems)
+
+    def _plan(self, view: View, new: Snapshot, moves: _Moves) -> Plan:
+        if self._owns is not None:
+            ours = (one.uuid for one in view.snapshot.walk() if self._owns(one))
+            for foreign in changed_of(view.snapshot, new, ours):
+                raise NotOwned(f"provider {foreign.name} ({foreign.uuid}) is not ours: unchanged")
+        return diff(
+            view.snapshot,
+            new,
+            moves.allocations,
+            known=view.known,
+            strangers=view.strangers - view.made,
+            in_use=moves.in_use,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """Allocations that a reshape moves, and the providers that others hold something of."""
+
+    allocations: Allocations | None = None
+    in_use: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls, held: HeldBy | None, after: Allocations | None, old: Snapshot, new: Snapshot
+    ) -> _Moves:
+        if after is None:
+            return cls()
+        if held is None:
+            raise ValueError("allocations() was not asked for this tree, or they are moved already")
+        before = {consumer: held.read[consumer] for consumer in held.read if consumer in after}
+        moved = moved_allocations(before, after, Affected.between(old, new))
+        others = {
+            uuid for uuid, users in held.holders().items() if any(one not in after for one in users)
+        }
+        return cls(moved, frozenset(others | used_providers(after)))
+
+
+def _on_top(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
+    try:
+        return rebased(base, desired, now)
+    except ValueError as err:
+        raise Rejected(f"somebody else's change does not go with this one: {err}") from err
+
+
+def _raise_any(result: Result) -> None:
+    for err in result.failed.values():
+        raise err
+    for problem in result.problems:
+        raise ValueError(str(problem))

@@ -1,0 +1,279 @@
+"""One root: what Placement is known to have of it, when to look again, what it refused.
+
+Owned by one thread at a time.  Reading and writing go through here, so that only what
+Placement acknowledged moves the view, a conflict is planned anew a few times, and what
+was refused waits for the next verification.  A try that ends as the one before it,
+though nothing has moved in between, is no race: it waits like a refusal.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any, Protocol, TypeVar
+
+from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
+
+from reportclient.apply import Conditions, Outcome, apply, subject_of
+from reportclient.counting import Counting
+from reportclient.errors import (
+    AlreadyThere,
+    Conflict,
+    NotFound,
+    PlacementError,
+    UnknownNames,
+    Unreachable,
+)
+from reportclient.explain import elsewhere, explained
+from reportclient.http import API
+from reportclient.plan import CreateProvider, Operation, Plan, bulked
+from reportclient.reader import Listed, found_with, refresh
+from reportclient.refusals import Refusals
+from reportclient.view import View
+
+LOG = logging.getLogger(__name__)
+
+ASK_AGAIN = 300.0
+"""Seconds until what was refused is asked for again, where nothing is verified."""
+LONGEST_HOLD = 300.0
+"""Seconds for which a Retry-After is obeyed at most."""
+ATTEMPTS = 5
+"""How often one period plans anew after somebody else wrote in between."""
+
+T = TypeVar("T")
+
+
+class Store(Protocol):
+    """Where views are kept between two lives of a process."""
+
+    def load(self, root: str) -> View | None:
+        """The view that was saved of this root; ``None`` without one that can be used."""
+
+    def save(self, root: str, view: View) -> None:
+        """Keep it.  Called after each period, also with a view that is the same."""
+
+    def forget(self, root: str) -> None:
+        """Keep nothing of this root any more."""
+
+
+@dataclass(slots=True)
+class BulkWrites:
+    """How many inventories are written in one call, 0 for one each; one for the whole process."""
+
+    chunk: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """In seconds, ``None`` for never; ``at_once`` operations are sent at the same time."""
+
+    verify_every: float | None = 300.0
+    audit_every: float | None = 86400.0
+    at_once: int = 1
+
+
+def _never() -> bool:
+    return False
+
+
+def _as_it_is(outcome: Outcome) -> Outcome:
+    return outcome
+
+
+@dataclass(slots=True)
+class Root:
+    """``view`` is what is observed; nobody else in this process writes to this root."""
+
+    uuid: str
+    api: API
+    times: Times = field(default_factory=Times)
+    bulk: BulkWrites = field(default_factory=BulkWrites)
+    store: Store | None = None
+    view: View = field(default_factory=View)
+    refusals: Refusals = field(default_factory=Refusals)
+    verify_at: float = 0.0
+    audit_at: float | None = None
+    ask_again_at: float = 0.0
+    """When what was refused is asked for again."""
+    hold: tuple[float, PlacementError] | None = None
+    """Until when Placement asked to be left alone, and in which answer."""
+    _stopped: tuple[Operation, View] | None = None
+    """Where the try before this one stopped, and what was known then."""
+    _met: tuple[Any, ...] | None = None
+    """What ended the try before this one, and what was known then."""
+
+    def load(self) -> None:
+        """Begin with the view that was saved; it is verified before it is built upon."""
+        if self.store is not None:
+            self.view = self.store.load(self.uuid) or self.view
+
+    def forget(self) -> None:
+        """Keep nothing of it any more."""
+        if self.store is not None:
+            self.store.forget(self.uuid)
+
+    def attempt(self, now: float, once: Callable[[Counting], T]) -> tuple[T | Exception, Counting]:
+        """Do ``once``, again if somebody else wrote in between; what came of it, and its calls.
+
+        ``now`` in seconds of a monotonic clock.  Never raises; what was acknowledged is
+        kept in any case.
+        """
+        counted = Counting(self.api)
+        if self.hold is not None and now < self.hold[0]:
+            return self.hold[1], counted
+        self._stopped = self._met = None
+        retrying = Retrying(
+            retry=self._plan_anew,
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_random_exponential(multiplier=0.05, max=5),
+            reraise=True,
+        )
+        result: T | Exception
+        try:
+            result = retrying(once, counted)
+        except PlacementError as err:
+            result = err
+        except Exception as err:
+            LOG.exception("Root %s: the period failed", self.uuid)
+            self.view = self.view.doubted()
+            result = err
+        self.hold = _held(result, now) or _held(getattr(result, "error", None), now)
+        if self.store is not None and self.view.generations:
+            self.store.save(self.uuid, self.view)
+        return result, counted
+
+    def refresh(self, api: API, now: float) -> bool:
+        """Read what has moved, if it is time to, or if the view is uncertain; whether it was.
+
+        :raises reportclient.errors.PlacementError: nothing is adopted then.
+        """
+        if now >= self.ask_again_at:
+            self.refusals.forget()
+            self.ask_again_at = now + (self.times.verify_every or ASK_AGAIN)
+        if self.audit_at is None:
+            self.audit_at = now + _spread(self.times.audit_every, 0.5)
+        audit = now >= self.audit_at
+        if self.view.certain and now < self.verify_at and not audit:
+            return False
+        self.view = refresh(self.view, self.uuid, api, everything=audit)
+        # Spread, so that hosts that were started together do not verify together for ever.
+        self.verify_at = now + _spread(self.times.verify_every, 0.1)
+        if audit:
+            self.audit_at = now + _spread(self.times.audit_every, 0.1)
+        return True
+
+    def verified(self, listed: Listed | None, now: float) -> bool:
+        """Whether a listing of the root alone says that nothing has changed.
+
+        Only where there is nothing below the root: what is there has generations of its
+        own.  A child that a stranger makes is seen by the next audit, or write.
+        """
+        root = self.view.snapshot.get(self.uuid)
+        same = (
+            listed is not None
+            and root is not None
+            and listed["generation"] == self.view.generations.get(self.uuid)
+            and listed["name"] == root.name
+            and listed["parent_provider_uuid"] is None
+        )
+        if same:
+            self.view = replace(self.view, certain=True)
+            self.verify_at = now + (self.times.verify_every or inf)
+        return same
+
+    def write(
+        self,
+        plan: Plan,
+        api: Counting,
+        *,
+        stop: Callable[[], bool] = _never,
+        judged: Callable[[Outcome], Outcome] = _as_it_is,
+    ) -> Outcome:
+        """Send a plan, less what was refused; reserve whole what can't be taken away yet.
+
+        ``judged`` sees what came of it before anything is made of it.
+
+        :raises reportclient.errors.PlacementError: somebody else wrote first: plan anew.
+        """
+        plan = bulked(self.refusals.spare(plan), self.bulk.chunk)
+        how = Conditions(stop, self.times.at_once, self.refusals.blocking())
+        outcome = judged(apply(plan, self.view, api, how))
+        self.learn(outcome, api)
+        drained = apply(self.refusals.drains(self.view.snapshot), self.view, api)
+        self.learn(drained, api)
+        return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
+
+    def learn(self, outcome: Outcome, api: Counting) -> None:
+        """Take over what came of a plan.
+
+        :raises reportclient.errors.PlacementError: it has to be planned anew.
+        """
+        api.done += outcome.done
+        self.view = outcome.view
+        if isinstance(outcome.stopped_by, PLAN_ANEW):
+            self._note_stop(outcome, outcome.stopped_by)
+        if outcome.bulk_refused:
+            LOG.warning("Placement does not let us use its reshaper: no more bulk writes")
+            self.bulk.chunk = 0
+        errors = explained(outcome, self.uuid, api)
+        self.refusals.remember(outcome.refused, errors)
+        there = {key: one for key, one in outcome.refused.items() if _is_there(errors[key])}
+        met: list[PlacementError] = [errors[key] for key in there]
+        if isinstance(outcome.stopped_by, PLAN_ANEW):
+            met.append(outcome.stopped_by)
+            if _is_there(outcome.stopped_by) and outcome.stopped_at is not None:
+                there[""] = outcome.stopped_at
+        for made in there.values():
+            if isinstance(made, CreateProvider):
+                self._look_at(made, api)
+        if met:
+            raise met[0]
+
+    def _note_stop(self, outcome: Outcome, err: PlacementError) -> None:
+        operation = outcome.stopped_at
+        if operation is None:
+            return
+        if (operation, outcome.view) == self._stopped:
+            self.refusals.by_subject[subject_of(operation)] = (operation, err)
+        self._stopped = operation, outcome.view
+
+    def _look_at(self, made: CreateProvider, api: API) -> None:
+        """A provider that we would create is there: half made before a crash, or by a twin."""
+        self.view = refresh(self.view, self.uuid, api)
+        if made.uuid in self.view.snapshot:
+            return
+        found = found_with(self.view, made.uuid, api)
+        if found is None:
+            self.refusals.remember({made.uuid: made}, {made.uuid: elsewhere(made)})
+        self.view = found or self.view
+
+    def _plan_anew(self, state: RetryCallState) -> bool:
+        err = state.outcome.exception() if state.outcome is not None else None
+        if not isinstance(err, PLAN_ANEW):
+            return False
+        met = (err.args[0], self.view, *self.refusals.by_subject)
+        same, self._met = met == self._met, met
+        return not same
+
+
+PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
+"""Errors after which the plan has to be made anew from what Placement has by then."""
+
+
+def _is_there(err: PlacementError) -> bool:
+    return isinstance(err, AlreadyThere)
+
+
+def _held(err: object, now: float) -> tuple[float, PlacementError] | None:
+    """What Retry-After asks for; spread, so that not all who were told come back at once."""
+    if not isinstance(err, Unreachable) or not err.retry_after:
+        return None
+    return now + min(err.retry_after * random.uniform(1, 1.5), LONGEST_HOLD), err
+
+
+def _spread(every: float | None, part: float) -> float:
+    """Seconds until the next time, up to ``part`` earlier or later; for ever for ``None``."""
+    return inf if every is None else every * random.uniform(1 - part, 1 + part)

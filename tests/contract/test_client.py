@@ -1,0 +1,231 @@
+"""The client as a library, against the fake and against a real Placement alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from reportclient.client import Client, NotOwned
+from reportclient.errors import Conflict, InUse, NotFound, Unreachable
+from reportclient.root import Times
+from tests.contract.test_report_client import full
+from tests.contract.world import AGG1, CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, host, kinds
+
+
+@pytest.fixture(params=["fake", "real"])
+def world(request: pytest.FixtureRequest) -> World:
+    name = "fake_placement" if request.param == "fake" else "placement"
+    return World.of(request.getfixturevalue(name))
+
+
+@pytest.fixture
+def nova(world: World) -> World:
+    """A root with children that somebody else has made and goes on to write to."""
+    world.settled(host())
+    return world
+
+
+@pytest.fixture
+def client(nova: World) -> Client:
+    return Client(nova.api)
+
+
+def calls(world: World, action: Callable[[], object]) -> list[str]:
+    return kinds(world.calls_of(action))
+
+
+def test_a_tree_is_read_once_and_then_known(nova: World, client: Client) -> None:
+    assert len(client.tree(ROOT).get_provider_uuids()) == 4
+    assert calls(nova, lambda: client.tree(ROOT)) == []
+    client.stale(ROOT)
+    assert calls(nova, lambda: client.tree(ROOT)) == ["GET in_tree", "GET member_of"]
+
+
+def test_a_root_that_is_not_there_is_an_error_or_begun(nova: World, client: Client) -> None:
+    with pytest.raises(NotFound, match=OTHER):
+        client.tree(OTHER)
+    tree = client.tree(OTHER, name="pool")
+    assert [root.name for root in tree.roots] == ["pool"]
+    assert client.update(tree).ok
+    assert client.find("pool") == OTHER and client.find("nobody") is None
+
+
+def test_an_update_sends_what_differs_and_tells_what_was_done(nova: World, client: Client) -> None:
+    tree = client.tree(ROOT)
+    tree.update_inventory(SECOND, {"VGPU": {"total": 8}})
+    result = client.update(tree)
+    assert result.ok and result.calls == 1
+    assert [type(one).__name__ for one in result.done] == ["SetInventory"]
+    assert nova.truth().get(SECOND).inventory == {"VGPU": full(8)}
+    assert client.update(client.tree(ROOT)).calls == 0
+
+
+def test_an_update_is_laid_on_top_of_what_somebody_else_wrote_meanwhile(
+    nova: World, client: Client
+) -> None:
+    tree = client.tree(ROOT)
+    tree.add_traits(ROOT, "HW_CPU_X86_AVX")
+    tree.remove_aggregates(ROOT, AGG1)
+    tree.update_inventory(ROOT, {**tree.data(ROOT).inventory, "VGPU": {"total": 1}})
+    tree.remove(SECOND)
+    nova.stranger.add_trait(ROOT, "HW_CPU_X86_AVX2")
+    nova.stranger.set_inventory(ROOT, {"VCPU": {"total": 16}, "MEMORY_MB": {"total": 1024}})
+    result = client.update(tree)
+    assert result.ok
+    root = nova.truth().get(ROOT)
+    assert root.traits == {"COMPUTE_NODE", "CUSTOM_GOLD", "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"}
+    assert root.aggregates == frozenset()
+    assert root.inventory == {"VCPU": full(16), "MEMORY_MB": full(1024), "VGPU": full(1)}
+    assert SECOND not in nova.truth()
+
+
+def test_a_removal_does_not_take_along_what_somebody_hung_there(
+    nova: World, client: Client
+) -> None:
+    tree = client.tree(ROOT)
+    tree.remove(SECOND)
+    nova.stranger.create_child(SECOND, "theirs", OTHER)
+    nova.stranger.add_trait(ROOT, "HW_CPU_X86_AVX2")
+    tree.add_traits(ROOT, "HW_CPU_X86_AVX")  # which meets a conflict, so that it is read
+    client.update(tree)
+    assert {SECOND, OTHER} <= set(nova.truth().providers)
+
+
+def test_one_provider_is_edited_again_after_a_conflict(nova: World, client: Client) -> None:
+    client.tree(ROOT)
+    seen: list[set[str]] = []
+    nova.stranger.add_trait(CHILD, "HW_CPU_X86_AVX2")
+
+    def change(tree) -> None:
+        seen.append(tree.data(CHILD).traits)
+        tree.add_traits(CHILD, "HW_CPU_X86_AVX")
+
+    assert client.edit(CHILD, change).ok
+    assert seen == [{"CUSTOM_GOLD"}, {"CUSTOM_GOLD", "HW_CPU_X86_AVX2"}]
+    assert nova.truth().get(CHILD).traits == {"CUSTOM_GOLD", "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"}
+
+
+def test_a_provider_is_edited_by_who_does_not_know_its_tree(nova: World) -> None:
+    assert Client(nova.api).edit(GRANDCHILD, lambda tree: tree.remove(GRANDCHILD)).ok
+    assert GRANDCHILD not in nova.truth()
+    with pytest.raises(NotFound):
+        Client(nova.api).edit(OTHER, lambda tree: None)
+
+
+def test_what_is_in_use_is_drained_and_told(nova: World, client: Client) -> None:
+    nova.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
+    tree = client.tree(ROOT)
+    tree.remove(GRANDCHILD)
+    result = client.update(tree)
+    assert isinstance(result.failed[GRANDCHILD], InUse)
+    assert result.draining == {GRANDCHILD}
+    assert nova.truth().get(GRANDCHILD).inventory["CUSTOM_LINK"].reserved == 2
+    err = result.failed[GRANDCHILD]
+    with pytest.raises(InUse):
+        strict = Client(nova.api, strict=True)
+        strict.edit(GRANDCHILD, lambda tree: tree.remove(GRANDCHILD))
+    assert not result.ok and "in use by" in str(err)
+
+
+def test_what_is_not_owned_is_not_changed(nova: World) -> None:
+    client = Client(nova.api, owns=lambda provider: provider.name.startswith("mine"))
+    tree = client.tree(ROOT)
+    tree.new_child("mine-1", ROOT, OTHER)
+    assert client.update(tree).ok, "below it is another matter"
+    for change in (
+        lambda tree: tree.add_traits(ROOT, "HW_CPU_X86_AVX"),
+        lambda tree: tree.remove(SECOND),
+    ):
+        tree = client.tree(ROOT)
+        change(tree)
+        with pytest.raises(NotOwned):
+            client.update(tree)
+    tree = client.tree(ROOT)
+    tree.remove(OTHER)
+    assert client.update(tree).ok
+
+
+def test_allocations_cost_nothing_until_they_are_looked_at(nova: World, client: Client) -> None:
+    guests = [nova.stranger.put_allocation({ROOT: {"VCPU": 1}}) for _ in range(3)]
+    client.stale(ROOT)
+    client.tree(ROOT)
+    assert calls(nova, lambda: client.allocations(ROOT)) == []
+    held = client.allocations(ROOT)
+    assert sorted(held) == sorted(guests)
+    assert len(calls(nova, lambda: held[guests[0]])) == 1
+    assert len(calls(nova, lambda: held[guests[0]])) == 0
+    assert held[guests[0]]["allocations"][ROOT]["resources"] == {"VCPU": 1}
+
+
+def test_a_reshape_moves_what_was_looked_at(nova: World, client: Client) -> None:
+    guest = nova.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
+    client.tree(ROOT)
+    client.stale(ROOT)
+    tree = client.tree(ROOT)
+    moved = dict(client.allocations(ROOT))
+    tree.update_inventory(SECOND, tree.data(GRANDCHILD).inventory)
+    tree.remove(GRANDCHILD)
+    moved[guest]["allocations"] = {SECOND: {"resources": {"CUSTOM_LINK": 1}}}
+    assert client.update(tree, allocations=moved).ok
+    held = nova.stranger.allocation(guest)["allocations"]
+    assert {uuid: part["resources"] for uuid, part in held.items()} == {SECOND: {"CUSTOM_LINK": 1}}
+    assert GRANDCHILD not in nova.truth()
+
+
+def test_a_root_goes_with_all_below_it(nova: World, client: Client) -> None:
+    assert client.delete(ROOT).ok
+    assert len(nova.truth()) == 0
+
+
+def test_no_answer_is_raised_and_what_was_done_is_known(nova: World, client: Client) -> None:
+    tree = client.tree(ROOT)
+    tree.add_traits(ROOT, "HW_CPU_X86_AVX")
+    tree.update_inventory(SECOND, {"VGPU": {"total": 8}})
+    nova.api.fail_next("PUT", "/inventories$", Unreachable("away"))
+    with pytest.raises(Unreachable, match="away"):
+        client.update(tree)
+    result = client.update(tree)
+    assert result.ok and [type(one).__name__ for one in result.done] == ["SetInventory"]
+
+
+def test_views_are_kept_in_a_store(nova: World) -> None:
+    kept: dict[str, object] = {}
+
+    class Store:
+        def load(self, root):
+            return kept.get(root)
+
+        def save(self, root, view):
+            kept[root] = view.doubted()
+
+        def forget(self, root):
+            kept.pop(root)
+
+    Client(nova.api, store=Store()).tree(ROOT)
+    again = Client(nova.api, store=Store())
+    assert calls(nova, lambda: again.tree(ROOT)) == ["GET in_tree", "GET member_of"]
+
+
+def test_a_tree_is_verified_when_it_is_time_to(nova: World) -> None:
+    now = [0.0]
+    client = Client(nova.api, times=Times(verify_every=300), clock=lambda: now[0])
+    client.tree(ROOT)
+    now[0] = 200
+    assert calls(nova, lambda: client.tree(ROOT)) == []
+    now[0] = 400
+    assert calls(nova, lambda: client.tree(ROOT)) == ["GET in_tree", "GET member_of"]
+
+
+def test_a_conflict_that_stays_is_raised(nova: World, client: Client) -> None:
+    client.tree(ROOT)
+
+    def meet(tree) -> None:
+        nova.stranger.set_inventory(CHILD, {"VGPU": {"total": len(tries) + 1}})
+        tries.append(1)
+        tree.add_traits(CHILD, "HW_CPU_X86_AVX")
+
+    tries: list[int] = []
+    with pytest.raises(Conflict):
+        client.edit(CHILD, meet)
+    assert len(tries) > 1
