@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reportclient.model import Inventory, Provider
@@ -25,9 +25,16 @@ class UnusableView(Exception):
     """The saved bytes are damaged, of another version or of another root."""
 
 
-def saved(view: View, root: str) -> bytes:
-    """``view`` of the tree of ``root`` as bytes."""
-    body = json.dumps(_as_json(view), separators=(",", ":"), sort_keys=True).encode()
+Rows = dict[str, tuple[Provider, str]]
+"""Providers as they were written last, by UUID: most are the same the next time."""
+
+
+def saved(view: View, root: str, rows: Rows | None = None) -> bytes:
+    """``view`` of the tree of ``root`` as bytes; ``rows`` are kept from one time to the next."""
+    rest = json.dumps(_besides_providers(view), separators=(",", ":"))
+    body = (
+        f'{{"providers":[{",".join(_rows(view, {} if rows is None else rows))}],{rest[1:]}'.encode()
+    )
     header = {"version": VERSION, "root": root, "sha256": hashlib.sha256(body).hexdigest()}
     return json.dumps(header).encode() + b"\n" + body + b"\n"
 
@@ -62,19 +69,29 @@ def _header(line: bytes) -> Mapping[str, Any]:
     return header
 
 
-def _as_json(view: View) -> dict[str, Any]:
+def _rows(view: View, rows: Rows) -> Iterator[str]:
+    providers = view.snapshot.providers
+    for uuid in [uuid for uuid in rows if uuid not in providers]:
+        del rows[uuid]
+    for uuid, provider in providers.items():
+        if uuid not in rows or rows[uuid][0] is not provider:
+            rows[uuid] = provider, json.dumps(_row(provider), separators=(",", ":"))
+        yield rows[uuid][1]
+
+
+def _row(provider: Provider) -> list[Any]:
+    return [
+        provider.uuid,
+        provider.name,
+        provider.parent_uuid,
+        as_dicts(provider.inventory),
+        sorted(provider.traits),
+        sorted(provider.aggregates),
+    ]
+
+
+def _besides_providers(view: View) -> dict[str, Any]:
     return {
-        "providers": [
-            [
-                provider.uuid,
-                provider.name,
-                provider.parent_uuid,
-                as_dicts(provider.inventory),
-                sorted(provider.traits),
-                sorted(provider.aggregates),
-            ]
-            for provider in view.snapshot.walk()
-        ],
         "generations": dict(view.generations),
         "strangers": sorted(view.strangers),
         "made": sorted(view.made),

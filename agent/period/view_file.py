@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.state import files
-from reportclient.saved_view import UnusableView, restored, saved
+from reportclient.saved_view import Rows, UnusableView, restored, saved
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -23,6 +23,7 @@ class ViewFile:
     root: str
     kept: View | None = None
     unwritable: bool = False
+    rows: Rows = field(default_factory=dict)
 
     @classmethod
     def of(cls, state_path: Path, root: str) -> ViewFile:
@@ -47,7 +48,7 @@ class ViewFile:
         if self.kept is not None and _same(self.kept, view):
             return
         try:
-            files.replace(self.path, saved(view, self.root))
+            files.replace(self.path, saved(view, self.root, self.rows))
         except OSError as err:
             if not self.unwritable:
                 LOG.warning("The view can't be saved in %s: %s", self.path, err)
