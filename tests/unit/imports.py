@@ -64,6 +64,7 @@ PURE = (
     "reportclient/plan.py",
     "reportclient/placing.py",
     "reportclient/diff.py",
+    "reportclient/rebase.py",
     "reportclient/reshape.py",
     "reportclient/view.py",
     "reportclient/saved_view.py",

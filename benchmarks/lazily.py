@@ -1,0 +1,54 @@
+"""How many calls the reference's quiet period is: as it is, and with allocations read lazily.
+
+    python -m benchmarks.lazily --reference PYTHON
+
+``--reference`` is the interpreter of a virtual environment that has nova.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.placement_server import PlacementServer
+from benchmarks.compare import REPOSITORY
+
+PROVIDERS, CONSUMERS = 11, 5
+
+
+def quiet_calls(reference: str, *how: str) -> int:
+    """Against a Placement that nobody else reads."""
+    with (
+        tempfile.TemporaryDirectory(prefix="lazily-") as directory,
+        PlacementServer(Path(directory)) as server,
+    ):
+        log = str(Path(directory) / "requests.jsonl")
+        command = [reference, "-W", "ignore", "-m", "benchmarks.lazily_reference", server.url, log]
+        done = subprocess.run(  # noqa: S603  # our own module
+            [*command, str(PROVIDERS), str(CONSUMERS), *how],
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    return int(done.stdout)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run both, and say what came of it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.lazily")
+    parser.add_argument("--reference", required=True, metavar="PYTHON")
+    reference = parser.parse_args(argv).reference
+    eager, lazy = quiet_calls(reference), quiet_calls(reference, "lazy")
+    sys.stdout.write(
+        f"{PROVIDERS} providers, {CONSUMERS} consumers: a quiet period is {eager} calls, and "
+        f"{lazy} when allocations are read lazily\n"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

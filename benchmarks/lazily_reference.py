@@ -1,0 +1,77 @@
+"""The reference's part of ``benchmarks.lazily``, in its own virtual environment.
+
+    python -m benchmarks.lazily_reference URL REQUEST_LOG PROVIDERS CONSUMERS [lazy]
+
+Prints the calls of one quiet period.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nova import objects  # type: ignore[import-not-found]
+from nova.scheduler.client import report  # type: ignore[import-not-found]
+
+from benchmarks.host import Host
+from benchmarks.meter import Meter
+from benchmarks.reference import Clock, Reference, configure
+from benchmarks.scenarios import QUIET
+from benchmarks.somebody import Somebody
+
+
+class Late(Mapping[str, Any]):
+    """A mapping that is read when it is looked at."""
+
+    def __init__(self, read: Callable[[], Mapping[str, Any]]) -> None:
+        self._read = read
+        self._found: Mapping[str, Any] | None = None
+
+    def _all(self) -> Mapping[str, Any]:
+        if self._found is None:
+            self._found = self._read()
+        return self._found
+
+    def __getitem__(self, key: str) -> Any:
+        return self._all()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+def put_off() -> None:
+    """The one change: what nobody looks at is not read."""
+    eager = report.SchedulerReportClient.get_allocations_for_provider_tree
+
+    def lazy(self: Any, *args: Any) -> Late:
+        return Late(lambda: eager(self, *args))
+
+    report.SchedulerReportClient.get_allocations_for_provider_tree = lazy
+
+
+def main(argv: list[str]) -> None:
+    """Start, let guests come, and count what a quiet period asks."""
+    url, log, providers, consumers, *how = argv[1:]
+    configure(url)
+    objects.register_all()
+    service = types.SimpleNamespace(disabled=False)
+    objects.Service.get_by_compute_host = staticmethod(lambda *_: service)
+    report.time = clock = Clock()
+    if how:
+        put_off()
+    side, meter = Reference(Host(int(providers)), clock, service), Meter(Path(log))
+    side.start()
+    side.has_guests(Somebody(url).allocate(int(consumers)))
+    side.refresh()
+    meter.step(QUIET, side.quiet)
+    sys.stdout.write(str(meter.costs[QUIET][0].calls))
+
+
+if __name__ == "__main__":
+    main(sys.argv)
