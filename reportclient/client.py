@@ -20,7 +20,7 @@ from typing import Any
 from reportclient.counting import Counting
 from reportclient.diff import diff
 from reportclient.errors import NotFound, PlacementError, Rejected
-from reportclient.http import API, api_over
+from reportclient.http import API, PlacementAPI, api_over
 from reportclient.model import Allocations, Provider
 from reportclient.plan import Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
@@ -143,17 +143,20 @@ class Client:
         found = provider_named(name, self.api)
         return None if found is None else str(found["uuid"])
 
-    def tree(self, root: str, *, name: str | None = None) -> ProviderTree:
+    def tree(
+        self, root: str, *, name: str | None = None, request_id: str | None = None
+    ) -> ProviderTree:
         """The tree of a root (UUID), to be edited, with the sharing providers beside it.
 
         No call while it is known and not due for verification, else 1 GET if nothing moved.
         With ``name`` a root that is not there is begun, and made by :meth:`update`.
+        ``request_id``, here and elsewhere, is the caller's, for the logs of both.
 
         :raises NotFound: there is no such root.
         :raises reportclient.errors.PlacementError: Placement was not to be read.
         """
         known = self._root(root)
-        self._read(known)
+        self._read(known, request_id)
         tree = known.view.edit()
         if not tree.exists(root):
             if name is None:
@@ -161,7 +164,13 @@ class Client:
             tree.new_root(name, root)
         return tree
 
-    def update(self, tree: ProviderTree, *, allocations: Allocations | None = None) -> Result:
+    def update(
+        self,
+        tree: ProviderTree,
+        *,
+        allocations: Allocations | None = None,
+        request_id: str | None = None,
+    ) -> Result:
         """Make Placement equal to a tree that :meth:`tree` gave.
 
         Somebody else's changes in the meantime stay, where the tree does not change the
@@ -181,9 +190,9 @@ class Client:
             new = _on_top(base, desired, now)
             return self._write(known, new, api, _Moves.of(held, allocations, now, new))
 
-        return self._written(known, once)
+        return self._written(known, once, request_id)
 
-    def edit(self, provider: str, change: Change) -> Result:
+    def edit(self, provider: str, change: Change, *, request_id: str | None = None) -> Result:
         """Change one provider (UUID), or what is around it; done again after a conflict.
 
         ``change`` gets the provider's tree, each time as Placement has it then.
@@ -200,7 +209,7 @@ class Client:
             change(tree)
             return self._write(known, tree.freeze(), api, _Moves())
 
-        return self._written(known, once)
+        return self._written(known, once, request_id)
 
     def allocations(self, root: str) -> HeldBy:
         """What consumers hold of the tree, by consumer; nothing is read before it is looked at."""
@@ -243,20 +252,28 @@ class Client:
             raise NotFound(f"Placement has no provider {provider}")
         return str(found["root_provider_uuid"])
 
-    def _read(self, known: Root) -> None:
+    def _read(self, known: Root, request_id: str | None) -> None:
         now = self._clock()
-        result, _ = known.attempt(now, lambda api: known.refresh(api, now))
+        api = self._tagged(request_id)
+        result, _ = known.attempt(now, lambda counting: known.refresh(counting, now), api)
         if isinstance(result, Exception):
             raise result
 
-    def _written(self, known: Root, once: Callable[[Counting], Result]) -> Result:
+    def _tagged(self, request_id: str | None) -> API | None:
+        if request_id is None or not isinstance(self.api, PlacementAPI):
+            return None
+        return self.api.tagged(request_id)
+
+    def _written(
+        self, known: Root, once: Callable[[Counting], Result], request_id: str | None
+    ) -> Result:
         now = self._clock()
 
         def read_first(api: Counting) -> Result:
             known.refresh(api, now)
             return once(api)
 
-        result, api = known.attempt(now, read_first)
+        result, api = known.attempt(now, read_first, self._tagged(request_id))
         if isinstance(result, Exception):
             raise result
         result = replace(result, calls=api.calls, done=tuple(api.done))

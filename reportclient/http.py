@@ -6,6 +6,7 @@ decides.  What bounds a request in time and size is in ``transport``.
 
 from __future__ import annotations
 
+import copy
 import json as jsonlib
 import re
 import time
@@ -93,7 +94,15 @@ class PlacementAPI:
         self._newest = min(max_version or NEWEST, NEWEST, key=_number)
         self._version = self._newest
         self._newest_again = 0.0
+        self._headers: dict[str, str] = {}
         self.calls = 0
+
+    def tagged(self, request_id: str | None) -> PlacementAPI:
+        """The same, with a request id of the caller's (``req-`` and a UUID) in each call."""
+        headers = {"X-Openstack-Request-Id": request_id} if request_id else {}
+        other = copy.copy(self)
+        vars(other).update(_headers=headers)
+        return other
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
@@ -115,6 +124,7 @@ class PlacementAPI:
                 path,
                 method,
                 json=json,
+                headers=dict(self._headers),  # keystoneauth adds its own to them
                 raise_exc=False,
                 redirect=False,
                 microversion=self._version,

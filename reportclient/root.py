@@ -115,13 +115,15 @@ class Root:
         if self.store is not None:
             self.store.forget(self.uuid)
 
-    def attempt(self, now: float, once: Callable[[Counting], T]) -> tuple[T | Exception, Counting]:
+    def attempt(
+        self, now: float, once: Callable[[Counting], T], api: API | None = None
+    ) -> tuple[T | Exception, Counting]:
         """Do ``once``, again if somebody else wrote in between; what came of it, and its calls.
 
-        ``now`` in seconds of a monotonic clock.  Never raises; what was acknowledged is
-        kept in any case.
+        ``now`` in seconds of a monotonic clock; ``api`` for another one than the root's.
+        Never raises; what was acknowledged is kept in any case.
         """
-        counted = Counting(self.api)
+        counted = Counting(api or self.api)
         if self.hold is not None and now < self.hold[0]:
             return self.hold[1], counted
         self._stopped = self._met = None

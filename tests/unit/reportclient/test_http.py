@@ -137,6 +137,20 @@ def test_a_newest_microversion_can_be_given():
     assert adapter.asked == ["1.35"]
 
 
+def test_a_callers_request_id_is_in_each_call():
+    seen = []
+
+    class Noting:
+        def request(self, *_, headers, **__):
+            seen.append(headers)
+            return Answer(200, {"resource_providers": []})
+
+    api = http.PlacementAPI(Noting())
+    api.tagged("req-1").request("GET", "/resource_providers")
+    api.request("GET", "/resource_providers")
+    assert seen == [{"X-Openstack-Request-Id": "req-1"}, {}]
+
+
 def test_a_role_that_is_missing_is_named():
     said = json.dumps({"errors": [{"status": 403, "detail": "Policy forbids it."}]}).encode()
     assert str(refused(403, said)) == f"GET /resource_providers: 403 Policy forbids it; {http.ROLE}"
