@@ -364,14 +364,15 @@ class World:
         return (id(self.nodes), self.acts, *wish, *refused, *faults)
 
     def _expect_no_storm(self, report: Any, same: bool, after: float) -> None:
-        """Nothing has changed since the period before: one try at most.  Else some.
+        """Nothing has changed since the period before: two tries at most, else some.
 
-        One try reads everything once, allocations too, and writes what has to be written.
+        The second finds that nothing has moved, and then it waits.  One try reads
+        everything once, allocations too, and writes what has to be written.
         """
         providers = len(self.contents())
         reads = 2 + 3 * providers + providers + len(self.consumers)
         if same and after < VERIFY and not report.done:
-            assert report.calls <= reads + 2 * FAULTS, f"a storm: {self.rough.seen}"
+            assert report.calls <= 2 * (reads + 2 * FAULTS), f"a storm: {self.rough.seen}"
         assert report.calls <= ATTEMPTS * (reads + 6 * len(NAMES)), f"a storm: {self.rough.seen}"
 
     def settle(self) -> None:

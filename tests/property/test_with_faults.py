@@ -193,7 +193,7 @@ LENIENT = settings(
 
 
 @pytest.mark.timeout(1200)
-@settings(LENIENT, max_examples=examples(1000))
+@settings(LENIENT, max_examples=examples(400))
 @given(steps, st.sampled_from(((1, 0), (1, 3))))
 def test_whatever_happens_the_wish_comes_true(drawn, how):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as state:
