@@ -95,21 +95,6 @@ class Edit:
         del self._own_children(top.parent_uuid)[top.uuid]
         self._taken_along.discard(top.uuid)
 
-    def taken_along(self) -> list[str]:
-        """UUIDs of providers that were removed only because one above them was."""
-        return [uuid for uuid in self._taken_along if self._get(uuid) is None]
-
-    def put_back(self, uuid: str) -> list[str]:
-        """Undo the removal of a provider of the base, and of those above it; their UUIDs."""
-        chain: list[Provider] = []
-        lost = self._base.get(uuid)
-        while lost is not None and self._get(lost.uuid) is None:
-            chain.insert(0, lost)
-            lost = None if lost.parent_uuid is None else self._base.get(lost.parent_uuid)
-        for provider in chain:
-            self._add(provider, None)
-        return [provider.uuid for provider in chain]
-
     def freeze(self) -> Snapshot:
         """This state as a snapshot: the base itself when nothing is different."""
         changed = {

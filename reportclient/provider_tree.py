@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy as copylib
 import uuid as uuidlib
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -113,6 +114,23 @@ class ProviderTree(Edit):
         """Set the whole inventory from records; :meth:`update_inventory` does it from dicts."""
         provider = self._find(name_or_uuid)
         self._put(provider, replace(provider, inventory=inventory))
+
+    # -- whose word it is
+
+    def source(self, name: str) -> AbstractContextManager[None]:  # noqa: ARG002
+        """What is said inside is said by this source of the driver; see :meth:`silent`.
+
+        A source that fails takes only what it said before along.  Means something where
+        the agent keeps who said what.
+        """
+        return nullcontext()
+
+    def silent(self, name: str) -> None:
+        """This source of the driver can't say anything now: what it said before stays."""
+
+    def adopt(self, name_or_uuid: str) -> None:
+        """From now on this is the driver's, though somebody else made it: its predecessor."""
+        self._find(name_or_uuid)
 
     # -- adding and removing providers
 

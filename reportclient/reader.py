@@ -7,7 +7,7 @@ next write would wipe out a change of somebody else's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -35,18 +35,27 @@ class _Read:
     generation: int
 
 
-def refresh(view: View, root: str, api: API, *, everything: bool = False) -> View:
+def refresh(
+    view: View,
+    root: str,
+    api: API,
+    *,
+    everything: bool = False,
+    ours: Collection[str] = frozenset(),
+) -> View:
     """The view of the tree of ``root`` as Placement has it now.
 
     1 GET when nothing moved (2 where there are aggregates, and one for each other root
     that a driver made and that shares nothing), 3 more for each provider whose
-    generation did, or for every one if ``everything`` is asked for.
+    generation did, or for every one if ``everything`` is asked for.  ``ours`` are other
+    roots that are looked at also when they don't share with this one any more.
 
     :raises reportclient.errors.PlacementError: nothing is adopted then.
     """
     listed = part_of(f"/resource_providers?in_tree={root}", "resource_providers", api)
     _refuse_no_root(listed, root)
-    lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *view.strangers}]
+    others = view.strangers.difference(ours)
+    lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
     if everything or _was_set_back(view, listed, root):
         view = View(made=view.made, drained=view.drained)
     members = list(_read_all(view, listed, api, lone=False))

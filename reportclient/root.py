@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Protocol, TypeVar
@@ -147,8 +147,10 @@ class Root:
             self.store.save(self.uuid, self.view)
         return result, counted
 
-    def refresh(self, api: API, now: float) -> bool:
+    def refresh(self, api: API, now: float, ours: Collection[str] = frozenset()) -> bool:
         """Read what has moved, if it is time to, or if the view is uncertain; whether it was.
+
+        ``ours`` are other roots that are read also when they don't share with this one.
 
         :raises reportclient.errors.PlacementError: nothing is adopted then.
         """
@@ -160,7 +162,7 @@ class Root:
         audit = now >= self.audit_at
         if self.view.certain and now < self.verify_at and not audit:
             return False
-        self.view = refresh(self.view, self.uuid, api, everything=audit)
+        self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
         # Spread, so that hosts that were started together do not verify together for ever.
         self.verify_at = now + _spread(self.times.verify_every, 0.1)
         if audit:

@@ -118,9 +118,49 @@ class Snapshot:
         self._base, self._touched = weakref.ref(base), touched
         return self
 
+    def with_changes(self, changed: Mapping[str, Provider | None]) -> Snapshot:
+        """This forest with providers replaced, added, or (``None``) taken away.
+
+        The same object if that makes no difference.  Costs a copy of pointers and what
+        changed; that parents are there and names unique is for the caller to see to.
+        """
+        real = {uuid: new for uuid, new in changed.items() if new != self._providers.get(uuid)}
+        if not real:
+            return self
+        old = {uuid: self._providers[uuid] for uuid in real if uuid in self._providers}
+        new = {uuid: provider for uuid, provider in real.items() if provider is not None}
+        gone = [uuid for uuid in old if uuid not in new]
+        providers, names, children = self.parts()
+        for provider in old.values():
+            del names[provider.name]
+        for uuid in gone:
+            del providers[uuid]
+        providers.update(new)
+        names.update({provider.name: uuid for uuid, provider in new.items()})
+        _regroup(children, old, new)
+        for uuid in gone:
+            children.pop(uuid, None)
+        return Snapshot(providers, names, children).descend_from(self, tuple(real))
+
     def parts(self) -> tuple[dict[str, Provider], dict[str, str], Children]:
         """Copies of the three indexes, for an edit that is being sealed."""
         return self._providers.copy(), self._by_name.copy(), self._children.copy()
 
 
 EMPTY = Snapshot({}, {}, {None: {}})
+
+
+def _regroup(children: Children, old: Mapping[str, Provider], new: Mapping[str, Provider]) -> None:
+    """Move those that are elsewhere now; what is shared with other snapshots is copied first."""
+    leaving = [one for uuid, one in old.items() if not _is_below(new.get(uuid), one.parent_uuid)]
+    coming = [one for uuid, one in new.items() if not _is_below(old.get(uuid), one.parent_uuid)]
+    for parent in {one.parent_uuid for one in (*leaving, *coming)}:
+        children[parent] = dict(children.get(parent, {}))
+    for one in leaving:
+        children[one.parent_uuid].pop(one.uuid, None)
+    for one in coming:
+        children[one.parent_uuid][one.uuid] = None
+
+
+def _is_below(provider: Provider | None, parent: str | None) -> bool:
+    return provider is not None and provider.parent_uuid == parent

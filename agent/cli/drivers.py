@@ -11,11 +11,12 @@ from agent.cli.session import Session
 from agent.nodes.identity import IdentityError
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
-from agent.period.parts_file import PartsFile
 from agent.period.tracker import Tracker
 from agent.period.view_file import ViewFile
 from agent.provider_config.additions import Additions
 from agent.service import Service
+from agent.state.kept_ledger import KeptLedger
+from agent.state.roots import RootStore
 from agent.systemd import Systemd
 from drivers import loader
 from drivers.api import DriverContext
@@ -60,9 +61,10 @@ def asked(session: Session, own_uuid: str, api: API, *, holding: bool = False) -
 
 
 def _remember(tracker: Tracker, state_path: Path) -> None:
-    """Which driver reports what, which providers the agent made, and what it drains."""
-    tracker.parts = PartsFile.of(state_path, tracker.uuid).load()
+    """Who asserted what, and what the agent drains."""
     saved = ViewFile.of(state_path, tracker.uuid).load()
+    store = RootStore.of(state_path, writing=False)
+    tracker.ledger = KeptLedger(store, tracker.uuid).load(saved.snapshot, saved.made)
     tracker.view = View(made=saved.made, drained=saved.drained)
 
 

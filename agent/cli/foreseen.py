@@ -88,14 +88,14 @@ def of_root(
         tracker.node,
         plan=plan,
         problems=decision.plan.problems,
-        driver_errors=decision.wish.errors,
+        driver_errors=decision.answer.errors,
         degraded={**dict(degraded), **nodes.additions.complaints()},
-        reshape_pending=decision.wish.reshape_pending,
+        reshape_pending=decision.answer.reshape_pending,
     )
     complaints = (*report.complaints().values(), *status.complaints())
     complaints += tuple(_taken_names(tracker, plan, api))
     foreseen = _foreseen(tracker, plan, complaints)
-    return replace(foreseen, reshape_pending=bool(decision.wish.reshape_pending))
+    return replace(foreseen, reshape_pending=bool(decision.answer.reshape_pending))
 
 
 def _foreseen(tracker: Tracker, plan: Plan, complaints: Iterable[str]) -> Foreseen:

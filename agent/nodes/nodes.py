@@ -17,13 +17,14 @@ from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Job, Workers
 from agent.period.find_roots import FoundRoots
 from agent.period.mark import mark_of
-from agent.period.parts_file import PartsFile
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.period.traits import DISABLED
 from agent.period.view_file import ViewFiles, saved_roots
 from agent.provider_config.additions import Additions
 from agent.report import Report
+from agent.state.kept_ledger import KeptLedger
+from agent.state.roots import RootStore
 from drivers.errors import DriverError
 from drivers.loaded import words
 from drivers.loader import LoadedDriver
@@ -63,6 +64,7 @@ class Nodes:
     found: FoundRoots = field(default_factory=FoundRoots)
     """Roots that belong to somebody else."""
     _breaker: Breaker | None = None
+    _store: RootStore | None = None
 
     def period(
         self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
@@ -81,6 +83,8 @@ class Nodes:
         self._watch_departures(now)
         if trackers[0].mark or self.departures.by_uuid:
             self._call_roll(trackers, now)
+        if len(trackers) > 1 and not self.rules.attached:
+            self._free_names(trackers)
         reports = self._each(trackers, lambda one: one.period(now, disabled=disabled, stop=stop))
         self.additions.tell_absent(self.trackers, reports)
         return reports + self._departed(now) + self._awaited()
@@ -97,6 +101,15 @@ class Nodes:
             return [self._nobody(err)]
         self._through().close()
         return self._each(trackers, lambda one: one.switch(now, disabled=disabled))
+
+    def _free_names(self, trackers: Sequence[Tracker]) -> None:
+        """Nodes can have each other's names, in a circle even: nobody could begin."""
+        wanted = {tracker.node for tracker in trackers}
+        for tracker in trackers:
+            root = tracker.view.snapshot.get(tracker.uuid)
+            is_in_the_way = root is not None and root.name != tracker.node and root.name in wanted
+            if is_in_the_way:
+                tracker.step_aside()
 
     def _from_before(self) -> list[Tracker]:
         if self.state_path is not None and not self.before and not self.rules.attached:
@@ -174,9 +187,14 @@ class Nodes:
         root.load()
         made = Tracker(root, name, self.drivers, self.rules, self.additions)
         if self.state_path is not None:
-            made.parts_file = PartsFile.of(self.state_path, uuid)
-            made.parts = made.parts_file.load()
+            made.kept_ledger = KeptLedger(self._roots_kept(), uuid)
+            made.ledger = made.kept_ledger.load(made.view.snapshot, made.view.made)
         return made
+
+    def _roots_kept(self) -> RootStore:
+        if self._store is None and self.state_path is not None:
+            self._store = RootStore.of(self.state_path)
+        return self._store or RootStore()
 
     def _through(self) -> Breaker:
         if self._breaker is None:
@@ -268,7 +286,6 @@ class Nodes:
         ]
         for uuid in self.departures.finished():
             self.table.forget(uuid)
-            self.additions.journal.forget(uuid)
         return [report for report in reports if report.done or report.complaints()]
 
     def _free_to_go(self, now: float) -> list[tuple[str, Vanished]]:

@@ -24,7 +24,6 @@ from reportclient.apply import Outcome, apply
 from reportclient.counting import Counting
 from reportclient.errors import PlacementError
 from reportclient.plan import DeleteProvider, Plan, SetTraits
-from reportclient.provider_tree import own_uuid
 from reportclient.reader import Listed, consumers_of, members_of, refresh, traits_of
 
 LOG = logging.getLogger(__name__)
@@ -98,10 +97,10 @@ class Vanished:
         self.kept = "vanished, and somebody wrote to its providers meanwhile: looked at again later"
 
     def _held_by(self, listed: list[Listed]) -> str | None:
-        root, made = self.tracker.uuid, self.tracker.view.made
+        root, ledger = self.tracker.uuid, self.tracker.ledger
         for item in listed:
             uuid, name = item["uuid"], item["name"]
-            if uuid != root and uuid not in made and uuid != own_uuid(root, name):
+            if uuid != root and not ledger.is_ours(uuid):
                 return f"vanished, and is kept: {name} ({uuid}) below it is somebody else's"
         return None
 

@@ -23,9 +23,7 @@ from enum import Enum, auto
 from reportclient.errors import PlacementError, TooOld
 from reportclient.model import Provider
 from reportclient.plan import DeleteProvider, Operation, Plan, UpdateProvider
-from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
-from reportclient.view import View
 
 LONGEST_KEPT = 150
 """Characters of a provider's name that are kept; the rest and a UUID fit into Placement's 200."""
@@ -94,37 +92,32 @@ def too_old(
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """For one root; ``view`` is what Placement has.  The rest: see :func:`next_step`."""
+    """For one root; ``observed`` is what Placement has.  The rest: see :func:`next_step`."""
 
     root: str
-    view: View
+    observed: Snapshot
     wait: float | None = None
     outside_for: Mapping[str, float] = field(default_factory=dict)
 
-    def shown(self) -> View:
-        """The view without what is outside: to the drivers it is gone."""
-        hidden = [child.uuid for child in self.view.snapshot.walk() if self._is_hidden(child)]
-        if not hidden:
-            return self.view
-        tree = self.view.edit()
-        for uuid in hidden:
-            tree.remove(uuid)
-        return replace(self.view, snapshot=tree.freeze())
+    def hidden(self) -> frozenset[str]:
+        """What is outside: to the drivers it is gone."""
+        return frozenset(one.uuid for one in self.observed.walk() if self._is_hidden(one))
 
-    def settle(self, tree: ProviderTree) -> None:
-        """Whatever is missing in ``tree``, the drivers' answer, takes its next step there."""
-        for child in list(self.view.snapshot.walk()):
-            if not tree.exists(child.uuid):
-                self._take_step(tree, child)
+    def stepped(self, desired: Snapshot) -> Snapshot:
+        """``desired``, in which whatever would be deleted takes its next step instead."""
+        gone = [one for one in self.observed.walk() if one.uuid not in desired]
+        for child in gone:
+            desired = desired.with_changes({child.uuid: self._next(desired, child)})
+        return desired
 
     def _is_hidden(self, child: Provider) -> bool:
         is_empty_leaf = not child.inventory and self._is_leaf(child)
         return _is_marked(child) and (child.parent_uuid is None or is_empty_leaf)
 
     def _is_leaf(self, child: Provider) -> bool:
-        return not list(self.view.snapshot.children(child.uuid))
+        return not list(self.observed.children(child.uuid))
 
-    def _take_step(self, tree: ProviderTree, child: Provider) -> None:
+    def _next(self, desired: Snapshot, child: Provider) -> Provider | None:
         step = next_step(
             child,
             is_leaf=self._is_leaf(child),
@@ -132,19 +125,11 @@ class Leaving:
             wait=self.wait,
         )
         if step is Step.DELETE:
-            return
+            return None
         place = replace(child, inventory={}, aggregates=frozenset())
-        if step is Step.TAKE_OUT or tree.exists(child.name):
+        if step is Step.TAKE_OUT or desired.named(child.name) is not None:
             place = replace(place, name=name_outside(child))
-        _put(tree, replace(place, parent_uuid=None) if step is Step.TAKE_OUT else place)
-
-
-def _put(tree: ProviderTree, provider: Provider) -> None:
-    if provider.parent_uuid is None:
-        tree.new_root(provider.name, provider.uuid)
-    else:
-        tree.new_child(provider.name, provider.parent_uuid, provider.uuid)
-    tree.update_traits(provider.uuid, provider.traits)
+        return replace(place, parent_uuid=None) if step is Step.TAKE_OUT else place
 
 
 def _is_marked(provider: Provider) -> bool:

@@ -7,23 +7,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
+from agent.ownership.ledger import Ledger
 from agent.period.decide import Decider, Decision
 from agent.period.find_roots import awaited
 from agent.period.leaving import orphans, outside, too_old
-from agent.period.parts import Parts
-from agent.period.parts_file import PartsFile
 from agent.period.rivals import Rivals
 from agent.period.rules import Rules
 from agent.period.traits import DISABLED
 from agent.provider_config.additions import Additions
 from agent.report import Report
+from agent.state.kept_ledger import KeptLedger
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.apply import Outcome, apply
 from reportclient.counting import Counting
 from reportclient.diff import diff
 from reportclient.http import API
-from reportclient.plan import Plan
+from reportclient.plan import Plan, UpdateProvider
 from reportclient.reader import allocations, refresh
 from reportclient.refusals import RESHAPE
 from reportclient.root import Root
@@ -45,8 +45,8 @@ class Tracker:
     drivers: Sequence[LoadedDriver]
     rules: Rules
     additions: Additions = field(default_factory=Additions)
-    parts_file: PartsFile | None = None
-    parts: Parts = field(default_factory=Parts)
+    kept_ledger: KeptLedger | None = None
+    ledger: Ledger = field(default_factory=Ledger)
     mark: str = ""
     """The service's mark, which the root carries where the service has many nodes."""
     rivals: Rivals = field(default_factory=Rivals)
@@ -96,8 +96,7 @@ class Tracker:
         result, api = self.root.attempt(now, once)
         report = Report(self.node, error=result) if isinstance(result, Exception) else result
         self.rivals.wrote(api.done)
-        if self.parts_file is not None:
-            self.parts_file.keep(self.parts)
+        self._keep_ledger()
         return replace(report, calls=api.calls, done=tuple(api.done))
 
     def look(self, now: float, *, disabled: bool | None = None) -> Decision:
@@ -115,15 +114,15 @@ class Tracker:
     ) -> Report:
         self._refresh(api, now)
         if self.rules.attached and self.uuid not in self.view.snapshot:
-            self.parts = Parts()
+            self.ledger = Ledger()
             return self._without_root(api)
         decision = self._decide(api, now, disabled)
-        self.additions.note(decision.laid)
+        self._keep_ledger()  # before Placement is written
         self.doing = "writing to Placement"
 
         def judged(outcome: Outcome) -> Outcome:
-            if decision.restraint is not None:
-                self.parts = decision.restraint.acknowledged(outcome.view)
+            if self.rules.attached:
+                self.ledger = self.ledger.seen_on(outcome.view.snapshot.get(self.uuid))
             return self._stay_inside(outcome)
 
         outcome = self.root.write(decision.plan, api, stop=stop, judged=judged)
@@ -160,7 +159,8 @@ class Tracker:
     def _refresh(self, api: API, now: float) -> None:
         self.doing = "reading Placement"
         before = self.view.snapshot
-        if self.root.refresh(api, now) and not self.rules.attached:
+        ours = self.ledger.holders.keys()
+        if self.root.refresh(api, now, ours) and not self.rules.attached:
             root = self.view.snapshot.get(self.uuid)
             self.rivals.look(before.get(self.uuid), root, self.node, self.mark)
             self.rivals.compare(before, self.view.snapshot)
@@ -168,8 +168,17 @@ class Tracker:
     def forget(self) -> None:
         """Keep nothing of this root any more."""
         self.root.forget()
-        if self.parts_file is not None:
-            self.parts_file.path.unlink(missing_ok=True)
+        if self.kept_ledger is not None:
+            self.kept_ledger.forget()
+
+    def step_aside(self) -> None:
+        """Free the root's name, which another root is to get; it has its own one soon."""
+        plan = Plan((UpdateProvider(self.uuid, self.uuid, None),))
+        self.view = apply(plan, self.view, self.root.api).view
+
+    def _keep_ledger(self) -> None:
+        if self.kept_ledger is not None:
+            self.kept_ledger.keep(self.ledger)
 
     def is_alone(self) -> bool:
         """Whether the root is all that there is, and carries the mark."""
@@ -187,9 +196,9 @@ class Tracker:
             self.node,
             self.drivers,
             self.rules,
-            self.parts,
+            self.ledger,
             self.mark,
-            self.additions.over(self.view, self.uuid),
+            self.additions.entries,
             self._outside_for(now),
         )
         may_reshape = self.rules.reshape_when_running or not self.started
@@ -197,10 +206,10 @@ class Tracker:
         read = (lambda: allocations(self.view, api)) if may_reshape else None
         self.doing = "asking the drivers"
         decision = decider.decide(self.view, disabled, read)
-        self.additions.meet(self.uuid, decision.laid)
-        wish, self.parts = decision.wish, decision.parts
-        for name in wish.reshape_pending:
-            self.root.refusals.failed_reshape = wish.errors.get(
+        self.additions.meet(self.uuid, decision.files.met)
+        answer, self.ledger = decision.answer, decision.ledger
+        for name in answer.reshape_pending:
+            self.root.refusals.failed_reshape = answer.errors.get(
                 name, self.root.refusals.failed_reshape
             )
         return decision
@@ -232,19 +241,19 @@ class Tracker:
         )
 
     def _report(self, decision: Decision, outcome: Outcome) -> Report:
-        wish = decision.wish
-        broken = [wish.errors[name] for name in wish.reshape_pending if name in wish.errors]
+        answer = decision.answer
+        broken = [answer.errors[name] for name in answer.reshape_pending if name in answer.errors]
         fatal = None if self.started else next(filter(_is_fatal, broken), None)
         return Report(
             self.node,
             plan=decision.plan,
             problems=decision.plan.problems,
-            driver_errors=wish.errors,
+            driver_errors=answer.errors,
             failed=self.root.refusals.told(outcome.failed),
             draining=self.root.refusals.draining(),
             degraded=_degraded(self.drivers) | self.rivals.told(self.uuid, self.node),
             took={name: time for one in self.drivers for name, time in one.took().items()},
-            reshape_pending=wish.reshape_pending,
+            reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),
             error=fatal or outcome.stopped_by,
             fatal=fatal is not None,

@@ -7,14 +7,15 @@ driver's or a stranger's, and stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import os_traits
 
+from agent.ownership.ledger import AGENT, STATUS, Holding
+from agent.ownership.statement import Round, Said, Statement
 from agent.period.mark import marks_of_others
-from reportclient.model import Provider, ProviderData
-from reportclient.provider_tree import ProviderTree
+from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
 DISABLED = os_traits.COMPUTE_STATUS_DISABLED
@@ -94,39 +95,38 @@ def agent_traits(
     return AgentTraits(frozenset(present), frozenset(removed), marks, mark)
 
 
-def add_agent_traits(tree: ProviderTree, root: str, before: Snapshot, traits: AgentTraits) -> None:
-    """Put them on the root, and the owner traits on every other root that the agent makes or made.
+def agent_statements(
+    root: str, node: str, observed: Snapshot, drivers: Round, traits: AgentTraits
+) -> tuple[Statement, ...]:
+    """What the agent asserts: the root and its traits, its owner on other roots of ours.
 
     What is below a root needs no mark of its own; that would cost a call for each.
     """
-    tree.add_traits(root, *traits.present)
-    tree.remove_traits(root, *traits.removed)
+    place = Provider(root, node)
+    present = traits.present - {DISABLED}
+    there = observed.providers[root].traits if root in observed else frozenset[str]()
+    others = marks_of_others(there, traits.mark) if traits.mark else frozenset[str]()
+    said = {root: Said(Holding(provider=True, traits=present), place)}
+    for provider in _other_roots(root, observed, drivers, own_marks(traits.owners)):
+        said[provider.uuid] = Said(Holding(traits=traits.owners), provider)
+    denied = {root: (traits.removed - {DISABLED}) | others}
+    own = Statement(AGENT, said, denied=denied)
     if DISABLED not in traits.present | traits.removed:
-        _status_as_before(tree, root, before.get(root))
-    if traits.mark:
-        tree.remove_traits(root, *marks_of_others(tree.data(root).traits, traits.mark))
-    roots = (uuid for uuid in before.children(None) if tree.exists(uuid))
-    marks = own_marks(traits.owners)
-    for uuid in {*roots, *tree.touched()}:
-        wished = tree.data(uuid)
-        if wished.parent_uuid is None and _is_ours(before.get(uuid), wished, marks):
-            tree.add_traits(uuid, *traits.owners)
+        return (own,)
+    if DISABLED in traits.present:
+        return own, Statement(STATUS, {root: Said(Holding(traits=frozenset({DISABLED})), place)})
+    return own, Statement(STATUS, denied={root: frozenset({DISABLED})})
 
 
-def _status_as_before(tree: ProviderTree, root: str, before: Provider | None) -> None:
-    """A driver that sets all traits of the root must not open a host that is closed."""
-    was_disabled = before is not None and DISABLED in before.traits
-    (tree.add_traits if was_disabled else tree.remove_traits)(root, DISABLED)
-
-
-def _is_ours(before: Provider | None, wished: ProviderData, marks: frozenset[str]) -> bool:
-    """Whether the agent makes it now, made it, or was ended while it did.
-
-    A provider that has nothing at all, and that a driver gives something, was created by
-    an agent which did not live to give it its first traits.
-    """
-    if before is None or marks & before.traits:
-        return True
-    if before.inventory or before.traits or before.aggregates:
-        return False
-    return bool(wished.inventory or wished.traits or wished.aggregates)
+def _other_roots(
+    root: str, observed: Snapshot, drivers: Round, marks: frozenset[str]
+) -> Iterator[Provider]:
+    """Those that carry an owner's mark, and those that drivers make."""
+    for uuid in observed.children(None):
+        provider = observed.providers[uuid]
+        if uuid != root and marks & provider.traits:
+            yield provider
+    for statement in drivers.statements:
+        for uuid, one in statement.said.items():
+            if one.provider.parent_uuid is None and uuid != root:
+                yield one.provider

@@ -8,13 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.opts import PROVIDER_CONFIG_LOCATION
-from agent.provider_config.entries import Entry, Key
+from agent.provider_config.entries import Entries, Entry, Key
 from agent.provider_config.files import KEPT, ProviderFiles
-from agent.provider_config.journal import Journal
 from agent.provider_config.kept import KeptFile
-from agent.provider_config.overlay import Laid, Overlay
 from agent.report import Report
-from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
 
@@ -24,7 +21,6 @@ class Additions:
     """``holding``: what was applied stays as it is, whatever the files say."""
 
     files: ProviderFiles = field(default_factory=lambda: ProviderFiles(Path()))
-    journal: Journal = field(default_factory=Journal)
     holding: bool = False
     _met: dict[str, frozenset[Key]] = field(default_factory=dict)
     _told: set[Key] = field(default_factory=set)
@@ -35,25 +31,20 @@ class Additions:
         required = str(location) != PROVIDER_CONFIG_LOCATION
         kept = KeptFile(state_path / KEPT)
         files = ProviderFiles(location, required, kept, writing)
-        return cls(files, Journal(state_path, writing))
+        return cls(files)
 
-    def over(self, view: View, root: str) -> Overlay:
-        """What is added to the tree of ``root``, and what was added before."""
-        roots = {root, *view.snapshot.children(None)}
-        entries = None if self.holding else self.files.entries
-        return Overlay(entries, self.journal.applied(roots))
+    @property
+    def entries(self) -> Entries | None:
+        """What the files say; ``None`` if nobody knows, or it is not to count."""
+        return None if self.holding else self.files.entries
 
     def complaints(self) -> dict[str, str]:
         """What is wrong with the files, by part; nothing where they are not asked."""
         return {} if self.holding else self.files.complaints()
 
-    def note(self, laid: Laid) -> None:
-        """To be called before any of it is sent."""
-        self.journal.note(laid.applied)
-
-    def meet(self, root: str, laid: Laid) -> None:
+    def meet(self, root: str, met: frozenset[Key]) -> None:
         """Which entries found their provider in the tree of ``root``."""
-        self._met[root] = laid.met
+        self._met[root] = met
 
     def absent(self, roots: Collection[str]) -> list[Entry]:
         """Entries whose provider is in no tree; none before each of the trees was seen."""

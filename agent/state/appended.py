@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,14 +14,15 @@ from agent.state.files import MODE, sync_directory
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Appended:
-    """Open at its end.  Everything here raises ``OSError``."""
+    """Open at its end, for as long as somebody holds it.  Everything here raises ``OSError``."""
 
     path: Path
     size: int
     _descriptor: int
     _broken: bool = False
+    _finalizer: Callable[[], object] | None = None
 
     @classmethod
     def opened(cls, path: Path, good: int) -> Appended:
@@ -27,6 +30,7 @@ class Appended:
         path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not path.exists()
         opened = cls(path, good, os.open(path, _FLAGS, MODE))
+        opened._finalizer = weakref.finalize(opened, _closed, opened._descriptor)
         try:
             os.ftruncate(opened._descriptor, good)
             if is_new:
@@ -58,11 +62,16 @@ class Appended:
 
     def close(self) -> None:
         """Let go of it."""
-        with contextlib.suppress(OSError):
-            os.close(self._descriptor)
+        if self._finalizer is not None:
+            self._finalizer()
 
     def _take_back(self) -> None:
         try:
             os.ftruncate(self._descriptor, self.size)
         except OSError:
             self._broken = True
+
+
+def _closed(descriptor: int) -> None:
+    with contextlib.suppress(OSError):
+        os.close(descriptor)

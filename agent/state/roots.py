@@ -65,6 +65,7 @@ class RootStore:
     _whole: set[str] = field(default_factory=set)
     """Roots of which the file has all that was ever saved."""
     _problem: str = ""
+    _lost_all: bool = False
     _lock: AbstractContextManager[Any] = field(default_factory=threading.RLock, repr=False)
 
     @classmethod
@@ -90,6 +91,17 @@ class RootStore:
             if found is not None:
                 self._whole.add(root)
             return found or {}
+
+    def is_there(self) -> bool:
+        """Whether this version has kept anything before."""
+        return self.path is not None and self.path.exists()
+
+    def has_lost(self, root: str) -> bool:
+        """Whether there may have been documents of this root that can't be read any more."""
+        with self._lock:
+            if self._kept is None:
+                self._look()
+            return self._lost_all or (self._kept is not None and root in self._kept.damaged)
 
     def save(self, root: str, changed: Mapping[Key, Any], removed: Iterable[Key] = ()) -> bool:
         """Add, replace and remove documents of a root.
@@ -162,9 +174,16 @@ class RootStore:
             found = self._kept if self._is_as_read(path) and self._kept else self._scan(path)
             self._file = Appended.opened(path, found.good)
             if not found.good:
-                self._file.append(first_record(VERSION))
+                self._begin(self._file)
             self._limit = 2 * found.size + self.slack
         return self._file
+
+    def _begin(self, file: Appended) -> None:
+        try:
+            file.append(first_record(VERSION))
+        except OSError:
+            self.close()  # or what is appended next would be the first record
+            raise
 
     def _is_as_read(self, path: Path) -> bool:
         try:
@@ -210,6 +229,7 @@ class RootStore:
 
     def _set_aside(self, path: Path, err: NotARecord) -> None:
         self._whole.clear()
+        self._lost_all = True
         aside = files.aside(path) if self.writing else ""
         LOG.warning(
             "%s is damaged (%s)%s: what is kept of each root is found out anew", path, err, aside

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.period.parts_file import PREFIX
 from agent.period.traits import DISABLED
+from agent.state.roots import FILE_NAME
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from reportclient.testing.fake_placement import FakePlacement
 from tests.integration.agents import NODE, ROOT, VERIFY, Small, child_uuid, devices
@@ -114,7 +114,7 @@ def test_a_restart_changes_nothing_even_without_the_file_of_parts(any_host: Host
     before = picture(any_host)
     any_host.start()
     assert writes(any_host) == []
-    (any_host.state / f"{PREFIX}{ROOT}.json").unlink()
+    (any_host.state / FILE_NAME).unlink()
     any_host.start()
     assert writes(any_host) == []
     assert picture(any_host) == before

@@ -52,7 +52,6 @@ def strange_device(host: Host) -> str:
 # -- one driver alone
 
 
-@wrong_today("a stranger's provider is nobody's to remove")
 def test_one_driver_alone_does_not_remove_a_strangers_provider(placement) -> None:
     host = Host(placement, {"a": inventory(VCPU=8)})
     host.settled()
@@ -62,7 +61,6 @@ def test_one_driver_alone_does_not_remove_a_strangers_provider(placement) -> Non
     assert host.totals("strange") == {"FPGA": 2}
 
 
-@wrong_today("a stranger's provider is nobody's to drain")
 def test_one_driver_alone_does_not_drain_a_strangers_provider(placement) -> None:
     host = Host(placement, {"a": inventory(VCPU=8)})
     host.settled()
@@ -72,7 +70,6 @@ def test_one_driver_alone_does_not_drain_a_strangers_provider(placement) -> None
     assert host.reserved("strange") == {"FPGA": 0}
 
 
-@wrong_today("a stranger's provider is nobody's to change")
 @pytest.mark.parametrize(
     "change",
     [
@@ -94,7 +91,6 @@ def test_one_driver_alone_does_not_change_a_strangers_provider(placement, change
     assert host.everything()["strange"] == before
 
 
-@wrong_today("traits that somebody else set are nobody's to wipe")
 def test_one_driver_alone_that_sets_all_traits_wipes_none_of_a_strangers(placement) -> None:
     sets_all = lambda tree: tree.update_traits(NODE, ["CUSTOM_A"])  # noqa: E731
     host = Host(placement, {"a": sets_all})
@@ -104,7 +100,6 @@ def test_one_driver_alone_that_sets_all_traits_wipes_none_of_a_strangers(placeme
     assert host.custom() == {"CUSTOM_A", "CUSTOM_STRANGE"}
 
 
-@wrong_today("aggregates that somebody else set are nobody's to wipe")
 def test_one_driver_alone_that_sets_all_aggregates_wipes_none_of_a_strangers(placement) -> None:
     sets_all = lambda tree: tree.update_aggregates(NODE, [RACK])  # noqa: E731
     host = Host(placement, {"a": sets_all})
@@ -114,7 +109,6 @@ def test_one_driver_alone_that_sets_all_aggregates_wipes_none_of_a_strangers(pla
     assert host.aggregates() == {RACK, THEIRS}
 
 
-@wrong_today("what all drivers leave out and nobody ever asserted is a stranger's")
 def test_several_drivers_that_set_all_wipe_none_of_a_strangers(placement) -> None:
     def sets_all(trait: str) -> Any:
         return lambda tree: (
@@ -134,7 +128,6 @@ def test_several_drivers_that_set_all_wipe_none_of_a_strangers(placement) -> Non
     assert host.is_there("strange")
 
 
-@wrong_today("a root that shares nothing is refused, and told")
 def test_a_second_root_that_shares_nothing_is_not_made_and_told(placement) -> None:
     def second(tree: Any) -> None:
         if not tree.exists("second"):
@@ -147,7 +140,6 @@ def test_a_second_root_that_shares_nothing_is_not_made_and_told(placement) -> No
     assert host.totals() == {"VCPU": 8}
 
 
-@wrong_today("a device in use is moved out of its tree by nobody")
 def test_a_device_in_use_is_not_moved_below_another_root_and_comes_back_with_a_mended_driver(
     placement,
 ) -> None:
@@ -165,7 +157,6 @@ def test_a_device_in_use_is_not_moved_below_another_root_and_comes_back_with_a_m
     assert host.parent("card") == NODE
 
 
-@wrong_today("a device that a driver put below another root can be had back")
 def test_a_device_that_is_below_another_root_comes_back_with_a_mended_driver(placement) -> None:
     good = both(
         inventory(VCPU=8), pool("pool", POOL, RACK, DISK_GB=900), child("card", CUSTOM_SLOT=4)
@@ -183,7 +174,6 @@ def test_a_device_that_is_below_another_root_comes_back_with_a_mended_driver(pla
 # -- what is kept, and lost
 
 
-@wrong_today("a lost or damaged ledger takes nothing away")
 def test_a_root_class_stays_whose_driver_left_while_the_ledger_was_damaged(
     placement, tmp_path: Path
 ) -> None:
@@ -196,7 +186,6 @@ def test_a_root_class_stays_whose_driver_left_while_the_ledger_was_damaged(
     assert host.totals() == {"VCPU": 8, "FPGA": 2}
 
 
-@wrong_today("released claims are kept until Placement is seen without them")
 def test_a_pool_of_a_driver_that_left_goes_once_nobody_uses_it(placement, tmp_path: Path) -> None:
     """It is not shared with this host any more, and so it is looked at no more."""
     parts = {"a": inventory(VCPU=8), "b": pool("pool", POOL, RACK, DISK_GB=900)}
@@ -214,7 +203,6 @@ def test_a_pool_of_a_driver_that_left_goes_once_nobody_uses_it(placement, tmp_pa
 # -- the status is the agent's
 
 
-@wrong_today("COMPUTE_STATUS_DISABLED is not a driver's to set, and it is told")
 @pytest.mark.parametrize("disabled", [None, False])
 def test_a_driver_that_disables_its_host_is_told_and_disables_nothing(
     placement, disabled: bool | None
@@ -227,7 +215,6 @@ def test_a_driver_that_disables_its_host_is_told_and_disables_nothing(
 # -- roots that others hang things below
 
 
-@wrong_today("what an attached agent made below a root is its own, in whatever mode others are")
 def test_children_of_an_attached_agent_outlive_a_node_that_vanishes(
     placement, tmp_path: Path
 ) -> None:
@@ -254,7 +241,6 @@ def test_children_of_an_attached_agent_outlive_a_node_that_vanishes(
     assert owner.is_there("n1")
 
 
-@wrong_today("who drained it gives back what is free of it, under whatever name it comes back")
 def test_a_device_drained_while_its_host_is_renamed_is_not_reserved_for_ever(
     placement, tmp_path: Path
 ) -> None:
@@ -298,7 +284,6 @@ def test_a_device_drained_while_its_host_is_renamed_is_not_reserved_for_ever(
     assert host.reserved("new_card") == {"CUSTOM_SLOT": 0}
 
 
-@wrong_today("names of own roots can go round in a circle")
 def test_two_nodes_that_swap_names_get_them(placement, tmp_path: Path) -> None:
     told = {"n1": STRANGE, "n2": THEIRS}
     host = Host(placement, {"a": lambda tree: None}, tmp_path, node="n1")
@@ -317,7 +302,6 @@ def test_two_nodes_that_swap_names_get_them(placement, tmp_path: Path) -> None:
 # -- a reshape that is not allowed now
 
 
-@wrong_today("a pending reshape holds only what it moves")
 def test_while_a_reshape_is_pending_the_rest_of_that_driver_is_reported(placement) -> None:
     def wants_reshape(vcpus: int) -> Any:
         def body(tree: Any, allocations: Any) -> None:
@@ -349,7 +333,6 @@ def test_while_a_reshape_is_pending_the_rest_of_that_driver_is_reported(placemen
 # -- the order of answers decides nothing but exclusive claims
 
 
-@wrong_today("aggregates are shared: who sets all of them sets all of its own")
 def test_one_of_two_that_names_an_aggregate_of_a_stranger_does_not_make_it_its_own(
     placement,
 ) -> None:
@@ -365,7 +348,6 @@ def test_one_of_two_that_names_an_aggregate_of_a_stranger_does_not_make_it_its_o
     assert host.aggregates() == {RACK, THEIRS}
 
 
-@wrong_today("a driver's own aggregates only are its to release")
 def test_one_driver_alone_that_drops_an_aggregate_drops_its_own_only(placement) -> None:
     host = Host(placement, {"a": aggregates(RACK, ROW)})
     host.settled()
@@ -378,7 +360,6 @@ def test_one_driver_alone_that_drops_an_aggregate_drops_its_own_only(placement) 
 # -- what was released
 
 
-@wrong_today("a claim is released once Placement is seen without it, not when that is asked for")
 @pytest.mark.parametrize(
     ("path", "said", "left", "there"),
     [
@@ -400,7 +381,6 @@ def test_what_one_released_goes_though_it_was_refused_first_and_another_is_not_r
     assert getattr(host, there)() == set()
 
 
-@wrong_today("what one that left asserted stays while another can't be asked, whoever drops it")
 def test_a_trait_of_one_that_left_stays_while_another_can_not_be_asked(
     placement, tmp_path: Path
 ) -> None:
@@ -412,7 +392,6 @@ def test_a_trait_of_one_that_left_stays_while_another_can_not_be_asked(
     assert host.custom() == {"CUSTOM_C"}, "it may as well be b's by now"
 
 
-@wrong_today("what one that left asserted stays while another can't be asked, whoever drops it")
 def test_a_device_of_one_that_left_stays_while_another_can_not_be_asked(
     placement, tmp_path: Path
 ) -> None:
@@ -424,7 +403,6 @@ def test_a_device_of_one_that_left_stays_while_another_can_not_be_asked(
     assert host.is_there("card")
 
 
-@wrong_today("it is known of each what it asserted, also of one that was alone")
 def test_one_that_was_alone_keeps_its_record_when_another_comes_and_it_can_not_be_asked(
     placement, tmp_path: Path
 ) -> None:
@@ -434,7 +412,6 @@ def test_one_that_was_alone_keeps_its_record_when_another_comes_and_it_can_not_b
     assert host.totals() == {"VCPU": 8}
 
 
-@wrong_today("one that can't be asked holds up nobody else")
 def test_a_drained_device_that_comes_back_is_opened_though_another_can_not_be_asked(
     placement,
 ) -> None:

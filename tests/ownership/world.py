@@ -14,11 +14,11 @@ from typing import Any
 
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
-from agent.period.parts_file import PREFIX as LEDGERS
 from agent.period.rules import Rules
 from agent.period.view_file import PREFIX as VIEWS
 from agent.provider_config.additions import Additions
 from agent.report import Report
+from agent.state.roots import FILE_NAME as LEDGERS
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady
 from drivers.libvirt.children import write_report
 from drivers.libvirt.reported import HostReport
@@ -272,7 +272,7 @@ class Host:
     def lose_ledger(self) -> None:
         """Who reports what is forgotten; what Placement had is still known."""
         for path in self._ledgers():
-            path.unlink()
+            path.unlink(missing_ok=True)
 
     def damage_ledger(self) -> None:
         for path in self._ledgers():
@@ -287,7 +287,7 @@ class Host:
 
     def _ledgers(self) -> Iterable[Path]:
         assert self.state is not None
-        return [*self.state.glob(f"{LEDGERS}*"), *self.state.glob("provider-config-*")]
+        return [self.state / LEDGERS]
 
     # -- what Placement has; providers by name or UUID
 

@@ -132,19 +132,6 @@ def test_one_child_made_anew_by_somebody_is_read_alone(placement, caplog):
     assert "older state" not in caplog.text
 
 
-def test_a_root_of_its_own_that_shares_nothing_costs_one_look_and_no_write(placement):
-    def body(tree):
-        tree_of(0)(tree)
-        if not tree.exists("rack"):
-            tree.new_root("rack", OTHER)
-        tree.update_inventory("rack", {"CUSTOM_POWER": {"total": 9}})
-
-    agent = Agent(placement, body)
-    assert agent.period().ok
-    report = agent.period(600)
-    assert (report.calls, report.done) == (2, ())
-
-
 def test_nothing_is_made_below_a_strangers_sharing_provider(placement):
     stranger = placement.stranger
     shared = stranger.create_provider("storage", SHARED)

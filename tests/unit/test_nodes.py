@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,15 +16,17 @@ import pytest
 from agent.nodes.identity import IdentityError
 from agent.nodes.node_table import FILE_NAME, NodeTable
 from agent.nodes.nodes import Nodes
-from agent.period.parts import Parts
-from agent.period.parts_file import PartsFile
+from agent.ownership.ledger import Holding, Ledger
 from agent.period.rules import Rules
 from agent.report import Report
 from agent.service import Service
+from agent.state.kept_ledger import KeptLedger
+from agent.state.roots import RootStore
 from agent.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverNotReady
 from drivers.loader import LoadedDriver
+from reportclient.snapshot import EMPTY
 from reportclient.testing.fake_placement import FakePlacement
 from tests.unit.test_loaded_driver import Mute
 
@@ -277,14 +280,16 @@ def test_uuids_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
     assert NodeTable.of(tmp_path).uuids(["a", "b"], OWN, {})["a"] == OWN
 
 
-def test_parts_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
+def test_a_ledger_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    parts, file = Parts(added=frozenset({"HW_CPU_X86_AVX"})), PartsFile.of(tmp_path, OWN)
+    held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
+    ledger = replace(Ledger().adding("driver:a", OWN, held), begun=True)
+    file = KeptLedger(RootStore.of(tmp_path), OWN)
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", no_space)
         for _ in range(2):
-            file.keep(parts)
-    assert caplog.text.count("can't be kept in") == 1
-    file.keep(parts)
-    assert PartsFile.of(tmp_path, OWN).load() == parts
+            file.keep(ledger)
+    assert caplog.text.count("is not kept in") == 1
+    file.keep(ledger)
+    assert KeptLedger(RootStore.of(tmp_path), OWN).load(EMPTY, frozenset()) == ledger

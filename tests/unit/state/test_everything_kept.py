@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.nodes.identity import IdentityError
 from agent.nodes.node_table import NodeTable
-from agent.period.parts import Parts
-from agent.period.parts_file import PartsFile
+from agent.ownership.ledger import Holding
 from agent.period.view_file import ViewFile
-from agent.provider_config.journal import Journal
-from agent.provider_config.overlay import Applied
+from agent.state.kept_ledger import KeptLedger
+from agent.state.roots import FILE_NAME, RootStore
 from agent.status_file import StatusFile
 from agent.switching.standing import Standing, StandingFile, StandingUnreadable
 from drivers.libvirt.chosen_traits import ChosenTraits
 from reportclient.model import Provider
-from reportclient.snapshot import Snapshot
+from reportclient.snapshot import EMPTY, Snapshot
 from reportclient.view import View
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
@@ -30,16 +30,11 @@ def view(state: Path) -> None:
     file.keep(View(Snapshot.build([Provider(ROOT, "host", None)]), {ROOT: 1}))
 
 
-def parts(state: Path) -> None:
-    file = PartsFile.of(state, ROOT)
-    file.load()
-    file.keep(Parts(added=frozenset({"HW_CPU_X86_AVX"})))
-
-
-def journal(state: Path) -> None:
-    kept = Journal(state)
-    kept.applied([ROOT])
-    kept.note({ROOT: {ROOT: Applied(frozenset({"CUSTOM_A"}), frozenset())}})
+def ledger(state: Path) -> None:
+    kept = KeptLedger(RootStore.of(state), ROOT)
+    before = kept.load(EMPTY, frozenset())
+    held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
+    kept.keep(replace(before.adding("driver:a", ROOT, held), begun=True))
 
 
 def chosen(state: Path) -> None:
@@ -71,8 +66,7 @@ def nodes(state: Path) -> None:
 
 FILES = {
     f"view-{ROOT}.json": view,
-    f"parts-{ROOT}.json": parts,
-    f"provider-config-{ROOT}.json": journal,
+    FILE_NAME: ledger,
     "libvirt-traits.json": chosen,
     "status.json": status,
     "service.json": standing,

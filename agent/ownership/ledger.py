@@ -1,0 +1,170 @@
+"""The ledger: what each manager asserted last.  Pure.
+
+A *manager* is whoever asserts something about providers: ``driver:libvirt``, or finer
+``driver:libvirt/pci`` where a source of a driver can fail by itself; ``files``, the
+operator's provider files; ``agent``.  Kubernetes calls it a field manager.
+
+What a manager asserts is a *claim*: that a provider is there (with its name and its
+parent), or that it has a resource class, a trait, an aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from reportclient.model import Provider
+
+AGENT = "agent"
+STATUS = "agent/status"
+"""The agent again, for the one trait that it may not know how to set."""
+FILES = "files"
+FORMER = "former"
+"""Whoever asserted what was there, of providers of this host, before a ledger was begun."""
+DERIVED = "derived"
+"""Whoever asserted what is this host's by its UUID, but stands in no ledger; never kept."""
+NOTHING: frozenset[str] = frozenset()
+
+
+class Holding(NamedTuple):
+    """The claims of one manager on one provider; ``provider``: that it is there at all."""
+
+    provider: bool = False
+    classes: frozenset[str] = NOTHING
+    traits: frozenset[str] = NOTHING
+    aggregates: frozenset[str] = NOTHING
+
+    def joined(self, other: Holding) -> Holding:
+        """The claims of both."""
+        if other in (self, NONE):
+            return self
+        return Holding(
+            self.provider or other.provider,
+            self.classes | other.classes,
+            self.traits | other.traits,
+            self.aggregates | other.aggregates,
+        )
+
+    def without(self, other: Holding) -> Holding:
+        """The claims that ``other`` does not have."""
+        if other == NONE:
+            return self
+        return Holding(
+            self.provider and not other.provider,
+            self.classes - other.classes,
+            self.traits - other.traits,
+            self.aggregates - other.aggregates,
+        )
+
+    def within(self, provider: Provider | None) -> Holding:
+        """The claims that Placement has."""
+        if provider is None:
+            return NONE
+        return Holding(
+            self.provider,
+            self.classes & provider.inventory.keys(),
+            self.traits & provider.traits,
+            self.aggregates & provider.aggregates,
+        )
+
+
+NONE = Holding()
+
+
+def everything_on(provider: Provider) -> Holding:
+    """All that can be claimed of a provider, but for its aggregates."""
+    return Holding(True, frozenset(provider.inventory), provider.traits)
+
+
+def joined(holdings: Iterable[Holding]) -> Holding:
+    """The claims of all of them."""
+    result = NONE
+    for one in holdings:
+        result = one if result is NONE else result.joined(one)
+    return result
+
+
+Holders = Mapping[str, Holding]
+"""Holdings on one provider, by manager."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """``holders`` by the UUID of the provider.
+
+    ``seen`` are the traits of this agent on another service's root that Placement was
+    seen with.  ``begun`` is false where nothing was ever kept for this root, or was
+    ``lost``: then somebody may have had claims that nobody knows of.
+    """
+
+    holders: Mapping[str, Holders] = field(default_factory=dict)
+    seen: frozenset[str] = NOTHING
+    begun: bool = False
+    lost: bool = False
+
+    def of(self, uuid: str) -> Holders:
+        """Who holds what on a provider."""
+        return self.holders.get(uuid, {})
+
+    def held(self, uuid: str, manager: str) -> Holding:
+        """What one manager holds on a provider."""
+        return self.of(uuid).get(manager, NONE)
+
+    def managers(self) -> set[str]:
+        """All that hold anything."""
+        return {manager for holders in self.holders.values() for manager in holders}
+
+    def is_ours(self, uuid: str) -> bool:
+        """Whether some manager asserted that the provider is there."""
+        return any(held.provider for held in self.of(uuid).values())
+
+    def seen_on(self, root: Provider | None) -> Ledger:
+        """The same once Placement was seen with what is ours on another service's root."""
+        if root is None:
+            return self
+        ours = joined(self.of(root.uuid).values()).traits & root.traits
+        return self if ours <= self.seen else replace(self, seen=self.seen | ours)
+
+    def adding(self, manager: str, uuid: str, holding: Holding) -> Ledger:
+        """This ledger with claims of one manager added."""
+        before = self.of(uuid)
+        row = {**before, manager: before.get(manager, NONE).joined(holding)}
+        return replace(self, holders={**self.holders, uuid: row})
+
+
+def driver_of(manager: str) -> str:
+    """``driver:libvirt`` for ``driver:libvirt/pci``."""
+    return manager.partition("/")[0]
+
+
+def words_for(manager: str) -> str:
+    """``driver libvirt`` for ``driver:libvirt/pci``, for whoever reads it."""
+    return driver_of(manager).replace(":", " ")
+
+
+def row_as_json(holders: Holders) -> dict[str, Any]:
+    """The claims on one provider, in lists that are sorted."""
+    return {manager: _plain(held) for manager, held in sorted(holders.items())}
+
+
+def row_from_json(found: Mapping[str, Any]) -> Holders:
+    """:raises ValueError: (or LookupError, TypeError, AttributeError) it is something else."""
+    return {str(manager): _holding(claims) for manager, claims in found.items()}
+
+
+def _plain(held: Holding) -> dict[str, Any]:
+    named = ("classes", held.classes), ("traits", held.traits), ("aggregates", held.aggregates)
+    there = {"provider": True} if held.provider else {}
+    return {**there, **{kind: sorted(names) for kind, names in named if names}}
+
+
+def _holding(found: Mapping[str, Any]) -> Holding:
+    kinds = (_names(found.get(kind, ())) for kind in ("classes", "traits", "aggregates"))
+    return Holding(found.get("provider") is True, *kinds)
+
+
+def _names(found: Any) -> frozenset[str]:
+    if isinstance(found, str) or not all(isinstance(name, str) for name in found):
+        raise ValueError(f"{found!r} is no list of names")
+    return frozenset(found)

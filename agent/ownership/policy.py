@@ -1,0 +1,157 @@
+"""What may be asserted where.  Pure.
+
+On an own root everything.  On a root of another service (``attached``) only traits, and
+below it only what this agent made.  Of a sharing provider that somebody else made,
+nothing.  No other root that shares nothing.  What is the agent's own (the disabled status,
+the owner's trait) nobody else asserts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import os_traits
+
+from agent.ownership.ledger import (
+    FILES,
+    NONE,
+    NOTHING,
+    Holding,
+    Ledger,
+    driver_of,
+    joined,
+    words_for,
+)
+from agent.ownership.statement import Said
+from reportclient.model import Provider
+from reportclient.snapshot import Snapshot
+
+DISABLED: str = os_traits.COMPUTE_STATUS_DISABLED
+MANAGED_BY_NOVA: str = os_traits.COMPUTE_MANAGED_PCI_DEVICE
+"""Nova removes each provider that has it and is not of its own making, or, with ``[pci]
+report_in_placement`` off, refuses to start: never set beside another owner, on nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """For the tree of one root.  ``reserved`` are traits that only the agent asserts."""
+
+    root: str
+    attached: bool = False
+    reserved: frozenset[str] = frozenset({DISABLED})
+    strangers: frozenset[str] = frozenset()
+    """Sharing providers that no agent of ours made."""
+
+    def allowed(
+        self, manager: str, said: Said, observed: Snapshot, ledger: Ledger
+    ) -> tuple[Said | None, list[str]]:
+        """What of an assertion counts, and why the rest does not."""
+        before = observed.get(said.provider.uuid)
+        if driver_of(manager) != "agent":
+            said, problems = self._without_reserved(manager, said, before)
+        else:
+            problems = []
+        if before is None:
+            reason = self._no_new_root(said.provider)
+            return (None, [*problems, reason]) if reason else (said, problems)
+        if manager == FILES:
+            said = self._beside_others(said, before, ledger)
+        if before.uuid in self.strangers:
+            text = "belongs to somebody else and shares with us: not changed"
+            return None, problems + ([text] if _differs(before, said) else [])
+        if self.attached and not ledger.is_ours(before.uuid):
+            return self._beside_owner(manager, said, before, ledger, problems)
+        if self._is_foreign(before, ledger):
+            text = (
+                "was made by somebody else: not changed (to take it over: computectl adopt "
+                f"{before.uuid}, or ProviderTree.adopt in the driver)"
+            )
+            return None, problems + ([text] if _differs(before, said) else [])
+        return said, problems
+
+    def _is_foreign(self, provider: Provider, ledger: Ledger) -> bool:
+        """Below the root, and of nobody here; where no ledger was kept that can't be known."""
+        is_root = provider.parent_uuid is None or provider.uuid == self.root
+        return ledger.begun and not is_root and not ledger.is_ours(provider.uuid)
+
+    def may_drop(self, uuid: str) -> bool:
+        """Whether more than traits can be taken from a provider that is there."""
+        return not (self.attached and uuid == self.root) and uuid not in self.strangers
+
+    def may_move(self, uuid: str, ledger: Ledger) -> bool:
+        """Whether allocations may be taken from, and brought to, a provider that is there."""
+        if uuid == self.root:
+            return not self.attached
+        return uuid not in self.strangers and bool(ledger.of(uuid))
+
+    def _without_reserved(
+        self, manager: str, said: Said, before: Provider | None
+    ) -> tuple[Said, list[str]]:
+        reserved = said.holding.traits & self.reserved
+        if not reserved and not self.attached:
+            return said, []
+        never = {MANAGED_BY_NOVA} if self.attached else NOTHING
+        traits = said.holding.traits - reserved - never
+        there = NOTHING if before is None else before.traits
+        told = [
+            f"{name} is the agent's to set, and not {words_for(manager)}'s: not set for it"
+            for name in sorted(reserved & {DISABLED} - there)
+        ]
+        return Said(said.holding._replace(traits=traits), said.provider), told
+
+    def _beside_others(self, said: Said, before: Provider, ledger: Ledger) -> Said:
+        """What somebody put there before a file said it is never taken away with the file."""
+        held = joined(ledger.of(before.uuid).values()).traits
+        foreign = said.holding.traits & before.traits - held
+        return Said(said.holding._replace(traits=said.holding.traits - foreign), said.provider)
+
+    def _no_new_root(self, provider: Provider) -> str | None:
+        if provider.parent_uuid is not None or provider.uuid == self.root:
+            return None
+        if self.attached:
+            return "a root of its own is not made with [compute] root_provider = attach"
+        if not provider.shares:
+            return (
+                "a second root has to share what it has (MISC_SHARES_VIA_AGGREGATE): not made; "
+                "make it a child of the root, or give it that trait and an aggregate"
+            )
+        return None
+
+    def _beside_owner(
+        self, manager: str, said: Said, before: Provider, ledger: Ledger, problems: list[str]
+    ) -> tuple[Said | None, list[str]]:
+        problems = [*problems, *self._owners(said, before)]
+        if before.uuid != self.root or driver_of(manager) == "files":
+            return None, problems
+        # What was there before is its owner's, also if a driver says the same.
+        held = ledger.held(before.uuid, manager).traits
+        traits = said.holding.traits - (before.traits - held)
+        gone = traits & ledger.seen - before.traits
+        problems += [f"{name} was taken away by its owner: not set again" for name in sorted(gone)]
+        holding = Holding(traits=traits - gone)
+        return (None if holding == NONE else Said(holding, said.provider)), problems
+
+    def _owners(self, said: Said, before: Provider) -> Iterator[str]:
+        holding, wanted = said.holding, said.provider
+        other = [name for name in sorted(holding.classes) if not _says(wanted, before, name)]
+        if other:
+            yield f"its inventory is its owner's: {', '.join(other)} not reported"
+        if holding.aggregates - before.aggregates:
+            yield "its aggregates are its owner's: left as they are"
+
+
+def _differs(before: Provider, said: Said) -> bool:
+    holding, wanted = said.holding, said.provider
+    placed = replace(wanted, inventory={}, traits=NOTHING, aggregates=NOTHING)
+    there = replace(before, inventory={}, traits=NOTHING, aggregates=NOTHING)
+    same = holding.traits <= before.traits and holding.aggregates <= before.aggregates
+    same = same and all(_says(wanted, before, name) for name in holding.classes)
+    same = same and (not holding.provider or before.inventory.keys() <= wanted.inventory.keys())
+    return not same or (holding.provider and placed != there)
+
+
+def _says(wanted: Provider, before: Provider, name: str) -> bool:
+    """Whether what is there has all that a record says."""
+    there = before.inventory.get(name)
+    return there is not None and wanted.inventory[name].over(there) == there

@@ -1,0 +1,235 @@
+"""RecordingTree: a provider tree that remembers what was said on it, and by which source.
+
+A driver that repeats what Placement has changes nothing; that it said so is known only
+here.  It is not shown what other managers own: what it reads and sets again would be taken
+for its own word.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from reportclient.model import Inventory, Provider, canonical_uuids
+from reportclient.plan import as_dicts
+from reportclient.provider_tree import InventoryDict, ProviderTree
+from reportclient.snapshot import EMPTY, Snapshot
+
+Names = frozenset[str]
+
+
+@dataclass(slots=True)
+class Recording:
+    """What one source said, by the UUID of the provider.
+
+    ``classes`` are the whole of what it says a provider has; traits and aggregates are those
+    that it named, beside which others may stay.
+    """
+
+    placed: dict[str, None] = field(default_factory=dict)
+    classes: dict[str, Names] = field(default_factory=dict)
+    traits: dict[str, Names] = field(default_factory=dict)
+    aggregates: dict[str, Names] = field(default_factory=dict)
+    adopted: set[str] = field(default_factory=set)
+
+    @property
+    def spoken(self) -> Iterable[str]:
+        """Providers of which it said anything."""
+        return {**self.placed, **self.classes, **self.traits, **self.aggregates}
+
+
+class RecordingTree(ProviderTree):
+    """``whole`` is what there is, ``base`` the part of it that this driver is shown."""
+
+    def __init__(
+        self,
+        base: Snapshot = EMPTY,
+        generations: Mapping[str, int] | None = None,
+        whole: Snapshot | None = None,
+    ) -> None:
+        super().__init__(base, generations)
+        self._whole = base if whole is None else whole
+        self._source = ""
+        self.recordings: dict[str, Recording] = {"": Recording()}
+        self.silent_sources: set[str] = set()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RecordingTree:
+        made = super().__deepcopy__(memo)
+        vars(made).update(
+            _whole=self._whole,
+            _source=self._source,
+            recordings=copy.deepcopy(self.recordings, memo),
+            silent_sources=set(self.silent_sources),
+        )
+        return made
+
+    # -- whose word it is
+
+    @contextmanager
+    def source(self, name: str) -> Iterator[None]:
+        """See :class:`ProviderTree`."""
+        before, self._source = self._source, name
+        self.recordings.setdefault(name, Recording())
+        try:
+            yield
+        except BaseException:
+            self.silent_sources.add(name)
+            raise
+        finally:
+            self._source = before
+
+    def silent(self, name: str) -> None:
+        """See :class:`ProviderTree`."""
+        self.silent_sources.add(name)
+
+    def adopt(self, name_or_uuid: str) -> None:
+        """See :class:`ProviderTree`."""
+        self._here.adopted.add(self._find(name_or_uuid).uuid)
+
+    @property
+    def _here(self) -> Recording:
+        return self.recordings[self._source]
+
+    # -- what it leads to
+
+    def provider(self, uuid: str) -> Provider | None:
+        """The provider as it was left."""
+        return self._get(uuid)
+
+    def renamed(self) -> Iterator[tuple[str, Provider]]:
+        """The UUIDs of providers whose names others have here, with those others."""
+        for provider in self._changed.values():
+            holder = None if provider is None else self._whole.named(provider.name)
+            if provider is not None and holder is not None and holder.uuid != provider.uuid:
+                yield holder.uuid, provider
+
+    def gone(self) -> Iterator[str]:
+        """UUIDs of providers of the base that were taken away."""
+        gone = (uuid for uuid, provider in self._changed.items() if provider is None)
+        return (uuid for uuid in gone if self._base.get(uuid) is not None)
+
+    def removed_by_name(self) -> list[str]:
+        """UUIDs of providers of the base that were taken away, and not along with another."""
+        return [uuid for uuid in self.gone() if uuid not in self._taken_along]
+
+    # -- ProviderTree's methods
+
+    def has_sharing_provider(self, resource_class: str) -> bool:
+        """See :class:`ProviderTree`; also of what others say."""
+        roots = (self._whole.providers[uuid] for uuid in self._whole.children(None))
+        others = any(root.shares and resource_class in root.inventory for root in roots)
+        return others or super().has_sharing_provider(resource_class)
+
+    def rename(self, name_or_uuid: str, name: str) -> None:
+        """See :class:`ProviderTree`."""
+        super().rename(name_or_uuid, name)
+        self._here.placed[self._find(name).uuid] = None
+
+    def move(self, name_or_uuid: str, parent: str | None) -> None:
+        """See :class:`ProviderTree`."""
+        super().move(name_or_uuid, parent)
+        self._here.placed[self._find(name_or_uuid).uuid] = None
+
+    def new_root(self, name: str, uuid: str, generation: int | None = None) -> str:
+        """See :class:`ProviderTree`."""
+        made = super().new_root(name, uuid, generation)
+        self._here.placed[made] = None
+        return made
+
+    def new_child(
+        self, name: str, parent: str, uuid: str | None = None, generation: int | None = None
+    ) -> str:
+        """See :class:`ProviderTree`."""
+        made = super().new_child(name, parent, uuid, generation)
+        self._here.placed[made] = None
+        return made
+
+    def update_inventory(
+        self, name_or_uuid: str, inventory: InventoryDict, generation: int | None = None
+    ) -> bool:
+        """See :class:`ProviderTree`; what other sources said of the provider stays."""
+        uuid = self._find(name_or_uuid).uuid
+        others = self._of_other_sources(uuid)
+        said = {**others, **inventory} if others and isinstance(inventory, Mapping) else inventory
+        changed = super().update_inventory(uuid, said, generation)
+        self._here.placed[uuid] = None
+        self._here.classes[uuid] = frozenset(inventory)
+        return changed
+
+    def set_records(self, name_or_uuid: str, inventory: Mapping[str, Inventory]) -> None:
+        """See :class:`ProviderTree`."""
+        super().set_records(name_or_uuid, inventory)
+        uuid = self._find(name_or_uuid).uuid
+        self._here.placed[uuid] = None
+        self._here.classes[uuid] = frozenset(inventory)
+
+    def update_traits(
+        self, name_or_uuid: str, traits: Iterable[str], generation: int | None = None
+    ) -> bool:
+        """See :class:`ProviderTree`."""
+        before = self._find(name_or_uuid)
+        changed = super().update_traits(name_or_uuid, traits, generation)
+        if changed:
+            _note(self._here.traits, before.uuid, before.traits, self._now(before).traits)
+        return changed
+
+    def add_traits(self, name_or_uuid: str, *traits: str) -> None:
+        """See :class:`ProviderTree`."""
+        super().add_traits(name_or_uuid, *traits)
+        if traits:
+            uuid = self._find(name_or_uuid).uuid
+            said = self._here.traits
+            said[uuid] = said.get(uuid, frozenset()).union(traits)
+
+    def update_aggregates(
+        self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None
+    ) -> bool:
+        """See :class:`ProviderTree`."""
+        before = self._find(name_or_uuid)
+        changed = super().update_aggregates(name_or_uuid, aggregates, generation)
+        if changed:
+            after = self._now(before).aggregates
+            _note(self._here.aggregates, before.uuid, before.aggregates, after)
+        return changed
+
+    def add_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
+        """See :class:`ProviderTree`."""
+        super().add_aggregates(name_or_uuid, *aggregates)
+        uuid, said = self._find(name_or_uuid).uuid, self._here.aggregates
+        said[uuid] = said.get(uuid, frozenset()) | canonical_uuids(aggregates, "aggregate")
+
+    def remove_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
+        """See :class:`ProviderTree`."""
+        before = self._find(name_or_uuid)
+        super().remove_aggregates(name_or_uuid, *aggregates)
+        after = self._now(before).aggregates
+        _note(self._here.aggregates, before.uuid, before.aggregates, after)
+
+    def populate_from_iterable(self, provider_dicts: Iterable[Mapping[str, Any]]) -> None:
+        """See :class:`ProviderTree`; nobody gets what is listed there, nor loses anything."""
+        kept = copy.deepcopy(self.recordings)
+        super().populate_from_iterable(provider_dicts)
+        self.recordings = kept
+
+    def _now(self, before: Provider) -> Provider:
+        return self._find(before.uuid)
+
+    def _of_other_sources(self, uuid: str) -> dict[str, dict[str, Any]]:
+        if len(self.recordings) == 1:
+            return {}
+        named = (
+            one.classes.get(uuid, ()) for key, one in self.recordings.items() if key != self._source
+        )
+        others = frozenset(name for names in named for name in names)
+        there = self._find(uuid).inventory
+        return as_dicts({name: there[name] for name in others & there.keys()})
+
+
+def _note(said: dict[str, Names], uuid: str, before: Names, after: Names) -> None:
+    """What was added is said, what was taken away is not any more."""
+    now = (said.get(uuid, frozenset()) & after) | (after - before)
+    if now or uuid in said:
+        said[uuid] = now

@@ -1,0 +1,55 @@
+"""What a driver is shown of a tree: what is there, less what others own.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from agent.ownership.ledger import FORMER, NONE, Holding, Ledger, driver_of, joined
+from reportclient.model import Inventory, Provider
+from reportclient.snapshot import Snapshot
+
+Drained = Mapping[str, Mapping[str, int]]
+"""What was reserved of classes before they were drained, by provider."""
+
+
+def shown_to(driver: str, whole: Snapshot, ledger: Ledger, drained: Drained) -> Snapshot:
+    """``whole`` without the classes, traits and aggregates that only others assert.
+
+    A class that is drained is shown with what was reserved of it before: draining is this
+    agent's, and a driver that still reports the class opens it again.
+    """
+    mine = {one for one in ledger.managers() if driver_of(one) == driver or one == FORMER}
+    changed: dict[str, Provider | None] = {}
+    for uuid, holders in ledger.holders.items():
+        if uuid in drained or not mine.issuperset(holders):
+            provider = whole.get(uuid)
+            if provider is not None:
+                own = joined(held for who, held in holders.items() if who in mine)
+                others = joined(held for who, held in holders.items() if who not in mine)
+                open_again = opened(provider, drained.get(uuid, {}))
+                changed[uuid] = _without(open_again, others.without(own))
+    return whole.with_changes(changed)
+
+
+def opened(provider: Provider, reserved: Mapping[str, int]) -> Provider:
+    """With its drained classes as they were before."""
+    if not reserved:
+        return provider
+    inventory = {
+        name: replace(record, reserved=min(reserved[name], record.total))
+        if name in reserved
+        else record
+        for name, record in provider.inventory.items()
+    }
+    return replace(provider, inventory=inventory)
+
+
+def _without(provider: Provider, others: Holding) -> Provider:
+    if others == NONE:
+        return provider
+    inventory: dict[str, Inventory] = {
+        name: record for name, record in provider.inventory.items() if name not in others.classes
+    }
+    traits, aggregates = provider.traits - others.traits, provider.aggregates - others.aggregates
+    return replace(provider, inventory=inventory, traits=traits, aggregates=aggregates)

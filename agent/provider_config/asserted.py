@@ -1,0 +1,99 @@
+"""What files assert of one tree.  Pure.
+
+They are a manager like any other: what they add is not shown to drivers, a driver's record
+counts before theirs, and what leaves them is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from agent.ownership.ledger import FILES, Holding, Ledger
+from agent.ownership.policy import Policy
+from agent.ownership.statement import Said, Statement
+from agent.provider_config.entries import Entries, Entry, Key
+from reportclient.model import Provider
+from reportclient.plan import Problem
+from reportclient.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted:
+    """``met`` are the keys of entries that found their provider."""
+
+    statement: Statement = field(default_factory=lambda: Statement(FILES))
+    problems: tuple[Problem, ...] = ()
+    met: frozenset[Key] = frozenset()
+
+
+def asserted(entries: Entries, there: Snapshot, policy: Policy, ledger: Ledger) -> Asserted:
+    """``there`` is what Placement will have by the drivers."""
+    if not entries.all():
+        return Asserted()
+    return _Asserting(entries, there, policy, ledger).asserted()
+
+
+@dataclass(slots=True)
+class _Asserting:
+    entries: Entries
+    there: Snapshot
+    policy: Policy
+    ledger: Ledger
+    problems: list[Problem] = field(default_factory=list)
+    met: set[Key] = field(default_factory=set)
+
+    def asserted(self) -> Asserted:
+        said: dict[str, Said] = {}
+        places: dict[tuple[str, str], str] = {}
+        for provider, entry in self._targets():
+            if self._is_somebody_elses(provider):
+                self._problem(provider, f"{entry.place}: it belongs to somebody else: not changed")
+                continue
+            holding = Holding(False, frozenset(entry.inventory), entry.traits)
+            said[provider.uuid] = Said(holding, replace(provider, inventory=entry.inventory))
+            places |= {(provider.uuid, name): at for name, at in entry.places.items()}
+        return Asserted(
+            Statement(FILES, said, places=places), tuple(self.problems), frozenset(self.met)
+        )
+
+    def _targets(self) -> Iterator[tuple[Provider, Entry]]:
+        """The root comes first, as in the rest of a plan."""
+        found = self._explicit()
+        root = self.policy.root
+        if self.entries.default is not None and root in self.there:
+            found.setdefault(root, self.entries.default)
+        for uuid, entry in sorted(found.items(), key=lambda item: item[0] != root):
+            yield self.there.providers[uuid], entry
+
+    def _explicit(self) -> dict[str, Entry]:
+        """Entries by the UUID of their provider; an explicit one goes before $COMPUTE_NODE."""
+        found: dict[str, Entry] = {}
+        for entry in self.entries.explicit:
+            provider = self._provider_of(entry)
+            if provider is None:
+                continue
+            self.met.add(entry.key)
+            first = found.setdefault(provider.uuid, entry)
+            if first is not entry:
+                text = (
+                    f"{entry.place} ({entry.by} {entry.identifier}) describes it, and so does "
+                    f"{first.place} ({first.by} {first.identifier}), which holds; "
+                    "make one entry of the two"
+                )
+                self._problem(provider, text)
+        return found
+
+    def _provider_of(self, entry: Entry) -> Provider | None:
+        """As in Nova, a name may be a UUID, and the other way round."""
+        by_name, by_uuid = self.there.named(entry.identifier), self.there.get(entry.identifier)
+        return by_name or by_uuid if entry.by == "name" else by_uuid or by_name
+
+    def _is_somebody_elses(self, provider: Provider) -> bool:
+        if provider.uuid in self.policy.strangers:
+            return True
+        is_root = provider.uuid == self.policy.root
+        return self.policy.attached and (is_root or not self.ledger.is_ours(provider.uuid))
+
+    def _problem(self, provider: Provider, text: str) -> None:
+        self.problems.append(Problem(provider.uuid, provider.name, text))
