@@ -85,8 +85,10 @@ def _mark(
     # What is gone from the tree was acknowledged; if it comes back, somebody else wants it.
     old_traits = footprint.traits.get(uuid, frozenset()) & there.traits
     old_aggregates = footprint.aggregates.get(uuid, frozenset()) & there.aggregates
-    tree.update_traits(uuid, there.traits - old_traits | traits)
-    tree.update_aggregates(uuid, there.aggregates - old_aggregates | aggregates)
+    tree.remove_traits(uuid, *(old_traits - traits))
+    tree.add_traits(uuid, *traits)
+    tree.remove_aggregates(uuid, *(old_aggregates - aggregates))
+    tree.add_aggregates(uuid, *aggregates)
     footprint.traits[uuid] = old_traits | traits
     footprint.aggregates[uuid] = old_aggregates | aggregates
 
