@@ -84,7 +84,7 @@ def _wished(node: str, report_numa: str, host: Processors, known: Known) -> Proc
         if host.knows_hugepages or (host.told and not before):
             return Processing(inventory, notes=share.over_reserved())
         less = _at_most(inventory, known.get(node, {}), before)
-        unsure = {} if less.get(MEMORY_MB) == inventory[MEMORY_MB] else _hugepages_unknown(less)
+        unsure = {} if less.get(MEMORY_MB) == inventory.get(MEMORY_MB) else _hugepages_unknown(less)
         return Processing(less, notes={**share.over_reserved(), **unsure})
     if not host.cells:
         return _unknown(node, known)

@@ -17,7 +17,7 @@ from drivers.api import ReshapeFailed, ReshapeNeeded
 from drivers.libvirt.children import LONGEST_NAME
 from drivers.libvirt.device_spec import device_specs
 from drivers.libvirt.devices import Devices, DeviceSettings
-from drivers.libvirt.encryption import Encryption
+from drivers.libvirt.encryption import Encryption, Limits
 from drivers.libvirt.pci import PciSettings
 from drivers.libvirt.shares import MemoryPolicy
 from drivers.libvirt.vgpu import MdevSettings, MdevType
@@ -200,7 +200,7 @@ settings = st.builds(
             or (MdevType("a"),),
             group,
         ),
-        number,
+        Limits(sev=number, tdx=number, passes_cpu=networks),
     ),
     st.lists(entries, min_size=1, max_size=3),
     st.booleans(),
