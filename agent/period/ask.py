@@ -85,26 +85,35 @@ class Asking:
             # Of one that fails halfway nothing is kept, of the allocations neither.
             edited = copy.deepcopy(allocations)
             try:
-                tree = self._tree(loaded.name, said)
-                try:
-                    loaded.ask(tree, self.node, edited)
-                finally:
-                    self._refuse_other_root(tree)
-                    self._refuse_taken_names(loaded, tree)
-            except ReshapeNeeded:
-                pending.append(loaded.name)
-                statements, silent = statements_of(_manager(loaded), tree, self.ledger)
-                statements = tuple(without_moves(one, self.ledger) for one in statements)
-                said = said.halfway(statements, silent)
+                tree, needs_reshape = self._asked(loaded, said, edited)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 errors[loaded.name] = err
                 said = said.without_answer(_manager(loaded))
-            else:
-                said = said.with_answer(*statements_of(_manager(loaded), tree, self.ledger))
-                if allocations is not None and edited is not None:
-                    allocations.clear()
-                    allocations.update(edited)
+                continue
+            statements, silent = statements_of(_manager(loaded), tree, self.ledger)
+            if needs_reshape:
+                pending.append(loaded.name)
+                statements = tuple(without_moves(one, self.ledger) for one in statements)
+                said = said.halfway(statements, silent)
+                continue
+            said = said.with_answer(statements, silent)
+            if allocations is not None and edited is not None:
+                allocations.clear()
+                allocations.update(edited)
         return Answer(said, None, errors, tuple(pending))
+
+    def _asked(
+        self, loaded: LoadedDriver, said: Round, allocations: Allocations | None
+    ) -> tuple[RecordingTree, bool]:
+        """The tree as one driver left it, and whether it needs a reshape first."""
+        tree, needs_reshape = self._tree(loaded.name, said), False
+        try:
+            loaded.ask(tree, self.node, allocations)
+        except ReshapeNeeded:
+            needs_reshape = True
+        self._refuse_other_root(tree)
+        self._refuse_taken_names(loaded, tree)
+        return tree, needs_reshape
 
     def _tree(self, driver: str, said: Round) -> RecordingTree:
         """What there is, with what was said until now."""
