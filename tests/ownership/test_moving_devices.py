@@ -149,11 +149,8 @@ def test_what_moves_of_one_driver_leaves_the_others_part_alone(placement, tmp_pa
     host.settled()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="ownership ledger: the agent's drain is not the device's own reservation"
-)
 def test_a_device_of_a_renamed_host_that_was_drained_is_free_once_it_is_reported_again(
-    placement,
+    placement, tmp_path
 ) -> None:
     before, after = "old_0000:81:00.0", f"{NODE}_0000:81:00.0"
 
@@ -162,7 +159,7 @@ def test_a_device_of_a_renamed_host_that_was_drained_is_free_once_it_is_reported
             tree.new_child(before, NODE, child_uuid(ROOT, before))
         tree.update_inventory(before, {"CUSTOM_SLOT": {"total": 4}})
 
-    host = Host(placement, {"libvirt": made_under_the_old_name})
+    host = Host(placement, {"libvirt": made_under_the_old_name}, tmp_path)
     host.settled()
     guest = uses(host, before, CUSTOM_SLOT=1)
     host.says(libvirt=says())
