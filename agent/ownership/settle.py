@@ -206,7 +206,7 @@ class _Settling:
 
     def _is_spoken_of(self, uuid: str) -> bool:
         """By a driver: it says what the provider has, or took it away."""
-        return any(uuid in one.gone | one.inventoried for one in self.answers.statements)
+        return any(uuid in one.gone or uuid in one.inventoried for one in self.answers.statements)
 
     def _make(self, uuid: str, sayings: list[tuple[str, Said]]) -> None:
         first = next(((who, one.provider) for who, one in sayings if one.holding.provider), None)
