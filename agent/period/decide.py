@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.ownership.assumed import assumed
 from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger
 from agent.ownership.policy import MANAGED_BY_NOVA, Policy
-from agent.ownership.settle import Settled, assumed, settle
+from agent.ownership.settle import Settled, settle
 from agent.ownership.statement import Statement
 from agent.period.ask import Answer, Asking
 from agent.period.leaving import Leaving

@@ -1,0 +1,65 @@
+"""What counts as this host's though no ledger says so.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from agent.ownership.ledger import (
+    DERIVED,
+    FORMER,
+    NOTHING,
+    Holders,
+    Holding,
+    Ledger,
+    driver_of,
+    everything_on,
+)
+from agent.ownership.policy import Policy
+from agent.ownership.statement import Round
+from reportclient.model import Provider
+from reportclient.provider_tree import own_uuid
+from reportclient.snapshot import Snapshot
+
+
+def assumed(ledger: Ledger, observed: Snapshot, answers: Round, policy: Policy) -> Ledger:
+    """What counts as this host's though it stands in no ledger.
+
+    Providers below the root whose UUID is made from it and their name; where nothing was
+    kept yet, also the classes of own providers of which a driver speaks, as an inventory
+    belongs to who reports it.  Nobody who is configured holds them: they go if a driver
+    takes them away or leaves them out, and all have answered.
+    """
+    if policy.root not in observed:
+        return ledger
+    rows: dict[str, Holders] = dict(ledger.holders)
+    drivers = {driver_of(one.manager) for one in answers.statements}
+    spoken = NOTHING.union(*(one.inventoried for one in answers.statements))
+    takes_over = not (ledger.begun or ledger.lost or policy.attached)
+    for provider in observed.walk(policy.root):
+        if provider.uuid not in rows:
+            row: dict[str, Holding] = {}
+            if takes_over and provider.uuid in spoken:
+                row[FORMER] = Holding(classes=frozenset(provider.inventory))
+            if _is_derived(provider, policy.root, drivers):
+                row[DERIVED] = Holding(True, frozenset(provider.inventory))
+            if row:
+                rows[provider.uuid] = row
+    return ledger if len(rows) == len(ledger.holders) else replace(ledger, holders=rows)
+
+
+def _is_derived(provider: Provider, root: str, drivers: Iterable[str]) -> bool:
+    if provider.uuid == root:
+        return False
+    names = (provider.name, *(f"{one.partition(':')[2]} {provider.name}" for one in drivers))
+    return any(provider.uuid == own_uuid(root, name) for name in names)
+
+
+def with_adopted(ledger: Ledger, observed: Snapshot, answers: Round) -> Ledger:
+    """With what drivers take over: all that a provider has which nobody here holds."""
+    for statement in answers.statements:
+        for uuid in statement.adopted:
+            provider = observed.get(uuid)
+            if provider is not None and not ledger.is_ours(uuid):
+                ledger = ledger.adding(statement.manager, uuid, everything_on(provider))
+    return ledger

@@ -1,0 +1,93 @@
+"""Who holds what from now on.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.ownership.hearing import UNKNOWN_BEFORE, Hearing
+from agent.ownership.ledger import (
+    DERIVED,
+    FORMER,
+    NONE,
+    NOTHING,
+    Holders,
+    Holding,
+    Ledger,
+    joined,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NextLedger:
+    """After a hearing in which it was settled whose what is."""
+
+    hearing: Hearing
+
+    def ledger(self) -> Ledger:
+        """What is to be kept, before Placement is written."""
+        rows = dict(self.hearing.ledger.holders)
+        for uuid in dict.fromkeys([*self.hearing.ledger.holders, *self.hearing.said]):
+            if self.hearing.repeats(uuid):
+                continue
+            before = self.hearing.ledger.of(uuid)
+            after = self._row(uuid, before)
+            if after != before:
+                rows[uuid] = after
+            if not after:
+                rows.pop(uuid, None)
+        seen = self._seen()
+        if (
+            self.hearing.ledger.begun
+            and rows == self.hearing.ledger.holders
+            and seen == self.hearing.ledger.seen
+        ):
+            return self.hearing.ledger
+        return Ledger(rows, seen, begun=True)
+
+    def _row(self, uuid: str, before: Holders) -> Holders:
+        """Who holds what from now on; what was released stays until Placement is without it."""
+        provider, sayings = self.hearing.observed.get(uuid), self.hearing.said.get(uuid, [])
+        now = {who: self._won_by(uuid, who, said.holding) for who, said in sayings}
+        kept = joined(
+            [
+                *(said.holding for _, said in sayings),
+                *(before[w] for w in before if w in self.hearing.quiet - UNKNOWN_BEFORE),
+            ]
+        )
+        for who, held in before.items():
+            if who in self.hearing.quiet:
+                kept_so = held.without(kept) if who == FORMER else held
+                now[who] = now.get(who, NONE).joined(kept_so)
+            elif who not in now or now[who] != held:
+                # What is not there now may only have been missed; it is to be made, and then seen.
+                there = held if provider is None and kept.provider else held.within(provider)
+                left = there.without(kept)
+                now[who] = now.get(who, NONE).joined(left)
+        return {who: held for who, held in now.items() if held != NONE and who != DERIVED}
+
+    def _won_by(self, uuid: str, who: str, said: Holding) -> Holding:
+        """Of what is exclusive only what it was first to say."""
+        classes = frozenset(n for n in said.classes if self.hearing.won.get((uuid, n), who) == who)
+        provider = said.provider and self.hearing.won.get((uuid, ""), who) == who
+        if len(classes) == len(said.classes) and provider == said.provider:
+            return said
+        return said._replace(provider=provider, classes=classes)
+
+    def _seen(self) -> frozenset[str]:
+        """Of our traits on another service's root those that Placement was seen with."""
+        root = (
+            self.hearing.observed.get(self.hearing.policy.root)
+            if self.hearing.policy.attached
+            else None
+        )
+        if root is None:
+            return NOTHING
+        held = joined(self.hearing.ledger.of(root.uuid).values()).traits
+        said = (one.said.get(root.uuid) for one in self.hearing.answers.statements)
+        wanted = NOTHING.union(*(one.holding.traits for one in said if one is not None))
+        silent = (
+            h.traits
+            for w, h in self.hearing.ledger.of(root.uuid).items()
+            if w in self.hearing.quiet
+        )
+        return (self.hearing.ledger.seen | held & root.traits) & wanted.union(*silent)
