@@ -243,7 +243,7 @@ def doors(source: Source) -> Iterator[Violation]:
         if name in OURS or name in sys.stdlib_module_names:
             continue
         if name not in DOORS:
-            text = f"{name} has no door; name one in tests/unit/imports.py, and in design.md"
+            text = f"{name} has no door; name one in tests/unit/imports.py"
             yield Violation(source.path, found.line, 2, text)
         elif not source.matches(DOORS[name]):
             text = f"{name} is for {', '.join(DOORS[name])} only"
