@@ -1,0 +1,148 @@
+"""The table at the top of agent/ownership/settle.py, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from agent.ownership.ledger import Ledger
+from agent.ownership.policy import Policy
+from agent.ownership.settle import Settled, settle
+from agent.ownership.statement import Round
+from reportclient.model import Provider
+from reportclient.snapshot import Snapshot
+from tests.unit.ownership.small import (
+    ATTACHED,
+    DEVICE,
+    ONE,
+    OWN,
+    ROOT,
+    TWO,
+    answers,
+    device,
+    holding,
+    kept,
+    root,
+    says,
+    there,
+)
+
+SHARED = "CUSTOM_SHARED"
+MINE = (ONE, ROOT, holding(provider=True))
+HELD = (ONE, DEVICE, holding("VCPU", SHARED, provider=True))
+HELD_TOO = (TWO, DEVICE, holding(traits=SHARED))
+FULL = there(root(), device(8, SHARED))
+EMPTY = there(root())
+
+
+@dataclass(frozen=True)
+class Case:
+    observed: Snapshot
+    ledger: Ledger
+    said: Round
+    expected: Provider | None
+    """The device as it shall be."""
+    holders: frozenset[str] = frozenset()
+    """Who holds anything of it afterwards."""
+    told: str = ""
+
+
+CASES = {
+    "in nobody's ledger and asserted by nobody: foreign": Case(
+        FULL, kept(MINE), answers(says(ONE, root())), device(8, SHARED)
+    ),
+    "there and asserted now: adopted, with the values that are said": Case(
+        there(root(), device(4)),
+        kept(MINE, (ONE, DEVICE, holding(provider=True))),
+        answers(says(ONE, root(), device(8, SHARED))),
+        device(8, SHARED),
+        frozenset({ONE}),
+    ),
+    "not there and asserted: made": Case(
+        EMPTY, kept(MINE), answers(says(ONE, root(), device(8))), device(8), frozenset({ONE})
+    ),
+    "held, asserted, and changed by somebody: kept right": Case(
+        there(root(), device(4)),
+        kept(MINE, HELD),
+        answers(says(ONE, root(), device(8, SHARED))),
+        device(8, SHARED),
+        frozenset({ONE}),
+    ),
+    "held, asserted, and taken away by somebody: made again": Case(
+        EMPTY,
+        kept(MINE, HELD),
+        answers(says(ONE, root(), device(8, SHARED))),
+        device(8, SHARED),
+        frozenset({ONE}),
+    ),
+    "held by one who is silent: stays": Case(
+        FULL, kept(MINE, HELD), answers(silent=[ONE]), device(8, SHARED), frozenset({ONE})
+    ),
+    "held, and not asserted any more: released, and held until it is gone": Case(
+        FULL, kept(MINE, HELD), answers(says(ONE, root())), None, frozenset({ONE})
+    ),
+    "released, and seen to be gone: nobody's": Case(
+        EMPTY, kept(MINE, HELD), answers(says(ONE, root())), None
+    ),
+    "held by one who left, and all others answered: released": Case(
+        FULL,
+        kept((TWO, ROOT, holding(provider=True)), HELD),
+        answers(says(TWO, root())),
+        None,
+        frozenset({ONE}),
+    ),
+    "held by one who left, and another is silent: stays": Case(
+        FULL, kept(HELD, HELD_TOO), answers(silent=[TWO]), device(8, SHARED), frozenset({ONE, TWO})
+    ),
+    "exclusive and asserted by two: the first in order, and told": Case(
+        FULL,
+        kept(MINE, HELD),
+        answers(says(ONE, root(), device(8, SHARED)), says(TWO, device(5), places=False)),
+        device(8, SHARED),
+        frozenset({ONE}),
+        "VCPU is reported by driver one, and differently by driver two",
+    ),
+    "shared, and asserted by one of the two who held it: stays": Case(
+        FULL,
+        kept(MINE, HELD, HELD_TOO),
+        answers(says(ONE, root(), device(8)), says(TWO, device(0, SHARED), places=False)),
+        device(8, SHARED),
+        frozenset({ONE, TWO}),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_each_row_of_the_table(case: Case) -> None:
+    settled = settle(case.observed, case.ledger, case.said, OWN)
+    assert settled.desired.get(DEVICE) == case.expected
+    assert settled.ledger.of(DEVICE).keys() == case.holders
+    assert case.told in " ".join(one.text for one in settled.problems)
+    assert bool(case.told) == bool(settled.problems)
+
+
+def on_the_root(said: Round, ledger: Ledger, policy: Policy) -> Settled:
+    return settle(there(root()), ledger, said, policy)
+
+
+def test_what_the_owner_of_an_attached_root_took_away_is_given_up_and_told() -> None:
+    ledger = Ledger({ROOT: {ONE: holding(traits=SHARED)}}, frozenset({SHARED}), begun=True)
+    said = answers(says(ONE, root(0, SHARED), places=False))
+    settled = on_the_root(said, ledger, ATTACHED)
+    assert settled.desired.providers[ROOT].traits == frozenset()
+    (told,) = settled.problems
+    assert "was taken away by its owner: not set again" in told.text
+
+
+def test_what_was_never_seen_on_an_attached_root_is_tried_again() -> None:
+    said = answers(says(ONE, root(0, SHARED), places=False))
+    settled = on_the_root(said, kept((ONE, ROOT, holding(traits=SHARED))), ATTACHED)
+    assert settled.desired.providers[ROOT].traits == {SHARED}
+    assert not settled.problems
+
+
+@pytest.mark.parametrize("ledger", [Ledger(), Ledger(lost=True)], ids=["never kept", "lost"])
+def test_without_a_ledger_a_device_of_nobodys_stays(ledger: Ledger) -> None:
+    settled = settle(FULL, ledger, answers(says(ONE, root())), OWN)
+    assert settled.desired is FULL
