@@ -45,9 +45,18 @@ timeout = 120
 [tool.mutmut]
 source_paths = ["agent", "drivers", "reportclient"]
 only_mutate = [
-    "agent/ownership/ledger.py", "agent/ownership/placing.py", "agent/ownership/policy.py",
-    "agent/ownership/recording.py", "agent/ownership/settle.py",
-    "agent/ownership/showing.py", "agent/ownership/statement.py", "agent/period/ask.py", "agent/period/decide.py",
+    "agent/ownership/assumed.py",
+    "agent/ownership/contents.py",
+    "agent/ownership/hearing.py",
+    "agent/ownership/ledger.py",
+    "agent/ownership/next_ledger.py",
+    "agent/ownership/placing.py",
+    "agent/ownership/policy.py",
+    "agent/ownership/recording.py",
+    "agent/ownership/settle.py",
+    "agent/ownership/showing.py",
+    "agent/ownership/statement.py",
+    "agent/period/ask.py", "agent/period/decide.py",
     "agent/period/leaving.py", "agent/period/traits.py",
     "agent/provider_config/asserted.py", "reportclient/refusals.py",
     "reportclient/apply.py", "reportclient/diff.py", "reportclient/edit.py",
