@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 
 import pytest
 
+from agent.ownership.ledger import FILES, Holding
+from agent.state.roots import FILE_NAME
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Unreachable
 from reportclient.testing.fake_placement import FakePlacement
@@ -558,26 +559,25 @@ def test_a_bad_file_at_the_first_start_ever_keeps_nobody_from_reporting(host: Ho
 # -- a state directory that fails
 
 
-def test_a_damaged_journal_is_set_aside_and_nothing_is_taken_away_by_guess(
+def test_a_damaged_ledger_is_told_and_nothing_is_taken_away_by_guess(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
     started(host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
-    [journal] = host.state.glob("provider-config-*.json")
-    kept = journal.read_bytes().replace(b"GOLD", b"BOLD")
-    journal.write_bytes(kept)
+    kept = host.state / FILE_NAME
+    kept.write_bytes(kept.read_bytes().replace(b"GOLD", b"BOLD"))
     host.write()
     host.start()
     host.settle()
     assert host.custom() == {"CUSTOM_GOLD"}
-    assert f"{journal} can't be used (its checksum is wrong), it is now" in caplog.text
-    assert journal.with_name(f"{journal.name}.damaged").read_bytes() == kept
+    assert "and nothing else is taken away" in caplog.text
 
 
-def test_a_journal_that_can_not_be_written_is_told_once_and_stops_nobody(
+def test_a_ledger_that_can_not_be_written_is_told_once_and_stops_nobody(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
     started(host)
-    (host.state / f".provider-config-{ROOT}.json").mkdir()  # in the way of root too
+    (host.state / FILE_NAME).unlink()
+    (host.state / FILE_NAME).mkdir()  # in the way of root too
     host.write(entry(EVERY_ROOT, "CUSTOM_GOLD"))
     host.reload()
     host.settle()
@@ -585,14 +585,14 @@ def test_a_journal_that_can_not_be_written_is_told_once_and_stops_nobody(
     host.reload()
     host.settle()
     assert host.custom() == {"CUSTOM_SILVER"}
-    assert caplog.text.count("can't be written (Is a directory): what provider files add now") == 1
+    assert caplog.text.count("is not kept in") == 1
 
 
-def test_the_journal_holds_names_by_provider_and_a_checksum(host: Host) -> None:
+def test_the_ledger_holds_what_files_added(host: Host) -> None:
     started(host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
-    header, body = (host.state / f"provider-config-{ROOT}.json").read_text().splitlines()
-    assert set(json.loads(header)) == {"version", "sha256"}
-    assert json.loads(body) == {ROOT: {"classes": ["CUSTOM_LICENSE"], "traits": ["CUSTOM_GOLD"]}}
+    (tracker,) = host.nodes.trackers.values()
+    added = Holding(classes=frozenset({"CUSTOM_LICENSE"}), traits=frozenset({"CUSTOM_GOLD"}))
+    assert tracker.ledger.held(ROOT, FILES) == added
 
 
 def test_files_that_are_read_and_not_changed_are_told_once(

@@ -342,17 +342,6 @@ class SaysOnlyWhatIsNew(GoodDriver):
         self.said = cards
 
 
-@breaks(
-    "drift", "was renamed, update_provider_tree for node host1 raised ValueError", "already exists"
-)
-class CannotFindARenamedOne(GoodDriver):
-    def report_card(self, tree, node, name):
-        own = str(uuid.uuid5(uuid.UUID(tree.data(node).uuid), f"card {name}"))
-        if not tree.exists(name):
-            tree.new_child(name, node, uuid=own)
-        super().report_card(tree, node, name)
-
-
 @breaks("tree-not-kept", "the tree is still there", "in self.tree")
 class KeepsTheTree(GoodDriver):
     def report(self, tree, node, cards, allocations):
