@@ -128,6 +128,13 @@ class ProviderTree(Edit):
     def silent(self, name: str) -> None:
         """This source of the driver can't say anything now: what it said before stays."""
 
+    def say_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
+        """Of its traits this source says these: what it said before and not now goes.
+
+        Others' stay.  Where nobody keeps who said what, nothing goes.
+        """
+        self.add_traits(name_or_uuid, *traits)
+
     def adopt(self, name_or_uuid: str) -> None:
         """From now on this is the driver's, though somebody else made it: its predecessor."""
         self._find(name_or_uuid)

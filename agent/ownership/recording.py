@@ -34,6 +34,8 @@ class Recording:
     traits: dict[str, Names] = field(default_factory=dict)
     aggregates: dict[str, Names] = field(default_factory=dict)
     adopted: set[str] = field(default_factory=set)
+    renewed: set[str] = field(default_factory=set)
+    """Providers of which it said all traits that it has to say."""
 
     @property
     def spoken(self) -> Iterable[str]:
@@ -183,6 +185,14 @@ class RecordingTree(ProviderTree):
             uuid = self._find(name_or_uuid).uuid
             said = self._here.traits
             said[uuid] = said.get(uuid, frozenset()).union(traits)
+
+    def say_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
+        """See :class:`ProviderTree`."""
+        uuid = self._find(name_or_uuid).uuid
+        names = frozenset(traits)
+        self.add_traits(uuid, *names)
+        self._here.traits[uuid] = names
+        self._here.renewed.add(uuid)
 
     def update_aggregates(
         self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None

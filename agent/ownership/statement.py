@@ -161,10 +161,11 @@ def _said(
 def _holding(recording: Recording, provider: Provider, before: Holding) -> Holding:
     uuid, there = provider.uuid, provider.inventory.keys()
     classes = recording.classes.get(uuid, before.classes)
+    said_before = NOTHING if uuid in recording.renewed else before.traits
     now = Holding(
         before.provider or uuid in recording.placed,
         classes if classes <= there else classes & there,
-        _still(recording.traits.get(uuid), before.traits, provider.traits),
+        _still(recording.traits.get(uuid), said_before, provider.traits),
         _still(recording.aggregates.get(uuid), before.aggregates, provider.aggregates),
     )
     return before if now == before else now

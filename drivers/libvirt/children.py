@@ -20,9 +20,18 @@ from typing import Any
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.moves import Move, move_allocations
 from drivers.libvirt.pools import is_group_of
-from drivers.libvirt.predecessors import made_by_nova
-from drivers.libvirt.renaming import inherited, is_same_thing, predecessor
-from drivers.libvirt.reported import HostReport, Reported
+from drivers.libvirt.predecessors import TECHNIQUES, made_by_nova
+from drivers.libvirt.renaming import inherited, is_cell_of_any, is_same_thing, predecessor
+from drivers.libvirt.reported import (
+    CELLS,
+    ENCRYPTION,
+    HOST,
+    MDEV,
+    PCI,
+    TRAITS,
+    HostReport,
+    Reported,
+)
 from reportclient.model import Allocations, Inventory
 from reportclient.provider_tree import ProviderTree, own_uuid
 
@@ -53,19 +62,13 @@ def write_report(
     """
     root = tree.data(nodename).uuid
     reported, problems = _writable(tree, root, report)
-    gone = _unreported(tree, root, reported)
-    if not report.complete:
-        # What the host's parts were called before it was renamed is theirs all the same.
-        names = [one.name for one in reported.values() if not tree.exists(one.name)]
-        gone = [uuid for uuid in gone if _is_any_of(names, nodename, tree.data(uuid).name)]
+    gone = _going(tree, nodename, report, reported)
     moving = _Moving(tree, root, report, gone)
     before = {uuid: tree.data(uuid).inventory for uuid in tree.get_provider_uuids(root)}
     if allocations is None and (what := moving.words()):
         raise ReshapeNeeded(f"{', '.join(what)} moves to other providers of {nodename}")
     placed = _place_all(tree, root, report, reported, gone)
-    tree.update_inventory(nodename, report.inventory)
-    there = {trait for trait, has in report.traits.items() if has}
-    tree.update_traits(nodename, tree.data(root).traits - report.traits.keys() | there)
+    _write_root(tree, root, report)
     if allocations is not None:
         cells = {number: placed.get(cell.name, "") for number, cell in report.cells.items()}
         where = {who: cells.get(number, "") for who, number in (homes or {}).items()}
@@ -74,7 +77,41 @@ def write_report(
         gone = [uuid for uuid in gone if uuid not in used]
     for uuid in gone:
         _remove(tree, uuid)
+    for source in report.silent:
+        tree.silent(source)
     return problems
+
+
+def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
+    with tree.source(HOST):
+        tree.update_inventory(root, report.inventory)
+    there = {trait for trait, has in report.traits.items() if has}
+    with tree.source(TRAITS):
+        tree.update_traits(root, tree.data(root).traits - report.traits.keys() | there)
+        tree.add_traits(root, *there)
+
+
+def _going(
+    tree: ProviderTree, node: str, report: HostReport, reported: Mapping[str, Reported]
+) -> list[str]:
+    """What is not there any more; of sources that can't say only what has another name now.
+
+    What the host's parts were called before it was renamed is theirs all the same.
+    """
+    unsure = report.silent | report.unsure
+    names = [one.name for one in reported.values() if not tree.exists(one.name)]
+    return [
+        uuid
+        for uuid in _unreported(tree, tree.data(node).uuid, reported)
+        if not unsure & _sources_of(name := tree.data(uuid).name) or _is_any_of(names, node, name)
+    ]
+
+
+def _sources_of(name: str) -> frozenset[str]:
+    """Who may have reported a provider that is called so; the host may have been renamed."""
+    if is_cell_of_any(name):
+        return frozenset({CELLS})
+    return frozenset({ENCRYPTION} if name.endswith(TECHNIQUES) else {PCI, MDEV})
 
 
 def _writable(
@@ -123,15 +160,15 @@ def _place_all(
         cell = report.cells.get(-1 if one.cell is None else one.cell)
         above = root if cell is None or cell is one else placed.get(cell.name, root)
         before = None if tree.exists(one.name) else predecessor(tree, node, one.name, gone)
-        placed[one.name] = uuid = _place(tree, root, above, one.name)
-        inventory = {k: v for k, v in one.inventory.items() if v["total"] > 0}
-        if before is not None:
-            old = tree.data(before)
-            inventory = inherited(inventory, old)
-            tree.update_traits(uuid, old.traits)
-            tree.update_aggregates(uuid, old.aggregates)
-        tree.update_inventory(uuid, inventory)
-        tree.update_traits(uuid, (tree.data(uuid).traits - one.managed) | one.traits)
+        old = None if before is None else tree.data(before)
+        with tree.source(one.source):
+            placed[one.name] = uuid = _place(tree, root, above, one.name)
+            inventory = {k: v for k, v in one.inventory.items() if v["total"] > 0}
+            tree.update_inventory(uuid, inventory if old is None else inherited(inventory, old))
+            tree.say_traits(uuid, one.traits)
+        if old is not None:
+            tree.add_traits(uuid, *old.traits - one.traits)
+            tree.add_aggregates(uuid, *old.aggregates)
     return placed
 
 

@@ -90,7 +90,9 @@ class DeviceReader:
         off = frozenset(name for name, on in switches.items() if on is False)
         on = frozenset(name for name, on in switches.items() if on)
         keys = self._sources.read_or("keys of TDX", lambda: self._host.misc_capacity("tdx"), None)
-        return Encryption(documents.read(text) if text else None, off, on, keys)
+        asked = {name, "kernel modules", "keys of TDX"}
+        told = not asked & self._sources.never_answered()
+        return Encryption(documents.read(text) if text else None, off, on, keys, told)
 
     def _switches(self) -> dict[str, bool | None]:
         return {name: self._host.kernel_switch(*place) for name, place in SWITCHES.items()}

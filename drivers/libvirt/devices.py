@@ -14,7 +14,7 @@ from drivers.libvirt.numa import Known
 from drivers.libvirt.pci import PciSettings, has_remote_managed, pci_pools
 from drivers.libvirt.pci_devices import PciBus, pci_bus
 from drivers.libvirt.pools import Grouping, many_alike, providers
-from drivers.libvirt.reported import Reported
+from drivers.libvirt.reported import ENCRYPTION, MDEV, PCI, Reported
 from drivers.libvirt.vgpu import VGPU, MdevSettings, divided_addresses, vgpu_pools
 
 
@@ -60,7 +60,8 @@ class Below:
     notes: Mapping[str, str]
     kept: frozenset[str]
     traits: Mapping[str, bool]
-    complete: bool
+    silent: frozenset[str]
+    unsure: frozenset[str]
 
 
 def below_root(
@@ -81,13 +82,14 @@ def below_root(
     kept = {VGPU} if unknown and settings.mdev.types else set()
     if found.encryption.domain_capabilities is None:
         kept.add(CONTEXT)
-    children = (*whole, *parts, *secret)
+    children = (*whole, *(replace(one, source=MDEV) for one in parts), *secret)
     return Below(
         tuple(replace(one, traits=one.traits | settings.marks) for one in children),
         {**pci_notes, **gpu_notes, **notes, **more, **odd, **found.unread},
         frozenset(kept),
         {**moved_traits(secret), **_remote_managed(found, bus, settings.pci)},
-        complete=not unknown,
+        silent=_silent(found),
+        unsure=frozenset({PCI, MDEV}) if unknown else frozenset(),
     )
 
 
@@ -99,6 +101,12 @@ def _remote_managed(found: Devices, bus: PciBus, settings: PciSettings) -> dict[
     if not settings.specs or found.documents is None or not found.all_read:
         return {}
     return {os_traits.COMPUTE_REMOTE_MANAGED_PORTS: has_remote_managed(bus, settings)}
+
+
+def _silent(found: Devices) -> frozenset[str]:
+    devices = {PCI, MDEV} if found.documents is None else frozenset[str]()
+    secret = set[str]() if found.encryption.told else {ENCRYPTION}
+    return frozenset({*devices, *secret})
 
 
 def _taken(bus: PciBus, divided: Mapping[str, str]) -> dict[str, str]:

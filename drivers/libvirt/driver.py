@@ -1,9 +1,7 @@
 """LibvirtDriver: asks the host, lets the pure modules judge, writes the tree.
 
-What is whose.  The inventory of the root has one owner, this driver: it is replaced
-whole, so that nothing that the host no longer has stays behind.  Strangers own whole
-providers, traits and aggregates, and those are left alone: of traits only those go
-that the modules here may set, and that the host is known not to have.
+What is whose the agent keeps: this driver says what the host has, source by source, and
+names those that can't say.
 """
 
 from __future__ import annotations
@@ -18,13 +16,11 @@ from drivers.inventory import DISK_GB
 from drivers.libvirt import documents, opts
 from drivers.libvirt.capabilities import CAPABILITIES
 from drivers.libvirt.children import write_report
-from drivers.libvirt.chosen_traits import ChosenTraits, given_after, managing
 from drivers.libvirt.host import Host, load_binding
 from drivers.libvirt.host_identity import NAME, HostIdentity, renamed, stranger
 from drivers.libvirt.numa import Known
 from drivers.libvirt.reading import Reader, Reading
 from drivers.libvirt.report import host_report, mixed_cores
-from drivers.libvirt.reported import HostReport
 from drivers.libvirt.session import Refused
 from drivers.libvirt.settings import LibvirtSettings, settings_from
 
@@ -42,7 +38,6 @@ class LibvirtDriver(ComputeDriver):
         self._host = host or Host(self._settings.uri, load_binding(), self._settings.deadlines)
         self._nodename: str | None = None
         self._identity: HostIdentity | None = None
-        self._chosen = ChosenTraits(context.state_path)
         self._reader = Reader(self._host, self._settings)
         self._wrong: dict[str, str] = {}
         self._warned: str | None = None
@@ -97,25 +92,12 @@ class LibvirtDriver(ComputeDriver):
             _known(provider_tree, nodename),
             disk_elsewhere=self._disk_is_elsewhere(provider_tree),
         )
-        report = self._with_chosen_traits(report, provider_tree, nodename)
         self._wrong = {**report.notes, **others}
-        if self._chosen.problem:
-            self._wrong["traits of PCI devices"] = self._chosen.problem
         self._note_mixed_cores(reading)
         self._note_warnings(report.warnings)
         moves = allocations is not None and report.cells
         homes = self._reader.homes(reading.capabilities) if moves else {}
         self._wrong |= write_report(provider_tree, nodename, report, allocations, homes)
-
-    def _with_chosen_traits(
-        self, report: HostReport, tree: ProviderTree, nodename: str
-    ) -> HostReport:
-        """Also able to take away what a child was given before this start."""
-        given = self._chosen.given()
-        found = (tree.data(uuid) for uuid in tree.get_provider_uuids(nodename))
-        there = {data.name: frozenset(data.traits) for data in found}
-        self._chosen.keep(given_after(report.children, given, there))
-        return managing(report, given)
 
     def _note_mixed_cores(self, reading: Reading) -> None:
         """Once: it works, and somebody may want it so."""

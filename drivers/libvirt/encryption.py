@@ -20,7 +20,7 @@ import os_traits
 from drivers.libvirt.documents import text_of, whole
 from drivers.libvirt.numa import Known
 from drivers.libvirt.pools import device_record
-from drivers.libvirt.reported import Reported
+from drivers.libvirt.reported import ENCRYPTION, Reported
 from reportclient.model import MAX_INT
 
 CONTEXT = "MEM_ENCRYPTION_CONTEXT"
@@ -46,6 +46,8 @@ class Encryption:
     switched_off: frozenset[str] = frozenset()
     switched_on: frozenset[str] = frozenset()
     tdx_keys: int | None = None
+    told: bool = True
+    """Whether each of these questions has ever been answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +155,9 @@ def _reported(node: str, technique: str, count: int, known: Known) -> Reported:
     from_root = frozenset({CONTEXT}) if technique == SEV else frozenset[str]()
     # Who starts a guest takes one context: so Nova reports it too.
     record["max_unit"] = 1
-    return Reported(name, {CONTEXT: record}, traits, managed=traits, from_root=from_root)
+    return Reported(name, {CONTEXT: record}, traits, from_root=from_root, source=ENCRYPTION)
 
 
 def _as_it_was(node: str, known: Known) -> list[Reported]:
     names = (f"{node}_{technique}" for technique in TRAITS)
-    return [Reported(name, known[name]) for name in names if known.get(name)]
+    return [Reported(name, known[name], source=ENCRYPTION) for name in names if known.get(name)]

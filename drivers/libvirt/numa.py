@@ -16,7 +16,7 @@ from drivers.inventory import MEMORY_MB, PCPU, VCPU, CurrentInventory, Inventory
 from drivers.libvirt.cells import Cell, pages_told
 from drivers.libvirt.handover import cpus_once
 from drivers.libvirt.memory import HUGEPAGES, MEMORY
-from drivers.libvirt.reported import Reported
+from drivers.libvirt.reported import CELLS, Reported
 from drivers.libvirt.shares import MemoryPolicy, Share, of_cells, whole_host
 
 NUMA_ROOT = frozenset({"HW_NUMA_ROOT"})
@@ -148,7 +148,7 @@ def _cell(node: str, number: int, share: Share, host: Processors, known: Known) 
     inventory: Mapping[str, Mapping[str, Any]] = share.inventory({**others, **there})
     if MEMORY_MB in there and not host.knows_hugepages:
         inventory = _at_most(inventory, there, int(there[MEMORY_MB]["total"]))
-    return Reported(name, inventory, traits=NUMA_ROOT, managed=NUMA_ROOT)
+    return Reported(name, inventory, traits=NUMA_ROOT, source=CELLS)
 
 
 def _of_cells(node: str, known: Known) -> CurrentInventory:
@@ -177,7 +177,14 @@ def _unknown(node: str, known: Known) -> Processing:
         "libvirt tells of no NUMA cells: CPUs and memory stay as Placement has them; if this"
         " host has none, set it to off"
     )
-    return Processing(kept, complete=False, notes={"[libvirt] report_numa": words})
+    cells = {
+        int(name.removeprefix(cell_name(node, 0)[:-1])): Reported(
+            name, known[name], NUMA_ROOT, source=CELLS
+        )
+        for name in sorted(known)
+        if _is_cell(node, name)
+    }
+    return Processing(kept, cells, complete=False, notes={"[libvirt] report_numa": words})
 
 
 def _without_cell(host: Processors) -> dict[str, str]:

@@ -19,7 +19,6 @@ from drivers.libvirt.pci_devices import PciBus, PciDevice
 from drivers.libvirt.pools import Pool
 
 MANAGED = os_traits.COMPUTE_MANAGED_PCI_DEVICE
-OWN_TRAITS = frozenset({MANAGED, os_traits.HW_PCI_ONE_TIME_USE, os_traits.HW_PCI_LIVE_MIGRATABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +123,6 @@ def _pool(
         first.traits,
         cell=first.device.cell if cell is None else cell,
         used=first.spec.one_time_use and first.device.address in assigned,
-        managed=OWN_TRAITS,
-        chosen=first.traits - OWN_TRAITS,
     )
 
 

@@ -38,8 +38,7 @@ _OF_GROUP = re.compile(r"(_[0-9a-f]{8})?(_numa\d+)?")
 class Pool:
     """Devices that are one provider: a device, or a PF with its VFs.
 
-    ``used``: one of them was given to a guest and is not to be given again.  ``managed`` and
-    ``chosen`` as :class:`Reported` has them.
+    ``used``: one of them was given to a guest and is not to be given again.
     """
 
     name: str
@@ -49,8 +48,6 @@ class Pool:
     cell: int | None = None
     used: bool = False
     from_root: frozenset[str] = field(default_factory=frozenset)
-    managed: frozenset[str] = field(default_factory=frozenset)
-    chosen: frozenset[str] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +82,6 @@ def providers(
                 cell=first.cell,
                 from_root=first.from_root,
                 replaces=_other_names(node, members) - {name},
-                managed=first.managed,
-                chosen=first.chosen,
             )
         )
     return reported, notes

@@ -22,7 +22,7 @@ from reportclient.model import ProviderData
 
 _PCI = re.compile(r".+_[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7]")
 _DIVIDED = re.compile(r".+_pci_[0-9a-f]{4,8}_[0-9a-f]{2}_[0-9a-f]{2}_[0-7]")
-_TECHNIQUES = tuple(f"_{technique}" for technique in TRAITS)
+TECHNIQUES = tuple(f"_{technique}" for technique in TRAITS)
 _OWNER = "OWNER_"
 
 
@@ -35,7 +35,7 @@ def made_by_nova(data: ProviderData) -> bool:
         return os_traits.COMPUTE_MANAGED_PCI_DEVICE in data.traits
     if _DIVIDED.fullmatch(name):
         return all(one == VGPU or one.startswith("CUSTOM_") for one in classes)
-    return name.endswith(_TECHNIQUES) and classes <= {CONTEXT}
+    return name.endswith(TECHNIQUES) and classes <= {CONTEXT}
 
 
 def _is_owned_by_another(traits: set[str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
 from drivers.errors import DriverNotReady
@@ -28,8 +28,7 @@ class Reading:
 
     ``models`` and ``medium`` are traits, and whether the host has each.  ``asleep`` are
     dedicated CPUs that are offline until a guest gets them, with their NUMA cells, which the
-    capabilities do not tell.  ``notes`` say what else could not be read.  While ``complete`` is
-    false, some source has never answered.
+    capabilities do not tell.  ``notes`` say what else could not be read.
     """
 
     capabilities: Element
@@ -44,7 +43,6 @@ class Reading:
     devices: Devices = field(default_factory=Devices)
     asleep: Mapping[int, int] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
-    complete: bool = True
 
 
 class Reader:
@@ -66,7 +64,7 @@ class Reader:
         memory = self._memory()
         pools = self._storage_pools()
         pool = self._pool(pools)
-        reading = Reading(
+        return Reading(
             capabilities,
             present,
             online,
@@ -80,9 +78,6 @@ class Reader:
             self._asleep(capabilities, present - online),
             pools.notes("storage pool"),
         )
-        if self.sources.never_answered():
-            return replace(reading, complete=False)
-        return reading
 
     def homes(self, capabilities: Element) -> dict[str, int]:
         """The NUMA cells of guests that are bound to one, by UUID; asked for a reshape only."""

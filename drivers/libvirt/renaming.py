@@ -6,6 +6,7 @@ has new providers, which get what the old ones had, allocations with it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,12 @@ from reportclient.model import ProviderData
 from reportclient.provider_tree import ProviderTree
 
 GROUP = "_all_"
+_CELL = re.compile(r".+_numa\d+")
+
+
+def is_cell_of_any(name: str) -> bool:
+    """Whether a provider of this name is a NUMA cell, whatever the host is called."""
+    return _CELL.fullmatch(name) is not None and GROUP not in name
 
 
 def is_same_thing(node: str, name: str, old: str) -> bool:

@@ -15,7 +15,7 @@ from drivers.libvirt.cpu_traits import cpu_traits
 from drivers.libvirt.devices import below_root, warnings
 from drivers.libvirt.numa import Known, Processors, processing
 from drivers.libvirt.reading import Reading
-from drivers.libvirt.reported import HostReport
+from drivers.libvirt.reported import CELLS, HostReport
 from drivers.libvirt.settings import LibvirtSettings
 
 
@@ -50,7 +50,6 @@ def host_report(
         {**kept, **found.root, **own},
         found.cells,
         below.children,
-        complete=found.complete and reading.complete and below.complete,
         traits=_traits(reading) | _medium(reading, elsewhere=disk_elsewhere) | dict(below.traits),
         notes={
             **guest_types.not_run(reading.capabilities, settings.cpu.virt_type),
@@ -62,6 +61,8 @@ def host_report(
             **below.notes,
         },
         warnings=warnings(below),
+        silent=below.silent | (frozenset() if found.complete else {CELLS}),
+        unsure=below.unsure | (frozenset() if host.told else {CELLS}),
     )
 
 

@@ -6,29 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+CELLS, PCI, MDEV, ENCRYPTION = "cells", "pci", "mdev", "encryption"
+HOST, TRAITS = "host", "traits"
+"""Sources: whose word what is reported is; each may be silent alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reported:
     """A provider below the root, or below its NUMA cell where cells are reported.
 
     ``inventory`` as :class:`drivers.api.ProviderTree` takes it; ``name`` is the whole
-    provider name, unique on the host; ``managed`` are the traits that its module may
-    set, so that those that are no longer in ``traits`` go and a stranger's stay;
-    ``from_root`` are classes that earlier releases kept on the root: where they still
-    are, they move here, with their allocations.  ``replaces`` are names under which the
-    same things may have been reported until now: of those that are gone, classes that are
-    in ``inventory`` move here, too.  ``chosen`` are those of its ``traits`` that an operator
-    chose for it, and may choose no more after the next start.
+    provider name, unique on the host; ``from_root`` are classes that earlier releases kept
+    on the root: where they still are, they move here, with their allocations.  ``replaces``
+    are names under which the same things may have been reported until now: of those that are
+    gone, classes that are in ``inventory`` move here, too.  ``source`` is whose word it is.
     """
 
     name: str
     inventory: Mapping[str, Mapping[str, Any]]
     traits: frozenset[str] = frozenset()
-    managed: frozenset[str] = frozenset()
     cell: int | None = None
     from_root: frozenset[str] = field(default_factory=frozenset)
     replaces: frozenset[str] = field(default_factory=frozenset)
-    chosen: frozenset[str] = field(default_factory=frozenset)
+    source: str = PCI
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,15 @@ class HostReport:
     there, and stay as they are.  ``notes`` say what is odd, by what it is about, and
     ``warnings`` what works, but not well.
     ``cells`` are the NUMA cells by libvirt's number, empty where they are not reported.
-    While ``complete`` is false, some module could not say its part: nothing is removed.
+    Of the ``silent`` sources nothing is known since the start: what they said before stays, and
+    what is here for them is how it was.  Of the ``unsure`` ones not all is: nothing of theirs goes.
     """
 
     inventory: Mapping[str, Mapping[str, Any]]
     cells: Mapping[int, Reported] = field(default_factory=dict)
     children: Sequence[Reported] = ()
-    complete: bool = True
     traits: Mapping[str, bool] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+    silent: frozenset[str] = frozenset()
+    unsure: frozenset[str] = frozenset()

@@ -85,9 +85,9 @@ class Sources:
         """Sources whose last question failed, and why."""
         return dict(self._failed)
 
-    def never_answered(self) -> bool:
-        """Whether any source has been asked and nothing is known from it."""
-        return any(name not in self._answers for name in self._failed)
+    def never_answered(self) -> frozenset[str]:
+        """Sources that have been asked, and nothing is known from them."""
+        return frozenset(name for name in self._failed if name not in self._answers)
 
     def _is_kept(self, name: str, count: int | None) -> bool:
         if count is None or name not in self._kept:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from drivers.libvirt.children import child_uuid
-from drivers.libvirt.reported import HostReport, Reported
+from drivers.libvirt.reported import ENCRYPTION, PCI, HostReport, Reported
 from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import NODE, ROOT, SOON, Host, fails, inventory, reporting
 
@@ -28,8 +29,8 @@ def slots(total: int, **more: int) -> dict[str, int]:
     return {"total": total, **more}
 
 
-def says(*children: Reported, complete: bool = True) -> Any:
-    return reporting(HostReport(CPUS, {}, children, complete))
+def says(*children: Reported, **more: Any) -> Any:
+    return reporting(HostReport(CPUS, {}, children, **more))
 
 
 def held(host: Host, guest: str) -> dict[str, dict[str, int]]:
@@ -173,3 +174,36 @@ def test_a_device_of_a_renamed_host_that_was_drained_is_free_once_it_is_reported
     host.period()
     host.period()
     assert host.reserved(after) == {"CUSTOM_SLOT": 0}
+
+
+def test_a_trait_that_a_device_is_no_longer_given_goes_and_a_strangers_stays(
+    placement, tmp_path
+) -> None:
+    def fast(*names: str) -> Reported:
+        return replace(card(OLD, CUSTOM_SLOT=slots(4)), traits=frozenset(names))
+
+    host = Host(placement, {"libvirt": says(fast("CUSTOM_FAST", "CUSTOM_OLD"))}, tmp_path)
+    host.settled()
+    host.stranger.add_trait(host.uuid(OLD), "CUSTOM_THEIRS")
+    host.restart(libvirt=says(fast("CUSTOM_FAST")))
+    host.settled()
+    assert host.custom(OLD) == {"CUSTOM_FAST", "CUSTOM_THEIRS"}
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_silent_source_loses_nothing_and_holds_nobody_else_up(
+    placement, tmp_path, restart: bool
+) -> None:
+    sev = Reported(f"{NODE}_amd_sev", {"MEM_ENCRYPTION_CONTEXT": slots(9)}, source=ENCRYPTION)
+    host = Host(placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4)), sev)}, tmp_path)
+    host.settled()
+    silent = reporting(HostReport({"FPGA": {"total": 1}}, silent=frozenset({PCI})))
+    if restart:
+        host.restart(libvirt=silent)
+    host.says(libvirt=silent)
+    host.settled()
+    assert host.totals(OLD) == {"CUSTOM_SLOT": 4}
+    assert host.totals() == {"FPGA": 1} and host.names() == {NODE, OLD}
+    host.says(libvirt=says())
+    host.settled()
+    assert host.names() == {NODE}

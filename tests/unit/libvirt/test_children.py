@@ -8,7 +8,7 @@ import pytest
 
 from drivers.api import ProviderTree, ReshapeFailed, ReshapeNeeded
 from drivers.libvirt.children import child_uuid, write_report
-from drivers.libvirt.reported import HostReport, Reported
+from drivers.libvirt.reported import CELLS, ENCRYPTION, PCI, HostReport, Reported
 
 NODE = "host1"
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
@@ -31,13 +31,13 @@ def device(n=0, cell=None, **fields):
 
 def cells(count, inventory=BOTH):
     traits = frozenset({"HW_NUMA_ROOT"})
-    return {n: Reported(f"{NODE}_numa{n}", inventory, traits, traits) for n in range(count)}
+    return {n: Reported(f"{NODE}_numa{n}", inventory, traits, source=CELLS) for n in range(count)}
 
 
-def wrote(tree, *children, cells=None, inventory=DISK, allocations=None, complete=True):
+def wrote(tree, *children, cells=None, inventory=DISK, allocations=None, unsure=()):
     """On a tree of what Placement has by now."""
     later = ProviderTree(tree.freeze())
-    report = HostReport(inventory, cells or {}, children, complete)
+    report = HostReport(inventory, cells or {}, children, unsure=frozenset(unsure))
     write_report(later, NODE, report, allocations)
     return later
 
@@ -97,17 +97,10 @@ def test_what_an_operator_reserved_stays_where_the_module_says_nothing(tree):
     assert there.data(device().name).inventory["CUSTOM_PCI_8086_1563"]["reserved"] == 1
 
 
-def test_traits_go_within_what_the_module_manages(tree):
-    managed = frozenset({"CUSTOM_A", "CUSTOM_B"})
-    there = wrote(tree, device(traits=managed, managed=managed))
-    there.add_traits(device().name, "CUSTOM_OF_A_STRANGER")
-    there = wrote(there, device(traits=frozenset({"CUSTOM_A"}), managed=managed))
-    assert there.data(device().name).traits == {"CUSTOM_A", "CUSTOM_OF_A_STRANGER"}
-
-
 def test_what_is_no_longer_reported_goes_unless_a_module_could_not_say(tree):
     there = wrote(tree, device(0), device(1))
-    assert names(wrote(there, device(1), complete=False)) == [device(0).name, device(1).name]
+    assert names(wrote(there, device(1), unsure={PCI})) == [device(0).name, device(1).name]
+    assert names(wrote(there, device(1), unsure={CELLS, ENCRYPTION})) == [device(1).name]
     assert names(wrote(there, device(1))) == [device(1).name]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import replace
 
@@ -191,48 +190,6 @@ def test_tdx_is_asked_of_the_machine_type_that_has_it(binding, start, tmp_path):
     assert names(tree) == {"intel_tdx"}
     assert tree.data(f"{NODE}_intel_tdx").inventory["MEM_ENCRYPTION_CONTEXT"]["total"] == 31
     assert names(report(start(""))) == set()
-
-
-FAST = PCI.replace("}", ', "traits": "%s"}')
-MANAGED = {"COMPUTE_MANAGED_PCI_DEVICE"}
-
-
-def test_a_trait_that_left_the_options_goes_and_a_strangers_stays(binding, start, tmp_path):
-    binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
-    name = f"{NODE}_{A}"
-    tree = report(start(FAST % "fast,one", state=tmp_path))
-    tree.add_traits(name, "CUSTOM_THEIRS", "HW_NIC_OFFLOAD_TSO")
-    theirs = {"CUSTOM_THEIRS", "HW_NIC_OFFLOAD_TSO", *MANAGED}
-    refused = ProviderTree(tree.freeze())
-    report(start(FAST % "one", state=tmp_path), refused)
-    assert refused.data(name).traits == {"CUSTOM_ONE", *theirs}
-    report(start(PCI, state=tmp_path), tree)
-    assert tree.data(name).traits == theirs, "what could not be written is remembered still"
-    driver = start(PCI, state=tmp_path)
-    report(driver, tree)
-    assert driver.degraded() == {} and list(tmp_path.glob("libvirt-*")) == []
-
-
-def test_a_record_that_cannot_be_kept_is_told_and_stops_nothing(binding, start, tmp_path):
-    binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
-    driver = start(FAST % "fast", state=tmp_path / "absent")
-    tree = report(driver)
-    assert tree.data(f"{NODE}_{A}").traits == {"CUSTOM_FAST", *MANAGED}
-    assert "can't be written (No such file" in driver.degraded()["traits of PCI devices"]
-    (tmp_path / "absent").mkdir()
-    report(driver, tree)
-    assert driver.degraded() == {}
-
-
-@pytest.mark.parametrize("text", ["", "{", "[1]", '{"a": 1}', "null", "\xff"])
-def test_a_record_that_is_none_is_made_anew(binding, start, tmp_path, text):
-    binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
-    file = tmp_path / "libvirt-traits.json"
-    file.write_text(text, encoding="latin-1")
-    driver = start(FAST % "fast", state=tmp_path)
-    report(driver)
-    assert json.loads(file.read_text()) == {f"{NODE}_{A}": ["CUSTOM_FAST"]}
-    assert driver.degraded() == {}
 
 
 def test_many_similar_devices_are_warned_of_once(binding, start, caplog):

@@ -16,7 +16,6 @@ from agent.state.kept_ledger import KeptLedger
 from agent.state.roots import FILE_NAME, RootStore
 from agent.status_file import StatusFile
 from agent.switching.standing import Standing, StandingFile, StandingUnreadable
-from drivers.libvirt.chosen_traits import ChosenTraits
 from reportclient.model import Provider
 from reportclient.snapshot import EMPTY, Snapshot
 from reportclient.view import View
@@ -35,12 +34,6 @@ def ledger(state: Path) -> None:
     before = kept.load(EMPTY, frozenset())
     held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
     kept.keep(replace(before.adding("driver:a", ROOT, held), begun=True))
-
-
-def chosen(state: Path) -> None:
-    kept = ChosenTraits(state)
-    kept.given()
-    kept.keep({"device": frozenset({"CUSTOM_A"})})
 
 
 def status(state: Path) -> None:
@@ -67,7 +60,6 @@ def nodes(state: Path) -> None:
 FILES = {
     f"view-{ROOT}.json": view,
     FILE_NAME: ledger,
-    "libvirt-traits.json": chosen,
     "status.json": status,
     "service.json": standing,
     "nodes.json": nodes,
