@@ -37,6 +37,11 @@ class Recording:
     renewed: set[str] = field(default_factory=set)
     """Providers of which it said all traits that it has to say."""
 
+    def copied(self) -> Recording:
+        """The same, for later, whoever still has the tree."""
+        said = dict(self.placed), dict(self.classes), dict(self.traits), dict(self.aggregates)
+        return Recording(*said, set(self.adopted))
+
     @property
     def spoken(self) -> Iterable[str]:
         """Providers of which it said anything."""
@@ -100,6 +105,11 @@ class RecordingTree(ProviderTree):
     def provider(self, uuid: str) -> Provider | None:
         """The provider as it was left."""
         return self._get(uuid)
+
+    def edits(self) -> dict[str, Provider | None]:
+        """The providers that differ from the base; ``None`` for those that were taken away."""
+        changed = self._changed.items()
+        return {uuid: new for uuid, new in changed if new is None or new != self._base.get(uuid)}
 
     def renamed(self) -> Iterator[tuple[str, Provider]]:
         """The UUIDs of providers whose names others have here, with those others."""

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 from agent.ownership.ledger import Ledger, driver_of
 from agent.ownership.policy import Policy
 from agent.ownership.recording import RecordingTree
-from agent.ownership.settle import settle
-from agent.ownership.showing import shown_to
-from agent.ownership.statement import Round, statements_of, without_moves
+from agent.ownership.remembered import Remembered
+from agent.ownership.statement import Round, without_moves
 from drivers.errors import DriverError, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.model import Allocations
@@ -59,6 +58,7 @@ class Asking:
     policy: Policy
     hidden: frozenset[str] = frozenset()
     """Providers that are there, and gone as far as the drivers are concerned."""
+    remembered: Remembered = field(default_factory=Remembered)
 
     def answer(self, allocations: Callable[[], Allocations] | None) -> Answer:
         """``allocations`` reads them, for a reshape; ``None``: none may be done now."""
@@ -90,7 +90,7 @@ class Asking:
                 errors[loaded.name] = err
                 said = said.without_answer(_manager(loaded))
                 continue
-            statements, silent = statements_of(_manager(loaded), tree, self.ledger)
+            statements, silent = self.remembered.statements_of(_manager(loaded), tree, self.ledger)
             if needs_reshape:
                 pending.append(loaded.name)
                 statements = tuple(without_moves(one, self.ledger) for one in statements)
@@ -121,9 +121,9 @@ class Asking:
         if said.statements:
             waiting = frozenset(_manager(one) for one in self.drivers) - said.answered()
             so_far = replace(said, silent=said.silent | waiting)
-            settled = settle(whole, ledger, so_far, self.policy, self.view.drained)
+            settled = self.remembered.settle(whole, ledger, so_far, self.policy, self.view.drained)
             whole, ledger = settled.desired, settled.ledger
-        shown = shown_to(f"driver:{driver}", whole, ledger, self.view.drained)
+        shown = self.remembered.shown_to(f"driver:{driver}", whole, ledger, self.view.drained)
         shown = shown.with_changes(dict.fromkeys(self.hidden))
         return RecordingTree(shown, self.view.generations, whole)
 

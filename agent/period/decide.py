@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from agent.ownership.assumed import assumed
 from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger
 from agent.ownership.policy import MANAGED_BY_NOVA, Policy
-from agent.ownership.settle import Settled, settle
+from agent.ownership.remembered import Remembered
+from agent.ownership.settle import Settled
 from agent.ownership.statement import Statement
 from agent.period.ask import Answer, Asking
 from agent.period.leaving import Leaving
@@ -58,6 +59,7 @@ class Decider:
     entries: Entries | None = field(default_factory=Entries)
     outside_for: Mapping[str, float] = field(default_factory=dict)
     """For how long children that leave another service's root are outside its tree."""
+    remembered: Remembered = field(default_factory=Remembered)
 
     def decide(
         self,
@@ -72,7 +74,7 @@ class Decider:
         """
         policy = self._policy(view)
         hidden = self._leaving(view).hidden() if self.rules.attached else frozenset[str]()
-        asking = Asking(self.drivers, self.node, view, self.ledger, policy, hidden)
+        asking = Asking(self.drivers, self.node, view, self.ledger, policy, hidden, self.remembered)
         answer = asking.answer(allocations)
         if len(answer.errors) == len(self.drivers) and self.uuid not in view.snapshot:
             return Decision(answer, Plan(), self.ledger)  # nobody could say anything of a new host
@@ -99,7 +101,9 @@ class Decider:
         else:
             there = observed
             if self.entries.all():
-                there = settle(observed, self.ledger, drivers, policy, view.drained).desired
+                there = self.remembered.settle(
+                    observed, self.ledger, drivers, policy, view.drained
+                ).desired
             files = asserted(self.entries, there, policy, self.ledger)
             said = said.with_answer((files.statement,), frozenset())
         if policy.attached:
@@ -110,7 +114,7 @@ class Decider:
             traits = self._traits(disabled)
             own = agent_statements(self.uuid, self.node, observed, drivers, traits)
             said = said.with_answer(own, frozenset({STATUS} if disabled is None else ()))
-        settled = settle(observed, self.ledger, said, policy, view.drained)
+        settled = self.remembered.settle(observed, self.ledger, said, policy, view.drained)
         if policy.attached:
             settled = replace(settled, desired=self._leaving(view).stepped(settled.desired))
         return files, settled

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from agent.ownership.ledger import Ledger
+from agent.ownership.remembered import Remembered
 from agent.period.decide import Decider, Decision
 from agent.period.find_roots import awaited
 from agent.period.leaving import orphans, outside, too_old
@@ -56,6 +57,8 @@ class Tracker:
     """Whether every driver has answered once, and no reshape is left from the start."""
     outside_since: dict[str, float] = field(default_factory=dict)
     """When children that leave another service's root were first seen outside its tree."""
+    remembered: Remembered = field(default_factory=Remembered)
+    """What was settled in the period before."""
 
     @property
     def uuid(self) -> str:
@@ -200,6 +203,7 @@ class Tracker:
             self.mark,
             self.additions.entries,
             self._outside_for(now),
+            self.remembered,
         )
         may_reshape = self.rules.reshape_when_running or not self.started
         may_reshape = may_reshape and self.root.refusals.reshape() is None

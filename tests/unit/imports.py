@@ -87,6 +87,7 @@ PURE = (
     "agent/ownership/placing.py",
     "agent/ownership/policy.py",
     "agent/ownership/recording.py",
+    "agent/ownership/remembered.py",
     "agent/ownership/settle.py",
     "agent/ownership/showing.py",
     "agent/ownership/statement.py",

@@ -1,0 +1,99 @@
+"""What is settled again is not worked out again, and never anything else than it would be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from agent.ownership.ledger import Ledger
+from agent.ownership.recording import RecordingTree
+from agent.ownership.remembered import Remembered
+from agent.ownership.statement import statements_of
+from tests.unit.ownership.small import DEVICE, ONE, OWN, ROOT, answers, device, kept, root, there
+
+FULL = there(root(), device(8, "CUSTOM_A"))
+LEDGER: Ledger = kept()
+Body = Callable[[RecordingTree], object]
+
+
+def same(tree: RecordingTree) -> None:
+    tree.update_inventory(DEVICE, {"VCPU": {"total": 8}})
+
+
+def change(tree: RecordingTree) -> None:
+    tree.update_inventory(DEVICE, {"VCPU": {"total": 9}})
+
+
+def name_a_trait_that_is_there(tree: RecordingTree) -> None:
+    same(tree)
+    tree.add_traits(DEVICE, "CUSTOM_A")
+
+
+def name_a_source(tree: RecordingTree) -> None:
+    with tree.source("pci"):
+        same(tree)
+
+
+def fall_silent(tree: RecordingTree) -> None:
+    same(tree)
+    tree.silent("pci")
+
+
+def adopt(tree: RecordingTree) -> None:
+    same(tree)
+    tree.adopt(DEVICE)
+
+
+def remove(tree: RecordingTree) -> None:
+    tree.remove(DEVICE)
+
+
+def say_nothing(tree: RecordingTree) -> None:
+    assert tree.exists(ROOT)
+
+
+BODIES = [
+    same,
+    change,
+    name_a_trait_that_is_there,
+    name_a_source,
+    fall_silent,
+    adopt,
+    remove,
+    say_nothing,
+]
+
+
+def spoken(body: Body) -> RecordingTree:
+    tree = RecordingTree(FULL)
+    body(tree)
+    return tree
+
+
+@pytest.mark.parametrize("second", BODIES)
+@pytest.mark.parametrize("first", BODIES)
+def test_the_answer_is_what_it_would_be_whatever_was_said_before(first: Body, second: Body) -> None:
+    remembered = Remembered()
+    earlier = remembered.statements_of(ONE, spoken(first), LEDGER)
+    later = remembered.statements_of(ONE, spoken(second), LEDGER)
+    assert later == statements_of(ONE, spoken(second), LEDGER)
+    assert (later is earlier) == (first is second)
+
+
+def test_what_a_driver_does_to_its_tree_afterwards_is_nobodys_answer() -> None:
+    remembered, tree = Remembered(), spoken(same)
+    remembered.statements_of(ONE, tree, LEDGER)
+    tree.add_traits(DEVICE, "CUSTOM_A")
+    later = remembered.statements_of(ONE, spoken(name_a_trait_that_is_there), LEDGER)
+    assert later == statements_of(ONE, spoken(name_a_trait_that_is_there), LEDGER)
+
+
+def test_a_quiet_round_is_settled_once() -> None:
+    remembered = Remembered()
+
+    def settled() -> object:
+        said, _ = remembered.statements_of(ONE, spoken(same), LEDGER)
+        return remembered.settle(FULL, LEDGER, answers(*said), OWN, {})
+
+    assert settled() is settled()
