@@ -71,7 +71,9 @@ def settle(
     ``answers`` has the statements in the order that decides exclusive claims: drivers as
     they are configured, then files, then the agent.
     """
-    before = with_adopted(assumed(ledger, observed, answers, policy), observed, answers)
+    before = assumed(ledger, observed, answers, policy)
+    if not policy.attached:  # or who made it is at work there
+        before = with_adopted(before, observed, answers)
     return _Settling(Hearing(observed, before, answers, policy, drained or {})).settled()
 
 
@@ -179,7 +181,7 @@ class _Settling:
 
     def _refuse_removals(self) -> None:
         for statement in self.hearing.answers.statements:
-            for uuid in statement.removed:
+            for uuid in statement.removed - statement.adopted:
                 provider = self.hearing.observed.get(uuid)
                 if provider is not None and not self.hearing.ledger.of(uuid):
                     self.hearing.problem(

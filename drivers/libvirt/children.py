@@ -235,6 +235,7 @@ def _holds(record: Mapping[str, Any] | None, held: Sequence[int]) -> bool:
 
 
 def _remove(tree: ProviderTree, uuid: str) -> None:
+    tree.adopt(uuid)  # Nova's, from before: nobody else's are here
     if tree.get_provider_uuids(uuid) == [uuid]:
         tree.remove(uuid)
     else:

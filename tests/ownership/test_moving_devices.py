@@ -207,3 +207,20 @@ def test_a_silent_source_loses_nothing_and_holds_nobody_else_up(
     host.says(libvirt=says())
     host.settled()
     assert host.names() == {NODE}
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_what_nova_made_here_before_goes_but_not_while_nova_is_at_work(
+    placement, tmp_path, attached: bool
+) -> None:
+    if attached:
+        placement.stranger.create_provider(NODE, ROOT)
+    children = reporting(HostReport({} if attached else CPUS))
+    host = Host(placement, {"libvirt": children}, tmp_path, attached=attached)
+    host.settled()
+    novas = host.stranger.create_child(ROOT, OLD)
+    host.stranger.set_inventory(novas, {"CUSTOM_SLOT": slots(1)})
+    host.stranger.add_trait(novas, "COMPUTE_MANAGED_PCI_DEVICE")
+    host.period()
+    host.settled()
+    assert host.is_there(OLD) is attached
