@@ -1,36 +1,54 @@
-"""``computectl adopt``: make a provider that is in Placement already this host's root."""
+"""``computectl adopt``: make a provider that is in Placement already this host's.
+
+A root becomes the host's root; one below the host's root stands in the ledger from then on.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from agent.cli.listing import DrawnOrListed, Table
 from agent.cli.look import Look
 from agent.cli.session import Session
 from agent.cli.trouble import Trouble
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
+from agent.ownership.ledger import FORMER, everything_on
+from agent.period.view_file import ViewFile
+from agent.state.kept_ledger import KeptLedger
+from agent.state.lock import InUse, lock
+from agent.state.roots import RootStore
 from reportclient.http import API
-from reportclient.model import canonical_uuid
+from reportclient.model import Inventory, Provider, canonical_uuid
 from reportclient.plain_text import plain
-from reportclient.reader import Listed, provider_named, provider_with
+from reportclient.reader import Listed, part_of, provider_named, provider_with, traits_of
 
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """The provider, and the UUID that this host had before."""
+    """The provider, and the UUID that this host, or the provider's root, had before."""
 
     name: str
     uuid: str
     before: str | None
+    below: bool = False
+    """Whether it is no root, but below this host's."""
+    was_ours: bool = False
 
 
 class Adopt(DrawnOrListed[Adopted]):
-    """Make a root provider that is in Placement already the one of this host.
+    """Make a provider that is in Placement already this host's.
 
-    For a host that lost its compute_id file, was installed anew, or was reported by
-    somebody else before. Writes the file compute_id; Placement is only read. Restart
-    compute-agent afterwards.
+    A root: for a host that lost its compute_id file, was installed anew, or was reported
+    by somebody else before. Writes the file compute_id; restart compute-agent afterwards.
+
+    A provider below this host's root that somebody else made: a driver may change it from
+    then on, and it is removed once no driver reports it. Stop compute-agent before, and
+    start it afterwards. Placement is only read.
     """
 
     drawn = "words"
@@ -49,6 +67,8 @@ class Adopt(DrawnOrListed[Adopted]):
         """Look whether it can be ours, and write the file."""
         api = session.placement()
         found = _find(options.provider, api)
+        if found["parent_provider_uuid"] is not None:
+            return _adopt_below(session, found, api)
         before = _before(session)
         _refuse_two_roots(before, found, api)
         if before != found["uuid"]:
@@ -57,6 +77,8 @@ class Adopt(DrawnOrListed[Adopted]):
 
     def draw(self, answer: Adopted, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
         """What was done and what comes next."""
+        if answer.below:
+            return _words_below(answer, look)
         if answer.before == answer.uuid:
             return f"{FILE_NAME} is {answer.uuid} already; nothing was changed"
         was = f" (it was {answer.before})" if answer.before else ""
@@ -83,11 +105,6 @@ def _find(name_or_uuid: str, api: API) -> Listed:
     found = provider_named(name_or_uuid, api) or _with_uuid(name_or_uuid, api)
     if found is None:
         raise Trouble(f"Placement has no provider {name_or_uuid}", "computectl tree shows others")
-    if found["parent_provider_uuid"] is not None:
-        raise Trouble(
-            f"{found['name']} is no root: it is below {found['parent_provider_uuid']}",
-            f"the root of its tree is {found['root_provider_uuid']}",
-        )
     return found
 
 
@@ -106,3 +123,73 @@ def _refuse_two_roots(own: str | None, found: Listed, api: API) -> None:
             f"this host is in Placement already, as {other['name']} ({other['uuid']})",
             f"delete that provider first if it is not needed, then adopt {found['name']}",
         )
+
+
+# -- below the root
+
+
+def _adopt_below(session: Session, found: Listed, api: API) -> Adopted:
+    root = found["root_provider_uuid"]
+    if root not in session.roots():
+        raise Trouble(
+            f"{found['name']} is no root, and not below this host's either: it is below {root}",
+            "adopt its root if that is this host's, or run this on the host that it belongs to",
+        )
+    with _no_agent(session.settings.state_path):
+        return Adopted(
+            found["name"], found["uuid"], root, below=True, was_ours=_claim(session, found, api)
+        )
+
+
+@contextmanager
+def _no_agent(state_path: Path) -> Iterator[None]:
+    """A running agent has its ledger in memory and would not see what is written."""
+    try:
+        held = lock(state_path)
+    except InUse as err:
+        step = "stop compute-agent, adopt the provider, then start compute-agent again"
+        raise Trouble(err.what, step) from err
+    try:
+        yield
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _claim(session: Session, found: Listed, api: API) -> bool:
+    """Note it in the ledger; whether it was there already."""
+    state_path, root = session.settings.state_path, found["root_provider_uuid"]
+    saved = ViewFile.of(state_path, root).load()
+    kept = KeptLedger(RootStore.of(state_path), root)
+    ledger = kept.load(saved.snapshot, saved.made)
+    if not ledger.begun:
+        raise Trouble(
+            f"compute-agent has kept nothing of the root {root} in {state_path} yet",
+            "run compute-agent --once first, then adopt the provider",
+        )
+    if ledger.is_ours(found["uuid"]):
+        return True
+    if not kept.keep(ledger.adding(FORMER, found["uuid"], everything_on(_read(found, api)))):
+        raise Trouble(f"{state_path} can't be written", "see above why; nothing was adopted")
+    return False
+
+
+def _read(found: Listed, api: API) -> Provider:
+    records = part_of(f"/resource_providers/{found['uuid']}/inventories", "inventories", api)
+    return Provider(
+        found["uuid"],
+        found["name"],
+        found["parent_provider_uuid"],
+        {name: Inventory.from_dict(record) for name, record in records.items()},
+        traits_of(found["uuid"], api),
+    )
+
+
+def _words_below(answer: Adopted, look: Look) -> str:
+    name = look.paint(plain(answer.name), "bold")
+    if answer.was_ours:
+        return f"{name} ({answer.uuid}) is this host's already; nothing was changed"
+    return (
+        f"{name} ({answer.uuid}), below {answer.before}, is this host's now"
+        "\nstart compute-agent: a driver may change it then, and it is removed if none reports it"
+    )

@@ -71,13 +71,13 @@ class KeptLedger:
         )
         return Ledger(lost=True)
 
-    def keep(self, ledger: Ledger) -> None:
+    def keep(self, ledger: Ledger) -> bool:
         """Keep it if it changed; a full disk stops nobody from reporting.
 
-        That is told once, and tried again in each period.
+        That is told once, and tried again in each period.  False: it is not on disk.
         """
         if ledger is self.kept or not ledger.begun:
-            return
+            return True
         changed: dict[tuple[str, str], Any] = {
             (KIND, uuid): row_as_json(row)
             for uuid, row in ledger.holders.items()
@@ -86,8 +86,10 @@ class KeptLedger:
         gone = [(KIND, uuid) for uuid in self.kept.holders if uuid not in ledger.holders]
         if ledger.seen != self.kept.seen or not self.kept.begun:
             changed[KIND, SEEN] = sorted(ledger.seen)
-        if self.store.save(self.root, changed, gone) or self._keep_all(ledger):
-            self.kept = ledger
+        if not self.store.save(self.root, changed, gone) and not self._keep_all(ledger):
+            return False
+        self.kept = ledger
+        return True
 
     def forget(self) -> None:
         """Keep nothing of this root any more."""

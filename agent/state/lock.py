@@ -19,6 +19,10 @@ LOCKS = Path("/proc/locks")
 class InUse(Exception):
     """Another process works with this directory; the text names both."""
 
+    def __init__(self, directory: Path, holder: str) -> None:
+        self.what = f"state_path {directory} is in use by another compute-agent{holder}"
+        super().__init__(f"{self.what}: stop that one, or give this one a state_path of its own")
+
 
 def lock(directory: Path) -> int | None:
     """The lock, as a descriptor to be closed; ``None`` where there can't be one.
@@ -37,10 +41,7 @@ def lock(directory: Path) -> int | None:
     except BlockingIOError as err:
         holder = _holder(os.fstat(descriptor).st_ino)
         os.close(descriptor)
-        raise InUse(
-            f"state_path {directory} is in use by another compute-agent{holder}: stop that one, "
-            "or give this one a state_path of its own"
-        ) from err
+        raise InUse(directory, holder) from err
     except OSError as err:
         LOG.warning("%s can't be locked (%s): start no second agent on it", directory, err.strerror)
     return descriptor

@@ -61,12 +61,15 @@ class Story:
     def lose(self) -> None:
         self.host.compute_id.unlink()
 
+    def strange(self) -> None:
+        self.placement.stranger.create_child(self._uuid("host1"), "left-over")
+
     def stop(self) -> None:
         self.placement.stop()
 
     @property
     def deeds(self) -> dict:
-        names = ("report", "allocate", "rebuild", "forget", "reshape", "lose", "stop")
+        names = ("report", "allocate", "rebuild", "forget", "reshape", "lose", "strange", "stop")
         return {name: getattr(self, name) for name in names}
 
     def run(self, words: str) -> str:

@@ -183,12 +183,62 @@ def test_a_host_that_lost_its_identity_is_adopted_again(agent, placement):
     assert placement.request("GET", f"/resource_providers/{was}/traits") == before
 
 
-def test_adopting_what_is_no_root_or_not_there_changes_nothing(agent, placement):
-    agent.script = "nodes: {testhost: {inventory: {VCPU: 4}, children: {gpu: {}}}}\n"
+def test_a_provider_below_the_root_is_adopted_while_no_agent_runs(agent, placement):
+    assert agent.once().returncode == 0
+    own = (agent.state_path / "compute_id").read_text().strip()
+    theirs = placement.stranger.create_child(own, "theirs")
+    placement.stranger.set_inventory(theirs, {"FPGA": {"total": 1}})
+    other = placement.stranger.create_child(own, "other")
+    assert agent.once().returncode == 0
+    assert placement.stranger.inventory(theirs), "somebody else's is left alone"
+    (agent.state_path / "status.json").unlink()
+    agent.start()
+    agent.until((agent.state_path / "status.json").exists)
+    said = computectl(agent, "adopt", "theirs")
+    assert said.returncode == 2
+    assert "in use by another compute-agent" in said.stderr and "stop compute-agent" in said.stderr
+    agent.kill()
+    said = computectl(agent, "adopt", "theirs")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "start compute-agent" in said.stdout
+    assert "already" in computectl(agent, "adopt", theirs).stdout
+    assert placement.stranger.inventory(theirs), "Placement is only read"
+    assert agent.once().returncode == 0
+    listed = placement.request("GET", f"/resource_providers?in_tree={own}")["resource_providers"]
+    assert {item["uuid"] for item in listed} == {own, other}
+
+
+def test_what_a_driver_reports_of_an_adopted_provider_counts(agent, placement):
+    agent.script = "nodes: {testhost: {inventory: {VCPU: 4}}}\n"
     agent.write()
     assert agent.once().returncode == 0
+    own = (agent.state_path / "compute_id").read_text().strip()
+    theirs = placement.stranger.create_child(own, "testhost_gpu")
+    placement.stranger.set_inventory(theirs, {"FPGA": {"total": 1}})
+    wanted = "{inventory: {VCPU: 4}, children: {gpu: {inventory: {VGPU: 2}}}}"
+    agent.script = f"nodes: {{testhost: {wanted}}}\n"
+    agent.write()
+    assert f"computectl adopt {theirs}" in agent.once().stderr
+    assert computectl(agent, "adopt", "testhost_gpu").returncode == 0
+    assert agent.once().returncode == 0
+    assert placement.stranger.inventory(theirs).keys() == {"VGPU"}
+
+
+def test_nothing_below_a_root_is_adopted_before_the_agent_has_kept_anything(agent, placement):
+    assert agent.once().returncode == 0
+    own = (agent.state_path / "compute_id").read_text().strip()
+    placement.stranger.create_child(own, "theirs")
+    (agent.state_path / "roots.journal").unlink()
+    said = computectl(agent, "adopt", "theirs")
+    assert said.returncode == 2 and "compute-agent --once" in said.stderr
+
+
+def test_adopting_what_is_another_hosts_or_not_there_changes_nothing(agent, placement):
+    assert agent.once().returncode == 0
     was = (agent.state_path / "compute_id").read_text()
-    for name, words in (("testhost_gpu", "is no root"), ("nobody", "no provider")):
+    other = placement.stranger.create_provider("other", str(uuid.uuid4()))
+    placement.stranger.create_child(other, "others-child")
+    for name, words in (("others-child", "not below this host's"), ("nobody", "no provider")):
         said = computectl(agent, "adopt", name)
         assert said.returncode == 2
         assert words in said.stderr
