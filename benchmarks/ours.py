@@ -76,8 +76,7 @@ class Ours:
 
     def forget(self) -> None:
         """Remove the saved views."""
-        for file in self._state.glob("view-*"):
-            file.unlink()
+        (self._state / "roots.journal").unlink(missing_ok=True)
 
     def period(self, after: float) -> None:
         """The agent's own period."""

@@ -31,7 +31,7 @@ Rows = dict[str, tuple[Provider, str]]
 
 def saved(view: View, root: str, rows: Rows | None = None) -> bytes:
     """``view`` of the tree of ``root`` as bytes; ``rows`` are kept from one time to the next."""
-    rest = json.dumps(_besides_providers(view), separators=(",", ":"))
+    rest = json.dumps(besides_providers(view), separators=(",", ":"))
     body = (
         f'{{"providers":[{",".join(_rows(view, {} if rows is None else rows))}],{rest[1:]}'.encode()
     )
@@ -54,7 +54,7 @@ def restored(data: bytes, root: str) -> View:
     if header.get("sha256") != hashlib.sha256(body).hexdigest():
         raise UnusableView("its checksum is wrong")
     try:
-        return _from_json(json.loads(body))
+        return view_of(json.loads(body))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
         raise UnusableView(f"it can't be read: {err}") from err
 
@@ -75,11 +75,12 @@ def _rows(view: View, rows: Rows) -> Iterator[str]:
         del rows[uuid]
     for uuid, provider in providers.items():
         if uuid not in rows or rows[uuid][0] is not provider:
-            rows[uuid] = provider, json.dumps(_row(provider), separators=(",", ":"))
+            rows[uuid] = provider, json.dumps(provider_row(provider), separators=(",", ":"))
         yield rows[uuid][1]
 
 
-def _row(provider: Provider) -> list[Any]:
+def provider_row(provider: Provider) -> list[Any]:
+    """One provider as JSON has it."""
     return [
         provider.uuid,
         provider.name,
@@ -90,7 +91,8 @@ def _row(provider: Provider) -> list[Any]:
     ]
 
 
-def _besides_providers(view: View) -> dict[str, Any]:
+def besides_providers(view: View) -> dict[str, Any]:
+    """All else of a view as JSON has it."""
     return {
         "generations": dict(view.generations),
         "strangers": sorted(view.strangers),
@@ -102,7 +104,8 @@ def _besides_providers(view: View) -> dict[str, Any]:
     }
 
 
-def _from_json(body: Mapping[str, Any]) -> View:
+def view_of(body: Mapping[str, Any]) -> View:
+    """What :func:`besides_providers` gave, with ``providers``, the rows of all."""
     providers = (
         Provider(
             uuid,

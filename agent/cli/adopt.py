@@ -18,8 +18,7 @@ from agent.cli.session import Session
 from agent.cli.trouble import Trouble
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
 from agent.ownership.ledger import FORMER, everything_on
-from agent.period.view_file import ViewFile
-from agent.state.kept_ledger import KeptLedger
+from agent.state.kept_root import KeptRoot
 from agent.state.lock import InUse, lock
 from agent.state.roots import RootStore
 from reportclient.http import API
@@ -159,9 +158,9 @@ def _no_agent(state_path: Path) -> Iterator[None]:
 def _claim(session: Session, found: Listed, api: API) -> bool:
     """Note it in the ledger; whether it was there already."""
     state_path, root = session.settings.state_path, found["root_provider_uuid"]
-    saved = ViewFile.of(state_path, root).load()
-    kept = KeptLedger(RootStore.of(state_path), root)
-    ledger = kept.load(saved.snapshot, saved.made)
+    kept = KeptRoot(RootStore.of(state_path), root)
+    kept.load()
+    ledger = kept.ledger
     if not ledger.begun:
         raise Trouble(
             f"compute-agent has kept nothing of the root {root} in {state_path} yet",

@@ -12,10 +12,9 @@ from agent.nodes.identity import IdentityError
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.period.tracker import Tracker
-from agent.period.view_file import ViewFile
 from agent.provider_config.additions import Additions
 from agent.service import Service
-from agent.state.kept_ledger import KeptLedger
+from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
 from agent.systemd import Systemd
 from drivers import loader
@@ -62,9 +61,9 @@ def asked(session: Session, own_uuid: str, api: API, *, holding: bool = False) -
 
 def _remember(tracker: Tracker, state_path: Path) -> None:
     """Who asserted what, and what the agent drains."""
-    saved = ViewFile.of(state_path, tracker.uuid).load()
-    store = RootStore.of(state_path, writing=False)
-    tracker.ledger = KeptLedger(store, tracker.uuid).load(saved.snapshot, saved.made)
+    kept = KeptRoot(RootStore.of(state_path, writing=False), tracker.uuid)
+    saved = kept.load()
+    tracker.ledger = kept.ledger
     tracker.view = View(made=saved.made, drained=saved.drained)
 
 

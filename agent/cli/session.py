@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from agent import config
 from agent.cli.trouble import Trouble
 from agent.nodes.identity import FILE_NAME, known_compute_id
-from agent.period.view_file import ViewFile
+from agent.state.kept_root import saved_roots
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 from reportclient.transport import LIMIT
 
@@ -60,9 +59,8 @@ class Session:
         own = self.compute_id()
         if own is None and not self.settings.rules.attached:
             return []
-        saved = self.settings.state_path.glob(ViewFile.of(Path(), "*").path.name)
-        uuids = (path.stem.partition("-")[2] for path in sorted(saved))
-        return list(dict.fromkeys([*([own] if own else []), *uuids]))
+        saved = saved_roots(self.settings.state_path)
+        return list(dict.fromkeys([*([own] if own else []), *saved]))
 
     def no_compute_id(self) -> Trouble:
         """To raise where a command can't do without."""

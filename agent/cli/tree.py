@@ -19,7 +19,8 @@ from agent.cli.session import Session
 from agent.cli.terminal import Terminal
 from agent.cli.trouble import NOT_WELL, Trouble
 from agent.period.traits import own_marks
-from agent.period.view_file import ViewFile
+from agent.state.kept_root import KeptRoot
+from agent.state.roots import RootStore
 from reportclient.http import API
 from reportclient.model import Provider
 
@@ -155,8 +156,8 @@ def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[Seen]:
     roots = session.roots()
     if not roots:
         raise session.no_compute_id()
-    state = session.settings.state_path
-    views = {root: None if afresh else ViewFile.of(state, root).load() for root in roots}
+    store = RootStore.of(session.settings.state_path, writing=False)
+    views = {root: None if afresh else KeptRoot(store, root).load() for root in roots}
     found = (look_at(root, api, remembered=view) for root, view in views.items())
     trees = [seen for seen in found if seen is not None]
     if not trees:

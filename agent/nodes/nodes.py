@@ -20,10 +20,9 @@ from agent.period.mark import mark_of
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.period.traits import DISABLED
-from agent.period.view_file import ViewFiles, saved_roots
 from agent.provider_config.additions import Additions
 from agent.report import Report
-from agent.state.kept_ledger import KeptLedger
+from agent.state.kept_root import KeptRoot, saved_roots
 from agent.state.roots import RootStore
 from drivers.errors import DriverError
 from drivers.loaded import words
@@ -182,13 +181,11 @@ class Nodes:
         return self._made(uuid, name)
 
     def _made(self, uuid: str, name: str) -> Tracker:
-        store = ViewFiles(self.state_path) if self.state_path is not None else None
-        root = Root(uuid, self._through(), self.rules.times, self.bulk, store)
+        kept = KeptRoot(self._roots_kept(), uuid) if self.state_path is not None else None
+        root = Root(uuid, self._through(), self.rules.times, self.bulk, kept)
         root.load()
-        made = Tracker(root, name, self.drivers, self.rules, self.additions)
-        if self.state_path is not None:
-            made.kept_ledger = KeptLedger(self._roots_kept(), uuid)
-            made.ledger = made.kept_ledger.load(made.view.snapshot, made.view.made)
+        made = Tracker(root, name, self.drivers, self.rules, self.additions, kept)
+        made.ledger = kept.ledger if kept is not None else made.ledger
         return made
 
     def _roots_kept(self) -> RootStore:

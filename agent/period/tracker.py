@@ -17,7 +17,7 @@ from agent.period.rules import Rules
 from agent.period.traits import DISABLED
 from agent.provider_config.additions import Additions
 from agent.report import Report
-from agent.state.kept_ledger import KeptLedger
+from agent.state.kept_root import KeptRoot
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.apply import Outcome, apply
@@ -46,7 +46,7 @@ class Tracker:
     drivers: Sequence[LoadedDriver]
     rules: Rules
     additions: Additions = field(default_factory=Additions)
-    kept_ledger: KeptLedger | None = None
+    kept: KeptRoot | None = None
     ledger: Ledger = field(default_factory=Ledger)
     mark: str = ""
     """The service's mark, which the root carries where the service has many nodes."""
@@ -171,8 +171,6 @@ class Tracker:
     def forget(self) -> None:
         """Keep nothing of this root any more."""
         self.root.forget()
-        if self.kept_ledger is not None:
-            self.kept_ledger.forget()
 
     def step_aside(self) -> None:
         """Free the root's name, which another root is to get; it has its own one soon."""
@@ -180,8 +178,8 @@ class Tracker:
         self.view = apply(plan, self.view, self.root.api).view
 
     def _keep_ledger(self) -> None:
-        if self.kept_ledger is not None:
-            self.kept_ledger.keep(self.ledger)
+        if self.kept is not None:
+            self.kept.keep(self.ledger)
 
     def is_alone(self) -> bool:
         """Whether the root is all that there is, and carries the mark."""

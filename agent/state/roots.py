@@ -92,9 +92,10 @@ class RootStore:
                 self._whole.add(root)
             return found or {}
 
-    def is_there(self) -> bool:
-        """Whether this version has kept anything before."""
-        return self.path is not None and self.path.exists()
+    @property
+    def directory(self) -> Path | None:
+        """The state directory; ``None`` where nothing is kept."""
+        return None if self.path is None else self.path.parent
 
     def has_lost(self, root: str) -> bool:
         """Whether there may have been documents of this root that can't be read any more."""
@@ -208,9 +209,14 @@ class RootStore:
             return Decoded()
         try:
             self._kept = self._scan(self.path)
+            # It may have been cut off by more than a crash.
+            self._lost_all |= self._kept.good < self._kept.total or self._is_empty(self.path)
         except Unusable as err:
             self._tell(err)
         return self._kept or Decoded()
+
+    def _is_empty(self, path: Path) -> bool:
+        return path.is_file() and self._kept is not None and not self._kept.total
 
     def _scan(self, path: Path) -> Decoded:
         """:raises Unusable: for another reason than damage, which costs what is kept."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 
 import pytest
 
-from tests.cost.trees import VERIFY
+from agent.state.kept_root import KeptRoot
+from agent.state.records import encoded
+from agent.state.roots import FILE_NAME, RootStore
+from tests.cost.trees import ROOT, VERIFY
 from tests.faults.scenario import Scene
 
 FLIPS = 16
@@ -23,14 +25,6 @@ def flipped(part: float):
     return damage
 
 
-def with_header(**changes):
-    def damage(data: bytes) -> bytes:
-        first, rest = data.split(b"\n", 1)
-        return json.dumps({**json.loads(first), **changes}).encode() + b"\n" + rest
-
-    return damage
-
-
 DAMAGES = {
     "empty": lambda data: b"",
     "half": lambda data: data[: len(data) // 2],
@@ -38,10 +32,9 @@ DAMAGES = {
     "header only": lambda data: data.split(b"\n")[0] + b"\n",
     "twice": lambda data: data + data,
     "zeros": lambda data: bytes(len(data)),
-    "newer version": with_header(version=999),
-    "other root": with_header(root="c0ffee00-0000-4000-8000-00000000ffff"),
+    "other root": lambda data: encoded(1, {"c0ffee00-0000-4000-8000-00000000ffff": {}}),
     "a list": lambda data: b"[]\n[]\n",
-    **{f"bit flipped at {n}/{FLIPS}": flipped(n / FLIPS) for n in range(FLIPS + 1)},
+    **{f"bit flipped at {n}/{FLIPS}": flipped(n / FLIPS) for n in range(FLIPS)},
 }
 
 
@@ -58,8 +51,11 @@ def done(scene: Scene):
 
 
 def saved_in(scene: Scene):
-    (path,) = scene.state.glob("view-*.json")
-    return path
+    return scene.state / FILE_NAME
+
+
+def loaded(scene: Scene):
+    return KeptRoot(RootStore.of(scene.state, writing=False), ROOT).load()
 
 
 def test_an_intact_view_is_used(done, caplog):
@@ -70,15 +66,18 @@ def test_an_intact_view_is_used(done, caplog):
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_view_is_ignored_with_one_line_and_everything_is_read_again(done, damage, caplog):
+def test_a_damaged_view_is_ignored_and_everything_is_read_again(done, damage, caplog):
     path = saved_in(done)
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     agent = done.agent()
     report = agent.period()
     assert report.ok and not report.done, "the same tree: nothing to write"
-    assert report.calls == 2 + 3 * len(agent.tracker.view.snapshot)
-    (line,) = warnings(caplog)
-    assert str(path) in line and "ignored" in line
+    # A file that ends too early is one that there was before: its view is verified.
+    assert 2 <= report.calls <= 2 + 3 * len(agent.tracker.view.snapshot)
+    assert all(str(path) in line for line in warnings(caplog))
+    if damage.startswith("bit flipped"):
+        assert report.calls == 2 + 3 * len(agent.tracker.view.snapshot)
+        assert warnings(caplog)
     caplog.clear()
     again = done.agent().period()
     assert again.calls == 2 and warnings(caplog) == []
@@ -115,11 +114,11 @@ def test_a_full_disk_is_told_once_and_the_view_is_kept_once_there_is_space(
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", no_space)
         assert agent.period().ok
-        assert list(scene.state.glob("view-*.json")) == [], "an old view is worse than none"
+        assert not loaded(scene).generations, "an old view is worse than none"
         scene.placement.stranger.add_trait(scene.strangers_child, "HW_CPU_X86_AVX")
         assert agent.period(2 * VERIFY).ok
         (line,) = warnings(caplog)
-        assert "can't be saved" in line and "No space left" in line
+        assert "is not kept in" in line and "No space left" in line
     assert agent.period(1.0).calls == 0, "quiet, and yet it is kept"
     assert scene.agent().period().calls == 2
 

@@ -16,7 +16,6 @@ import pytest
 
 from agent import config
 from agent.nodes.nodes import Nodes
-from agent.period.view_file import ViewFile
 from drivers import loader
 from drivers.api import DriverContext
 from reportclient.http import PlacementAPI, adapter_from_conf
@@ -115,11 +114,6 @@ def test_every_root_of_a_host_with_many_nodes_is_drawn_without_asking_the_driver
     rows = host.ctl("tree", "-f", "json").json()
     assert sorted(row["provider"] for row in rows) == ["n1", "n2"]
     assert host.ctl("tree").out.count("capacity") == 2
-
-
-def test_roots_are_found_by_the_files_that_the_agent_keeps(tmp_path: Path) -> None:
-    # The command knows the names of these files; so this has to stay as it is.
-    assert ViewFile.of(tmp_path, "UUID").path.name == "view-UUID.json"
 
 
 @pytest.mark.parametrize("wanted", ["json", "yaml", "csv", "value", "table"])

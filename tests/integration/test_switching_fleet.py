@@ -120,7 +120,7 @@ def test_a_lost_registry_changes_no_status(agent, registry, client, placement) -
     agent.until(lambda: status_of(agent)["service"]["disabled"] is True)
     placement.stranger.remove_trait(root, "COMPUTE_STATUS_DISABLED")
     agent.kill()
-    (agent.state_path / f"view-{root}.json").unlink()
+    (agent.state_path / "roots.journal").unlink()
     agent.start()
     eventually(lambda: has_trait(placement, root))
     registry.start()

@@ -7,7 +7,7 @@ say what drivers and files assert, what others do, and what Placement has afterw
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ from typing import Any
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.period.rules import Rules
-from agent.period.view_file import PREFIX as VIEWS
 from agent.provider_config.additions import Additions
 from agent.report import Report
-from agent.state.roots import FILE_NAME as LEDGERS
+from agent.state.roots import FILE_NAME as KEPT
+from agent.state.roots import RootStore
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady
 from drivers.libvirt.children import write_report
 from drivers.libvirt.reported import HostReport
@@ -271,23 +271,24 @@ class Host:
 
     def lose_ledger(self) -> None:
         """Who reports what is forgotten; what Placement had is still known."""
-        for path in self._ledgers():
-            path.unlink(missing_ok=True)
+        assert self.state is not None
+        store = RootStore.of(self.state)
+        for root in store.roots():
+            kept = store.load(root).items()
+            store.replace(root, {key: one for key, one in kept if key[0] == "view"})
 
     def damage_ledger(self) -> None:
-        for path in self._ledgers():
-            path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 2])
+        first, *rest = self._kept.read_bytes().splitlines(keepends=True)
+        self._kept.write_bytes(first + b"".join(line[:-20] + b"x" + line[-19:] for line in rest))
 
     def lose_all(self) -> None:
         """Also the view of Placement: as after a new installation under the old identity."""
-        self.lose_ledger()
-        assert self.state is not None
-        for path in self.state.glob(f"{VIEWS}*"):
-            path.unlink()
+        self._kept.unlink(missing_ok=True)
 
-    def _ledgers(self) -> Iterable[Path]:
+    @property
+    def _kept(self) -> Path:
         assert self.state is not None
-        return [self.state / LEDGERS]
+        return self.state / KEPT
 
     # -- what Placement has; providers by name or UUID
 

@@ -252,7 +252,7 @@ class World:
                 old.replace(old.with_suffix(""))
             self.doubtful |= self.gone
             self.disturbed = self.disturbed or bool(self.doubtful)
-        for saved in self.state.glob("view-*.json"):
+        for saved in self.state.glob("roots.journal"):
             shutil.copy(saved, f"{saved}.older")
         self.nodes = self._nodes()
 

@@ -17,11 +17,12 @@ from typing import Self
 import sqlalchemy as sa
 
 from agent.nodes.identity import replace_compute_id
-from agent.period.view_file import ViewFile
 from agent.registry.address import here
 from agent.registry.record import BINARY
 from agent.registry.schema import open_engine, upgrade
 from agent.registry.tables import SERVICES
+from agent.state.kept_root import KeptRoot
+from agent.state.roots import RootStore
 from agent.switching.standing import UNTOUCHED, Standing, StandingFile
 from reportclient.model import MAX_INT, Inventory, Provider
 from reportclient.names import Names
@@ -83,7 +84,7 @@ class Fleet(Server):
         for name, uuid in self.hosts.items():
             state_path = self.directory / name
             replace_compute_id(state_path, uuid)
-            ViewFile.of(state_path, uuid).keep(_view(name, uuid))
+            KeptRoot(RootStore.of(state_path), uuid).save(uuid, _view(name, uuid))
             StandingFile.of(state_path).keep(Standing(disabled=False, record_version=UNTOUCHED))
         path = self.placement.directory / "placement.sqlite"
         with closing(sqlite3.connect(path, timeout=60)) as database, database:

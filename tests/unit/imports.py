@@ -92,6 +92,8 @@ PURE = (
     "agent/ownership/showing.py",
     "agent/ownership/statement.py",
     "agent/provider_config/asserted.py",
+    "agent/state/ledger_documents.py",
+    "agent/state/view_documents.py",
     "agent/period/traits.py",
     "agent/state/records.py",
     "agent/provider_config/document.py",

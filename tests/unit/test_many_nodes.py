@@ -15,6 +15,7 @@ from agent.nodes.workers import Workers
 from agent.period.mark import mark_of, marks_of_others, service_of
 from agent.period.rules import Rules
 from agent.provider_config.additions import Additions
+from agent.state.kept_root import saved_roots
 from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverNotReady
 from drivers.loader import LoadedDriver
@@ -328,7 +329,7 @@ def test_a_node_that_vanished_while_the_agent_was_down_goes_too(placement, tmp_p
     assert there(placement, "goes")
     service.calls(WAIT)
     assert not there(placement, "goes")
-    assert [p.name for p in tmp_path.glob("view-*")] == [f"view-{uuid_of('stays')}.json"]
+    assert saved_roots(tmp_path) == [uuid_of("stays")]
 
 
 def test_what_a_file_added_to_a_node_that_went_is_not_ours_when_it_comes_back(

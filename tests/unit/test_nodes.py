@@ -20,13 +20,12 @@ from agent.ownership.ledger import Holding, Ledger
 from agent.period.rules import Rules
 from agent.report import Report
 from agent.service import Service
-from agent.state.kept_ledger import KeptLedger
+from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
 from agent.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverNotReady
 from drivers.loader import LoadedDriver
-from reportclient.snapshot import EMPTY
 from reportclient.testing.fake_placement import FakePlacement
 from tests.unit.test_loaded_driver import Mute
 
@@ -280,16 +279,22 @@ def test_uuids_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
     assert NodeTable.of(tmp_path).uuids(["a", "b"], OWN, {})["a"] == OWN
 
 
+def _kept_in(state: Path) -> Ledger:
+    kept = KeptRoot(RootStore.of(state), OWN)
+    kept.load()
+    return kept.ledger
+
+
 def test_a_ledger_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
     ledger = replace(Ledger().adding("driver:a", OWN, held), begun=True)
-    file = KeptLedger(RootStore.of(tmp_path), OWN)
+    file = KeptRoot(RootStore.of(tmp_path), OWN)
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", no_space)
         for _ in range(2):
             file.keep(ledger)
     assert caplog.text.count("is not kept in") == 1
     file.keep(ledger)
-    assert KeptLedger(RootStore.of(tmp_path), OWN).load(EMPTY, frozenset()) == ledger
+    assert _kept_in(tmp_path) == ledger

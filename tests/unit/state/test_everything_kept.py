@@ -11,29 +11,23 @@ import pytest
 from agent.nodes.identity import IdentityError
 from agent.nodes.node_table import NodeTable
 from agent.ownership.ledger import Holding
-from agent.period.view_file import ViewFile
-from agent.state.kept_ledger import KeptLedger
+from agent.state.kept_root import KeptRoot
 from agent.state.roots import FILE_NAME, RootStore
 from agent.status_file import StatusFile
 from agent.switching.standing import Standing, StandingFile, StandingUnreadable
 from reportclient.model import Provider
-from reportclient.snapshot import EMPTY, Snapshot
+from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 
 
-def view(state: Path) -> None:
-    file = ViewFile.of(state, ROOT)
-    file.load()
-    file.keep(View(Snapshot.build([Provider(ROOT, "host", None)]), {ROOT: 1}))
-
-
-def ledger(state: Path) -> None:
-    kept = KeptLedger(RootStore.of(state), ROOT)
-    before = kept.load(EMPTY, frozenset())
+def root(state: Path) -> None:
+    kept = KeptRoot(RootStore.of(state), ROOT)
+    kept.load()
     held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
-    kept.keep(replace(before.adding("driver:a", ROOT, held), begun=True))
+    kept.keep(replace(kept.ledger.adding("driver:a", ROOT, held), begun=True))
+    kept.save(ROOT, View(Snapshot.build([Provider(ROOT, "host", None)]), {ROOT: 1}))
 
 
 def status(state: Path) -> None:
@@ -58,8 +52,7 @@ def nodes(state: Path) -> None:
 
 
 FILES = {
-    f"view-{ROOT}.json": view,
-    FILE_NAME: ledger,
+    FILE_NAME: root,
     "status.json": status,
     "service.json": standing,
     "nodes.json": nodes,

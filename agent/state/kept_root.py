@@ -1,0 +1,165 @@
+"""What is kept of one root between two lives of the agent: its view and its ledger.
+
+A document for each provider, so that a small change is a small write.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.ownership.ledger import Ledger
+from agent.state import before_roots
+from agent.state.ledger_documents import KIND as LEDGER
+from agent.state.ledger_documents import ledger_changes, ledger_from
+from agent.state.records import Key
+from agent.state.roots import RootStore
+from agent.state.view_documents import KIND as VIEW
+from agent.state.view_documents import view_changes, view_from
+from reportclient.view import View
+
+LOG = logging.getLogger(__name__)
+
+_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
+
+@dataclass(slots=True)
+class KeptRoot:
+    """One root in the store of all; what a :class:`reportclient.root.Root` keeps its view in."""
+
+    store: RootStore
+    root: str
+    view: View = field(default_factory=View)
+    ledger: Ledger = field(default_factory=Ledger)
+    _kept: tuple[View, Ledger] = field(default_factory=lambda: (View(), Ledger()))
+    """As they are in the store."""
+
+    def load(self, root: str = "") -> View:  # noqa: ARG002  it is the one
+        """What was kept; an empty view, and a line in the log, if it can't be used.
+
+        Without a view Placement is read.  Without a ledger nothing is taken away that is
+        not provably this host's.  Where this version kept nothing, files of the version
+        before are read; they stay for a downgrade.
+        """
+        found = self.store.load(self.root)
+        if not found and not self.store.has_lost(self.root):
+            self.view = before_roots.view(self.store.directory, self.root)
+            self.ledger = before_roots.ledger(self.store.directory, self.root, self.view)
+            return self.view
+        self.view = self._view_in(_of(VIEW, found))
+        self.ledger = self._ledger_in(_of(LEDGER, found))
+        self._kept = self.view, self.ledger
+        return self.view
+
+    def save(self, root: str, view: View) -> None:  # noqa: ARG002
+        """Keep this view; a full disk stops nobody from reporting.
+
+        That is told once, and tried again in each period; meanwhile a restart costs a read
+        of everything.
+        """
+        self.view = view
+        if self._keep():
+            self._mark_up_to_date()
+        else:
+            self._mark_outdated()
+
+    def keep(self, ledger: Ledger) -> bool:
+        """Keep this ledger, before Placement is written.  False: it is not on disk."""
+        self.ledger = ledger
+        return self._keep()
+
+    def forget(self, root: str = "") -> None:  # noqa: ARG002
+        """Keep nothing of this root any more."""
+        self.store.forget(self.root)
+        self._kept = View(), Ledger()
+        before_roots.forget(self.store.directory, self.root)
+        self._mark_up_to_date()
+
+    def _keep(self) -> bool:
+        view, ledger = self.view, self.ledger
+        if not view.generations and not ledger.begun:
+            return True
+        changed, gone = _changes(self._kept, (view, ledger))
+        if not self.store.save(self.root, changed, gone):
+            everything, _ = _changes((View(), Ledger()), (view, ledger))
+            if not self.store.replace(self.root, everything):
+                return False
+        self._kept = view, ledger
+        return True
+
+    # -- a view that could not be kept
+
+    @property
+    def _outdated(self) -> Path | None:
+        """There while the view in the store is an old one, which is worse than none."""
+        directory = self.store.directory
+        return None if directory is None else directory / f"outdated-{self.root}"
+
+    def _mark_outdated(self) -> None:
+        try:
+            if self._outdated is not None:
+                self._outdated.touch()
+        except OSError:
+            LOG.debug("%s can't be written either", self._outdated)
+
+    def _mark_up_to_date(self) -> None:
+        path = self._outdated
+        if path is not None and self.store.writing and path.exists():
+            path.unlink(missing_ok=True)
+
+    # -- reading
+
+    def _view_in(self, documents: Mapping[str, Any]) -> View:
+        if self._outdated is not None and self._outdated.exists():
+            LOG.debug("The view of the root %s is an old one", self.root)
+            return View()
+        try:
+            return view_from(documents)
+        except _DAMAGE as err:
+            LOG.warning(
+                "The saved view of the root %s in %s is ignored, Placement is read instead: %s",
+                self.root,
+                self.store.path,
+                err,
+            )
+            return View()
+
+    def _ledger_in(self, documents: Mapping[str, Any]) -> Ledger:
+        if not documents:
+            return self._lost("is not there")
+        try:
+            return ledger_from(documents)
+        except _DAMAGE as err:
+            return self._lost(f"can't be used ({err})")
+
+    def _lost(self, what: str) -> Ledger:
+        LOG.warning(
+            "The ledger of the root %s in %s %s: what is asserted anew is this agent's again, "
+            "and nothing else is taken away",
+            self.root,
+            self.store.path,
+            what,
+        )
+        return Ledger(lost=True)
+
+
+def saved_roots(state_path: Path) -> list[str]:
+    """UUIDs of the roots of which something is kept there, by the version before too."""
+    kept = RootStore.of(state_path, writing=False).roots()
+    return sorted({*kept, *before_roots.roots(state_path)})
+
+
+def _of(kind: str, documents: Mapping[Key, Any]) -> dict[str, Any]:
+    return {key: one for (its_kind, key), one in documents.items() if its_kind == kind}
+
+
+def _changes(
+    before: tuple[View, Ledger], after: tuple[View, Ledger]
+) -> tuple[dict[Key, Any], list[Key]]:
+    """Documents that are new or others, and those that are gone."""
+    views, gone = view_changes(before[0], after[0])
+    ledgers, released = ledger_changes(before[1], after[1])
+    return {**ledgers, **views}, [*gone, *released]
