@@ -17,7 +17,7 @@ from agent.cli.look import Look
 from agent.cli.session import Session
 from agent.cli.trouble import Trouble
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
-from agent.ownership.ledger import FORMER, everything_on
+from agent.ownership.ledger import ADOPTED, everything_on
 from agent.state.kept_root import KeptRoot
 from agent.state.lock import InUse, lock
 from agent.state.roots import RootStore
@@ -168,7 +168,7 @@ def _claim(session: Session, found: Listed, api: API) -> bool:
         )
     if ledger.is_ours(found["uuid"]):
         return True
-    if not kept.keep(ledger.adding(FORMER, found["uuid"], everything_on(_read(found, api)))):
+    if not kept.keep(ledger.adding(ADOPTED, found["uuid"], everything_on(_read(found, api)))):
         raise Trouble(f"{state_path} can't be written", "see above why; nothing was adopted")
     return False
 

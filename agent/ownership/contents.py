@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agent.ownership.hearing import Hearing, Sayings
+from agent.ownership.hearing import UNKNOWN_BEFORE, Hearing, Sayings
 from agent.ownership.ledger import FILES, NOTHING, Holding, driver_of, joined, words_for
 from agent.ownership.statement import Said
 from reportclient.model import Inventory, Provider
@@ -85,7 +85,8 @@ class Contents:
 
     def _holder(self, provider: Provider, name: str) -> str:
         holders = self.hearing.ledger.of(provider.uuid).items()
-        return next(w for w, h in holders if w in self.hearing.quiet and name in h.classes)
+        quiet = self.hearing.quiet | UNKNOWN_BEFORE
+        return next(w for w, h in holders if w in quiet and name in h.classes)
 
     def _is_foreign(self, before: Provider, name: str) -> bool:
         holders = self.hearing.ledger.of(before.uuid).values()

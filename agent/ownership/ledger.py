@@ -22,6 +22,9 @@ STATUS = "agent/status"
 FILES = "files"
 FORMER = "former"
 """Whoever asserted what was there, of providers of this host, before a ledger was begun."""
+ADOPTED = "adopted"
+"""Whoever made what an operator took over (``computectl adopt``); it answers nothing, so that
+it goes once all have answered and nobody reports it."""
 DERIVED = "derived"
 """Whoever asserted what is this host's by its UUID, but stands in no ledger; never kept."""
 NOTHING: frozenset[str] = frozenset()

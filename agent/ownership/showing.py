@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agent.ownership.ledger import FORMER, NONE, Holding, Ledger, driver_of, joined
+from agent.ownership.ledger import ADOPTED, FORMER, NONE, Holding, Ledger, driver_of, joined
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 
@@ -19,7 +19,9 @@ def shown_to(driver: str, whole: Snapshot, ledger: Ledger, drained: Drained) -> 
     A class that is drained is shown with what was reserved of it before: draining is this
     agent's, and a driver that still reports the class opens it again.
     """
-    mine = {one for one in ledger.managers() if driver_of(one) == driver or one == FORMER}
+    mine = {
+        one for one in ledger.managers() if driver_of(one) == driver or one in (FORMER, ADOPTED)
+    }
     changed: dict[str, Provider | None] = {}
     for uuid, holders in ledger.holders.items():
         if uuid in drained or not mine.issuperset(holders):
