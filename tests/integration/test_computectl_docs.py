@@ -50,7 +50,7 @@ class Story:
 
     def forget(self) -> None:
         self.placement.empty()
-        self.host.compute_id.unlink()
+        self.lose()
 
     def reshape(self) -> None:
         self.host.script(ONE_GPU_HOST)
@@ -60,6 +60,7 @@ class Story:
 
     def lose(self) -> None:
         self.host.compute_id.unlink()
+        (self.host.compute_id.parent / "nodes.json").unlink(missing_ok=True)
 
     def strange(self) -> None:
         self.placement.stranger.create_child(self._uuid("host1"), "left-over")
