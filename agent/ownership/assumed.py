@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from agent.ownership.ledger import (
+    AGENT,
     DERIVED,
+    FILES,
     FORMER,
     NOTHING,
+    STATUS,
     Holders,
     Holding,
     Ledger,
@@ -32,20 +35,22 @@ def assumed(ledger: Ledger, observed: Snapshot, answers: Round, policy: Policy) 
     """
     if policy.root not in observed:
         return ledger
-    rows: dict[str, Holders] = dict(ledger.holders)
     drivers = {driver_of(one.manager) for one in answers.statements}
     spoken = NOTHING.union(*(one.inventoried for one in answers.statements))
     takes_over = not (ledger.begun or ledger.lost or policy.attached)
+    more: dict[str, Holders] = {}
     for provider in observed.walk(policy.root):
-        if provider.uuid not in rows:
-            row: dict[str, Holding] = {}
-            if takes_over and provider.uuid in spoken:
-                row[FORMER] = Holding(classes=frozenset(provider.inventory))
-            if _is_derived(provider, policy.root, drivers):
-                row[DERIVED] = Holding(True, frozenset(provider.inventory))
-            if row:
-                rows[provider.uuid] = row
-    return ledger if len(rows) == len(ledger.holders) else replace(ledger, holders=rows)
+        uuid, row = provider.uuid, dict[str, Holding]()
+        if takes_over and uuid in spoken and ledger.of(uuid).keys() <= _NO_DRIVERS:
+            row[FORMER] = Holding(classes=frozenset(provider.inventory))
+        if uuid not in ledger.holders and _is_derived(provider, policy.root, drivers):
+            row[DERIVED] = Holding(True, frozenset(provider.inventory))
+        if row:
+            more[uuid] = {**ledger.of(uuid), **row}
+    return replace(ledger, holders={**ledger.holders, **more}) if more else ledger
+
+
+_NO_DRIVERS = {AGENT, STATUS, FILES}
 
 
 def _is_derived(provider: Provider, root: str, drivers: Iterable[str]) -> bool:

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from reportclient.model import Provider
 
+DRIVER = "driver:"
+"""How the managers begin that are drivers, or sources of theirs."""
 AGENT = "agent"
 STATUS = "agent/status"
 """The agent again, for the one trait that it may not know how to set."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from agent.ownership.hearing import UNKNOWN_BEFORE, Hearing
 from agent.ownership.ledger import (
     DERIVED,
+    DRIVER,
     FORMER,
     NONE,
     NOTHING,
@@ -42,7 +43,12 @@ class NextLedger:
             and seen == self.hearing.ledger.seen
         ):
             return self.hearing.ledger
-        return Ledger(rows, seen, begun=True)
+        return Ledger(rows, seen, self._is_begun(), self.hearing.ledger.lost)
+
+    def _is_begun(self) -> bool:
+        """From the first word of a driver on: until then it may take over what there is."""
+        drivers = (one.manager.startswith(DRIVER) for one in self.hearing.answers.statements)
+        return self.hearing.ledger.begun or any(drivers)
 
     def _row(self, uuid: str, before: Holders) -> Holders:
         """Who holds what from now on; what was released stays until Placement is without it."""
