@@ -24,6 +24,7 @@ from drivers.libvirt.disk import too_little as pool_lacks
 from drivers.libvirt.documents import checked
 from drivers.libvirt.events import Events
 from drivers.libvirt.host_files import (
+    bytes_of_files,
     capacity_of,
     cells_of_cpus,
     file_system_size,
@@ -190,6 +191,11 @@ class Host:
         return self._on_files(
             f"the size of the file system of {path}", lambda: file_system_size(place)
         )
+
+    def cached_bytes(self, cache: Path, instances: Path) -> int:
+        """What cached images take of the disk that guests' disks are on."""
+        places = (self._root / path.relative_to(path.anchor) for path in (cache, instances))
+        return self._on_files(f"the size of images in {cache}", lambda: bytes_of_files(*places))
 
     def file_system_spins(self, path: Path) -> bool | None:
         """Whether the disk below ``path`` rotates; ``None``: it can't be told."""

@@ -21,6 +21,25 @@ def file_system_size(path: Path) -> int:
     return found.f_blocks * found.f_frsize
 
 
+def bytes_of_files(directory: Path, beside: Path) -> int:
+    """What the files in a directory take of the disk that ``beside`` is on.
+
+    0 where it is on another one, or is not there; what goes while it is looked at is not
+    counted.
+
+    :raises DriverNotReady: it can't be read.
+    """
+    try:
+        if directory.stat().st_dev != beside.stat().st_dev:
+            return 0
+        found = [entry.stat() for entry in os.scandir(directory) if entry.is_file()]
+    except FileNotFoundError:
+        return 0
+    except OSError as err:
+        raise DriverNotReady(f"no size of the files in {directory}: {err}") from err
+    return sum(one.st_blocks * 512 for one in found)
+
+
 def namespace_names(devices: Path) -> frozenset[str]:
     """:raises DriverNotReady: they are there and can't be read."""
     try:

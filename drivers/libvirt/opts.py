@@ -185,6 +185,23 @@ DEFAULT_OPTS = [
     ),
 ]
 
+WORKAROUNDS_OPTS = [
+    cfg.BoolOpt(
+        "reserve_disk_resource_for_image_cache",
+        default=False,
+        help="Reserve DISK_GB for the images that nova-compute keeps below instances_path, where"
+        " they are on the same file system as guests' disks.",
+    ),
+]
+
+IMAGE_CACHE_OPTS = [
+    cfg.StrOpt(
+        "subdirectory_name",
+        default="_base",
+        help="Where below instances_path nova-compute keeps images; as in its configuration.",
+    ),
+]
+
 
 def list_opts() -> list[tuple[str, list[Any]]]:
     """``[(group, [options])]``: the libvirt driver's own."""
@@ -193,6 +210,8 @@ def list_opts() -> list[tuple[str, list[Any]]]:
         ("DEFAULT", DEFAULT_OPTS),
         ("pci", PCI_OPTS),
         ("devices", DEVICES_OPTS),
+        ("workarounds", WORKAROUNDS_OPTS),
+        ("image_cache", IMAGE_CACHE_OPTS),
     ]
 
 

@@ -36,6 +36,7 @@ class Reading:
     online_cpus: frozenset[int]
     memory_kib: int
     disk_bytes: int | None = None
+    cached_bytes: int = 0
     features: cpu_model.Features | None = None
     pmem_namespaces: frozenset[str] | None = None
     models: Mapping[str, bool] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class Reader:
             online,
             memory,
             self._disk(pool),
+            self._cached(),
             read_or("CPU features", lambda: self._features(capabilities), None),
             read_or("persistent memory", self._namespaces, None),
             self._models(capabilities),
@@ -142,6 +144,14 @@ class Reader:
             return None
         path = self._settings.instances_path
         return self.sources.read_or("disk", lambda: self._host.file_system_bytes(path), None)
+
+    def _cached(self) -> int:
+        """Bytes of images whose room is reserved."""
+        cache, instances = self._settings.image_cache, self._settings.instances_path
+        if cache is None:
+            return 0
+        size = lambda: self._host.cached_bytes(cache, instances)  # noqa: E731
+        return self.sources.read_or("image cache", size, 0)
 
     def _medium(self, pool: disk.StoragePool | None) -> Mapping[str, bool]:
         """Disks of this machine: those of a pool far away are not among its devices."""

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from drivers.errors import DriverNotReady
 from drivers.guest_cpus import DEDICATED_SET, GuestCpus, guest_cpus, split_cores
-from drivers.inventory import DISK_GB, cpu_list, over_reserved, root_inventory
+from drivers.inventory import (
+    DISK_GB,
+    InventoryPolicy,
+    cpu_list,
+    over_reserved,
+    root_inventory,
+)
 from drivers.libvirt import cpu, disk, guest_types, pmem
 from drivers.libvirt.arch_traits import arch_traits
 from drivers.libvirt.cells import numa_cells, with_cpus
@@ -95,7 +102,16 @@ def _disk(
     """An amount that can't be told stays as Placement has it."""
     if reading.disk_bytes is None:
         return {DISK_GB: current[DISK_GB]} if DISK_GB in current else {}
-    return root_inventory(_disk_gb(reading), settings.policy, current)
+    return root_inventory(_disk_gb(reading), _policy(reading, settings), current)
+
+
+def _policy(reading: Reading, settings: LibvirtSettings) -> InventoryPolicy:
+    """With what cached images take, in whole GiB, as reserved."""
+    cached = -(-reading.cached_bytes // 1024**3)
+    own = settings.policy.reserved(DISK_GB)
+    if not cached:
+        return settings.policy
+    return replace(settings.policy, reserved_disk_mb=(own + cached) * 1024)
 
 
 def _pmem(
@@ -126,7 +142,7 @@ def _medium(reading: Reading, *, elsewhere: bool) -> dict[str, bool]:
 def _disk_notes(reading: Reading, settings: LibvirtSettings) -> dict[str, str]:
     if reading.disk_bytes is None and not settings.images.in_files:
         return {DISK_GB: disk.unknown_size(settings.images)}
-    return over_reserved(_disk_gb(reading), settings.policy)
+    return over_reserved(_disk_gb(reading), _policy(reading, settings))
 
 
 def _pmem_notes(reading: Reading, settings: LibvirtSettings) -> dict[str, str]:

@@ -55,6 +55,8 @@ class LibvirtSettings:
     file_backed_memory: int = 0
     """MiB; 0: guests have the host's own memory."""
     disk_from_sharing_provider: bool = False
+    image_cache: Path | None = None
+    """Where images are whose room on the disk is reserved."""
     devices: DeviceSettings = field(default_factory=DeviceSettings)
 
 
@@ -93,8 +95,16 @@ def settings_from(context: DriverContext) -> LibvirtSettings:
         tpm=TpmChoice(group.swtpm_enabled, frozenset(group.supported_tpm_secret_security)),
         file_backed_memory=group.file_backed_memory,
         disk_from_sharing_provider=group.disk_from_sharing_provider,
+        image_cache=_image_cache(conf, path),
         devices=_device_settings(conf),
     )
+
+
+def _image_cache(conf: Any, instances: Path) -> Path | None:
+    """Disks elsewhere (LVM, Ceph) share no room with images in files."""
+    counts = conf.workarounds.reserve_disk_resource_for_image_cache
+    in_files = _images(conf.libvirt).in_files
+    return instances / conf.image_cache.subdirectory_name if counts and in_files else None
 
 
 def _memory_policy(conf: Any) -> MemoryPolicy:

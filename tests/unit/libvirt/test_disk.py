@@ -101,3 +101,10 @@ def test_reserved_disk_is_kept_below_the_size():
     policy = InventoryPolicy(reserved_disk_mb=10 * 1024)
     tree = written(new_tree(), reading(two_cells()), policy=policy)
     assert tree.data(ROOT).inventory["DISK_GB"]["reserved"] == 10
+
+
+def test_cached_images_are_reserved_in_whole_gib_beside_what_is_configured():
+    policy = InventoryPolicy(reserved_disk_mb=10 * 1024)
+    look = reading(two_cells(), cached_bytes=2 * 1024**3 + 1)
+    tree = written(new_tree(), look, policy=policy)
+    assert tree.data(ROOT).inventory["DISK_GB"]["reserved"] == 13

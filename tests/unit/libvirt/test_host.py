@@ -264,3 +264,13 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "libvirt", None)
     with pytest.raises(DriverLoadFailed, match=r"install compute-agent\[libvirt\]"):
         load_binding()
+
+
+def test_cached_images_count_with_what_they_take_of_the_disk(host, tmp_path):
+    instances, cache = Path("/srv/instances"), Path("/srv/instances/_base")
+    assert host.cached_bytes(cache, instances) == 0, "there is no cache yet"
+    (tmp_path / "srv/instances/_base/sub").mkdir(parents=True)
+    (tmp_path / "srv/instances/_base/image").write_bytes(b"x" * 10_000)
+    with (tmp_path / "srv/instances/_base/sparse").open("wb") as file:
+        file.truncate(1 << 30)
+    assert 10_000 <= host.cached_bytes(cache, instances) < 1 << 20
