@@ -16,6 +16,8 @@ from typing import Any
 
 from agent.nodes.nodes import Nodes
 from agent.period.rules import Rules
+from agent.state.kept_root import KeptRoot
+from agent.state.roots import RootStore
 from drivers.api import ComputeDriver, DriverContext, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient import errors
@@ -206,6 +208,7 @@ class World:
     squats: bool = False
     acts: int = 0
     renamed: dict[str, str] = field(default_factory=dict)
+    ledgers: list[Any] = field(default_factory=list)
     disturbed: bool = False
     """Whether there may be what only a verification can mend: strangers, refusals."""
     before: tuple[Any, ...] = ()
@@ -243,7 +246,12 @@ class World:
         return report
 
     def restart(self, how: str) -> None:
-        """With the saved view, with an older one, or without any."""
+        """With the saved view, with an older one, or without any.
+
+        The ledger lives on: what a lost one leaves behind is in ``tests/ownership``.
+        """
+        now = [tracker.ledger for tracker in self.nodes.trackers.values()]
+        self.ledgers = ledgers = now or self.ledgers
         if how == "lost":
             shutil.rmtree(self.state)
             self.state.mkdir()
@@ -254,6 +262,11 @@ class World:
             self.disturbed = self.disturbed or bool(self.doubtful)
         for saved in self.state.glob("roots.journal"):
             shutil.copy(saved, f"{saved}.older")
+        for ledger in ledgers if how in ("lost", "older") else ():
+            kept = KeptRoot(RootStore.of(self.state), ROOT)
+            kept.load()
+            kept.keep(ledger)
+            kept.store.close()
         self.nodes = self._nodes()
 
     def fail(
@@ -304,7 +317,10 @@ class World:
         self.blind.add(uuid)
 
     def _set_inventory(self, uuid: str, name: str, number: int) -> None:
-        self.stranger.set_inventory(uuid, {CLASSES[number % 2]: {"total": 50 + number}})
+        """Of what the driver says; a class of theirs would stay (tests/unit/ownership)."""
+        wished = self.driver.wish.get(name)
+        resource_class = CLASSES[number % 2] if wished is None else wished.resource_class
+        self.stranger.set_inventory(uuid, {resource_class: {"total": 50 + number}})
 
     def _create_child(self, uuid: str, name: str, number: int) -> None:
         self.stranger.create_child(ROOT, "strangers", STRANGERS_CHILD)
