@@ -57,6 +57,8 @@ _SHOWN = 200
 _NAME = re.compile(r"[A-Z][A-Z0-9_]+")
 _UNKNOWN_TRAITS = re.compile(r"No such trait(?:\(s\)|s)?:? (?P<names>.+?)\.?\s*$")
 _ERRNO = re.compile(r"(?:\[Errno -?\d+\] |Error\(\d+, ')([^'\")\]]+)")
+_POOL = re.compile(r": \w*Pool\(")
+"""Where urllib3 begins to speak of its connections, ours included."""
 _SAME_UUID = re.compile(r"Conflicting resource provider uuid")
 _UNKNOWN_CLASS = re.compile(
     r"(?:Unknown resource class|No such resource class)\D*?(?P<names>[A-Z]\w+)"
@@ -167,7 +169,8 @@ def _reason(err: Exception) -> str:
         return str(err.original)
     if isinstance(err, ksa.CatalogException):
         return f"{err} See [{GROUP}] endpoint_override, region_name and valid_interfaces."
-    said, _, inner = str(err).partition(": HTTP")
+    said, *rest = _POOL.split(str(err), maxsplit=1)
+    inner = rest[0] if rest else ""
     said, _, cut = said.partition(": (")
     cause = _ERRNO.search(inner or cut)
     return f"{said}: {cause[1]}" if cause else said + (cut and f": ({cut}")
