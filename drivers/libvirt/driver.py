@@ -20,6 +20,7 @@ from drivers.libvirt.host import Host, load_binding
 from drivers.libvirt.host_identity import NAME, HostIdentity, renamed, stranger
 from drivers.libvirt.numa import Known
 from drivers.libvirt.reading import Reader, Reading
+from drivers.libvirt.remembered_host import RememberedHost
 from drivers.libvirt.report import host_report, mixed_cores
 from drivers.libvirt.session import Refused
 from drivers.libvirt.settings import LibvirtSettings, settings_from
@@ -38,6 +39,8 @@ class LibvirtDriver(ComputeDriver):
         self._host = host or Host(self._settings.uri, load_binding(), self._settings.deadlines)
         self._nodename: str | None = None
         self._identity: HostIdentity | None = None
+        self._remembered = RememberedHost(context.state_path)
+        self._is_agents = False
         self._reader = Reader(self._host, self._settings)
         self._wrong: dict[str, str] = {}
         self._warned: str | None = None
@@ -57,7 +60,8 @@ class LibvirtDriver(ComputeDriver):
 
     def watch(self, tell: Callable[[str | None], None]) -> None:
         """``tell`` hears of libvirt lost and back; asks for it in a thread of its own."""
-        self._host.watch(tell, self._still_the_same)
+        self._is_agents = True
+        self._host.watch(tell, self._name_of_ours)
 
     def degraded(self) -> Mapping[str, str]:
         """What libvirt could not answer, and what is odd about the configuration."""
@@ -70,7 +74,7 @@ class LibvirtDriver(ComputeDriver):
     def get_available_nodes(self) -> Sequence[str]:
         """The hypervisor's host name, once it has been heard: a root can't be renamed here."""
         if self._nodename is None:
-            self._nodename = self._host.hostname()
+            self._nodename = self._name_of_ours()
         return [self._nodename]
 
     def update_provider_tree(
@@ -120,17 +124,31 @@ class LibvirtDriver(ComputeDriver):
 
     def _same_host(self, now: HostIdentity) -> dict[str, str]:
         """What to tell of it.  :raises DriverNotReady: another host answers."""
-        first = self._identity = self._identity or now
+        first = self._known_host() or now
         if problem := stranger(first, now):
             self._host.lost(problem)
-            raise DriverNotReady(problem)
-        return renamed(first, now)
+            raise DriverNotReady(
+                f"{problem}; if it is this one,"
+                f" remove {self._remembered.path} and restart compute-agent"
+            )
+        if self._is_agents:  # a command only looks
+            self._remembered.write(now)
+        self._identity = self._identity or now
+        return renamed(self._identity, now)
 
-    def _still_the_same(self) -> None:
-        """:raises DriverNotReady: libvirt is not there, or that of another host answers."""
-        name = self._host.hostname()
-        if self._identity is not None and self._identity.name != name:
+    def _known_host(self) -> HostIdentity | None:
+        """The one that answered first, in this run or an earlier one."""
+        return self._identity or self._remembered.read()
+
+    def _name_of_ours(self) -> str:
+        """What this host is called now.
+
+        :raises DriverNotReady: libvirt is not there, or that of another host answers.
+        """
+        name, known = self._host.hostname(), self._known_host()
+        if known is not None and known.name != name:
             self._same_host(HostIdentity.of(name, documents.read(self._host.capabilities())))
+        return name
 
     def _note_warnings(self, words: Sequence[str]) -> None:
         """Once each, for as long as it is so."""

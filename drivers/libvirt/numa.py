@@ -40,11 +40,14 @@ class Processing:
 
 @dataclass(frozen=True, slots=True)
 class Processors:
-    """What is to be divided; ``told``: libvirt's capabilities could be read."""
+    """What is to be divided; ``told``: libvirt's capabilities could be read.
+
+    ``memory_kib`` is ``None`` where libvirt has never told it.
+    """
 
     cells: Sequence[Cell]
     cpus: GuestCpus
-    memory_kib: int
+    memory_kib: int | None
     policy: InventoryPolicy
     memory: MemoryPolicy
     told: bool = True
@@ -62,9 +65,15 @@ def cell_name(node: str, number: int) -> str:
 
 def processing(node: str, report_numa: str, host: Processors, known: Known) -> Processing:
     """CPUs and memory of a host, by the operator's choice; no CPU is offered twice."""
+    if host.memory_kib is None:
+        return _without_memory(node, report_numa, host, known)
     wished = _wished(node, report_numa, host, known)
     if not wished.complete:
         return wished
+    return _each_cpu_once(node, wished, known)
+
+
+def _each_cpu_once(node: str, wished: Processing, known: Known) -> Processing:
     by_name = {node: wished.root, **{one.name: one.inventory for one in wished.cells.values()}}
     there = {name: known[name] for name in known if name == node or _is_cell(node, name)}
     once, waiting = cpus_once(by_name, there)
@@ -73,6 +82,39 @@ def processing(node: str, report_numa: str, host: Processors, known: Known) -> P
         {n: replace(one, inventory=once[one.name]) for n, one in wished.cells.items()},
         notes={**wished.notes, **{f"CPUs of {name}": why for name, why in waiting.items()}},
     )
+
+
+def _without_memory(node: str, report_numa: str, host: Processors, known: Known) -> Processing:
+    """Memory stays as Placement has it; where it would go elsewhere, CPUs wait for it."""
+    wished = _wished(node, report_numa, replace(host, memory_kib=0), known)
+    names = {one.name for one in wished.cells.values()} or {node}
+    there = {name for name in known if name == node or _is_cell(node, name)}
+    if any(MEMORY_MB in known[name] for name in there - names):
+        return replace(_unknown(node, known), notes={})
+    return _each_cpu_once(
+        node,
+        replace(
+            wished,
+            root=_memory_kept(wished.root, known.get(node, {})),
+            cells={
+                number: replace(one, inventory=_memory_kept(one.inventory, known.get(one.name, {})))
+                for number, one in wished.cells.items()
+            },
+            notes={about: why for about, why in wished.notes.items() if MEMORY_MB not in about},
+        ),
+        known,
+    )
+
+
+def _memory_kept(
+    inventory: Mapping[str, Mapping[str, Any]], before: CurrentInventory
+) -> dict[str, Mapping[str, Any]]:
+    rest = {name: record for name, record in inventory.items() if not _is_memory(name)}
+    return {**rest, **{name: before[name] for name in before if _is_memory(name)}}
+
+
+def _is_memory(name: str) -> bool:
+    return name == MEMORY_MB or name.startswith(HUGEPAGES)
 
 
 def _wished(node: str, report_numa: str, host: Processors, known: Known) -> Processing:
@@ -137,7 +179,7 @@ def _hugepages_unknown(inventory: Mapping[str, Mapping[str, Any]]) -> dict[str, 
 
 def is_processing(name: str) -> bool:
     """Whether a class is one of those that cells and root hand to each other."""
-    return name in {VCPU, PCPU, MEMORY_MB} or name.startswith(HUGEPAGES)
+    return name in {VCPU, PCPU} or _is_memory(name)
 
 
 def _cell(node: str, number: int, share: Share, host: Processors, known: Known) -> Reported:

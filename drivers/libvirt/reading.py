@@ -34,7 +34,7 @@ class Reading:
     capabilities: Element
     present_cpus: frozenset[int]
     online_cpus: frozenset[int]
-    memory_kib: int
+    memory_kib: int | None
     disk_bytes: int | None = None
     cached_bytes: int = 0
     features: cpu_model.Features | None = None
@@ -183,11 +183,11 @@ class Reader:
         told = self.sources.read_or("versions", self._host.versions, None, until=CONNECTION)
         return None if told is None else device_models.Versions(*told)
 
-    def _memory(self) -> int:
-        """In KiB: the host's, or what the operator has in files."""
+    def _memory(self) -> int | None:
+        """In KiB: the host's, or what the operator has in files; ``None``: it never said."""
         if self._settings.file_backed_memory:
             return self._settings.file_backed_memory * 1024
-        return self.sources.read("memory", self._host.memory_kib)
+        return self.sources.read_or("memory", self._host.memory_kib, None)
 
     def _namespaces(self) -> frozenset[str]:
         if not self._settings.pmem:

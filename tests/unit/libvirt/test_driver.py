@@ -181,10 +181,42 @@ def test_more_reserved_than_there_is_reserves_all_and_says_so(make, tree):
 
 def test_a_failure_half_way_leaves_the_tree_as_it_was(make, binding, tree):
     before = tree.freeze()
-    binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck")
+    for call in ("getCapabilities", "getCPUMap", "getInfo"):
+        binding.refused[call] = FakeLibvirtError("out of luck")
     with pytest.raises(DriverNotReady, match="out of luck"):
         reported(make(), tree)
     assert tree.freeze() == before
+
+
+@pytest.mark.parametrize("there", [{}, {"MEMORY_MB": {"total": 4096, "reserved": 512}}])
+def test_memory_that_was_never_told_stays_and_the_rest_is_reported(make, binding, tree, there):
+    tree.update_inventory(NODE, there)
+    before = tree.data(NODE).inventory
+    binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck")
+    driver = make("[libvirt]\nreport_hugepages = pages\n")
+    after = reported(driver, tree).data(NODE).inventory
+    assert {name: after.get(name) for name in before} == before
+    assert set(after) == {"VCPU", "DISK_GB", *there}
+    assert set(driver.degraded()) == {"memory"}
+    del binding.refused["getMemoryStats"]
+    assert reported(driver, tree).data(NODE).inventory["MEMORY_MB"]["total"] == 8192
+    assert driver.degraded() == {}
+
+
+def test_nothing_moves_to_cells_while_memory_was_never_told(make, binding, tree):
+    reported(make(), tree)
+    before = tree.freeze()
+    nested = "[libvirt]\nreport_numa = nested\n"
+    binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck")
+    driver = make(nested)
+    assert reported(driver, tree).freeze() == before
+    del binding.refused["getMemoryStats"]
+    with pytest.raises(ReshapeNeeded):
+        reported(driver, tree)
+    driver.update_provider_tree(tree, NODE, {})
+    moved = tree.freeze()
+    binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck")
+    assert reported(make(nested), tree).freeze() == moved, "cells keep theirs as well"
 
 
 @pytest.mark.parametrize("document", ["", "<capabilities/>", "rubbish <"])

@@ -352,3 +352,51 @@ def test_a_renamed_host_keeps_its_name_in_placement_and_says_so(make, binding):
     tree_of(driver, tree)
     assert tree.exists(NODE) and not tree.exists("node-2")
     assert "until compute-agent is restarted" in driver.degraded()["host name"]
+
+
+def test_another_host_after_a_restart_of_the_agent_is_not_this_one(make, binding):
+    binding.answers["getCapabilities"] = capabilities("first")
+    first = watched(make(""))
+    tree_of(first)
+    first.cleanup_host("host1")
+    binding.answers["getHostname"] = "node-2"
+    binding.answers["getCapabilities"] = capabilities("second")
+    second, said = make(""), queue.SimpleQueue[str | None]()
+    second.watch(said.put)
+    with pytest.raises(DriverNotReady, match=r"another host answers: node-2.*libvirt-host.json"):
+        second.get_available_nodes()
+    assert "another host answers: node-2" in str(said.get(timeout=60)), "it stays disabled"
+    (second.context.state_path / "libvirt-host.json").unlink()
+    assert second.get_available_nodes() == ["node-2"], "the operator says that it is"
+    second.cleanup_host("host1")
+
+
+def test_a_host_renamed_while_the_agent_was_away_is_the_same_host(make, binding):
+    binding.answers["getCapabilities"] = capabilities("first")
+    tree_of(watched(make("")))
+    binding.answers["getHostname"] = "node-2"
+    driver = watched(make(""))
+    assert driver.get_available_nodes() == ["node-2"]
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{", '{"name": 1}'])
+def test_a_damaged_memory_of_the_host_stops_nothing(make, binding, damage, caplog):
+    binding.answers["getCapabilities"] = capabilities("first")
+    driver = watched(make(""))
+    file = driver.context.state_path / "libvirt-host.json"
+    file.write_text(damage)
+    tree_of(driver)
+    assert "libvirt-host.json can't be read" in caplog.text
+    assert "first" in file.read_text()
+
+
+def test_a_command_that_looks_at_the_host_writes_nothing(make, binding):
+    binding.answers["getCapabilities"] = capabilities("first")
+    driver = make("")
+    tree_of(driver)
+    assert not list(driver.context.state_path.glob("libvirt-host*"))
+
+
+def watched(driver):
+    driver.watch(lambda why: None)
+    return driver

@@ -23,13 +23,15 @@ def context(tmp_path: Path, text: str = "") -> DriverContext:
     for group, options in LibvirtDriver.list_opts():
         conf.register_opts(options, None if group == "DEFAULT" else group)
     conf([], project="test", default_config_files=[str(file)], default_config_dirs=[])
-    return DriverContext("host", Path("/var/lib/agent"), conf)
+    state_path = tmp_path / "state"
+    state_path.mkdir(exist_ok=True)
+    return DriverContext("host", state_path, conf)
 
 
 def test_defaults_are_novas(tmp_path):
     found = settings_from(context(tmp_path))
     assert found.uri == "qemu:///system"
-    assert found.instances_path == Path("/var/lib/agent/instances")
+    assert found.instances_path == tmp_path / "state/instances"
     assert (found.cpu.virt_type, found.cpu.mode) == ("kvm", None)
     policy = found.policy
     assert (policy.reserved_cpus, policy.reserved_memory_mb, policy.reserved_disk_mb) == (0, 512, 0)
