@@ -36,6 +36,7 @@ from agent.option_place import option_place
 from agent.provider_config.additions import Additions
 from agent.registry.errors import RegistryError
 from agent.service import Service
+from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse, lock
 from agent.status_file import StatusFile
 from agent.switching.switching import switching
@@ -89,7 +90,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
         stack.callback(os.close, locked)
     systemd = Systemd.from_environment()
     loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
-    context = DriverContext(settings.host, settings.state_path, conf, loop.refresh)
+    store = DriverStore(settings.state_path)
+    context = DriverContext(settings.host, settings.state_path, conf, loop.refresh, store)
     drivers = loader.load(settings.drivers, context)
     config.refuse_typos(conf)
     dev = start_placement(conf, stack) if conf.dev else None

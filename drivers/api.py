@@ -41,6 +41,7 @@ from drivers.errors import (
     ReshapeNeeded,
 )
 from drivers.legacy import update_by_older_methods
+from drivers.store import InMemory, Store
 from reportclient.model import Allocations, ProviderData
 from reportclient.provider_tree import ProviderTree
 
@@ -59,6 +60,7 @@ __all__ = [
     "ProviderTree",
     "ReshapeFailed",
     "ReshapeNeeded",
+    "Store",
     "Switched",
     "TellsInventory",
     "TellsResources",
@@ -90,13 +92,15 @@ class DriverContext:
     """What the agent hands to a driver when it makes it.
 
     ``conf`` is the loaded oslo.config object, with the driver's own options on it;
-    ``wake`` asks for a period now (any thread may call it).
+    ``wake`` asks for a period now (any thread may call it); ``store`` keeps what the driver
+    has to know after a restart.
     """
 
     host: str
     state_path: Path
     conf: Any = None
     wake: Callable[[], None] = field(default=_nothing, repr=False)
+    store: Store = field(default_factory=InMemory, repr=False)
 
 
 class ComputeDriver(ABC):

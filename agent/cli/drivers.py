@@ -14,6 +14,7 @@ from agent.nodes.nodes import Nodes
 from agent.period.tracker import Tracker
 from agent.provider_config.additions import Additions
 from agent.service import Service
+from agent.state.driver_store import DriverStore
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
 from agent.systemd import Systemd
@@ -39,7 +40,8 @@ def asked(session: Session, own_uuid: str, api: API, *, holding: bool = False) -
     :raises agent.config.ConfigError: an option looks mistyped.
     """
     settings = session.settings
-    context = DriverContext(settings.host, settings.state_path, session.conf)
+    store = DriverStore(settings.state_path, writing=False)
+    context = DriverContext(settings.host, settings.state_path, session.conf, store=store)
     drivers = loader.load(settings.drivers, context)
     config.refuse_typos(session.conf)
     table = NodeTable.of(settings.state_path, writing=False)

@@ -10,8 +10,8 @@ from pathlib import Path
 from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.entries import Entries, Entry, Key
 from agent.provider_config.files import KEPT, ProviderFiles
-from agent.provider_config.kept import KeptFile
 from agent.report import Report
+from agent.state.document import Document
 
 LOG = logging.getLogger(__name__)
 
@@ -29,9 +29,8 @@ class Additions:
     def of(cls, location: Path, state_path: Path, *, writing: bool = True) -> Additions:
         """Those of the agent with this state directory; nothing is read yet."""
         required = str(location) != PROVIDER_CONFIG_LOCATION
-        kept = KeptFile(state_path / KEPT)
-        files = ProviderFiles(location, required, kept, writing)
-        return cls(files)
+        kept = Document(state_path / KEPT, writing=writing)
+        return cls(ProviderFiles(location, required, kept))
 
     @property
     def entries(self) -> Entries | None:

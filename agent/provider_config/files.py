@@ -10,10 +10,11 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from agent.provider_config.document import BadFiles, Finding, read
 from agent.provider_config.entries import Entries, Entry, combined, said
-from agent.provider_config.kept import Damaged, KeptFile
+from agent.state.document import Document, Unusable
 
 LOG = logging.getLogger(__name__)
 
@@ -108,10 +109,8 @@ class ProviderFiles:
     location: Path
     required: bool = False
     """Whether the directory has to be there: somebody has named it."""
-    kept: KeptFile | None = None
+    kept: Document | None = None
     """Where the last good files are kept."""
-    writing: bool = True
-    """False for who only looks."""
     entries: Entries | None = field(default_factory=Entries)
     findings: tuple[Finding, ...] = ()
     """What is wrong with the files as they are now."""
@@ -166,22 +165,22 @@ class ProviderFiles:
         if self.kept is None:
             return None
         try:
-            found = self.kept.load()
-            return None if found is None else parsed(_texts(found)).entries
-        except (Damaged, BadFiles) as err:
-            LOG.warning("The last good provider files in %s can't be used: %s", self.kept.path, err)
+            found = self.kept.load(_texts)
+            return None if found is None else parsed(found).entries
+        except (Unusable, BadFiles) as err:
+            LOG.warning("The last good provider files can't be used: %s", err)
             return None
 
     def _keep(self, texts: Texts) -> None:
-        if self.kept is None or not self.writing:
+        if self.kept is None:
             return
         try:
             if texts:
-                self.kept.keep({"files": texts})
-            elif self.kept.path.exists():
+                self.kept.keep({"files": texts}, "after a restart bad ones have no last good ones")
+            else:
                 self.kept.remove()
         except OSError as err:
-            LOG.warning("The provider files can't be kept in %s: %s", self.kept.path, err.strerror)
+            LOG.warning("%s can't be removed: %s", self.kept.path, err.strerror)
 
 
 def _is_ours(name: str) -> bool:
@@ -204,9 +203,6 @@ def _unreadable(path: Path, err: OSError) -> Finding:
     return Finding(str(path), 1, "", f"can't be read: {err.strerror}")
 
 
-def _texts(found: Mapping[str, object]) -> Texts:
-    """:raises Damaged: what was kept is something else."""
-    try:
-        return tuple((str(name), str(text)) for name, text in found["files"])  # type: ignore[attr-defined]
-    except (LookupError, TypeError, ValueError) as err:
-        raise Damaged(f"it holds no files ({err})") from err
+def _texts(found: Mapping[str, Any]) -> Texts:
+    """:raises ValueError: (or LookupError, TypeError) it is something else."""
+    return tuple((str(name), str(text)) for name, text in found["files"])

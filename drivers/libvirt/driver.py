@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
@@ -17,10 +18,9 @@ from drivers.libvirt import documents, opts
 from drivers.libvirt.capabilities import CAPABILITIES
 from drivers.libvirt.children import write_report
 from drivers.libvirt.host import Host, load_binding
-from drivers.libvirt.host_identity import NAME, HostIdentity, renamed, stranger
+from drivers.libvirt.host_identity import KEPT_HOST, NAME, HostIdentity, renamed, stranger
 from drivers.libvirt.numa import Known
 from drivers.libvirt.reading import Reader, Reading
-from drivers.libvirt.remembered_host import RememberedHost
 from drivers.libvirt.report import host_report, mixed_cores
 from drivers.libvirt.session import Refused
 from drivers.libvirt.settings import LibvirtSettings, settings_from
@@ -39,7 +39,6 @@ class LibvirtDriver(ComputeDriver):
         self._host = host or Host(self._settings.uri, load_binding(), self._settings.deadlines)
         self._nodename: str | None = None
         self._identity: HostIdentity | None = None
-        self._remembered = RememberedHost(context.state_path)
         self._is_agents = False
         self._reader = Reader(self._host, self._settings)
         self._wrong: dict[str, str] = {}
@@ -129,16 +128,22 @@ class LibvirtDriver(ComputeDriver):
             self._host.lost(problem)
             raise DriverNotReady(
                 f"{problem}; if it is this one,"
-                f" remove {self._remembered.path} and restart compute-agent"
+                f" remove driver-{KEPT_HOST}.json from state_path and restart compute-agent"
             )
         if self._is_agents:  # a command only looks
-            self._remembered.write(now)
+            self._remember(now)
         self._identity = self._identity or now
         return renamed(self._identity, now)
 
     def _known_host(self) -> HostIdentity | None:
         """The one that answered first, in this run or an earlier one."""
-        return self._identity or self._remembered.read()
+        if self._identity is None:
+            return HostIdentity.kept(self.context.store.load(KEPT_HOST))
+        return self._identity
+
+    def _remember(self, host: HostIdentity) -> None:
+        if host.uuid is not None:  # one without a UUID proves nothing later
+            self.context.store.save(KEPT_HOST, asdict(host))
 
     def _name_of_ours(self) -> str:
         """What this host is called now.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from xml.etree.ElementTree import Element
 
 from drivers.libvirt.documents import text_of
 
 NAME = "host name"
+KEPT_HOST = "libvirt-host"
+"""In the driver's store: the host that answered here last, so that another is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,12 @@ class HostIdentity:
     def of(cls, name: str, capabilities: Element) -> HostIdentity:
         """From the name and the capabilities document."""
         return cls(name, text_of(capabilities, "host/uuid"))
+
+    @classmethod
+    def kept(cls, found: Mapping[str, Any] | None) -> HostIdentity | None:
+        """As an earlier run has kept it; ``None`` if it has not."""
+        known = found is not None and {"name", "uuid"} <= found.keys()
+        return cls(str(found["name"]), str(found["uuid"])) if known and found else None
 
 
 def stranger(first: HostIdentity, now: HostIdentity) -> str | None:

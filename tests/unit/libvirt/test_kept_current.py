@@ -7,11 +7,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from drivers.api import DriverContext, DriverNotReady, ProviderTree, Timed
+from drivers.api import DriverNotReady, ProviderTree, Timed
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.host import Host
 from drivers.libvirt.session import Deadlines
@@ -50,7 +51,7 @@ def make(binding, tmp_path):
         hosts.append(Host("fake:///one", binding, Deadlines(connect=20, call=call), tmp_path))
         made = context(tmp_path, text)
         if wake is not None:
-            made = DriverContext(made.host, made.state_path, made.conf, wake)
+            made = replace(made, wake=wake)
         return LibvirtDriver(made, host=hosts[-1])
 
     yield make
@@ -366,7 +367,7 @@ def test_another_host_after_a_restart_of_the_agent_is_not_this_one(make, binding
     with pytest.raises(DriverNotReady, match=r"another host answers: node-2.*libvirt-host.json"):
         second.get_available_nodes()
     assert "another host answers: node-2" in str(said.get(timeout=60)), "it stays disabled"
-    (second.context.state_path / "libvirt-host.json").unlink()
+    (second.context.state_path / "driver-libvirt-host.json").unlink()
     assert second.get_available_nodes() == ["node-2"], "the operator says that it is"
     second.cleanup_host("host1")
 
@@ -383,10 +384,10 @@ def test_a_host_renamed_while_the_agent_was_away_is_the_same_host(make, binding)
 def test_a_damaged_memory_of_the_host_stops_nothing(make, binding, damage, caplog):
     binding.answers["getCapabilities"] = capabilities("first")
     driver = watched(make(""))
-    file = driver.context.state_path / "libvirt-host.json"
+    file = driver.context.state_path / "driver-libvirt-host.json"
     file.write_text(damage)
     tree_of(driver)
-    assert "libvirt-host.json can't be read" in caplog.text
+    assert "libvirt-host.json is damaged" in caplog.text
     assert "first" in file.read_text()
 
 
@@ -394,7 +395,7 @@ def test_a_command_that_looks_at_the_host_writes_nothing(make, binding):
     binding.answers["getCapabilities"] = capabilities("first")
     driver = make("")
     tree_of(driver)
-    assert not list(driver.context.state_path.glob("libvirt-host*"))
+    assert not list(driver.context.state_path.glob("*libvirt-host*"))
 
 
 def watched(driver):

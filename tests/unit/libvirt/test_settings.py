@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
+from agent.state.driver_store import DriverStore
 from drivers.api import DriverContext
 from drivers.errors import DriverLoadFailed
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, Ratio
@@ -25,7 +26,7 @@ def context(tmp_path: Path, text: str = "") -> DriverContext:
     conf([], project="test", default_config_files=[str(file)], default_config_dirs=[])
     state_path = tmp_path / "state"
     state_path.mkdir(exist_ok=True)
-    return DriverContext("host", state_path, conf)
+    return DriverContext("host", state_path, conf, store=DriverStore(state_path))
 
 
 def test_defaults_are_novas(tmp_path):

@@ -364,7 +364,7 @@ def test_what_was_kept_and_is_damaged_is_not_believed(
         found = Additions.of(files, tmp_path).files
         found.load()
         assert found.entries is None
-    assert caplog.text.count("The last good provider files in") == 5
+    assert caplog.text.count("The last good provider files can't be used") == 5
 
 
 def test_who_only_looks_writes_nothing(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from agent.nodes.identity import IdentityError
 from agent.nodes.node_table import NodeTable
 from agent.ownership.ledger import Holding
+from agent.state.driver_store import DriverStore
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import FILE_NAME, RootStore
 from agent.status_file import StatusFile
@@ -43,6 +44,13 @@ def standing(state: Path) -> None:
     file.keep(Standing(True, "reason", 3))
 
 
+def remembered(state: Path) -> None:
+    store = DriverStore(state)
+    store.load("libvirt-host")
+    store.save("libvirt-host", {"name": "host1"})
+    assert store.load("libvirt-host") == {"version": 1, "name": "host1"}
+
+
 def nodes(state: Path) -> None:
     try:
         NodeTable.of(state).uuids(["a"], ROOT, {})
@@ -56,6 +64,7 @@ FILES = {
     "status.json": status,
     "service.json": standing,
     "nodes.json": nodes,
+    "driver-libvirt-host.json": remembered,
 }
 Use = Callable[[Path], None]
 every_file = pytest.mark.parametrize(("name", "use"), FILES.items(), ids=FILES.keys())

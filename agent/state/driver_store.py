@@ -1,0 +1,39 @@
+"""What drivers remember over a restart: ``driver-NAME.json`` in the state directory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.state.document import Document, Unusable
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class DriverStore:
+    """The :class:`drivers.store.Store` of the agent with this state directory."""
+
+    state_path: Path
+    writing: bool = True
+    """False for who only looks."""
+    _documents: dict[str, Document] = field(default_factory=dict)
+
+    def load(self, name: str) -> Mapping[str, Any] | None:
+        """See :class:`drivers.store.Store`."""
+        try:
+            return self._document(name).load(dict)
+        except Unusable as err:
+            LOG.warning("%s; it is as if nothing had been kept", err)
+            return None
+
+    def save(self, name: str, fields: Mapping[str, Any]) -> None:
+        """See :class:`drivers.store.Store`."""
+        self._document(name).keep(fields, "it is not known after the next start")
+
+    def _document(self, name: str) -> Document:
+        path = self.state_path / f"driver-{name}.json"
+        return self._documents.setdefault(name, Document(path, writing=self.writing))
