@@ -1,8 +1,8 @@
 """Pure: a CPU, or a device, has one class at a time.
 
 When an operator gives it another one, the old class has to be gone from Placement before the
-new one is offered, or two guests could get the same thing.  While guests use the old class
-the agent drains it, and that is told; what nobody uses is gone after one period.
+new one is offered, or two guests could get the same thing.  What nobody uses is gone after one
+period; while guests use the old class the agent drains it.  Meanwhile it is told what waits.
 """
 
 from __future__ import annotations
@@ -15,14 +15,6 @@ from drivers.inventory import PCPU, VCPU, CurrentInventory
 Records = Mapping[str, Mapping[str, Any]]
 
 
-def still_drained(current: CurrentInventory, old: Iterable[str]) -> list[str]:
-    """Those of the ``old`` classes that guests use: they are held back as a whole."""
-    there = {name: current[name] for name in old if name in current}
-    return sorted(
-        name for name, record in there.items() if int(record.get("reserved") or 0) >= _total(record)
-    )
-
-
 def waits_for(old: Iterable[str], new: str) -> str:
     """In words."""
     return f"still has {', '.join(old)}: {new} is reported once no guest uses that"
@@ -32,7 +24,7 @@ def cpus_once(
     wished: Mapping[str, Records], known: Mapping[str, CurrentInventory]
 ) -> tuple[dict[str, Records], dict[str, str]]:
     """What the root and the cells report, less CPUs that are inventory of the other class still;
-    and what waits for guests, by provider.
+    and what waits for that, by provider.
 
     Both by provider name; ``known`` is what Placement has.  Of CPUs that were in both classes
     as many as were there stay.
@@ -46,8 +38,7 @@ def cpus_once(
             most = max(_total(known.get(name, {}).get(new, {})), records[new]["total"] - held)
             if most < records[new]["total"]:
                 found[name] = _at_most(records, new, most)
-                if any(still_drained(known.get(one, {}), [old]) for one in known):
-                    notes[name] = waits_for([old], new)
+                notes[name] = waits_for([old], new)
     return found, notes
 
 

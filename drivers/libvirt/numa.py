@@ -86,7 +86,7 @@ def _each_cpu_once(node: str, wished: Processing, known: Known) -> Processing:
 
 def _without_memory(node: str, report_numa: str, host: Processors, known: Known) -> Processing:
     """Memory stays as Placement has it; where it would go elsewhere, CPUs wait for it."""
-    wished = _wished(node, report_numa, replace(host, memory_kib=0), known)
+    wished = _wished(node, report_numa, host, known)
     names = {one.name for one in wished.cells.values()} or {node}
     there = {name for name in known if name == node or _is_cell(node, name)}
     if any(MEMORY_MB in known[name] for name in there - names):
@@ -119,7 +119,7 @@ def _is_memory(name: str) -> bool:
 
 def _wished(node: str, report_numa: str, host: Processors, known: Known) -> Processing:
     if report_numa == OFF:
-        share = whole_host(host.cells, host.cpus, host.memory_kib, host.policy, host.memory)
+        share = whole_host(host.cells, host.cpus, host.memory_kib or 0, host.policy, host.memory)
         current = {**_ratios(_of_cells(node, known)), **known.get(node, {})}
         inventory = share.inventory(current)
         before = _memory_of(node, known)
@@ -130,7 +130,7 @@ def _wished(node: str, report_numa: str, host: Processors, known: Known) -> Proc
         return Processing(less, notes={**share.over_reserved(), **unsure})
     if not host.cells:
         return _unknown(node, known)
-    shares = of_cells(host.cells, host.cpus, host.memory_kib, host.policy, host.memory)
+    shares = of_cells(host.cells, host.cpus, host.memory_kib or 0, host.policy, host.memory)
     notes = {
         f"{name} of NUMA cell {number}": words
         for number, share in shares.items()

@@ -19,7 +19,7 @@ from typing import Any
 
 import os_traits
 
-from drivers.libvirt.handover import still_drained, waits_for
+from drivers.libvirt.handover import waits_for
 from drivers.libvirt.numa import Known
 from drivers.libvirt.reported import Reported
 
@@ -69,8 +69,7 @@ def providers(
         old = sorted(current.keys() - {first.resource_class})
         if old and first.resource_class not in current:
             inventory: dict[str, dict[str, Any]] = {}
-            if drained := still_drained(current, old):
-                notes[name] = waits_for(drained, first.resource_class)
+            notes[name] = waits_for(old, first.resource_class)
         else:
             record = device_record(count, current.get(first.resource_class, {}), first.used)
             inventory = {first.resource_class: record}
