@@ -14,7 +14,6 @@ from drivers.libvirt.devices import DeviceSettings
 from drivers.libvirt.pci import PciSettings
 from drivers.libvirt.pci_devices import assigned_addresses
 from drivers.libvirt.vgpu import MdevSettings, MdevType
-from reportclient.provider_tree import ProviderTree
 from tests.unit.libvirt.devices import DISK, GPU, NIC, NIC_VF, devices, guest, mdev, net, pci
 from tests.unit.libvirt.hosts import (
     NODE,
