@@ -18,7 +18,7 @@ from agent.cli.drawing.text_tree import draw_tree
 from agent.config import ConfigError, Written, as_written
 from agent.nodes.nodes import Nodes
 from agent.placement_server import TOKEN, PlacementServer, PlacementServerError
-from agent.report import Report
+from agent.told.reports import Report
 from reportclient.http import token_adapter
 
 FILE_NAME = "dev.conf"

@@ -19,10 +19,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
-from agent import bus_logs, config, logs, messaging, opts
+from agent import config, opts
+from agent.bus import messaging
+from agent.bus.messaging import TransportUnavailable
 from agent.dev import Show, start_placement
 from agent.loop import Loop
-from agent.messaging import TransportUnavailable
 from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
@@ -38,9 +39,10 @@ from agent.registry.errors import RegistryError
 from agent.service import Service
 from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse, lock
-from agent.status_file import StatusFile
 from agent.switching.switching import switching
-from agent.systemd import Systemd
+from agent.told import bus_logs, logs
+from agent.told.status_file import StatusFile
+from agent.told.systemd import Systemd
 from agent.version import version
 from drivers import loader
 from drivers.api import DriverContext

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.host_enabled import HostEnabled
-from agent.narrator import Narrator
 from agent.nodes.nodes import Nodes
-from agent.report import Report
-from agent.systemd import Systemd
+from agent.told.narrator import Narrator
+from agent.told.reports import Report
+from agent.told.systemd import Systemd
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loaded import words
 from drivers.loader import LoadedDriver

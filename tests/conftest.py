@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from agent import messaging
+from agent.bus import messaging
 from reportclient.testing.fake_placement import FakePlacement
 from tests import profiles
 from tests.servers.placement import RealPlacement

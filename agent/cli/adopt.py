@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.cli.listing import DrawnOrListed, Table
-from agent.cli.look import Look
-from agent.cli.session import Session
-from agent.cli.trouble import Trouble
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import Trouble
+from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.screen import Look
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
 from agent.ownership.ledger import ADOPTED, everything_on
 from agent.state.kept_root import KeptRoot

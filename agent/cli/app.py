@@ -20,10 +20,10 @@ from typing import Any, NoReturn, TextIO
 from cliff.app import App
 from cliff.commandmanager import CommandManager
 
-from agent.cli.session import Session
-from agent.cli.terminal import Terminal
-from agent.cli.trouble import Trouble
-from agent.cli.usage import refused
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import Trouble
+from agent.cli.shared.terminal import Terminal
+from agent.cli.shared.usage_errors import refused
 from agent.version import version
 
 NAME = "computectl"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.asking.constraints import Asked
-from agent.cli.asking.findings import COLUMNS as FINDING_COLUMNS
-from agent.cli.asking.findings import Finding, findings, told
+from agent.cli.asking.explanation import COLUMNS as FINDING_COLUMNS
+from agent.cli.asking.explanation import Finding, findings, told
 from agent.cli.asking.request_file import ScriptError, read_request_file
 from agent.cli.asking.request_options import (
     add_group_options,
@@ -23,7 +23,6 @@ from agent.cli.asking.request_options import (
 )
 from agent.cli.asking.unknown_names import unknown
 from agent.cli.asking.why import Explainer, Why
-from agent.cli.counted import Counted
 from agent.cli.drawing.candidates import (
     SHOWN_HOSTS,
     Shown,
@@ -31,13 +30,14 @@ from agent.cli.drawing.candidates import (
     draw_candidates,
     used_only,
 )
-from agent.cli.listing import DrawnOrListed, Table
-from agent.cli.look import Look
-from agent.cli.provider_names import names_in, trees_of
-from agent.cli.seen import find
-from agent.cli.session import Session
-from agent.cli.trouble import NOT_WELL, Trouble
-from agent.cli.usage import Once
+from agent.cli.reading.counted import Counted
+from agent.cli.reading.provider_names import names_in, trees_of
+from agent.cli.reading.trees import find
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.screen import Look
+from agent.cli.shared.usage_errors import Once
 from reportclient.asking import How, allocation_candidates
 from reportclient.candidates import AllocationCandidates, ResourceRequest, read_request
 from reportclient.errors import UnknownNames

@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from agent.cli.listing import DrawnOrListed, Table
-from agent.cli.look import Look
-from agent.cli.session import Session
-from agent.cli.trouble import NOT_WELL, Trouble
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.screen import Look
 from drivers import loader
 from drivers.errors import DriverNotFound
 from drivers.kit.check import (

@@ -15,9 +15,9 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from agent.cli.listing import Offline, Table
-from agent.cli.look import Look
-from agent.cli.trouble import Trouble
+from agent.cli.shared.errors import Trouble
+from agent.cli.shared.listing import Offline, Table
+from agent.cli.shared.screen import Look
 from drivers import loader
 
 TEMPLATE = "driver"

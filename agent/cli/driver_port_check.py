@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.cli.listing import Offline, Table
-from agent.cli.look import Look
 from agent.cli.porting.findings import Finding, findings
 from agent.cli.porting.rules import DROP, FINE, LOOK, MUST
 from agent.cli.porting.source import DriverSource
-from agent.cli.trouble import NOT_WELL, Trouble
+from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.listing import Offline, Table
+from agent.cli.shared.screen import Look
 
 STYLES = {MUST: "red", LOOK: "yellow"}
 MEANINGS = {

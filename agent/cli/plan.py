@@ -8,13 +8,13 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agent.cli.calls import Call
-from agent.cli.foreseen import MADE_UP, Foreseen, foresee
-from agent.cli.listing import DrawnOrListed, Table
-from agent.cli.look import Look
-from agent.cli.session import Session
-from agent.cli.trouble import CHANGES, NOT_WELL
-from agent.cli.words import Words
+from agent.cli.forecast.calls import Call
+from agent.cli.forecast.forecast import MADE_UP, Foreseen, foresee
+from agent.cli.forecast.wording import Words
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import CHANGES, NOT_WELL
+from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.screen import Look
 from agent.nodes.identity import FILE_NAME
 from reportclient.plain_text import plain
 

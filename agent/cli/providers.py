@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from agent.cli.asking.habits import refuse_habits
 from agent.cli.asking.request_options import add_group_options, provider_query_of
 from agent.cli.asking.unknown_names import unknown
-from agent.cli.counted import Counted
 from agent.cli.drawing.candidates import counted
-from agent.cli.listing import DrawnOrListed, Table
-from agent.cli.look import Look
-from agent.cli.provider_names import name_of, names_in
-from agent.cli.seen import find
-from agent.cli.session import Session
-from agent.cli.trouble import NOT_WELL, Trouble
-from agent.cli.usage import Once
+from agent.cli.reading.counted import Counted
+from agent.cli.reading.provider_names import name_of, names_in
+from agent.cli.reading.trees import find
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.screen import Look
+from agent.cli.shared.usage_errors import Once
 from reportclient.asking import FoundProviders, How, resource_providers
 from reportclient.candidates import ListedProvider, ProviderQuery, read_provider_query
 from reportclient.errors import UnknownNames

@@ -6,15 +6,15 @@ import argparse
 import time
 from dataclasses import dataclass, field
 
-from agent.cli.drivers import asked
-from agent.cli.foreseen import Foreseen, foresee
-from agent.cli.known_status import KnownStatus
-from agent.cli.listing import DrawnOrListed, Table
-from agent.cli.look import Look
+from agent.cli.forecast.drivers import asked
+from agent.cli.forecast.forecast import Foreseen, foresee
+from agent.cli.forecast.kept_status import KnownStatus
 from agent.cli.plan import drawn, listed
-from agent.cli.session import Session
-from agent.cli.trouble import NOT_WELL
-from agent.report import Report
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import NOT_WELL
+from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.screen import Look
+from agent.told.reports import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from agent.cli.drawing.columns import Line, in_columns
-from agent.cli.listing import DrawnOrListed, Table
-from agent.cli.look import Look
-from agent.cli.services import Seen, Services, told
-from agent.cli.session import Session
-from agent.cli.trouble import NOT_WELL, Trouble
+from agent.cli.reading.services import Seen, Services, told
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.screen import Look
 from agent.period.traits import DISABLED
 from agent.registry.control import Switched
 from reportclient.plain_text import plain

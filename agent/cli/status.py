@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.cli.listing import DrawnOrListed, Table
-from agent.cli.look import Look
-from agent.cli.session import Session
-from agent.cli.trouble import NOT_WELL, Trouble
-from agent.status_file import FILE_NAME, NO_RPC, SERVING, VERSION, started_at
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.screen import Look
+from agent.told.status_file import FILE_NAME, NO_RPC, SERVING, VERSION, started_at
 from reportclient.plain_text import plain
 
 COLUMNS = ("node", "ok", "last_ok", "calls", "changes", "complaints", "draining", "reshape_pending")

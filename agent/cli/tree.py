@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent.cli.beside import capacity
-from agent.cli.drawing.fleet import draw_fleet, heading
+from agent.cli.drawing.all_trees import draw_fleet, heading
 from agent.cli.drawing.pictures import PICTURES, drawn_as
 from agent.cli.drawing.text_tree import children_by_name, draw_tree
-from agent.cli.fleet import CALLS, TREES, Asked, look_at_all
-from agent.cli.listing import DrawnOrListed, Table
-from agent.cli.look import Look
-from agent.cli.seen import Seen, Trees, find, look_at
-from agent.cli.session import Session
-from agent.cli.terminal import Terminal
-from agent.cli.trouble import NOT_WELL, Trouble
+from agent.cli.reading.all_trees import CALLS, TREES, Asked, look_at_all
+from agent.cli.reading.trees import Seen, Trees, find, look_at
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.screen import Look
+from agent.cli.shared.terminal import Terminal
+from agent.cli.shared.usage import capacity
 from agent.period.traits import own_marks
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore

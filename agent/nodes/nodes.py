@@ -21,9 +21,9 @@ from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.period.traits import DISABLED
 from agent.provider_config.additions import Additions
-from agent.report import Report
 from agent.state.kept_root import KeptRoot, saved_roots
 from agent.state.roots import RootStore
+from agent.told.reports import Report
 from drivers.errors import DriverError
 from drivers.loaded import words
 from drivers.loader import LoadedDriver

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.period.mark import marks_of_others
 from agent.period.tracker import Tracker
-from agent.report import Report
+from agent.told.reports import Report
 from reportclient.apply import Outcome, apply
 from reportclient.counting import Counting
 from reportclient.errors import PlacementError

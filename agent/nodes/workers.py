@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from agent.report import Report
+from agent.told.reports import Report
 
 Job = Callable[[], Report]
 

@@ -16,8 +16,8 @@ from agent.period.rivals import Rivals
 from agent.period.rules import Rules
 from agent.period.traits import DISABLED
 from agent.provider_config.additions import Additions
-from agent.report import Report
 from agent.state.kept_root import KeptRoot
+from agent.told.reports import Report
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.apply import Outcome, apply

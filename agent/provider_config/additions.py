@@ -10,8 +10,8 @@ from pathlib import Path
 from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.entries import Entries, Entry, Key
 from agent.provider_config.files import KEPT, ProviderFiles
-from agent.report import Report
 from agent.state.document import Document
+from agent.told.reports import Report
 
 LOG = logging.getLogger(__name__)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from agent.caller import Caller
-from agent.messaging import Sign
+from agent.bus.caller import Caller
+from agent.bus.messaging import Sign
+from agent.bus.signing import Operator, Signer
 from agent.registry.api import Registry
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.opts import RegistrySettings
-from agent.signing import Operator, Signer
 
 
 def open_registry(

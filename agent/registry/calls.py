@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.messaging import NoAnswer, Sign
-from agent.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI
+from agent.bus.messaging import NoAnswer, Sign
+from agent.bus.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI
 
 WITHIN = 3.0
 """Seconds."""
@@ -55,7 +55,7 @@ class Promptly:
         """``enabled`` or ``disabled``.
 
         :raises NoAnswer: not yet; the call goes on, or was left out for an earlier one.
-        :raises agent.messaging.MessagingError: as :class:`ComputeAgentAPI` says it.
+        :raises agent.bus.messaging.MessagingError: as :class:`ComputeAgentAPI` says it.
         """
         call = _Call(
             lambda: self.agents.set_host_enabled(

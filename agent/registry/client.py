@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.caller import NOBODY, Caller
-from agent.messaging import MessagingError, RpcClient, Sign, Target
+from agent.bus.caller import NOBODY, Caller
+from agent.bus.messaging import MessagingError, RpcClient, Sign, Target
 from agent.registry import wire
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.record import ServiceRecord

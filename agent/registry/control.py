@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent.caller import NOBODY, REASON, Caller
+from agent.bus.caller import NOBODY, REASON, Caller
 from agent.registry.api import Registry
 from agent.registry.record import DOWN_AFTER, ServiceRecord
 from reportclient.plain_text import plain

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from agent.caller import Caller
-from agent.messaging import Target
+from agent.bus.caller import Caller
+from agent.bus.messaging import Target
 from agent.registry import checks, wire
 from agent.registry.control import log_deleted, log_forced, log_switched
 from agent.registry.errors import RegistryError, RegistryUnavailable

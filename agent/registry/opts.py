@@ -8,8 +8,8 @@ from pathlib import Path
 
 from oslo_config import cfg
 
+from agent.bus.signing import host_key
 from agent.option_place import with_line
-from agent.signing import host_key
 from agent.version import version
 from drivers.opts import where_read
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.messaging import NotPermitted
+from agent.bus.messaging import NotPermitted
+from agent.bus.signing import RECORD_VERSION, Operator, is_signed
 from agent.registry import wire
-from agent.signing import RECORD_VERSION, Operator, is_signed
 
 OF_AGENTS = frozenset({"heartbeat", "get_service", "set_status"})
 """What an agent may ask of the registry, for its own host."""

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent import bus_logs, logs, messaging
+from agent.bus import messaging
+from agent.bus.signing import Operator
 from agent.open_secrets import open_secrets
 from agent.option_place import option_place
 from agent.registry import opts, wire
@@ -39,8 +40,8 @@ from agent.registry.rest.policy import by_policy, everybody
 from agent.registry.rest.server import listen
 from agent.registry.schema import open_engine, shown, upgrade
 from agent.registry.store import SqlRegistry
-from agent.signing import Operator
-from agent.systemd import Systemd
+from agent.told import bus_logs, logs
+from agent.told.systemd import Systemd
 from agent.version import version
 
 LOG = logging.getLogger(__name__)

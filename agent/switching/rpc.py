@@ -1,6 +1,6 @@
 """The agent's own RPC: set_host_enabled, as the reference's compute service has it.
 
-How it looks on the wire: ``agent/rpcapi.py``, with versions 5.x and 6.x answered.  The
+How it looks on the wire: ``agent/bus/rpcapi.py``, with versions 5.x and 6.x answered.  The
 server of oslo.messaging sends the signs of life itself that a caller with
 ``call_monitor_timeout`` waits for.
 """
@@ -13,9 +13,9 @@ from concurrent.futures import CancelledError
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from agent.caller import Caller, reason_of
-from agent.messaging import WAITED, RpcServer, Target
-from agent.rpcapi import EXCHANGE, RECORD_VERSION, TOPIC
+from agent.bus.caller import Caller, reason_of
+from agent.bus.messaging import WAITED, RpcServer, Target
+from agent.bus.rpcapi import EXCHANGE, RECORD_VERSION, TOPIC
 from agent.switching.switch import Switch
 
 LOG = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from agent.loop import Loop
 from agent.registry.checks import LONGEST, in_a_line
 from agent.registry.record import AUTO, ServiceRecord
-from agent.report import Report
 from agent.switching.standing import Standing, StandingFile, StandingUnreadable, standing_of
+from agent.told.reports import Report
 from drivers.loaded import words
 
 LOG = logging.getLogger(__name__)

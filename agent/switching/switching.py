@@ -14,14 +14,14 @@ from agent.registry.access import open_registry
 from agent.registry.address import here
 from agent.registry.errors import HostTaken
 from agent.registry.permission import OfAnAgent
-from agent.report import Report
 from agent.service import Service
-from agent.status_file import NO_RPC, SERVING
 from agent.switching.heartbeat import LATEST_BEAT, Heartbeat
 from agent.switching.hypervisor import Hypervisor
 from agent.switching.rpc import VERSION_6, rpc_server
 from agent.switching.standing import StandingFile
 from agent.switching.switch import LONGEST_RETRY, Switch
+from agent.told.reports import Report
+from agent.told.status_file import NO_RPC, SERVING
 from drivers.loaded import LoadedDriver, words
 
 LOG = logging.getLogger(__name__)

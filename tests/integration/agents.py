@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.nodes.nodes import Nodes
 from agent.period.rules import Rules
-from agent.report import Report
+from agent.told.reports import Report
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.cli.drawing.text_tree import draw_tree
-from agent.cli.look import Look
+from agent.cli.shared.screen import Look
 from tests.integration.agents import ROOT, Agent
 from tests.integration.test_libvirt_docs import block
 

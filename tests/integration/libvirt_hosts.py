@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.drawing.text_tree import draw_tree
-from agent.cli.look import Look
+from agent.cli.shared.screen import Look
 from drivers.api import ComputeDriver
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.host import Host

@@ -10,7 +10,7 @@ from agent.nodes.nodes import Nodes
 from agent.period.mark import mark_of
 from agent.period.rules import Rules
 from agent.provider_config.additions import Additions
-from agent.report import Report
+from agent.told.reports import Report
 from drivers.api import ComputeDriver
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from agent import messaging
+from agent.bus import messaging
 from agent.registry.access import open_registry
 from agent.registry.api import Registry
 from agent.registry.opts import RegistrySettings

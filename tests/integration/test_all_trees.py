@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.counted import Counted
-from agent.cli.seen import look_at
+from agent.cli.reading.counted import Counted
+from agent.cli.reading.trees import look_at
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter
@@ -161,7 +161,7 @@ def test_a_large_tree_takes_two_calls_a_provider_and_says_the_same(
     large: PlacementAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, answer = counted(large)
-    monkeypatch.setattr("agent.cli.read_ahead.SUMMARY_FROM", 1000)
+    monkeypatch.setattr("agent.cli.reading.read_ahead.SUMMARY_FROM", 1000)
     plain_calls, plain = counted(large)
     assert answer == plain
     assert plain_calls > 4 * 43

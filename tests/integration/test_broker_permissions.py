@@ -11,13 +11,13 @@ import pytest
 from kombu import Connection, Consumer, Queue
 from kombu.exceptions import OperationalError
 
-from agent import messaging
-from agent.messaging import RemoteFault, RpcServer, Target
+from agent.bus import messaging
+from agent.bus.messaging import RemoteFault, RpcServer, Target
+from agent.bus.rpcapi import ComputeAgentAPI
+from agent.bus.signing import Operator, Signer, host_key
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.permission import OfAnAgent
-from agent.rpcapi import ComputeAgentAPI
-from agent.signing import Operator, Signer, host_key
 from tests.servers import rabbitmq
 from tests.servers.agent import REPOSITORY
 from tests.servers.rabbitmq import RabbitMQ

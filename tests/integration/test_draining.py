@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agent.status_file import StatusFile
+from agent.told.status_file import StatusFile
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 
 LEAF = leaf_uuid(1)

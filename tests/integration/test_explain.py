@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from agent.cli.asking.constraints import Asked
+from agent.cli.asking.explanation import Finding, findings, told
 from agent.cli.asking.facts import LOOKED_AT, NAMED
-from agent.cli.asking.findings import Finding, findings, told
 from agent.cli.asking.why import MOST_CALLS, Explainer, Why
-from agent.cli.counted import Counted
+from agent.cli.reading.counted import Counted
 from reportclient.asking import allocation_candidates
 from reportclient.candidates import read_request
 from reportclient.http import PlacementAPI, token_adapter

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import messaging
+from agent.bus import messaging
 from agent.switching.rpc import VERSION_6
 from tests.integration.switched import (
     Caller,

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from agent import messaging
+from agent.bus import messaging
+from agent.bus.rpcapi import ComputeAgentAPI
 from agent.registry.client import RegistryClient
 from agent.registry.errors import HostTaken, RegistryError, RegistryUnavailable, UnknownHost
 from agent.registry.schema import open_engine, upgrade
 from agent.registry.store import SqlRegistry
-from agent.rpcapi import ComputeAgentAPI
 from tests.servers import rabbitmq
 from tests.servers.databases import MariaDB
 from tests.servers.ports import free_port

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from agent import messaging
-from agent.caller import Caller
+from agent.bus import messaging
+from agent.bus.caller import Caller
 from agent.registry import wire
 from agent.registry.api import Registry
 from agent.registry.client import RegistryClient

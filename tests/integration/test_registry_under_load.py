@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.messaging import RpcServer, Target
+from agent.bus.messaging import RpcServer, Target
 from agent.registry.rest import server
 from agent.registry.schema import open_engine
 from agent.registry.store import SqlRegistry

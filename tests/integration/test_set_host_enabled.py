@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agent import messaging
-from agent.messaging import NoAnswer, RemoteFault
+from agent.bus import messaging
+from agent.bus.messaging import NoAnswer, RemoteFault
+from agent.bus.rpcapi import ComputeAgentAPI
 from agent.registry.control import Control, Switched
-from agent.rpcapi import ComputeAgentAPI
 from tests.integration.switched import (
     DISABLED,
     Caller,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import messaging
+from agent.bus import messaging
 from agent.registry import wire
 from agent.registry.client import RegistryClient
 from agent.registry.record import ServiceRecord

@@ -21,12 +21,12 @@ from pathlib import Path
 
 import pytest
 
-from agent import messaging
+from agent.bus import messaging
+from agent.bus.rpcapi import ComputeAgentAPI
 from agent.registry.client import RegistryClient
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.record import ServiceRecord
-from agent.rpcapi import ComputeAgentAPI
 from agent.switching.standing import StandingFile
 from tests.integration.switched import DISABLED
 from tests.servers import rabbitmq

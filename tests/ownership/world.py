@@ -16,9 +16,9 @@ from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.period.rules import Rules
 from agent.provider_config.additions import Additions
-from agent.report import Report
 from agent.state.roots import FILE_NAME as KEPT
 from agent.state.roots import RootStore
+from agent.told.reports import Report
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady
 from drivers.libvirt.children import write_report
 from drivers.libvirt.reported import HostReport

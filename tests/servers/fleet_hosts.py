@@ -23,14 +23,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent import bus_logs, config, messaging
+from agent import config
+from agent.bus import messaging
 from agent.loop import Loop
 from agent.nodes.identity import compute_id
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.service import Service
 from agent.switching.switching import Switching, switching
-from agent.systemd import Systemd
+from agent.told import bus_logs
+from agent.told.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
 from reportclient.http import API, PlacementAPI, adapter_from_conf

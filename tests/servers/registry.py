@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from agent.messaging import RpcServer, Target
+from agent.bus.messaging import RpcServer, Target
 from tests.servers.process import Server, end, wait_for
 
 START = "from agent.registry.service import main; main()"

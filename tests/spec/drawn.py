@@ -15,7 +15,7 @@ from agent.cli.drawing.dot import draw_dot
 from agent.cli.drawing.graphviz import svg_of
 from agent.cli.drawing.mermaid import draw_mermaid
 from agent.cli.drawing.picture import Known, Picture, picture
-from agent.cli.fleet import Asked, look_at_all
+from agent.cli.reading.all_trees import Asked, look_at_all
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.host_enabled import HostEnabled
 from agent.service import Service
-from agent.systemd import Systemd
+from agent.told.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
 

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from agent import logs
+from agent.told import logs
 
 
 def lines(*, journal: bool, level: int, message: str, error: BaseException | None = None):
@@ -69,7 +69,7 @@ def test_the_lines_of_a_traceback_are_set_in_and_have_the_same_priority(journal:
 
 PROGRAM = """
 import logging, os
-from agent import logs
+from agent.told import logs
 found = os.fstat(2)
 os.environ["JOURNAL_STREAM"] = os.environ.get("STREAM") or f"{found.st_dev}:{found.st_ino}"
 logs.start(logging.INFO)

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from agent.narrator import Narrator
-from agent.report import Report
+from agent.told.narrator import Narrator
+from agent.told.reports import Report
 
 
 def told(caplog: pytest.LogCaptureFixture, *texts: str | None) -> list[str]:

@@ -18,11 +18,11 @@ from agent.nodes.node_table import FILE_NAME, NodeTable
 from agent.nodes.nodes import Nodes
 from agent.ownership.ledger import Holding, Ledger
 from agent.period.rules import Rules
-from agent.report import Report
 from agent.service import Service
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
-from agent.systemd import Systemd
+from agent.told.reports import Report
+from agent.told.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverNotReady
 from drivers.loader import LoadedDriver

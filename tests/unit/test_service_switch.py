@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from agent.report import Report
 from agent.service import Service
-from agent.systemd import Systemd
+from agent.told.reports import Report
+from agent.told.systemd import Systemd
 from reportclient.errors import Unreachable
 from tests.integration.agents import ROOT, Agent, Small, inventory
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agent.messaging import NotPermitted
+from agent.bus.messaging import NotPermitted
+from agent.bus.signing import Operator, Signer, host_key
 from agent.registry import wire
 from agent.registry.permission import OfAnAgent, OfTheRegistry
-from agent.signing import Operator, Signer, host_key
 
 MASTER = "a long random text"
 HOST1 = Signer(host_key(MASTER, "host1"), "host1")

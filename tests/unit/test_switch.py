@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from agent.bus.messaging import WAITED
 from agent.loop import Loop
-from agent.messaging import WAITED
 from agent.registry import checks
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
-from agent.report import Report
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.hypervisor import Hypervisor
 from agent.switching.rpc import ComputeEndpoint, ComputeEndpoint5
 from agent.switching.standing import FOUND, Standing, StandingFile, StandingUnreadable
 from agent.switching.switch import Switch
+from agent.told.reports import Report
 from reportclient.errors import Unreachable
 
 HOST = "host1"

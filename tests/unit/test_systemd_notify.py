@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.systemd import STATUS_LENGTH, Systemd
+from agent.told.systemd import STATUS_LENGTH, Systemd
 
 
 @dataclass

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from agent.cli.trouble import Trouble
+from agent.cli.shared.errors import Trouble
 
 _NUMBERED = re.compile(
     r"--(resources?|required|forbidden|member[-_]of|in[-_]tree)([0-9]+)(?:=(.*))?", re.DOTALL

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.cli.asking.habits import nothing_asked, refuse_habits
-from agent.cli.trouble import Trouble
-from agent.cli.usage import Once
+from agent.cli.shared.errors import Trouble
+from agent.cli.shared.usage_errors import Once
 from reportclient.candidates import ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.model import canonical_uuid
 from reportclient.query.request import UNSUFFIXED

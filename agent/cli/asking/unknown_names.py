@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from agent.cli.trouble import Trouble
+from agent.cli.shared.errors import Trouble
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 from reportclient.reader import part_of

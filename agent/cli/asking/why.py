@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from agent.cli.asking.beside import beside
 from agent.cli.asking.constraints import (
     Asked,
     Constraint,
@@ -20,6 +19,7 @@ from agent.cli.asking.constraints import (
     without,
 )
 from agent.cli.asking.facts import LOOKED_AT
+from agent.cli.asking.indecisive import beside
 from agent.cli.asking.kept_out import kept_out
 from agent.cli.asking.tally import TALLIED, Tally, tally
 from reportclient.asking import How, allocation_candidates

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from agent.cli.look import Look
-from agent.cli.provider_names import name_of
+from agent.cli.reading.provider_names import name_of
+from agent.cli.shared.screen import Look
 from reportclient.candidates import AllocationCandidates, AllocationRequest, ProviderSummary
 
 SHOWN_HOSTS = 20

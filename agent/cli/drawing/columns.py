@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from agent.cli.look import Look
+from agent.cli.shared.screen import Look
 
 BETWEEN = "  "
 

@@ -8,7 +8,7 @@ import subprocess
 from html import unescape
 
 from agent.cli.drawing.dot import BREADTH
-from agent.cli.trouble import NOT_WELL, Trouble
+from agent.cli.shared.errors import NOT_WELL, Trouble
 from reportclient.plain_text import columns
 
 _TEXT = re.compile(r'(<text [^>]*font-size="([\d.]+)"[^>]*)>([^<]+)</text>')

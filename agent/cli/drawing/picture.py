@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from agent.cli.beside import DISABLED, Beside, capacity
 from agent.cli.drawing.fold import Fold, folds
 from agent.cli.drawing.trait_groups import FAMILIES
+from agent.cli.shared.usage import DISABLED, Beside, capacity
 from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot

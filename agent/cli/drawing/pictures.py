@@ -6,7 +6,7 @@ from agent.cli.drawing.dot import draw_dot
 from agent.cli.drawing.graphviz import svg_of
 from agent.cli.drawing.mermaid import draw_mermaid
 from agent.cli.drawing.picture import Known, picture
-from agent.cli.seen import Trees
+from agent.cli.reading.trees import Trees
 
 PICTURES = ("dot", "mermaid", "svg")
 
@@ -14,7 +14,7 @@ PICTURES = ("dot", "mermaid", "svg")
 def drawn_as(kind: str, trees: Trees, *, terse: bool = False) -> str:
     """``kind`` is one of ``PICTURES``.
 
-    :raises agent.cli.trouble.Trouble: it is svg, and Graphviz can't draw it.
+    :raises agent.cli.shared.errors.Trouble: it is svg, and Graphviz can't draw it.
     """
     snapshot, beside = trees.together()
     drawn = picture(snapshot, Known(beside, trees.owner, terse=terse))

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agent.cli.beside import DISABLED, Beside, Usages, capacity
 from agent.cli.drawing.columns import Line, in_columns
 from agent.cli.drawing.trait_groups import folded, in_lines
-from agent.cli.look import Look
+from agent.cli.shared.screen import Look
+from agent.cli.shared.usage import DISABLED, Beside, Usages, capacity
 from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot

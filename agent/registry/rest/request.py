@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
-from agent.caller import Caller, new_request_id
+from agent.bus.caller import Caller, new_request_id
 from agent.registry.rest.errors import Refused
 from agent.registry.rest.versions import Version
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from agent.cli.beside import Beside, capacity
 from agent.cli.drawing.text_tree import draw_tree
-from agent.cli.look import Look
+from agent.cli.shared.screen import Look
+from agent.cli.shared.usage import Beside, capacity
 from reportclient.model import Inventory
 from reportclient.snapshot import Snapshot
 from tests.unit.cli.trees import AGGREGATE, numa_host, provider, uuid_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.driver_new import NewDriver, class_name, name_problem
-from agent.cli.trouble import Trouble
+from agent.cli.shared.errors import Trouble
 
 
 @pytest.mark.parametrize("name", ["mydriver", "acme_gpus", "x2"])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.cli.asked_once import AskedOnce
-from agent.cli.fleet import MANY_HOSTS, Asked, look_at_all
+from agent.cli.reading.all_trees import MANY_HOSTS, Asked, look_at_all
+from agent.cli.reading.asked_once import AskedOnce
 from reportclient.errors import Unreachable
 
 ALL = "/resource_providers"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agent.cli.asking.unknown_names import unknown
-from agent.cli.fleet import Asked, look_at_all
-from agent.cli.provider_names import names_in
-from agent.cli.seen import look_at
-from agent.cli.services import _with_trait
+from agent.cli.reading.all_trees import Asked, look_at_all
+from agent.cli.reading.provider_names import names_in
+from agent.cli.reading.services import _with_trait
+from agent.cli.reading.trees import look_at
 from reportclient.errors import UnknownNames, Unreachable
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.cli.foreseen import of_root
-from agent.cli.known_status import KnownStatus
+from agent.cli.forecast.forecast import of_root
+from agent.cli.forecast.kept_status import KnownStatus
 from agent.nodes.nodes import Nodes
 from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext

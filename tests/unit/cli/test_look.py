@@ -8,7 +8,7 @@ import pty
 
 import pytest
 
-from agent.cli.look import PLAIN_WIDTH, Look
+from agent.cli.shared.screen import PLAIN_WIDTH, Look
 
 
 def stream(encoding: str) -> io.TextIOWrapper:

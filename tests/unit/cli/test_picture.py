@@ -7,12 +7,12 @@ import shutil
 
 import pytest
 
-from agent.cli.beside import Beside
 from agent.cli.drawing.dot import draw_dot
 from agent.cli.drawing.graphviz import svg_of
 from agent.cli.drawing.mermaid import draw_mermaid
 from agent.cli.drawing.picture import Box, Kind, Known, Picture, picture, short_traits
-from agent.cli.trouble import Trouble
+from agent.cli.shared.errors import Trouble
+from agent.cli.shared.usage import Beside
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
 from reportclient.snapshot import Snapshot
 from tests.unit.cli.trees import AGGREGATE, numa_host, provider, uuid_of

@@ -12,7 +12,7 @@ from agent.cli.asking.request_options import (
     request_of,
     spelled_out,
 )
-from agent.cli.trouble import Trouble
+from agent.cli.shared.errors import Trouble
 from reportclient.candidates import BadQuery, ResourceRequest, read_request
 
 TREE = "00000000-0000-4000-8000-000000000001"

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agent.cli.read_ahead import ReadAhead
-from agent.cli.seen import find, look_at
-from agent.cli.session import ReadOnly
-from agent.cli.trouble import Trouble
+from agent.cli.reading.read_ahead import ReadAhead
+from agent.cli.reading.trees import find, look_at
+from agent.cli.shared.command_session import ReadOnly
+from agent.cli.shared.errors import Trouble
 from reportclient.errors import Unreachable
 from reportclient.model import SHARES_VIA_AGGREGATE
 from reportclient.reader import refresh

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.cli.trouble import NOT_WELL, UNUSABLE, Trouble, explained
+from agent.cli.shared.errors import NOT_WELL, UNUSABLE, Trouble, explained
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError
 from drivers.errors import DriverNotFound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.cli.words import Words
+from agent.cli.forecast.wording import Words
 from reportclient.diff import diff
 from reportclient.model import Inventory
 from reportclient.plan import (

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent import messaging
-from agent.messaging import (
+from agent.bus import messaging
+from agent.bus.messaging import (
     NoAnswer,
     RemoteFault,
     RpcClient,
@@ -112,7 +112,7 @@ def test_a_server_that_was_never_started_stops() -> None:
 
 
 def test_eventlet_stays_away_where_it_is_installed() -> None:
-    code = "import agent.messaging, sys; print(sys.modules.get('eventlet'))"
+    code = "import agent.bus.messaging, sys; print(sys.modules.get('eventlet'))"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         capture_output=True,

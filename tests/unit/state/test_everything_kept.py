@@ -14,8 +14,8 @@ from agent.ownership.ledger import Holding
 from agent.state.driver_store import DriverStore
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import FILE_NAME, RootStore
-from agent.status_file import StatusFile
 from agent.switching.standing import Standing, StandingFile, StandingUnreadable
+from agent.told.status_file import StatusFile
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 from reportclient.view import View

@@ -31,7 +31,7 @@ backend.init_backend(backend.BackendType.THREADING)
 import oslo_messaging  # noqa: E402  after the backend
 from oslo_messaging.rpc import dispatcher, server  # noqa: E402
 
-from agent import waiting_calls  # noqa: E402
+from agent.bus import waiting_calls  # noqa: E402
 from drivers.loaded import words  # noqa: E402
 
 LOG = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from agent.messaging import CALLS_AT_ONCE, RpcClient, Sign, Target
+from agent.bus.messaging import CALLS_AT_ONCE, RpcClient, Sign, Target
 
 TOPIC = "compute"
 EXCHANGE = "nova"
@@ -58,11 +58,11 @@ class ComputeAgentAPI:
 
         ``record_version``: the registry's record says so already, in this version; an agent
         that has seen a later one does not go back.  ``about``, by the names of
-        :mod:`agent.caller`: who asks, and why, for the agent's log.
+        :mod:`agent.bus.caller`: who asks, and why, for the agent's log.
 
-        :raises agent.messaging.NoAnswer: no such host, or it is down.
-        :raises agent.messaging.TransportUnavailable: the broker can't be reached.
-        :raises agent.messaging.RemoteFault: the host failed.
+        :raises agent.bus.messaging.NoAnswer: no such host, or it is down.
+        :raises agent.bus.messaging.TransportUnavailable: the broker can't be reached.
+        :raises agent.bus.messaging.RemoteFault: the host failed.
         """
         version = {} if record_version is None else {RECORD_VERSION: record_version}
         context = {**about, **version}

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.report import Report
 from agent.state import files
+from agent.told.reports import Report
 from agent.version import version
 
 LOG = logging.getLogger(__name__)

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 from cliff.lister import Lister
 
 from agent.cli.app import ComputeCtl
-from agent.cli.look import Look
-from agent.cli.session import Session
-from agent.cli.trouble import UNUSABLE, Trouble, explained
-from agent.cli.usage import refused
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import UNUSABLE, Trouble, explained
+from agent.cli.shared.screen import Look
+from agent.cli.shared.usage_errors import refused
 from reportclient.plain_text import plain
 
 DEFAULT_FILES = "/etc/compute-agent/compute-agent.conf"

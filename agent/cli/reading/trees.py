@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from agent.cli.beside import Beside
-from agent.cli.read_ahead import AT_ONCE, ReadAhead
-from agent.cli.trouble import Trouble
+from agent.cli.reading.read_ahead import AT_ONCE, ReadAhead
+from agent.cli.shared.errors import Trouble
+from agent.cli.shared.usage import Beside
 from reportclient.http import API
 from reportclient.model import Provider, canonical_uuid
 from reportclient.reader import Listed, part_of, provider_named, provider_with, refresh

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent import config
-from agent.cli.session import Session
+from agent.cli.shared.command_session import Session
 from agent.nodes.identity import IdentityError
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
@@ -17,7 +17,7 @@ from agent.service import Service
 from agent.state.driver_store import DriverStore
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
-from agent.systemd import Systemd
+from agent.told.systemd import Systemd
 from drivers import loader
 from drivers.api import DriverContext
 from drivers.errors import DriverError

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from agent.cli.asked_once import AskedOnce
 from agent.cli.drawing.fold import natural
-from agent.cli.read_ahead import AT_ONCE
-from agent.cli.seen import Fleet, Seen, Trees, look_at
-from agent.cli.trouble import NOT_WELL, Trouble
+from agent.cli.reading.asked_once import AskedOnce
+from agent.cli.reading.read_ahead import AT_ONCE
+from agent.cli.reading.trees import Fleet, Seen, Trees, look_at
+from agent.cli.shared.errors import NOT_WELL, Trouble
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 from reportclient.reader import Listed, members_of, part_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent import config
-from agent.cli.trouble import Trouble
+from agent.cli.shared.errors import Trouble
 from agent.nodes.identity import FILE_NAME, known_compute_id
 from agent.state.kept_root import saved_roots
 from reportclient.http import API, PlacementAPI, adapter_from_conf

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent.cli.session import Session
+from agent.cli.shared.command_session import Session
 from agent.switching.standing import StandingFile, StandingUnreadable
 
 

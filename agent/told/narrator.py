@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agent.report import ENDED, Report
+from agent.told.reports import ENDED, Report
 
 LOG = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from agent.cli.read_ahead import AT_ONCE
+from agent.cli.reading.read_ahead import AT_ONCE
 from reportclient.candidates import AllocationCandidates, AllocationRequest
 from reportclient.http import API
 from reportclient.plain_text import plain

@@ -8,16 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from agent.cli.calls import Call, calls_of
-from agent.cli.drivers import asked
-from agent.cli.known_status import KnownStatus
-from agent.cli.read_ahead import AT_ONCE, ReadAhead
-from agent.cli.session import Session
+from agent.cli.forecast.calls import Call, calls_of
+from agent.cli.forecast.drivers import asked
+from agent.cli.forecast.kept_status import KnownStatus
+from agent.cli.reading.read_ahead import AT_ONCE, ReadAhead
+from agent.cli.shared.command_session import Session
 from agent.nodes.nodes import Nodes
 from agent.period.find_roots import RootAwaited
 from agent.period.tracker import Tracker
 from agent.provider_config.additions import notes
-from agent.report import Report
+from agent.told.reports import Report
 from drivers.errors import ReshapeFailed
 from reportclient.explain import name_taken
 from reportclient.http import API

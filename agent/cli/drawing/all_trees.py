@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from agent.cli.drawing.candidates import counted
 from agent.cli.drawing.fold import in_natural_order
 from agent.cli.drawing.text_tree import draw_trees
-from agent.cli.look import Look
-from agent.cli.seen import Trees
+from agent.cli.reading.trees import Trees
+from agent.cli.shared.screen import Look
 from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot

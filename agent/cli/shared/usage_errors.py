@@ -6,7 +6,7 @@ import argparse
 import difflib
 from typing import Any
 
-from agent.cli.trouble import Trouble
+from agent.cli.shared.errors import Trouble
 
 _UNKNOWN = "unrecognized arguments: "
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, TextIO, cast
 
-from agent.cli.look import COLOUR_CODES
+from agent.cli.shared.screen import COLOUR_CODES
 from reportclient.plain_text import plain
 
 _LINES = "\n\t"

@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.cli.summary import SUMMARY_FROM, Summary, summary_of
+from agent.cli.reading.summary import SUMMARY_FROM, Summary, summary_of
 from reportclient.http import API
 
 AT_ONCE = 8

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from agent.caller import Caller, new_request_id
-from agent.cli.session import Session
-from agent.cli.trouble import NOT_WELL, UNUSABLE, Trouble
+from agent.bus.caller import Caller, new_request_id
+from agent.bus.signing import Operator
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import NOT_WELL, UNUSABLE, Trouble
 from agent.option_place import option_place
 from agent.period.traits import DISABLED
 from agent.registry.api import Registry
@@ -28,7 +29,6 @@ from agent.registry.errors import (
     UnknownHost,
 )
 from agent.registry.record import ServiceRecord
-from agent.signing import Operator
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.reader import part_of
@@ -84,7 +84,7 @@ class Services:
         """Disabling and enabling, with the agents' RPC where there is a message bus."""
         if self._transport is None:
             return Control(self.registry, None, self._settings.down_after)
-        from agent.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI  # noqa: PLC0415  as above
+        from agent.bus.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI  # noqa: PLC0415  as above
 
         exchange = self._session.conf.control_exchange
         master = self._settings.master_key
@@ -112,7 +112,7 @@ class Services:
     def _transport(self) -> Any:
         if not self._session.settings.transport_url:
             return None
-        from agent import messaging  # noqa: PLC0415  as above
+        from agent.bus import messaging  # noqa: PLC0415  as above
 
         conf = self._session.conf
         return messaging.transport(
@@ -142,7 +142,7 @@ def told(host: str | None = None) -> Iterator[None]:
     except RegistryError as err:
         raise Trouble(str(err), *_next_step(err, host)) from err
     except Exception as err:
-        # agent.messaging has this class, and is not to be loaded to ask for it.
+        # agent.bus.messaging has this class, and is not to be loaded to ask for it.
         if type(err).__name__ == "TransportUnavailable":
             raise Trouble(str(err), "see transport_url", UNUSABLE) from err
         raise

@@ -1,0 +1,1 @@
+"""What the next period would do, without doing it."""
