@@ -16,14 +16,20 @@ from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.inventory import DISK_GB
 from drivers.libvirt import documents, opts
 from drivers.libvirt.capabilities import CAPABILITIES
-from drivers.libvirt.children import write_report
-from drivers.libvirt.host import Host, load_binding
-from drivers.libvirt.host_identity import KEPT_HOST, NAME, HostIdentity, renamed, stranger
-from drivers.libvirt.numa import Known
-from drivers.libvirt.reading import Reader, Reading
-from drivers.libvirt.report import host_report, mixed_cores
-from drivers.libvirt.session import Refused
+from drivers.libvirt.connection.host import Host, load_binding
+from drivers.libvirt.connection.host_identity import (
+    KEPT_HOST,
+    NAME,
+    HostIdentity,
+    renamed,
+    stranger,
+)
+from drivers.libvirt.connection.session import Refused
+from drivers.libvirt.facts.numa import Known
+from drivers.libvirt.facts.reading import Reader, Reading
+from drivers.libvirt.facts.report import host_report, mixed_cores
 from drivers.libvirt.settings import LibvirtSettings, settings_from
+from drivers.libvirt.tree.children import write_report
 
 LOG = logging.getLogger(__name__)
 

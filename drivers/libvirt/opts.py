@@ -7,8 +7,8 @@ from typing import Any
 from oslo_config import cfg, types
 
 from drivers import opts as common
-from drivers.libvirt.mdev_opts import DEVICES_OPTS
-from drivers.libvirt.pci_opts import PCI_OPTS
+from drivers.libvirt.devices.mdev_opts import DEVICES_OPTS
+from drivers.libvirt.devices.pci_opts import PCI_OPTS
 
 LIBVIRT_OPTS = [
     cfg.StrOpt(

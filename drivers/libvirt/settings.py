@@ -8,20 +8,20 @@ from typing import Any
 
 from drivers.api import DriverContext
 from drivers.inventory import InventoryPolicy
-from drivers.libvirt import numa
-from drivers.libvirt.cpu_model import CpuChoice
-from drivers.libvirt.device_models import TpmChoice
-from drivers.libvirt.device_spec import device_specs
-from drivers.libvirt.devices import DeviceSettings
-from drivers.libvirt.disk import Images
-from drivers.libvirt.encryption import Limits
-from drivers.libvirt.guest_types import QEMU_TYPES
-from drivers.libvirt.mdev_opts import mdev_settings
-from drivers.libvirt.memory import MEMORY, PAGES, reserved_pages
-from drivers.libvirt.pci import PciSettings
-from drivers.libvirt.pmem import PmemLabels, pmem_labels
-from drivers.libvirt.session import Deadlines
-from drivers.libvirt.shares import MemoryPolicy
+from drivers.libvirt.connection.session import Deadlines
+from drivers.libvirt.devices.device_spec import device_specs
+from drivers.libvirt.devices.devices import DeviceSettings
+from drivers.libvirt.devices.encryption import Limits
+from drivers.libvirt.devices.mdev_opts import mdev_settings
+from drivers.libvirt.devices.pci import PciSettings
+from drivers.libvirt.facts import numa
+from drivers.libvirt.facts.cpu_model import CpuChoice
+from drivers.libvirt.facts.device_models import TpmChoice
+from drivers.libvirt.facts.disk import Images
+from drivers.libvirt.facts.guest_types import QEMU_TYPES
+from drivers.libvirt.facts.memory import MEMORY, PAGES, reserved_pages
+from drivers.libvirt.facts.pmem import PmemLabels, pmem_labels
+from drivers.libvirt.facts.shares import MemoryPolicy
 from drivers.opts import inventory_policy, marks_for_nova
 
 _USUAL_URIS = {

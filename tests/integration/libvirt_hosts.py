@@ -10,9 +10,9 @@ from typing import Any
 from agent.cli.drawing.text_tree import draw_tree
 from agent.cli.shared.screen import Look
 from drivers.api import ComputeDriver
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.host import Host
-from drivers.libvirt.session import Deadlines
 from tests.integration.agents import NODE, ROOT, Agent
 from tests.servers.placement import RealPlacement
 from tests.unit.libvirt.fake_binding import FakeLibvirt

@@ -159,8 +159,8 @@ LEAVING = """
 import sys
 from pathlib import Path
 from drivers.errors import DriverNotReady
-from drivers.libvirt.host import Host, load_binding
-from drivers.libvirt.session import Deadlines
+from drivers.libvirt.connection.host import Host, load_binding
+from drivers.libvirt.connection.session import Deadlines
 
 host = Host(sys.argv[1], load_binding(), Deadlines(connect=1, call=1))
 host.hostname()

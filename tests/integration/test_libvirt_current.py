@@ -16,9 +16,9 @@ import pytest
 
 from agent.loop import Loop
 from drivers.api import DriverContext, ProviderTree
+from drivers.libvirt.connection.host import Host, load_binding
+from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.host import Host, load_binding
-from drivers.libvirt.session import Deadlines
 from tests.integration.agents import ROOT, Agent
 from tests.integration.switched import options, root_of
 from tests.integration.test_hypervisor_lost import reported

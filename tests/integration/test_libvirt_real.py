@@ -15,9 +15,9 @@ import pytest
 
 from drivers.api import ProviderTree
 from drivers.libvirt import documents
+from drivers.libvirt.connection.host import Host, load_binding
+from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.host import Host, load_binding
-from drivers.libvirt.session import Deadlines
 from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd, missing, private_libvirtd
 from tests.unit.libvirt.test_settings import context
 

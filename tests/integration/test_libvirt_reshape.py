@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from drivers.errors import ReshapeFailed
-from drivers.libvirt.children import write_report
-from drivers.libvirt.reported import HostReport, Reported
+from drivers.libvirt.tree.children import write_report
+from drivers.libvirt.tree.reported import HostReport, Reported
 from tests.integration.agents import NODE, ROOT, Agent, Small, child_uuid
 from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
 from tests.servers.placement import RealPlacement

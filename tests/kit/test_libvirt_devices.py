@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from drivers.api import DriverContext, ProviderTree
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.host import Host
-from drivers.libvirt.session import Deadlines
 from drivers.testing import DriverContract
 from tests.unit.libvirt.devices import GPU, NIC, NIC_VF, mdev, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt, FakeLibvirtError

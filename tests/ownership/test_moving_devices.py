@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from drivers.libvirt.children import child_uuid
-from drivers.libvirt.reported import ENCRYPTION, PCI, HostReport, Reported
+from drivers.libvirt.tree.children import child_uuid
+from drivers.libvirt.tree.reported import ENCRYPTION, PCI, HostReport, Reported
 from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import NODE, ROOT, SOON, Host, fails, inventory, reporting
 

@@ -20,8 +20,8 @@ from agent.state.roots import FILE_NAME as KEPT
 from agent.state.roots import RootStore
 from agent.told.reports import Report
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady
-from drivers.libvirt.children import write_report
-from drivers.libvirt.reported import HostReport
+from drivers.libvirt.tree.children import write_report
+from drivers.libvirt.tree.reported import HostReport
 from drivers.loader import LoadedDriver
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement

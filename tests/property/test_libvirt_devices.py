@@ -14,13 +14,13 @@ from hypothesis import settings as running
 from hypothesis import strategies as st
 
 from drivers.api import ReshapeFailed, ReshapeNeeded
-from drivers.libvirt.children import LONGEST_NAME
-from drivers.libvirt.device_spec import device_specs
-from drivers.libvirt.devices import Devices, DeviceSettings
-from drivers.libvirt.encryption import Encryption, Limits
-from drivers.libvirt.pci import PciSettings
-from drivers.libvirt.shares import MemoryPolicy
-from drivers.libvirt.vgpu import MdevSettings, MdevType
+from drivers.libvirt.devices.device_spec import device_specs
+from drivers.libvirt.devices.devices import Devices, DeviceSettings
+from drivers.libvirt.devices.encryption import Encryption, Limits
+from drivers.libvirt.devices.pci import PciSettings
+from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
+from drivers.libvirt.facts.shares import MemoryPolicy
+from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from reportclient.reshape import Affected, moved_allocations
 from tests.profiles import examples

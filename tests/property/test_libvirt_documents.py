@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from drivers.api import ProviderTree, ReshapeNeeded
 from drivers.inventory import InventoryPolicy
-from drivers.libvirt import arch_traits, cpu_traits
-from drivers.libvirt.children import LONGEST_NAME
-from drivers.libvirt.memory import ReservedPages
-from drivers.libvirt.shares import MemoryPolicy
+from drivers.libvirt.facts import arch_traits, cpu_traits
+from drivers.libvirt.facts.memory import ReservedPages
+from drivers.libvirt.facts.shares import MemoryPolicy
+from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from tests.unit.libvirt.hosts import new_tree, reading, written
 

@@ -14,9 +14,9 @@ import pytest
 
 from agent.nodes.nodes import Nodes
 from agent.period.rules import Rules
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.host import Host
-from drivers.libvirt.session import Deadlines
 from drivers.loader import LoadedDriver
 from reportclient.testing.fake_placement import FakePlacement
 from tests.profiles import examples

@@ -43,7 +43,7 @@ BREACHES = {
 }
 FINE = {
     "direction": ("drivers/a.py", "from reportclient.model import Provider\nimport drivers.errors"),
-    "doors": ("drivers/libvirt/host.py", "import json, libvirt"),
+    "doors": ("drivers/libvirt/connection/host.py", "import json, libvirt"),
     "purity": ("reportclient/diff.py", "import copy\nfrom reportclient.model import Provider"),
     "state": (
         "drivers/libvirt/a.py",

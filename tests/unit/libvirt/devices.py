@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element
 
 from drivers.libvirt import documents
-from drivers.libvirt.devices import Devices
-from drivers.libvirt.encryption import Encryption
+from drivers.libvirt.devices.devices import Devices
+from drivers.libvirt.devices.encryption import Encryption
 
 NIC, NIC_VF, GPU, DISK = ("8086", "1572"), ("8086", "154c"), ("10de", "1eb8"), ("144d", "a80a")
 

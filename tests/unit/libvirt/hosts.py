@@ -8,15 +8,16 @@ from typing import Any
 
 from drivers.api import ProviderTree
 from drivers.inventory import InventoryPolicy
-from drivers.libvirt import cpu, cpu_model, documents
-from drivers.libvirt.children import write_report
-from drivers.libvirt.cpu_model import CpuChoice
-from drivers.libvirt.disk import Images
-from drivers.libvirt.reading import Reading
-from drivers.libvirt.report import host_report
-from drivers.libvirt.reported import HostReport
-from drivers.libvirt.session import Deadlines
+from drivers.libvirt import documents
+from drivers.libvirt.connection.session import Deadlines
+from drivers.libvirt.facts import cpu, cpu_model
+from drivers.libvirt.facts.cpu_model import CpuChoice
+from drivers.libvirt.facts.disk import Images
+from drivers.libvirt.facts.reading import Reading
+from drivers.libvirt.facts.report import host_report
 from drivers.libvirt.settings import LibvirtSettings
+from drivers.libvirt.tree.children import write_report
+from drivers.libvirt.tree.reported import HostReport
 from reportclient.model import Allocations
 
 NODE = "host1"

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from drivers.api import ProviderTree
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.host import Host
-from drivers.libvirt.session import Deadlines
 from tests.unit.libvirt.devices import GPU, guest, pci, sev
 from tests.unit.libvirt.fake_binding import DATA, FakeDevice, FakeDomain, FakeLibvirt
 from tests.unit.libvirt.hosts import ROOT, capabilities, cell, totals

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.libvirt.cells import numa_cells
 from drivers.libvirt.documents import kib, read, whole
+from drivers.libvirt.facts.cells import numa_cells
 from tests.unit.libvirt.hosts import capabilities, cell
 
 

@@ -7,8 +7,8 @@ import copy
 import pytest
 
 from drivers.api import ProviderTree, ReshapeFailed, ReshapeNeeded
-from drivers.libvirt.children import child_uuid, write_report
-from drivers.libvirt.reported import CELLS, ENCRYPTION, PCI, HostReport, Reported
+from drivers.libvirt.tree.children import child_uuid, write_report
+from drivers.libvirt.tree.reported import CELLS, ENCRYPTION, PCI, HostReport, Reported
 
 NODE = "host1"
 ROOT = "c0ffee00-0000-4000-8000-000000000001"

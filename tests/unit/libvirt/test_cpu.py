@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.libvirt import cpu, disk
-from drivers.libvirt.cells import numa_cells
 from drivers.libvirt.documents import numbers, read
+from drivers.libvirt.facts import cpu, disk
+from drivers.libvirt.facts.cells import numa_cells
 from tests.unit.libvirt.fake_binding import DATA
 
 REAL = read((DATA / "capabilities-x86_64.xml").read_text())

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.libvirt.cpu import HostCpu
-from drivers.libvirt.cpu_model import CpuChoice, Features, guest_features, mode_of, questions
+from drivers.libvirt.facts.cpu import HostCpu
+from drivers.libvirt.facts.cpu_model import CpuChoice, Features, guest_features, mode_of, questions
 
 X86 = HostCpu("x86_64", "Haswell", "Intel", frozenset({"vmx"}), "<cpu>the host's</cpu>")
 ARM = HostCpu("aarch64", None, "ARM", frozenset({"asimd", "sve"}), "<cpu/>")

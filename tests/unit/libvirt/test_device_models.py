@@ -8,8 +8,9 @@ import os_traits
 import pytest
 
 from agent.period.traits import CAPABILITY_TRAITS
-from drivers.libvirt import arch_traits, documents
-from drivers.libvirt.device_models import (
+from drivers.libvirt import documents
+from drivers.libvirt.facts import arch_traits
+from drivers.libvirt.facts.device_models import (
     BUSES,
     IGB,
     IOMMU,

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from drivers.api import ProviderTree
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.host import Host
-from drivers.libvirt.session import Deadlines
 from tests.unit.libvirt.devices import GPU, guest, mdev, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeDomain, FakeLibvirt, FakeLibvirtError
 from tests.unit.libvirt.hosts import ROOT, capabilities, cell

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from drivers.errors import DriverLoadFailed
-from drivers.libvirt.device_spec import KEYS, device_specs
+from drivers.libvirt.devices.device_spec import KEYS, device_specs
+from drivers.libvirt.devices.pci_devices import PciDevice
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.pci_devices import PciDevice
 from tests.unit.libvirt.test_settings import context
 
 PF = PciDevice("0000:81:00.0", "8086", "1572", sriov=True)

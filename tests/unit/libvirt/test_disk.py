@@ -8,7 +8,7 @@ import pytest
 
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt import documents
-from drivers.libvirt.disk import HDD, SSD, Images, StoragePool, medium_traits, storage_pool
+from drivers.libvirt.facts.disk import HDD, SSD, Images, StoragePool, medium_traits, storage_pool
 from tests.unit.libvirt.hosts import (
     NODE,
     ROOT,

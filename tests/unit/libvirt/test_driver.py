@@ -17,9 +17,9 @@ from drivers.api import (
     Unwell,
 )
 from drivers.errors import DriverLoadFailed
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.host import Host
-from drivers.libvirt.session import Deadlines
 from drivers.loader import GROUP, driver_from
 from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt, FakeLibvirtError
 from tests.unit.libvirt.hosts import capabilities, cell, totals
@@ -272,7 +272,7 @@ def test_disk_that_can_not_be_read_stays_as_placement_has_it(make, tree, monkeyp
     def fails(path):
         raise DriverNotReady("stale file handle")
 
-    monkeypatch.setattr("drivers.libvirt.host.file_system_size", fails)
+    monkeypatch.setattr("drivers.libvirt.connection.host.file_system_size", fails)
     tree.update_inventory(NODE, {"DISK_GB": {"total": 77}})
     driver = make()
     assert reported(driver, tree).data(NODE).inventory["DISK_GB"]["total"] == 77

@@ -6,9 +6,17 @@ import pytest
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt import documents
-from drivers.libvirt.children import child_uuid
-from drivers.libvirt.devices import Devices, DeviceSettings
-from drivers.libvirt.encryption import CONTEXT, SEV, SEV_ES, SEV_SNP, TDX_OPTION, Encryption, Limits
+from drivers.libvirt.devices.devices import Devices, DeviceSettings
+from drivers.libvirt.devices.encryption import (
+    CONTEXT,
+    SEV,
+    SEV_ES,
+    SEV_SNP,
+    TDX_OPTION,
+    Encryption,
+    Limits,
+)
+from drivers.libvirt.tree.children import child_uuid
 from reportclient.model import MAX_INT
 from tests.unit.libvirt.devices import sev
 from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, two_cells, written

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt.events import CONNECTION, DEVICES, GUESTS, POOLS, Events
-from drivers.libvirt.host import Host
-from drivers.libvirt.session import Deadlines
-from drivers.libvirt.sources import SLOW, Sources
+from drivers.libvirt.connection.events import CONNECTION, DEVICES, GUESTS, POOLS, Events
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.session import Deadlines
+from drivers.libvirt.facts.sources import SLOW, Sources
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
 
 

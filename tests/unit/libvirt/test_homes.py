@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.libvirt.cells import Cell
-from drivers.libvirt.homes import homes
+from drivers.libvirt.facts.cells import Cell
+from drivers.libvirt.tree.homes import homes
 
 CELLS = [Cell(n, frozenset(range(4 * n, 4 * n + 4)), 1, {}) for n in range(2)]
 UUID = "0A0f3a7e-6f0b-4c11-9d0a-1c7e5bb1f001"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from drivers.errors import DriverLoadFailed, DriverNotReady
-from drivers.libvirt.host import PAUSE, Host, load_binding
-from drivers.libvirt.session import Deadlines
+from drivers.libvirt.connection.host import PAUSE, Host, load_binding
+from drivers.libvirt.connection.session import Deadlines
 from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt, FakeLibvirtError
 
 DEADLINES = Deadlines(connect=60, call=60, keepalive_interval=5, keepalive_count=3)
@@ -114,7 +114,9 @@ def test_a_guest_that_goes_while_guests_are_read_is_left_out(host, binding):
 def test_a_file_system_that_hangs_keeps_nobody_from_asking_libvirt(binding, tmp_path, monkeypatch):
     host = Host("fake:///one", binding, Deadlines(connect=60, call=1), tmp_path)
     released = threading.Event()
-    monkeypatch.setattr("drivers.libvirt.host.file_system_size", lambda path: released.wait(600))
+    monkeypatch.setattr(
+        "drivers.libvirt.connection.host.file_system_size", lambda path: released.wait(600)
+    )
     with pytest.raises(DriverNotReady, match="file system of /srv.*no answer within"):
         host.file_system_bytes(Path("/srv"))
     assert host.hostname() == "node-1"

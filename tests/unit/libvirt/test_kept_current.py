@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from drivers.api import DriverNotReady, ProviderTree, Timed
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.host import Host
-from drivers.libvirt.session import Deadlines
 from tests.unit.libvirt.devices import pci
 from tests.unit.libvirt.fake_binding import (
     FakeConnection,

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from drivers.libvirt.lane import Blocked, Lane, Overdue
+from drivers.libvirt.connection.lane import Blocked, Lane, Overdue
 
 FOR_EVER = 3600.0
 """Seconds: longer than any test may take."""

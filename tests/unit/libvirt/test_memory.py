@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.libvirt.memory import (
+from drivers.libvirt.facts.memory import (
     ReservedPages,
     hugepage_class,
     hugepages,

@@ -6,9 +6,9 @@ import pytest
 
 from drivers.api import DriverNotReady, ReshapeNeeded
 from drivers.inventory import InventoryPolicy, Ratio
-from drivers.libvirt.memory import ReservedPages
-from drivers.libvirt.report import mixed_cores
-from drivers.libvirt.shares import MemoryPolicy
+from drivers.libvirt.facts.memory import ReservedPages
+from drivers.libvirt.facts.report import mixed_cores
+from drivers.libvirt.facts.shares import MemoryPolicy
 from tests.unit.libvirt.hosts import (
     NODE,
     capabilities,

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from drivers.errors import ReshapeNeeded
-from drivers.libvirt.children import child_uuid
-from drivers.libvirt.device_spec import device_specs
-from drivers.libvirt.devices import DeviceSettings
-from drivers.libvirt.pci import PciSettings
-from drivers.libvirt.pci_devices import assigned_addresses
-from drivers.libvirt.vgpu import MdevSettings, MdevType
+from drivers.libvirt.devices.device_spec import device_specs
+from drivers.libvirt.devices.devices import DeviceSettings
+from drivers.libvirt.devices.pci import PciSettings
+from drivers.libvirt.devices.pci_devices import assigned_addresses
+from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
+from drivers.libvirt.tree.children import child_uuid
 from tests.unit.libvirt.devices import DISK, GPU, NIC, NIC_VF, devices, guest, mdev, net, pci
 from tests.unit.libvirt.hosts import (
     NODE,

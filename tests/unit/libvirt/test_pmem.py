@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.libvirt.pmem import missing_namespaces, pmem_inventory, pmem_labels
+from drivers.libvirt.facts.pmem import missing_namespaces, pmem_inventory, pmem_labels
 
 LABELS = pmem_labels(["128G:ns0|ns1", " small-ones : ns2 "])
 

@@ -9,11 +9,11 @@ from agent.state.driver_store import DriverStore
 from drivers.api import DriverContext
 from drivers.errors import DriverLoadFailed
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, Ratio
-from drivers.libvirt.disk import Images
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.memory import ReservedPages
+from drivers.libvirt.facts.disk import Images
+from drivers.libvirt.facts.memory import ReservedPages
+from drivers.libvirt.facts.shares import MemoryPolicy
 from drivers.libvirt.settings import settings_from
-from drivers.libvirt.shares import MemoryPolicy
 
 
 def context(tmp_path: Path, text: str = "") -> DriverContext:

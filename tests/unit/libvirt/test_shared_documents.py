@@ -10,18 +10,19 @@ import os_traits
 import pytest
 
 from drivers.api import ProviderTree
-from drivers.libvirt import arch_traits, cpu_traits, documents
-from drivers.libvirt.cells import numa_cells
-from drivers.libvirt.children import LONGEST_NAME
-from drivers.libvirt.device_spec import device_specs
-from drivers.libvirt.devices import Devices, DeviceSettings
+from drivers.libvirt import documents
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.session import Deadlines
+from drivers.libvirt.devices.device_spec import device_specs
+from drivers.libvirt.devices.devices import Devices, DeviceSettings
+from drivers.libvirt.devices.encryption import Encryption
+from drivers.libvirt.devices.pci import PciSettings
+from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.encryption import Encryption
-from drivers.libvirt.host import Host
-from drivers.libvirt.pci import PciSettings
-from drivers.libvirt.session import Deadlines
-from drivers.libvirt.shares import MemoryPolicy
-from drivers.libvirt.vgpu import MdevSettings, MdevType
+from drivers.libvirt.facts import arch_traits, cpu_traits
+from drivers.libvirt.facts.cells import numa_cells
+from drivers.libvirt.facts.shares import MemoryPolicy
+from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt
 from tests.unit.libvirt.hosts import NODE, fields, new_tree, reading, totals, two_cells, written

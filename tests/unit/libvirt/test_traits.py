@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.libvirt import arch_traits, cpu_traits
 from drivers.libvirt.capabilities import CAPABILITIES
-from drivers.libvirt.cpu import HostCpu
-from drivers.libvirt.cpu_model import Features
 from drivers.libvirt.documents import read
+from drivers.libvirt.facts import arch_traits, cpu_traits
+from drivers.libvirt.facts.cpu import HostCpu
+from drivers.libvirt.facts.cpu_model import Features
 
 INTEL = HostCpu("x86_64", "Haswell", "Intel")
 AMD = HostCpu("x86_64", "EPYC", "AMD")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt.host import Host
-from drivers.libvirt.session import Deadlines
-from drivers.libvirt.watch import Watch
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.session import Deadlines
+from drivers.libvirt.connection.watch import Watch
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt.lane import Blocked, Lane, Overdue
-from drivers.libvirt.session import Deadlines, Session
+from drivers.libvirt.connection.lane import Blocked, Lane, Overdue
+from drivers.libvirt.connection.session import Deadlines, Session
 
 T = TypeVar("T")
 

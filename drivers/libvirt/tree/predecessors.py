@@ -16,8 +16,8 @@ import re
 
 import os_traits
 
-from drivers.libvirt.encryption import CONTEXT, TRAITS
-from drivers.libvirt.vgpu import VGPU
+from drivers.libvirt.devices.encryption import CONTEXT, TRAITS
+from drivers.libvirt.devices.vgpu import VGPU
 from reportclient.model import ProviderData
 
 _PCI = re.compile(r".+_[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7]")

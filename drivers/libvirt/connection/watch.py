@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt.session import NotTried, Refused
+from drivers.libvirt.connection.session import NotTried, Refused
 
 LOG = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from drivers.guest_cpus import GuestCpus
 from drivers.inventory import MEMORY_MB, PCPU, VCPU, CurrentInventory, InventoryPolicy, cpu_list
-from drivers.libvirt.cells import Cell, pages_told
-from drivers.libvirt.handover import cpus_once
-from drivers.libvirt.memory import HUGEPAGES, MEMORY
-from drivers.libvirt.reported import CELLS, Reported
-from drivers.libvirt.shares import MemoryPolicy, Share, of_cells, whole_host
+from drivers.libvirt.facts.cells import Cell, pages_told
+from drivers.libvirt.facts.handover import cpus_once
+from drivers.libvirt.facts.memory import HUGEPAGES, MEMORY
+from drivers.libvirt.facts.shares import MemoryPolicy, Share, of_cells, whole_host
+from drivers.libvirt.tree.reported import CELLS, Reported
 
 NUMA_ROOT = frozenset({"HW_NUMA_ROOT"})
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from drivers.libvirt import documents
-from drivers.libvirt.cpu import host_cpu
-from drivers.libvirt.device_models import questions
-from drivers.libvirt.devices import Devices
-from drivers.libvirt.encryption import SEV, SEV_ES, SEV_SNP, TDX, Encryption
-from drivers.libvirt.events import CONNECTION, DEVICES, GUESTS
-from drivers.libvirt.guest_types import not_run
-from drivers.libvirt.host import Host
-from drivers.libvirt.listed import LastRead, Listed
-from drivers.libvirt.pci_devices import assigned_addresses
+from drivers.libvirt.connection.events import CONNECTION, DEVICES, GUESTS
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.listed import LastRead, Listed
+from drivers.libvirt.devices.devices import Devices
+from drivers.libvirt.devices.encryption import SEV, SEV_ES, SEV_SNP, TDX, Encryption
+from drivers.libvirt.devices.pci_devices import assigned_addresses
+from drivers.libvirt.facts.cpu import host_cpu
+from drivers.libvirt.facts.device_models import questions
+from drivers.libvirt.facts.guest_types import not_run
+from drivers.libvirt.facts.sources import Sources
 from drivers.libvirt.settings import LibvirtSettings
-from drivers.libvirt.sources import Sources
 
 SWITCHES = {
     SEV: ("kvm_amd", "sev"),

@@ -18,12 +18,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from drivers.errors import DriverLoadFailed, DriverNotReady
-from drivers.libvirt import block
-from drivers.libvirt.aside import Aside
-from drivers.libvirt.disk import too_little as pool_lacks
-from drivers.libvirt.documents import checked
-from drivers.libvirt.events import Events
-from drivers.libvirt.host_files import (
+from drivers.libvirt.connection.aside import Aside
+from drivers.libvirt.connection.events import Events
+from drivers.libvirt.connection.host_files import (
     bytes_of_files,
     capacity_of,
     cells_of_cpus,
@@ -31,11 +28,14 @@ from drivers.libvirt.host_files import (
     namespace_names,
     switch_of,
 )
-from drivers.libvirt.lane import Blocked, Lane, Overdue
-from drivers.libvirt.listed import Listed, active_pools, guests, node_devices
-from drivers.libvirt.pci_devices import too_little as device_lacks
-from drivers.libvirt.session import Deadlines, NotTried, Refused, Session, Unconnected
-from drivers.libvirt.watch import Tell, Watch
+from drivers.libvirt.connection.lane import Blocked, Lane, Overdue
+from drivers.libvirt.connection.listed import Listed, active_pools, guests, node_devices
+from drivers.libvirt.connection.session import Deadlines, NotTried, Refused, Session, Unconnected
+from drivers.libvirt.connection.watch import Tell, Watch
+from drivers.libvirt.devices.pci_devices import too_little as device_lacks
+from drivers.libvirt.documents import checked
+from drivers.libvirt.facts import block
+from drivers.libvirt.facts.disk import too_little as pool_lacks
 
 LOG = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from drivers.libvirt.connection.session import nonsense
 from drivers.libvirt.documents import checked
-from drivers.libvirt.session import nonsense
 
 Problem = Callable[[str], str | None]
 """Why a document tells too little to be used; ``None``: it does not."""

@@ -20,7 +20,7 @@ from typing import Any
 import os_resource_classes
 import os_traits
 
-from drivers.libvirt.pci_devices import PciDevice
+from drivers.libvirt.devices.pci_devices import PciDevice
 
 OPTION = "[pci] device_spec"
 ANY = "*"

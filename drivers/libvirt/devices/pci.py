@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import os_traits
 
-from drivers.libvirt.device_spec import DeviceSpec
-from drivers.libvirt.pci_devices import PciBus, PciDevice
-from drivers.libvirt.pools import Pool
+from drivers.libvirt.devices.device_spec import DeviceSpec
+from drivers.libvirt.devices.pci_devices import PciBus, PciDevice
+from drivers.libvirt.devices.pools import Pool
 
 MANAGED = os_traits.COMPUTE_MANAGED_PCI_DEVICE
 

@@ -8,14 +8,14 @@ from xml.etree.ElementTree import Element
 
 import os_traits
 
-from drivers.libvirt.encryption import CONTEXT, Encryption, Limits, encryption, moved_traits
-from drivers.libvirt.mdev import divisible
-from drivers.libvirt.numa import Known
-from drivers.libvirt.pci import PciSettings, has_remote_managed, pci_pools
-from drivers.libvirt.pci_devices import PciBus, pci_bus
-from drivers.libvirt.pools import Grouping, many_alike, providers
-from drivers.libvirt.reported import ENCRYPTION, MDEV, PCI, Reported
-from drivers.libvirt.vgpu import VGPU, MdevSettings, divided_addresses, vgpu_pools
+from drivers.libvirt.devices.encryption import CONTEXT, Encryption, Limits, encryption, moved_traits
+from drivers.libvirt.devices.mdev import divisible
+from drivers.libvirt.devices.pci import PciSettings, has_remote_managed, pci_pools
+from drivers.libvirt.devices.pci_devices import PciBus, pci_bus
+from drivers.libvirt.devices.pools import Grouping, many_alike, providers
+from drivers.libvirt.devices.vgpu import VGPU, MdevSettings, divided_addresses, vgpu_pools
+from drivers.libvirt.facts.numa import Known
+from drivers.libvirt.tree.reported import ENCRYPTION, MDEV, PCI, Reported
 
 
 @dataclass(frozen=True, slots=True)

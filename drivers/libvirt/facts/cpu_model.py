@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 
-from drivers.libvirt.cpu import HostCpu, features
 from drivers.libvirt.documents import read
+from drivers.libvirt.facts.cpu import HostCpu, features
 
 AARCH64 = "aarch64"
 HOST_MODES = frozenset({"host-model", "host-passthrough"})

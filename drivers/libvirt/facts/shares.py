@@ -16,8 +16,8 @@ from drivers.inventory import (
     over_reserved,
     root_inventory,
 )
-from drivers.libvirt.cells import Cell
-from drivers.libvirt.memory import OFF, PAGES, ReservedPages, hugepages, memory_mb, shared_out
+from drivers.libvirt.facts.cells import Cell
+from drivers.libvirt.facts.memory import OFF, PAGES, ReservedPages, hugepages, memory_mb, shared_out
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 What is ours?  A provider whose UUID is the one that this driver makes from the root's
 and the provider's name: that can be seen after a restart, without any state, and no
 other driver's children on the same root have one.  And what Nova made on this host before
-(:mod:`drivers.libvirt.predecessors`).  Only such are removed, once nothing reports them.
+(:mod:`drivers.libvirt.tree.predecessors`).  Only such are removed, once nothing reports them.
 Another provider that has a reported name is taken as it is, and is not ours to remove.
 
 What moves?  A class that leaves the root for its cells or devices, what was on cells
@@ -18,11 +18,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from drivers.errors import ReshapeNeeded
-from drivers.libvirt.moves import Move, move_allocations
-from drivers.libvirt.pools import is_group_of
-from drivers.libvirt.predecessors import TECHNIQUES, made_by_nova
-from drivers.libvirt.renaming import inherited, is_cell_of_any, is_same_thing, predecessor
-from drivers.libvirt.reported import (
+from drivers.libvirt.devices.pools import is_group_of
+from drivers.libvirt.tree.moves import Move, move_allocations
+from drivers.libvirt.tree.predecessors import TECHNIQUES, made_by_nova
+from drivers.libvirt.tree.renaming import inherited, is_cell_of_any, is_same_thing, predecessor
+from drivers.libvirt.tree.reported import (
     CELLS,
     ENCRYPTION,
     HOST,

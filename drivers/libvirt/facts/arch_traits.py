@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from drivers.libvirt.cpu import HostCpu
+from drivers.libvirt.facts.cpu import HostCpu
 
 # fmt: off
 HOST_ARCHES = (

@@ -19,9 +19,9 @@ from typing import Any
 
 import os_traits
 
-from drivers.libvirt.handover import waits_for
-from drivers.libvirt.numa import Known
-from drivers.libvirt.reported import Reported
+from drivers.libvirt.facts.handover import waits_for
+from drivers.libvirt.facts.numa import Known
+from drivers.libvirt.tree.reported import Reported
 
 MANY = 8
 """So many similar children make a search for candidates slow."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drivers.libvirt.events import DEVICES, GUESTS, POOLS
+from drivers.libvirt.connection.events import DEVICES, GUESTS, POOLS
 
 LOG = logging.getLogger(__name__)
 

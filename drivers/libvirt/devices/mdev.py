@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
+from drivers.libvirt.devices.pci_devices import cell_of, pci_address
 from drivers.libvirt.documents import text_of, whole
-from drivers.libvirt.pci_devices import cell_of, pci_address
 
 
 @dataclass(frozen=True, slots=True)

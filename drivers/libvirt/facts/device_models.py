@@ -15,9 +15,9 @@ from xml.etree.ElementTree import Element
 
 import os_traits
 
-from drivers.libvirt.cpu import host_cpu
 from drivers.libvirt.documents import read
-from drivers.libvirt.guest_types import QEMU_TYPES, able
+from drivers.libvirt.facts.cpu import host_cpu
+from drivers.libvirt.facts.guest_types import QEMU_TYPES, able
 
 MACHINES = MappingProxyType({"x86_64": ("pc", "q35"), "i686": ("pc", "q35"), "aarch64": ("virt",)})
 """Machine types that guests are commonly given, as far as the host has them."""

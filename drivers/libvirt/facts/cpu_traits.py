@@ -5,8 +5,8 @@ Every name here is one that os-traits has (a test holds them against it).
 
 from __future__ import annotations
 
-from drivers.libvirt.cpu import HostCpu
-from drivers.libvirt.cpu_model import Features
+from drivers.libvirt.facts.cpu import HostCpu
+from drivers.libvirt.facts.cpu_model import Features
 
 HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 

@@ -17,10 +17,10 @@ from xml.etree.ElementTree import Element
 
 import os_traits
 
+from drivers.libvirt.devices.pools import device_record
 from drivers.libvirt.documents import text_of, whole
-from drivers.libvirt.numa import Known
-from drivers.libvirt.pools import device_record
-from drivers.libvirt.reported import ENCRYPTION, Reported
+from drivers.libvirt.facts.numa import Known
+from drivers.libvirt.tree.reported import ENCRYPTION, Reported
 from reportclient.model import MAX_INT
 
 CONTEXT = "MEM_ENCRYPTION_CONTEXT"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
-from drivers.libvirt.cells import Cell
 from drivers.libvirt.documents import numbers, read, text_of
+from drivers.libvirt.facts.cells import Cell
 
 STRICT = frozenset({"strict", "restrictive"})
 

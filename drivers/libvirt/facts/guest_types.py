@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from drivers.libvirt.cpu import host_cpu
+from drivers.libvirt.facts.cpu import host_cpu
 
 QEMU_TYPES = frozenset({"kvm", "qemu"})
 """Values of virt_type whose guests QEMU runs."""

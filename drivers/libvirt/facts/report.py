@@ -15,15 +15,15 @@ from drivers.inventory import (
     over_reserved,
     root_inventory,
 )
-from drivers.libvirt import cpu, disk, guest_types, pmem
-from drivers.libvirt.arch_traits import arch_traits
-from drivers.libvirt.cells import numa_cells, with_cpus
-from drivers.libvirt.cpu_traits import cpu_traits
-from drivers.libvirt.devices import below_root, warnings
-from drivers.libvirt.numa import Known, Processors, processing
-from drivers.libvirt.reading import Reading
-from drivers.libvirt.reported import CELLS, HostReport
+from drivers.libvirt.devices.devices import below_root, warnings
+from drivers.libvirt.facts import cpu, disk, guest_types, pmem
+from drivers.libvirt.facts.arch_traits import arch_traits
+from drivers.libvirt.facts.cells import numa_cells, with_cpus
+from drivers.libvirt.facts.cpu_traits import cpu_traits
+from drivers.libvirt.facts.numa import Known, Processors, processing
+from drivers.libvirt.facts.reading import Reading
 from drivers.libvirt.settings import LibvirtSettings
+from drivers.libvirt.tree.reported import CELLS, HostReport
 
 
 def host_report(

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt import cpu, cpu_model, device_models, disk, documents, numa
-from drivers.libvirt.cells import numa_cells, pages_told
-from drivers.libvirt.device_reading import DeviceReader
-from drivers.libvirt.devices import Devices
-from drivers.libvirt.events import CONNECTION, POOLS
-from drivers.libvirt.homes import homes
-from drivers.libvirt.host import Host
-from drivers.libvirt.listed import LastRead, Listed
+from drivers.libvirt import documents
+from drivers.libvirt.connection.events import CONNECTION, POOLS
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.listed import LastRead, Listed
+from drivers.libvirt.devices.device_reading import DeviceReader
+from drivers.libvirt.devices.devices import Devices
+from drivers.libvirt.facts import cpu, cpu_model, device_models, disk, numa
+from drivers.libvirt.facts.cells import numa_cells, pages_told
+from drivers.libvirt.facts.sources import Sources
 from drivers.libvirt.settings import LibvirtSettings
-from drivers.libvirt.sources import Sources
+from drivers.libvirt.tree.homes import homes
 
 LOG = logging.getLogger(__name__)
 

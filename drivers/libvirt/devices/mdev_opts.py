@@ -10,7 +10,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from drivers.libvirt.vgpu import OPTION, MdevSettings, MdevType
+from drivers.libvirt.devices.vgpu import OPTION, MdevSettings, MdevType
 
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 PREFIX = "mdev_"

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from drivers.libvirt.mdev import Divisible
-from drivers.libvirt.pools import Pool
+from drivers.libvirt.devices.mdev import Divisible
+from drivers.libvirt.devices.pools import Pool
 from reportclient.model import MAX_INT
 
 VGPU = "VGPU"

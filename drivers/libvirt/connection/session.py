@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt.events import Events
-from drivers.libvirt.subscriptions import Subscriptions
+from drivers.libvirt.connection.events import Events
+from drivers.libvirt.connection.subscriptions import Subscriptions
 
 LOG = logging.getLogger(__name__)
 

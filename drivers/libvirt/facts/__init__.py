@@ -1,0 +1,1 @@
+"""What the host is: each thing asked, and judged."""

@@ -1,0 +1,1 @@
+"""How what was found is written into a provider tree."""
