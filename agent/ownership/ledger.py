@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reportclient.model import Provider
 
@@ -146,30 +146,3 @@ def driver_of(manager: str) -> str:
 def words_for(manager: str) -> str:
     """``driver libvirt`` for ``driver:libvirt/pci``, for whoever reads it."""
     return driver_of(manager).replace(":", " ")
-
-
-def row_as_json(holders: Holders) -> dict[str, Any]:
-    """The claims on one provider, in lists that are sorted."""
-    return {manager: _plain(held) for manager, held in sorted(holders.items())}
-
-
-def row_from_json(found: Mapping[str, Any]) -> Holders:
-    """:raises ValueError: (or LookupError, TypeError, AttributeError) it is something else."""
-    return {str(manager): _holding(claims) for manager, claims in found.items()}
-
-
-def _plain(held: Holding) -> dict[str, Any]:
-    named = ("classes", held.classes), ("traits", held.traits), ("aggregates", held.aggregates)
-    there = {"provider": True} if held.provider else {}
-    return {**there, **{kind: sorted(names) for kind, names in named if names}}
-
-
-def _holding(found: Mapping[str, Any]) -> Holding:
-    kinds = (_names(found.get(kind, ())) for kind in ("classes", "traits", "aggregates"))
-    return Holding(found.get("provider") is True, *kinds)
-
-
-def _names(found: Any) -> frozenset[str]:
-    if isinstance(found, str) or not all(isinstance(name, str) for name in found):
-        raise ValueError(f"{found!r} is no list of names")
-    return frozenset(found)

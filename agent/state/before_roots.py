@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.ownership.ledger import FILES, FORMER, Holding, Ledger
+from agent.ownership.ledger import FILES, FORMER, NONE, Holding, Ledger
 from agent.state import files
 from reportclient.model import canonical_uuid
 from reportclient.saved_view import UnusableView, restored
@@ -20,6 +20,7 @@ from reportclient.view import View
 LOG = logging.getLogger(__name__)
 
 VIEW = "view-"
+_KINDS = {"class": "classes", "trait": "traits", "aggregate": "aggregates"}
 
 
 def roots(directory: Path) -> list[str]:
@@ -31,7 +32,7 @@ def view(directory: Path | None, root: str) -> View:
     """What it kept; an empty view, and one line in the log, if it can't be used."""
     if directory is None:
         return View()
-    path = _view(directory, root)
+    path = directory / f"{VIEW}{root}.json"
     try:
         return restored(files.read(path), root)
     except (FileNotFoundError, NotADirectoryError):
@@ -43,37 +44,46 @@ def view(directory: Path | None, root: str) -> View:
 
 def ledger(directory: Path | None, root: str, known: View) -> Ledger:
     """What its files and its view say of who asserted what."""
-    found = Ledger()
-    for uuid in known.made:
-        provider = known.snapshot.get(uuid)
-        if provider is not None:
-            found = found.adding(FORMER, uuid, Holding(True, frozenset(provider.inventory)))
-    parts = _read(directory, f"parts-{root}.json", json.loads)
-    for driver, claims in parts.get("drivers", {}).items():
-        for kind, uuid, name in claims:
-            found = found.adding(f"driver:{driver}", uuid, _claim(kind, name))
-    added = _read(directory, f"provider-config-{root}.json", _behind_header)
-    for uuid, one in added.items():
-        held = Holding(False, frozenset(one["classes"]), frozenset(one["traits"]))
-        found = found.adding(FILES, canonical_uuid(uuid, "provider"), held)
-    return Ledger(found.holders, frozenset(parts.get("added", ())), begun=bool(parts))
+    if directory is None:
+        return Ledger()
+    parts = _read(directory / f"parts-{root}.json", json.loads)
+    added = _read(directory / f"provider-config-{root}.json", _behind_header)
+    rows: dict[str, dict[str, Holding]] = {}
+    for uuid, who, held in (*_made(known), *_reported(parts), *_added(added)):
+        row = rows.setdefault(uuid, {})
+        row[who] = row.get(who, NONE).joined(held)
+    return Ledger(rows, frozenset(parts.get("added", ())), begun=bool(parts))
 
 
 def forget(directory: Path | None, root: str) -> None:
     """The root is gone: its view would be found again."""
     if directory is not None:
-        _view(directory, root).unlink(missing_ok=True)
+        (directory / f"{VIEW}{root}.json").unlink(missing_ok=True)
 
 
-def _view(directory: Path, root: str) -> Path:
-    return directory / f"{VIEW}{root}.json"
+def _made(known: View) -> Iterator[tuple[str, str, Holding]]:
+    for uuid in known.made & known.snapshot.providers.keys():
+        yield uuid, FORMER, Holding(True, frozenset(known.snapshot.providers[uuid].inventory))
 
 
-def _read(directory: Path | None, name: str, parsed: Callable[[bytes], Any]) -> Mapping[str, Any]:
-    if directory is None:
-        return {}
+def _reported(parts: Mapping[str, Any]) -> Iterator[tuple[str, str, Holding]]:
+    for driver, claims in parts.get("drivers", {}).items():
+        for kind, uuid, name in claims:
+            held: dict[str, Any] = (
+                {_KINDS[kind]: frozenset({name})} if kind in _KINDS else {"provider": True}
+            )
+            yield uuid, f"driver:{driver}", Holding(**held)
+
+
+def _added(added: Mapping[str, Any]) -> Iterator[tuple[str, str, Holding]]:
+    for uuid, one in added.items():
+        held = Holding(False, frozenset(one["classes"]), frozenset(one["traits"]))
+        yield canonical_uuid(uuid, "provider"), FILES, held
+
+
+def _read(path: Path, parsed: Callable[[bytes], Any]) -> Mapping[str, Any]:
     try:
-        found: Mapping[str, Any] = parsed(files.read(directory / name))
+        found: Mapping[str, Any] = parsed(files.read(path))
     except (OSError, ValueError, RecursionError):
         return {}
     return found
@@ -81,15 +91,3 @@ def _read(directory: Path | None, name: str, parsed: Callable[[bytes], Any]) -> 
 
 def _behind_header(raw: bytes) -> Any:
     return json.loads(raw.partition(b"\n")[2])
-
-
-def _claim(kind: str, name: str) -> Holding:
-    match kind:
-        case "class":
-            return Holding(classes=frozenset({name}))
-        case "trait":
-            return Holding(traits=frozenset({name}))
-        case "aggregate":
-            return Holding(aggregates=frozenset({name}))
-        case _:
-            return Holding(provider=True)

@@ -118,10 +118,6 @@ class Document:
         if self.writing and not self._refused and self.path.exists():
             files.remove(self.path)
 
-    def set_aside(self) -> str:
-        """Move a damaged file out of the way; says where it is now, to end a sentence with."""
-        return files.aside(self.path) if self.writing else ""
-
     def _checked(self, found: Any) -> Mapping[str, Any]:
         if not isinstance(found, dict):
             raise TypeError("it is no JSON object")

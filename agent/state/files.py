@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 MODE = 0o644
@@ -32,13 +33,9 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     Not ``durable`` is for what is written again all the time, and worth nothing after a
     power cut.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}")
-    scratch.unlink(missing_ok=True)
-    _fill(scratch, data, durable=durable)
-    _move(scratch, path)
-    if durable:
-        sync_directory(path.parent)
+    with _filled(scratch, data, durable=durable):
+        scratch.replace(path)
 
 
 def create(path: Path, data: bytes) -> None:
@@ -46,14 +43,9 @@ def create(path: Path, data: bytes) -> None:
 
     :raises FileExistsError: somebody else was first.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{uuid.uuid4()}")
-    _fill(scratch, data, durable=True)
-    try:
+    with _filled(scratch, data, durable=True):
         os.link(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
-    sync_directory(path.parent)
 
 
 def remove(path: Path) -> None:
@@ -81,27 +73,20 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _fill(scratch: Path, data: bytes, *, durable: bool) -> None:
-    descriptor = os.open(scratch, _FRESH, MODE)
+@contextlib.contextmanager
+def _filled(scratch: Path, data: bytes, *, durable: bool) -> Iterator[None]:
+    """A file that is given its name within, and is gone in any case afterwards."""
+    scratch.parent.mkdir(parents=True, exist_ok=True)
+    scratch.unlink(missing_ok=True)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(os.open(scratch, _FRESH, MODE), "wb") as file:
             file.write(data)
             file.flush()
             if durable:
-                os.fsync(descriptor)
-    except OSError:
-        _discard(scratch)
-        raise
-
-
-def _move(scratch: Path, path: Path) -> None:
-    try:
-        scratch.replace(path)
-    except OSError:
-        _discard(scratch)
-        raise
-
-
-def _discard(scratch: Path) -> None:
-    with contextlib.suppress(OSError):
-        scratch.unlink(missing_ok=True)
+                os.fsync(file.fileno())
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
+    if durable:
+        sync_directory(scratch.parent)

@@ -13,12 +13,8 @@ from typing import Any
 
 from agent.ownership.ledger import Ledger
 from agent.state import before_roots
-from agent.state.ledger_documents import KIND as LEDGER
-from agent.state.ledger_documents import ledger_changes, ledger_from
-from agent.state.records import Key
+from agent.state.documents import LEDGER, VIEW, changes, ledger_from, of_kind, view_from
 from agent.state.roots import RootStore
-from agent.state.view_documents import KIND as VIEW
-from agent.state.view_documents import view_changes, view_from
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -49,8 +45,8 @@ class KeptRoot:
             self.view = before_roots.view(self.store.directory, self.root)
             self.ledger = before_roots.ledger(self.store.directory, self.root, self.view)
             return self.view
-        self.view = self._view_in(_of(VIEW, found))
-        self.ledger = self._ledger_in(_of(LEDGER, found))
+        self.view = self._view_in(of_kind(VIEW, found))
+        self.ledger = self._ledger_in(of_kind(LEDGER, found))
         self._kept = self.view, self.ledger
         return self.view
 
@@ -61,10 +57,7 @@ class KeptRoot:
         of everything.
         """
         self.view = view
-        if self._keep():
-            self._mark_up_to_date()
-        else:
-            self._mark_outdated()
+        self._mark(outdated=not self._keep())
 
     def keep(self, ledger: Ledger) -> bool:
         """Keep this ledger, before Placement is written.  False: it is not on disk."""
@@ -76,18 +69,17 @@ class KeptRoot:
         self.store.forget(self.root)
         self._kept = View(), Ledger()
         before_roots.forget(self.store.directory, self.root)
-        self._mark_up_to_date()
+        self._mark(outdated=False)
 
     def _keep(self) -> bool:
-        view, ledger = self.view, self.ledger
-        if not view.generations and not ledger.begun:
+        now = self.view, self.ledger
+        if not self.view.generations and not self.ledger.begun:
             return True
-        changed, gone = _changes(self._kept, (view, ledger))
-        if not self.store.save(self.root, changed, gone):
-            everything, _ = _changes((View(), Ledger()), (view, ledger))
+        if not self.store.save(self.root, *changes(self._kept, now)):
+            everything, _ = changes((View(), Ledger()), now)
             if not self.store.replace(self.root, everything):
                 return False
-        self._kept = view, ledger
+        self._kept = now
         return True
 
     # -- a view that could not be kept
@@ -98,17 +90,15 @@ class KeptRoot:
         directory = self.store.directory
         return None if directory is None else directory / f"outdated-{self.root}"
 
-    def _mark_outdated(self) -> None:
+    def _mark(self, *, outdated: bool) -> None:
+        path = self._outdated if self.store.writing else None
         try:
-            if self._outdated is not None:
-                self._outdated.touch()
+            if path is not None and outdated:
+                path.touch()
+            elif path is not None and path.exists():
+                path.unlink(missing_ok=True)
         except OSError:
-            LOG.debug("%s can't be written either", self._outdated)
-
-    def _mark_up_to_date(self) -> None:
-        path = self._outdated
-        if path is not None and self.store.writing and path.exists():
-            path.unlink(missing_ok=True)
+            LOG.debug("%s can't be written either", path)
 
     # -- reading
 
@@ -150,16 +140,3 @@ def saved_roots(state_path: Path) -> list[str]:
     """UUIDs of the roots of which something is kept there, by the version before too."""
     kept = RootStore.of(state_path, writing=False).roots()
     return sorted({*kept, *before_roots.roots(state_path)})
-
-
-def _of(kind: str, documents: Mapping[Key, Any]) -> dict[str, Any]:
-    return {key: one for (its_kind, key), one in documents.items() if its_kind == kind}
-
-
-def _changes(
-    before: tuple[View, Ledger], after: tuple[View, Ledger]
-) -> tuple[dict[Key, Any], list[Key]]:
-    """Documents that are new or others, and those that are gone."""
-    views, gone = view_changes(before[0], after[0])
-    ledgers, released = ledger_changes(before[1], after[1])
-    return {**ledgers, **views}, [*gone, *released]

@@ -67,7 +67,7 @@ def test_what_is_no_document_is_damage_and_can_be_moved_away(tmp_path: Path, dat
     with pytest.raises(Damaged, match=str(one.path)):
         one.load(same)
     aside = one.path.with_name("kept.json.damaged")
-    assert one.set_aside() == f", it is now {aside}"
+    assert files.aside(one.path) == f", it is now {aside}"
     assert aside.read_bytes() == data
     assert one.load(same) is None
 
@@ -125,7 +125,6 @@ def test_who_only_looks_changes_nothing(tmp_path: Path) -> None:
     kept = looking.path.read_bytes()
     looking.save({"name": "other"})
     looking.remove()
-    assert looking.set_aside() == ""
     assert looking.path.read_bytes() == kept
 
 

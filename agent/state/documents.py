@@ -1,0 +1,117 @@
+"""A view and a ledger as documents, one for each provider, and back.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from agent.ownership.ledger import Holders, Holding, Ledger
+from agent.state.records import Documents, Key
+from reportclient.model import canonical_uuid
+from reportclient.saved_view import besides_providers, provider_row, view_of
+from reportclient.snapshot import EMPTY
+from reportclient.view import View
+
+VIEW, LEDGER = "view", "ledger"
+SEEN = "seen"
+"""The key of what is no provider's in a ledger; it is there once one was begun."""
+_KINDS = ("classes", "traits", "aggregates")
+
+Kept = tuple[View, Ledger]
+
+
+def changes(before: Kept, after: Kept) -> tuple[Documents, list[Key]]:
+    """Documents that are new or others, and those that are gone."""
+    changed, gone = _view_changes(before[0], after[0])
+    if after[1] is not before[1] and after[1].begun:
+        rows, released = _ledger_changes(before[1], after[1])
+        changed, gone = {**rows, **changed}, gone + released
+    return changed, gone
+
+
+def of_kind(kind: str, documents: Mapping[Key, Any]) -> dict[str, Any]:
+    """Those of a view, or of a ledger, by their keys."""
+    return {key: one for (its_kind, key), one in documents.items() if its_kind == kind}
+
+
+def view_from(documents: Mapping[str, Any]) -> View:
+    """The view; it still has to be verified: it is not ``certain``.
+
+    :raises ValueError: (or LookupError, TypeError, AttributeError) it is something else.
+    """
+    rest = _besides(View())
+    rows = {uuid: row for uuid, row in documents.items() if uuid not in rest}
+    found = {name: documents.get(name, value) for name, value in rest.items()}
+    generations = {uuid: row[1] for uuid, row in rows.items() if row[1] is not None}
+    providers = [row[0] for row in rows.values()]
+    return view_of({**found, "generations": generations, "providers": providers})
+
+
+def ledger_from(documents: Mapping[str, Any]) -> Ledger:
+    """:raises ValueError: (or LookupError, TypeError, AttributeError) it is something else."""
+    holders = {
+        canonical_uuid(uuid, "provider"): {str(who): _holding(held) for who, held in row.items()}
+        for uuid, row in documents.items()
+        if uuid != SEEN
+    }
+    return Ledger(holders, _names(documents[SEEN]), begun=True)
+
+
+def _view_changes(before: View, after: View) -> tuple[Documents, list[Key]]:
+    changed: Documents = {}
+    if _bare(before) != _bare(after):
+        rest = _besides(before)
+        changed = {(VIEW, key): one for key, one in _besides(after).items() if one != rest[key]}
+    now, then = after.snapshot, before.snapshot
+    others = (uuid for uuid in now.changed_since(then) if now.get(uuid) != then.get(uuid))
+    moved = (uuid for uuid, _ in after.generations.items() ^ before.generations.items())
+    for uuid in dict.fromkeys((*others, *sorted(moved))):
+        provider = now.get(uuid)
+        if provider is not None:
+            changed[VIEW, uuid] = [provider_row(provider), after.generations.get(uuid)]
+    return changed, _gone(VIEW, before.snapshot.providers, after.snapshot.providers)
+
+
+def _bare(view: View) -> View:
+    return replace(view, snapshot=EMPTY, generations={}, certain=False)
+
+
+def _besides(view: View) -> dict[str, Any]:
+    return besides_providers(_bare(view))
+
+
+def _ledger_changes(before: Ledger, after: Ledger) -> tuple[Documents, list[Key]]:
+    changed: Documents = {
+        (LEDGER, uuid): _row(row)
+        for uuid, row in after.holders.items()
+        if row is not before.holders.get(uuid) and row != before.holders.get(uuid)
+    }
+    if after.seen != before.seen or not before.begun:
+        changed[LEDGER, SEEN] = sorted(after.seen)
+    return changed, _gone(LEDGER, before.holders, after.holders)
+
+
+def _gone(kind: str, before: Iterable[str], after: Mapping[str, Any]) -> list[Key]:
+    return [(kind, uuid) for uuid in before if uuid not in after]
+
+
+def _row(holders: Holders) -> dict[str, Any]:
+    """The claims on one provider, in lists that are sorted."""
+    return {who: _plain(held) for who, held in sorted(holders.items())}
+
+
+def _plain(held: Holding) -> dict[str, Any]:
+    there: dict[str, Any] = {"provider": True} if held.provider else {}
+    kinds = zip(_KINDS, held[1:], strict=True)
+    return there | {kind: sorted(names) for kind, names in kinds if names}
+
+
+def _holding(found: Mapping[str, Any]) -> Holding:
+    return Holding(found.get("provider") is True, *(_names(found.get(kind, ())) for kind in _KINDS))
+
+
+def _names(found: Any) -> frozenset[str]:
+    if isinstance(found, str) or not all(isinstance(name, str) for name in found):
+        raise ValueError(f"{found!r} is no list of names")
+    return frozenset(found)
