@@ -11,16 +11,18 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
 from agent.cli.drawing.text_tree import draw_tree
 from agent.config import ConfigError, Written, as_written
 from agent.nodes.nodes import Nodes
-from agent.placement_server import TOKEN, PlacementServer, PlacementServerError
 from agent.told.reports import Report
 from reportclient.http import token_adapter
 
+SERVERS = "compute_agent.placement_servers"
+"""Entry points: what can start a Placement here is no part of the daemon."""
 FILE_NAME = "dev.conf"
 ALWAYS = frozenset({"host", "state_path"})
 """Written even if nobody set them: whoever reads the file may be somewhere else."""
@@ -31,11 +33,12 @@ class Dev:
     """Where the Placement is, and the configuration file that leads there."""
 
     url: str
+    token: str
     config_path: Path
 
     def adapter(self) -> Any:
         """For requests to it."""
-        return token_adapter(self.url, TOKEN)
+        return token_adapter(self.url, self.token)
 
 
 def start_placement(conf: Any, stack: ExitStack) -> Dev:
@@ -44,21 +47,27 @@ def start_placement(conf: Any, stack: ExitStack) -> Dev:
     :raises ConfigError: it does not start; with its own words.
     """
     state_path = Path(conf.state_path).absolute()
-    server = PlacementServer(state_path / "placement")
+    server = _server(state_path / "placement")
     shown = Path(conf.state_path) / server.directory.name
     sys.stderr.write(f"Starting a Placement in {shown} ...\n")
     try:
         state_path.mkdir(parents=True, exist_ok=True)
         server.start()
-    except (PlacementServerError, OSError) as err:
+    except (RuntimeError, OSError) as err:
         raise ConfigError(f"--dev: {err}") from err
     stack.callback(server.stop)
     path = state_path / FILE_NAME
-    path.write_text(_configuration(conf, server.url), encoding="utf-8")
-    return Dev(server.url, path)
+    path.write_text(_configuration(conf, server), encoding="utf-8")
+    return Dev(server.url, server.token, path)
 
 
-def _configuration(conf: Any, url: str) -> str:
+def _server(directory: Path) -> Any:
+    for point in metadata.entry_points(group=SERVERS):
+        return point.load()(directory)
+    raise ConfigError(f"--dev: no entry point of {SERVERS} is installed: reinstall compute-agent")
+
+
+def _configuration(conf: Any, server: Any) -> str:
     """Every option that somebody set, and a ``[placement]`` of our own."""
     written = as_written(conf)
     sections: dict[str, list[str]] = {"DEFAULT": []}
@@ -70,7 +79,8 @@ def _configuration(conf: Any, url: str) -> str:
             sections[name] = [line for each in lines for line in each]
         else:
             sections["DEFAULT"] += _set(conf, name, None, written)
-    sections["placement"] = ["auth_type = admin_token", f"endpoint = {url}", f"token = {TOKEN}"]
+    placement = ["auth_type = admin_token", f"endpoint = {server.url}", f"token = {server.token}"]
+    sections["placement"] = placement
     return "\n".join(
         f"[{section}]\n" + "".join(f"{line}\n" for line in lines)
         for section, lines in sections.items()

@@ -23,10 +23,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from agent.placement_server import PlacementServer
 from benchmarks.chart import write_charts
 from benchmarks.results import Case, Results, medians
 from benchmarks.table import write_tables
+from driverkit.placement.server import PlacementServer
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SIZES = [(1, 0), (1, 50), (11, 0), (11, 50), (33, 0), (33, 50), (131, 0), (131, 50), (131, 200)]

@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.placement_server import PlacementServer
 from benchmarks.compare import REPOSITORY
+from driverkit.placement.server import PlacementServer
 
 PROVIDERS, CONSUMERS = 11, 5
 

@@ -43,7 +43,7 @@ markers = ["one_at_a_time(name): see tests/sharing.py", "real_libvirt", "real_sy
 timeout = 120
 
 [tool.mutmut]
-source_paths = ["agent", "drivers", "reportclient"]
+source_paths = ["agent", "driverkit", "drivers", "reportclient"]
 only_mutate = [
     "agent/ownership/assumed.py",
     "agent/ownership/contents.py",
@@ -85,7 +85,7 @@ TOML
 make_copy() {
     [ -d "$COPY" ] && return
     mkdir -p "$COPY"
-    (cd "$ROOT" && git ls-files -z agent drivers reportclient tests setup.cfg etc docs examples |
+    (cd "$ROOT" && git ls-files -z agent driverkit drivers reportclient tests setup.cfg etc docs examples |
         xargs -0 cp --parents -t "$COPY")
     write_configuration
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.placement_server import PlacementServerError, Request
+from driverkit.placement.server import PlacementServerError, Request
 from reportclient.errors import Forbidden, NotFound, TooOld
 from tests.servers.placement import RealPlacement
 
@@ -130,7 +130,7 @@ def test_the_start_is_bounded(tmp_path: Path) -> None:
 
 def test_the_server_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     script = (
-        "import sys, pathlib; from agent.placement_server import PlacementServer\n"
+        "import sys, pathlib; from driverkit.placement.server import PlacementServer\n"
         "server = PlacementServer(pathlib.Path(sys.argv[1])); server.start()\n"
         "print(server.pid, server.port, flush=True); sys.stdin.read()"
     )

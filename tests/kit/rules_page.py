@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from drivers.kit.rules import RULES, Rule
+from driverkit.rulebook import RULES, Rule
 
 
 def listed() -> str:

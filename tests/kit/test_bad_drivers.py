@@ -6,10 +6,10 @@ import inspect
 
 import pytest
 
-from drivers.kit.caller import Caller
-from drivers.kit.stage import Stage
-from drivers.testing import RULES, DriverContract
-from drivers.testing.contract import RuleFailed
+from driverkit.caller import Caller
+from driverkit.stage import Stage
+from driverkit.testing import RULES, DriverContract
+from driverkit.testing.contract import RuleFailed
 from reportclient.testing.fake_placement import FakePlacement
 from tests.kit.bad import BAD, Bad, backend_of
 from tests.kit.good import Backend, GoodDriver, old_shape
@@ -61,7 +61,7 @@ def test_a_bad_driver_is_caught(bad: Bad, driver_context) -> None:
     flat = " ".join(text.split())
     assert flat.startswith(f"The driver breaks the rule {rule.name}: {rule.says}")
     assert f"Why: {rule.why}" in flat and f"Mend: {rule.mend}" in flat
-    insides = [part for part in ("drivers/testing/", "drivers/kit/") if part in failure.seen]
+    insides = [part for part in ("driverkit/testing/", "driverkit/") if part in failure.seen]
     assert not insides, text
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drivers.kit.check import BROKEN, KEPT, NOT_JUDGED, Installed, check
-from drivers.kit.rules import RULES
+from driverkit.check import BROKEN, KEPT, NOT_JUDGED, Installed, check
+from driverkit.rulebook import RULES
 from tests.integration.agent_host import AgentHost
 from tests.kit.installed import EXITS_LATER, SETS_ALL_TRAITS, install
 

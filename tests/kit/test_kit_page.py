@@ -76,7 +76,7 @@ def test_a_failure_speaks_of_the_driver_and_not_of_the_kit(project: Path) -> Non
 
 
 def test_a_class_without_make_driver_is_told_what_to_give(tmp_path: Path) -> None:
-    text = "from drivers.testing import DriverContract\nclass TestMine(DriverContract): pass\n"
+    text = "from driverkit.testing import DriverContract\nclass TestMine(DriverContract): pass\n"
     (tmp_path / "test_mine.py").write_text(text)
     done = run_pytest(tmp_path, "-k", "agree", "test_mine.py")
     assert done.returncode == 1

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from driverkit.testing import DriverContract
 from drivers.api import DriverContext, ProviderTree
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.testing import DriverContract
 from tests.unit.libvirt.devices import GPU, NIC, NIC_VF, mdev, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt, FakeLibvirtError
 from tests.unit.libvirt.hosts import capabilities, cell

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from driverkit.testing import DriverContract
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.testing import DriverContract
 from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
 
 pytestmark = [

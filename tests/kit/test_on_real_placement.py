@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.kit.placements import client_of, empty
-from drivers.kit.stage import Stage
-from drivers.testing import DriverContract
+from driverkit.placement.server import empty
+from driverkit.stage import Stage
+from driverkit.testing import DriverContract
+from reportclient.http import PlacementAPI, token_adapter
 from tests.kit.bad import BAD
 from tests.kit.good import Backend, GoodDriver, old_shape
 from tests.kit.test_bad_drivers import failure_of
@@ -30,7 +31,7 @@ ELSEWHERE = [
 
 @pytest.fixture
 def driver_placement(placement):
-    return client_of(placement)
+    return PlacementAPI(token_adapter(placement.url, placement.token))
 
 
 class TestGoodDriver(DriverContract):

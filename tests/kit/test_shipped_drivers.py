@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from driverkit.testing import DriverContract
 from drivers.api import DriverContext, ProviderTree
 from drivers.fake import FakeDriver
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.testing import DriverContract
 from tests.integration.test_readme import block
 
 SCRIPT = """

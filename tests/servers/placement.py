@@ -13,7 +13,7 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
-from agent.placement_server import START_TIMEOUT, TOKEN, PlacementServer
+from driverkit.placement.server import START_TIMEOUT, TOKEN, PlacementServer
 from reportclient import errors
 from reportclient.testing.stranger import Stranger
 from tests.servers.ports import free_port

@@ -1,4 +1,4 @@
-"""``agent.placement_child`` for tests: Placement's own schemas are checked once, not at each request.
+"""``driverkit.placement.child`` for tests: Placement's own schemas are checked once, not at each request.
 
 They are constants, and checking one takes longer than all that Placement does with it.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from jsonschema import validators
 
-from agent.placement_child import main
+from driverkit.placement.child import main
 
 
 def check_schemas_once(validator: Any) -> None:

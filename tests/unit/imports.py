@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
-OURS = ("agent", "drivers", "reportclient")
+OURS = ("agent", "driverkit", "drivers", "reportclient")
 MAY_USE = {
     "agent": ("agent", "drivers", "reportclient"),
+    "driverkit": OURS,
     "drivers": ("drivers", "reportclient.model", "reportclient.provider_tree"),
     "reportclient": ("reportclient",),
+    # Where DriverContract was before there was a driverkit.
+    "drivers/testing.py": ("driverkit.testing",),
 }
-# The kit is no driver: it plays the agent's part, with all of the report client.
-KIT = ("drivers/kit/*", "drivers/testing/*")
-KIT_MAY_USE = ("drivers", "reportclient")
 # Third-party libraries and the files that may import them.
 DOORS: Mapping[str, tuple[str, ...]] = {
     "cliff": ("agent/cli/*",),
@@ -33,7 +33,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
         "agent/config.py",
         "agent/main.py",
         "agent/bus/messaging.py",
-        "drivers/kit/context.py",
+        "driverkit/context.py",
         "*opts.py",
     ),
     "oslo_log": ("agent/*",),
@@ -46,11 +46,11 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "oslo_service": ("agent/bus/messaging.py",),
     "sqlalchemy": ("agent/registry/*",),
     "webob": ("agent/registry/*",),
-    "placement": ("agent/placement_child.py",),
-    "pytest": ("drivers/testing/*",),
+    "placement": ("driverkit/placement/child.py",),
+    "pytest": ("driverkit/testing/*",),
     "stevedore": ("drivers/loader.py",),
     "tenacity": ("reportclient/root.py",),
-    "waitress": ("agent/placement_child.py", "agent/registry/*"),
+    "waitress": ("driverkit/placement/child.py", "agent/registry/*"),
     "yaml": ("drivers/marked.py", "drivers/fake/*", "agent/*"),
 }
 PURE = (
@@ -77,8 +77,8 @@ PURE = (
     "reportclient/query/request.py",
     "reportclient/query/terms.py",
     "reportclient/query/text.py",
-    "drivers/kit/differences.py",
-    "drivers/kit/rules.py",
+    "driverkit/differences.py",
+    "driverkit/rulebook.py",
     "agent/ownership/assumed.py",
     "agent/ownership/contents.py",
     "agent/ownership/hearing.py",
@@ -134,9 +134,9 @@ PURE = (
     "drivers/libvirt/facts/cpu.py",
     "drivers/libvirt/facts/device_models.py",
     "drivers/libvirt/connection/host_identity.py",
-    "agent/cli/porting/findings.py",
-    "agent/cli/porting/rules.py",
-    "agent/cli/porting/source.py",
+    "driverkit/porting/advice.py",
+    "driverkit/porting/nova_api.py",
+    "driverkit/porting/driver_source.py",
     "drivers/libvirt/devices/device_spec.py",
     "drivers/libvirt/devices/devices.py",
     "drivers/libvirt/facts/guest_types.py",
@@ -230,8 +230,8 @@ def read_sources(root: Path) -> list[Source]:
 
 
 def direction(source: Source) -> Iterator[Violation]:
-    """Rule 1: agent -> drivers -> reportclient; drivers see only the model and the tree."""
-    allowed = KIT_MAY_USE if source.matches(KIT) else MAY_USE[source.package]
+    """Rule 1: driverkit -> agent -> drivers -> reportclient; drivers see the model and the tree."""
+    allowed = MAY_USE.get(source.path, MAY_USE[source.package])
     for found in source.imports():
         if found.library in OURS and not _within(found.module, allowed):
             text = f"{source.package} may not import {found.module}, only {', '.join(allowed)}"

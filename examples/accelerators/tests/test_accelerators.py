@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from make_host import ACCELERATOR, NVME, PLACE, add_disk, cut, make_host, plug_in, pull_out
 
-from drivers.testing import DriverContract
+from driverkit.testing import DriverContract
 from host_accelerators.driver import AcceleratorsDriver
 from host_accelerators.offers import kept, offers
 from host_accelerators.pci import KINDS, read_devices

@@ -16,7 +16,7 @@ from operator_of import Operator
 from real_ironic import RealIronic
 
 from drivers.api import DriverNotReady
-from drivers.testing import DriverContract
+from driverkit.testing import DriverContract
 from ironic_nodes.driver import IronicDriver
 from ironic_nodes.node import Node, inventory
 from reportclient.model import Provider

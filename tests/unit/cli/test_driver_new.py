@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.driver_new import NewDriver, class_name, name_problem
 from agent.cli.shared.errors import Trouble
+from driverkit.commands.driver_new import NewDriver, class_name, name_problem
 
 
 @pytest.mark.parametrize("name", ["mydriver", "acme_gpus", "x2"])

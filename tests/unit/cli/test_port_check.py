@@ -6,9 +6,9 @@ import textwrap
 
 import pytest
 
-from agent.cli.porting.findings import findings
-from agent.cli.porting.rules import CALLED, TREE_LOOKS, TREE_METHODS
-from agent.cli.porting.source import DriverSource
+from driverkit.porting.advice import findings
+from driverkit.porting.driver_source import DriverSource
+from driverkit.porting.nova_api import CALLED, TREE_LOOKS, TREE_METHODS
 from drivers import abilities
 from drivers.api import ComputeDriver
 

@@ -1,0 +1,1 @@
+"""What authors of drivers use, and no daemon loads: docs/driver-kit.rst."""

@@ -1,0 +1,1 @@
+"""computectl driver check, new and port-check."""

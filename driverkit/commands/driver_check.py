@@ -1,0 +1,125 @@
+"""``computectl driver check``: hold an installed driver against the rules of the kit."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.screen import Look
+from driverkit.check import (
+    BROKEN,
+    KEPT,
+    NOT_JUDGED,
+    SKIPPED,
+    CheckFailed,
+    Installed,
+    NoPytest,
+    Verdict,
+    check,
+)
+from driverkit.rulebook import RULES
+from drivers import loader
+from drivers.errors import DriverNotFound
+
+COLUMNS = ("rule", "verdict", "says", "seen", "mend")
+STYLES = {BROKEN: "red", NOT_JUDGED: "red", SKIPPED: "yellow", KEPT: None}
+VERDICT_WIDTH = max(map(len, STYLES))
+NAME_WIDTH = max(map(len, RULES))
+LEFT = VERDICT_WIDTH + NAME_WIDTH + 4
+NARROWEST = 30
+MEND = "    mend: "
+
+Verdicts = list[Verdict]
+
+
+class CheckDriver(DrawnOrListed[Verdicts]):
+    """Hold an installed driver against the rules that every driver has to keep.
+
+    The driver is made and asked with the options of the agent's configuration, in a process
+    and a state path of its own; what it says goes to a Placement in memory, never to that
+    of the configuration. Exits with 1 if a rule is broken.
+    """
+
+    drawn = "words"
+    examples = """\
+  computectl driver check libvirt                    each rule, and how to mend what is broken
+  computectl driver check libvirt --real-placement   against a Placement started for it
+  computectl driver check libvirt -f json            for programs
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The driver, and which Placement."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("driver", metavar="NAME", help="as compute_driver has it")
+        parser.add_argument(
+            "--real-placement",
+            action="store_true",
+            help="report to a real Placement, started for this check; needs compute-agent[dev]",
+        )
+        return parser
+
+    def ask(self, session: Session, options: argparse.Namespace) -> Verdicts:
+        """Run the kit."""
+        found = loader.installed()
+        if options.driver not in found:
+            raise DriverNotFound(loader.not_found(options.driver, found))
+        conf, settings = session.conf, session.settings
+        files, folders = _absolute(conf.config_file), _absolute(conf.config_dir)
+        driver = Installed(options.driver, settings.host, files, folders)
+        try:
+            return check(driver, real_placement=options.real_placement)
+        except NoPytest as err:
+            raise Trouble(str(err), "the kit needs it: pip install 'compute-agent[kit]'") from None
+        except CheckFailed as err:
+            raise Trouble(str(err), "nothing was judged", NOT_WELL) from None
+
+    def draw(self, answer: Verdicts, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+        """A line for each rule; below it what was seen and how to mend it."""
+        return "\n".join(_lines(answer, look))
+
+    def table(self, answer: Verdicts) -> Table:
+        """A row for each rule."""
+        return COLUMNS, [
+            [it.rule.name, it.verdict, it.rule.says, it.seen, it.mend] for it in answer
+        ]
+
+    def verdict(self, answer: Verdicts, options: argparse.Namespace) -> int:
+        """1 if a rule is broken, or could not be judged."""
+        broken = [it.rule.name for it in answer if it.verdict == BROKEN]
+        unknown = [it.rule.name for it in answer if it.verdict == NOT_JUDGED]
+        if not broken and not unknown:
+            return 0
+        for names, what in ((broken, "broken"), (unknown, "could not be judged")):
+            if names:
+                self.complain(f"driver {options.driver}: {what}: {', '.join(names)}")
+        return NOT_WELL
+
+
+def _absolute(paths: Iterable[str] | None) -> list[str]:
+    """The kit runs somewhere else."""
+    return [str(Path(path).absolute()) for path in paths or ()]
+
+
+def _lines(verdicts: Verdicts, look: Look) -> Iterator[str]:
+    told = set()
+    for it in verdicts:
+        word = look.paint(it.verdict.ljust(VERDICT_WIDTH), STYLES[it.verdict])
+        says = it.seen if it.verdict == SKIPPED else it.rule.says
+        yield from _folded(f"{word}  {it.rule.name.ljust(NAME_WIDTH)}  ", says, look, LEFT)
+        # What keeps one rule from being judged keeps many.
+        if it.verdict == BROKEN or (it.verdict == NOT_JUDGED and it.seen not in told):
+            yield from ("", textwrap.indent(it.seen, "    "), "")
+            told.add(it.seen)
+        if it.mend:
+            yield from (*_folded(MEND, it.mend, look, len(MEND)), "")
+
+
+def _folded(first: str, text: str, look: Look, indent: int) -> list[str]:
+    """``indent`` is how wide ``first`` looks."""
+    lines = textwrap.wrap(text, max(look.width - indent, NARROWEST), break_on_hyphens=False)
+    return [first + "".join(lines[:1]), *(" " * indent + line for line in lines[1:])]

@@ -1,0 +1,169 @@
+"""``computectl driver new``: a small package with a driver that works."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import keyword
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from agent.cli.shared.errors import Trouble
+from agent.cli.shared.listing import Offline, Table
+from agent.cli.shared.screen import Look
+from drivers import loader
+
+TEMPLATE = "driver"
+SUFFIX = ".in"
+OURS = frozenset({"agent", "driverkit", "drivers", "reportclient", "tests"})
+WELL_FORMED = re.compile(r"[a-z][a-z0-9_]*[a-z0-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A package as it was written."""
+
+    name: str
+    directory: Path
+    files: list[str]
+
+
+class NewDriver(Offline[Written]):
+    """Write a package with a new driver: one that works, has tests, and can be changed.
+
+    Nothing that is there is overwritten.
+    """
+
+    drawn = "words"
+    examples = """\
+  computectl driver new mydriver                       into ./mydriver
+  computectl driver new mydriver --directory src/mine
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """A name, and where it goes."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "name",
+            metavar="NAME",
+            help="of the driver, as in compute_driver, and of its Python package",
+        )
+        parser.add_argument(
+            "--directory",
+            type=Path,
+            metavar="DIR",
+            help="the folder to make; left out: ./NAME",
+        )
+        return parser
+
+    def find(self, options: argparse.Namespace) -> Written:
+        """Write it.  :raises Trouble: the name or the folder can't be used."""
+        name: str = options.name
+        problem = name_problem(name)
+        if problem is not None:
+            raise Trouble(f"{name!r} can't be the name of a driver: {problem[0]}", problem[1])
+        directory = options.directory or Path(name)
+        if directory.exists() or directory.is_symlink():
+            raise Trouble(f"{directory} is there already", "name another --directory")
+        try:
+            return Written(name, directory, _write(name, directory))
+        except OSError as err:
+            raise Trouble(
+                f"{err.filename or directory}: {err.strerror}", "nothing was written"
+            ) from err
+
+    def draw(self, answer: Written, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+        """The files, and what to do next."""
+        lines = [look.paint(f"{answer.directory}/", "bold"), *(f"  {f}" for f in answer.files)]
+        lines += [
+            "",
+            "Next:",
+            f"  cd {answer.directory}",
+            "  python -m pip install --no-deps --no-build-isolation --editable .",
+            "  python -m pytest",
+            f"  compute-agent --dev --once --config-file {answer.name}.conf",
+        ]
+        return "\n".join(lines)
+
+    def table(self, answer: Written) -> Table:
+        """A row for each file."""
+        return ("path",), [[str(answer.directory / name)] for name in answer.files]
+
+
+def name_problem(name: str) -> tuple[str, str] | None:
+    """Why a driver can't be called so, and what to do; or ``None``."""
+    if not WELL_FORMED.fullmatch(name) or keyword.iskeyword(name):
+        plain = re.sub(r"[^a-z0-9_]+", "_", name.lower()).lstrip("_0123456789").rstrip("_")
+        near = f", as in {plain}" if plain and plain != name and name_problem(plain) is None else ""
+        return (
+            "it is that of a Python package too",
+            f"take small letters, digits and _, beginning with a letter{near}",
+        )
+    if name in OURS or name in sys.stdlib_module_names:
+        return f"Python has a module {name} already", "take another"
+    there = loader.installed().get(name)
+    if there is not None:
+        return f"a driver of this name is installed: {there}", "take another"
+    if importlib.util.find_spec(name) is not None:
+        return f"Python has a package {name} already", "take another"
+    return None
+
+
+def class_name(name: str) -> str:
+    """``my_disks`` as ``MyDisksDriver``, ``mydriver`` as ``MyDriver``."""
+    stem = name.removesuffix("driver").strip("_")
+    return "".join(part.capitalize() for part in stem.split("_")) + "Driver"
+
+
+def _write(name: str, directory: Path) -> list[str]:
+    """Beside it first, then in its place: what is half written is never there."""
+    words = {
+        "@NAME@": name,
+        "@CLASS@": class_name(name),
+        "@DISTRIBUTION@": name.replace("_", "-"),
+        "@UNDERLINE@": "=" * len(name),
+    }
+    parent = directory.absolute().parent
+    parent.mkdir(parents=True, exist_ok=True)
+    workshop = parent / f".{directory.name}.{os.getpid()}"
+    workshop.mkdir()
+    try:
+        files = sorted(_copied(_template(), workshop, Path(), words))
+        workshop.rename(directory)
+    except BaseException:
+        shutil.rmtree(workshop, ignore_errors=True)
+        raise
+    return files
+
+
+def _template() -> Traversable:
+    return resources.files("driverkit") / "templates" / TEMPLATE
+
+
+def _copied(
+    source: Traversable, target: Path, inner: Path, words: Mapping[str, str]
+) -> Iterator[str]:
+    """Copy a folder of the template; the paths that were written."""
+    for item in source.iterdir():
+        path = inner / _renamed(item.name, words["@NAME@"])
+        if item.is_dir():
+            (target / path).mkdir()
+            yield from _copied(item, target, path, words)
+        elif item.name.endswith(SUFFIX):
+            text = item.read_text(encoding="utf-8")
+            for word, meaning in words.items():
+                text = text.replace(word, meaning)
+            (target / path).write_text(text, encoding="utf-8")
+            yield path.as_posix()
+
+
+def _renamed(name: str, driver: str) -> str:
+    plain = name.removesuffix(SUFFIX).replace("NAME", driver)
+    return f".{plain}" if plain == "gitignore" else plain

@@ -1,0 +1,101 @@
+"""``computectl driver port-check``: what has to change in a driver that was written for Nova."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.listing import Offline, Table
+from agent.cli.shared.screen import Look
+from driverkit.porting.advice import Finding, findings
+from driverkit.porting.driver_source import DriverSource
+from driverkit.porting.nova_api import DROP, FINE, LOOK, MUST
+
+STYLES = {MUST: "red", LOOK: "yellow"}
+MEANINGS = {
+    MUST: "to change: it fails here",
+    LOOK: "to look at: it works, and may mean something else",
+    DROP: "to leave out: nobody needs it here",
+    FINE: "fine as it is",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One file."""
+
+    path: str
+    found: list[Finding]
+
+
+class PortCheck(Offline[Checked]):
+    """Say what has to change in a driver that was written for Nova.
+
+    Reads the source and runs none of it. Only what the agent would reach is looked at;
+    methods that nobody calls here are named once. Exits with 1 if something has to change.
+    """
+
+    drawn = "lines"
+    examples = """\
+  computectl driver port-check nova/virt/mine/driver.py
+  computectl driver port-check -f json driver.py
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """One file."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("path", metavar="FILE", help="the driver's source")
+        return parser
+
+    def find(self, options: argparse.Namespace) -> Checked:
+        """Read the file.  :raises Trouble: it is no source of a driver."""
+        source = _parsed(options.path)
+        if not source.classes:
+            raise Trouble(
+                f"{options.path} has no class that derives from ComputeDriver or defines"
+                " get_available_nodes",
+                "name the file that has the driver's class",
+            )
+        return Checked(options.path, findings(source))
+
+    def draw(self, answer: Checked, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+        """As compilers do: file, line, what it is."""
+        return "\n".join([*_lines(answer, look), "", *_summary(answer)])
+
+    def table(self, answer: Checked) -> Table:
+        """A row for each finding."""
+        rows: list[Sequence[object]] = [[f.line, f.verdict, f.what, f.advice] for f in answer.found]
+        return ("line", "verdict", "what", "advice"), rows
+
+    def verdict(self, answer: Checked, options: argparse.Namespace) -> int:  # noqa: ARG002
+        """For scripts."""
+        return NOT_WELL if any(f.verdict == MUST for f in answer.found) else 0
+
+
+def _parsed(path: str) -> DriverSource:
+    try:
+        return DriverSource.parse(Path(path).read_text(encoding="utf-8"))
+    except OSError as err:
+        raise Trouble(f"{path}: {err.strerror}", "name the file of a driver") from err
+    except SyntaxError as err:
+        raise Trouble(f"{path}:{err.lineno}: {err.msg}", "it has to be Python 3") from err
+    except ValueError as err:
+        raise Trouble(f"{path} is no Python source: {err}", "name the file of a driver") from err
+
+
+def _lines(answer: Checked, look: Look) -> Iterator[str]:
+    for each in answer.found:
+        verdict = look.paint(each.verdict, STYLES.get(each.verdict))
+        said = f"{each.what}: {each.advice}" if each.advice else each.what
+        yield f"{answer.path}:{each.line}: {verdict}: {said}"
+
+
+def _summary(answer: Checked) -> Iterator[str]:
+    counts = Counter(each.verdict for each in answer.found)
+    for verdict, meaning in MEANINGS.items():
+        if counts[verdict]:
+            yield f"{verdict}: {counts[verdict]} {meaning}"

@@ -1,0 +1,1 @@
+"""Judges of the rules: each raises Broken with what it saw."""

@@ -1,0 +1,165 @@
+"""Judges: the backend lost and back, a device gone.  The author's fixtures do the breaking."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from driverkit.broken import BadFixture, Broken, DriverRaised
+from driverkit.differences import differences, shown
+from driverkit.judges.periods import again
+from driverkit.judges.strangers import add_strangers
+from driverkit.stage import Root, Stage
+from drivers.errors import DriverNotReady
+from drivers.loaded import LoadedDriver
+from reportclient.snapshot import Snapshot
+
+LoseBackend = Callable[[], Callable[[], Any] | None]
+"""Breaks the backend; what it returns, if anything, mends it again."""
+
+LOOK_EVERY = 0.1
+
+
+def lost(stage: Stage, lose: LoseBackend) -> None:
+    """Reported once, then the backend goes."""
+    loaded = stage.open()
+    roots = stage.roots(loaded)
+    for root in roots:
+        root.report(loaded)
+        root.read()
+    with _lost(lose):
+        _expect_not_ready_or(stage, loaded)
+        for root in roots:
+            _expect_untouched(root, loaded)
+
+
+def starts_without(stage: Stage, lose: LoseBackend) -> None:
+    """The backend is down before the driver is made, and comes back."""
+    with _lost(lose) as mend:
+        try:
+            loaded = stage.open()
+        except DriverRaised as raised:
+            raise Broken(f"with the backend down {raised.at_length()}") from None
+        _expect_not_ready_or(stage, loaded)
+        if mend():
+            _expect_well_again(stage, loaded)
+
+
+@contextmanager
+def _lost(lose: LoseBackend) -> Iterator[Callable[[], bool]]:
+    """Without a backend; yields what mends it, at most once, and tells whether it could."""
+    back = [lose()]
+
+    def mend() -> bool:
+        again = back.pop() if back else None
+        if again is not None:
+            again()
+        return again is not None
+
+    try:
+        yield mend
+    finally:
+        mend()
+
+
+def _expect_not_ready_or(stage: Stage, loaded: LoadedDriver) -> None:
+    """It names its nodes from memory, or can't say."""
+    try:
+        stage.nodes(loaded)
+    except DriverRaised as raised:
+        if not isinstance(raised.err, DriverNotReady):
+            raise Broken(
+                f"with the backend lost, this is not DriverNotReady:\n{raised.at_length()}"
+            ) from None
+
+
+def _expect_untouched(root: Root, loaded: LoadedDriver) -> None:
+    tree = root.fresh()
+    said = None
+    try:
+        root.ask(loaded, tree)
+    except DriverRaised as raised:
+        if not isinstance(raised.err, DriverNotReady):
+            raise Broken(
+                f"with the backend lost, this is not DriverNotReady:\n{raised.at_length()}"
+            ) from None
+        said = raised
+    found = differences(root.view.snapshot, tree.freeze())
+    how = "then DriverNotReady was raised" if said else "and DriverNotReady was not raised"
+    if found:
+        raise Broken(
+            f"node {root.node}: with the backend lost the tree was edited, {how}:\n{shown(found)}"
+        )
+    if said is None and not loaded.degraded():
+        raise Broken(
+            f"node {root.node}: with the backend lost the driver returned as if all were well, "
+            "neither with DriverNotReady nor with a word in degraded()"
+        )
+
+
+def _expect_well_again(stage: Stage, loaded: LoadedDriver) -> None:
+    deadline = time.monotonic() + stage.back_within
+    while True:
+        try:
+            for root in stage.roots(loaded):
+                root.wish(loaded)
+        except DriverRaised as raised:
+            if time.monotonic() > deadline:
+                raise Broken(
+                    f"{stage.back_within:g} s after the backend was back, {raised.at_length()}"
+                ) from None
+            time.sleep(LOOK_EVERY)
+        else:
+            return
+
+
+def lost_device(stage: Stage, lose: Callable[[], Any]) -> None:
+    """Reported, then a device goes, with a stranger's child below it.
+
+    Once while the driver runs, once while it does not.
+    """
+    running = stage.open()
+    roots = stage.roots(running)
+    before = [_reported(root, running) for root in roots]
+    for root in roots:
+        root.edited_by_stranger(functools.partial(add_strangers, root.uuid))
+    lose()
+    fresh = stage.open()
+    went = False
+    for root, there in zip(roots, before, strict=True):
+        wish = again(root, running, "with a device gone")
+        found = differences(wish, again(root, fresh, "with a device gone, a fresh driver's"))
+        if found:
+            raise Broken(
+                f"node {root.node}: the driver that ran meanwhile and a fresh one differ:\n"
+                f"{shown(found)}"
+            )
+        went = went or _takes_away(there, wish)
+    if not went:
+        raise Broken("after lose_device() the tree has all that it had before")
+
+
+def _reported(root: Root, loaded: LoadedDriver) -> Snapshot:
+    root.report(loaded)
+    snapshot = root.read().view.snapshot
+    if not any(provider.inventory for provider in snapshot.walk()):
+        raise BadFixture(f"lose_device: node {root.node} has no inventory before")
+    return snapshot
+
+
+def _takes_away(before: Snapshot, after: Snapshot) -> bool:
+    """Whether a provider or a class went, or less of one can be given out."""
+    for provider in before.walk():
+        now = after.get(provider.uuid)
+        for name, record in provider.inventory.items():
+            left = None if now is None else now.inventory.get(name)
+            if left is None or _free(left.over(record)) < _free(record.over(None)):
+                return True
+    return any(uuid not in after for uuid in before.providers)
+
+
+def _free(record: Any) -> int:
+    return int(record.total - record.reserved)

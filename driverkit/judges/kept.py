@@ -1,0 +1,70 @@
+"""Judges: what stays behind when a method has returned, and what comes out of one instead."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+from driverkit.broken import Broken, DriverRaised
+from driverkit.stage import Root, Stage
+from drivers.errors import DriverNotReady, ReshapeFailed, ReshapeNeeded
+from drivers.loaded import LoadedDriver
+
+NOWHERE = "driver-kit-nowhere"
+DOCUMENTED = (DriverNotReady, ReshapeNeeded, ReshapeFailed)
+
+
+class _Allocations(dict[str, dict[str, Any]]):
+    """A dict that can be watched."""
+
+
+def tree_not_kept(stage: Stage) -> None:
+    """Nothing of what was handed over is alive once the driver has returned."""
+    loaded = stage.open()
+    for root in stage.roots(loaded):
+        handed = _handed_over(root, loaded)
+        stage.said("nothing", lambda: None)  # the thread has forgotten the question before
+        gc.collect()
+        for what, ref in handed.items():
+            if (left := ref()) is not None:
+                raise Broken(
+                    f"node {root.node}: {what} is still there after update_provider_tree has "
+                    f"returned{_holder(loaded, left)}"
+                )
+
+
+def _handed_over(root: Root, loaded: LoadedDriver) -> dict[str, weakref.ref[Any]]:
+    tree, allocations = root.fresh(), _Allocations()
+    root.ask(loaded, tree)
+    again = root.fresh()
+    root.ask(loaded, again, allocations)
+    return {
+        "the tree": weakref.ref(tree),
+        "the tree that came with allocations": weakref.ref(again),
+        "the dict of allocations": weakref.ref(allocations),
+    }
+
+
+def _holder(loaded: LoadedDriver, left: object) -> str:
+    """Which attribute it is, where that can be told."""
+    for name, value in getattr(loaded.driver, "__dict__", {}).items():
+        if value is left or (isinstance(value, list | tuple | set) and left in value):
+            return f", in self.{name}"
+        if isinstance(value, dict) and any(item is left for item in value.values()):
+            return f", in self.{name}"
+    return ""
+
+
+def documented_errors(stage: Stage) -> None:
+    """Asked about a node that is not there (any more)."""
+    loaded = stage.open()
+    root = stage.root(NOWHERE)
+    try:
+        root.ask(loaded, root.fresh())
+    except DriverRaised as raised:
+        if not isinstance(raised.err, DOCUMENTED):
+            raise Broken(
+                f"the node {NOWHERE} is in the tree but not in the backend, as when one "
+                f"vanishes between two questions:\n{raised.at_length()}"
+            ) from None

@@ -1,0 +1,134 @@
+"""Judges: the same host gives the same tree, whatever the period, process, order or thread."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from driverkit.broken import Broken, DriverRaised, Inapplicable, NotJudged
+from driverkit.caller import Caller
+from driverkit.differences import differences, shown
+from driverkit.stage import Root, Stage
+from drivers.loaded import LoadedDriver
+from reportclient.provider_tree import ProviderTree
+from reportclient.snapshot import Snapshot
+
+PERIODS = 3
+AT_ONCE = 8
+ROUNDS = 3
+_LATER = "in the next period, with nothing changed,"
+
+
+def second_period(stage: Stage) -> None:
+    """Nothing to write once all is written."""
+    loaded = stage.open()
+    for root in stage.roots(loaded):
+        root.report(loaded)
+        for _ in range(PERIODS):
+            root.read()
+            _expect_nothing_to_write(root, again(root, loaded, _LATER), "the period before")
+
+
+def agree(stage: Stage) -> None:
+    """Two drivers, both alive, from the same empty trees."""
+    one, other = stage.open(), stage.open()
+    for root in stage.roots(one):
+        said = root.wish(one)
+        theirs = again(root, other, "asked after another driver of the same host")
+        _expect_same(root, said, theirs, "one driver's, then the other's")
+
+
+def restart(stage: Stage) -> None:
+    """A fresh driver in what the first one has reported."""
+    before = stage.open()
+    roots = stage.roots(before)
+    for root in roots:
+        root.report(before)
+    after = stage.open()
+    for root in roots:
+        root.read()
+        wish = again(root, after, "a fresh driver, asked in what another one has reported,")
+        _expect_nothing_to_write(root, wish, "the driver before the restart")
+
+
+def any_order(stage: Stage) -> None:
+    """Nodes asked last to first, and a tree whose providers come last to first."""
+    one, two, other = stage.open(), stage.open(), stage.open()
+    roots = stage.roots(one)
+    forwards = [_alike(root, one, two) for root in roots]
+    backwards = [again(root, other, "asked last to first") for root in reversed(roots)]
+    for root, said, later in zip(roots, forwards, reversed(backwards), strict=True):
+        _expect_same(root, said, later, "nodes asked first to last, then last to first")
+        tree = ProviderTree(Snapshot.build(reversed(list(said.walk()))))
+        root.ask(other, tree)
+        _expect_same(root, said, tree.freeze(), "what was reported, then the same in another order")
+
+
+def any_thread(stage: Stage) -> None:
+    """Opened in one thread, asked in others."""
+    loaded = stage.open()
+    for root in stage.roots(loaded):
+        said = _alike(root, loaded, loaded)
+        for _ in range(2):
+            elsewhere = Caller()
+            try:
+                later = again(root, loaded, "in another thread", elsewhere)
+            finally:
+                elsewhere.close()
+            _expect_same(root, said, later, "in one thread, then in another one")
+
+
+def _alike(root: Root, one: LoadedDriver, two: LoadedDriver) -> Snapshot:
+    """What both say.  :raises NotJudged: they differ without order or thread having changed."""
+    first, second = root.wish(one), root.wish(two)
+    if differences(first, second):
+        raise NotJudged(f"node {root.node}: asked twice in the same way, the answers differ")
+    return first
+
+
+def thread_safe(stage: Stage) -> None:
+    """All nodes at once, some times."""
+    loaded = stage.open()
+    if not loaded.driver.thread_safe:
+        raise Inapplicable("the driver does not say thread_safe = True")
+    roots = stage.roots(loaded)
+    if len(roots) < 2:
+        raise Inapplicable("there is only one node: let make_driver show two or more")
+    alone = [root.wish(loaded) for root in roots]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for _ in range(ROUNDS):
+            together = list(pool.map(lambda root: _in_own_thread(root, loaded), roots))
+            for root, one, two in zip(roots, alone, together, strict=True):
+                _expect_same(root, one, two, "asked alone, then together with the others")
+
+
+def _in_own_thread(root: Root, loaded: LoadedDriver) -> Snapshot:
+    caller = Caller()
+    try:
+        return again(root, loaded, "asked together with others", caller)
+    finally:
+        caller.close()
+
+
+def again(root: Root, loaded: LoadedDriver, when: str, caller: Caller | None = None) -> Snapshot:
+    """The driver's answer, where it gave one before.  :raises Broken: it raises something."""
+    try:
+        return root.wish(loaded, caller)
+    except DriverRaised as raised:
+        raise Broken(f"node {root.node}: {when} {raised.at_length()}") from None
+
+
+def _expect_nothing_to_write(root: Root, wish: Snapshot, since: str) -> None:
+    plan = root.plan(wish)
+    if plan:
+        calls = ", ".join(f"{count} {kind}" for kind, count in sorted(plan.counts().items()))
+        found = shown(differences(root.view.snapshot, wish))
+        raise Broken(
+            f"node {root.node}: since {since}, although nothing has happened:\n{found}\n"
+            f"(to send: {calls})"
+        )
+
+
+def _expect_same(root: Root, one: Snapshot, two: Snapshot, how: str) -> None:
+    found = differences(one, two)
+    if found:
+        raise Broken(f"node {root.node}: {how}:\n{shown(found)}")

@@ -1,0 +1,265 @@
+"""Judges: inventory that moves, and the allocations on it."""
+
+from __future__ import annotations
+
+import copy
+import uuid as uuidlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from driverkit.broken import BadFixture, Broken, DriverRaised, NotJudged
+from driverkit.differences import differences, shown
+from driverkit.stage import Root, Stage
+from drivers.api import Allocations, ProviderTree
+from drivers.errors import ReshapeNeeded
+from drivers.loaded import LoadedDriver
+from reportclient.diff import diff
+from reportclient.errors import PlacementError
+from reportclient.model import Inventory
+from reportclient.reader import allocations as read_allocations
+from reportclient.reshape import Affected, AllocationsBroken, moved_allocations
+from reportclient.snapshot import EMPTY, Snapshot
+
+OWNER = {
+    "project_id": "driver-kit",
+    "user_id": "driver-kit",
+    "consumer_generation": None,
+    "consumer_type": "INSTANCE",
+}
+FOREIGN_CLASS = "CUSTOM_DRIVER_KIT_FOREIGN"
+ReshapeCase = tuple[ProviderTree, Mapping[str, Any]]
+"""A tree in the old shape, and allocations on it: ``{consumer: {"allocations": {provider:
+{"resources": {class: amount}}}}}``, a provider by its UUID or its name."""
+
+
+@dataclass(slots=True)
+class Old:
+    """A root in the old shape, as Placement has it, with guests; one is a stranger's."""
+
+    root: Root
+    loaded: LoadedDriver
+    foreign: str
+    """The consumer that holds nothing of the driver's."""
+
+    def allocations(self) -> Allocations:
+        """As Placement has them."""
+        return read_allocations(self.root.view, self.root.stage.api)
+
+    def reshaped(self) -> Reshaped:
+        """What the driver makes of it once it has the allocations."""
+        before = self.allocations()
+        after = copy.deepcopy(before)
+        tree = self.root.fresh()
+        self.root.ask(self.loaded, tree, after)
+        return Reshaped(self.root, tree.freeze(), before, after)
+
+
+@dataclass(slots=True)
+class Reshaped:
+    """The driver's edit of the tree and of the allocations."""
+
+    root: Root
+    wish: Snapshot
+    before: Allocations
+    after: Allocations
+
+    def affected(self) -> Affected:
+        """The inventories that it changes."""
+        old = self.root.view.snapshot
+        changed = [u for u in self.wish.changed_since(old) if _of(old, u) != _of(self.wish, u)]
+        return Affected(
+            {uuid: _of(old, uuid) for uuid in changed},
+            {uuid: _of(self.wish, uuid) for uuid in changed},
+        )
+
+    def named(self, text: str) -> str:
+        """With the names of providers beside their UUIDs."""
+        for snapshot in (self.root.view.snapshot, self.wish):
+            for uuid, provider in snapshot.providers.items():
+                if uuid in text and f"{provider.name} ({uuid})" not in text:
+                    text = text.replace(uuid, f"{provider.name} ({uuid})")
+        return text
+
+
+def _of(snapshot: Snapshot, uuid: str) -> Mapping[str, Inventory]:
+    provider = snapshot.get(uuid)
+    return {} if provider is None else provider.inventory
+
+
+def needed(stage: Stage) -> None:
+    """Not of an empty tree, not of a reported one, not when the allocations are there."""
+    loaded = stage.open()
+    for root in stage.roots(loaded):
+        _expect_none(root, loaded, "Placement has nothing of this node yet")
+        root.report(loaded)
+        root.read()
+        for asked in (loaded, stage.open()):
+            _expect_none(root, asked, "Placement has what the driver has reported")
+            _expect_none(root, asked, "the allocations were given, and nothing has to move", {})
+
+
+def needed_once(stage: Stage, case: ReshapeCase) -> None:
+    """Not again after it was done."""
+    old = old_shape(stage, case)
+    try:
+        root = done(old.reshaped())
+    except Broken as err:
+        raise NotJudged(f"{err} (see reshape-totals)") from None
+    _expect_none(root, old.loaded, "the reshape was done")
+
+
+def _expect_none(
+    root: Root, loaded: LoadedDriver, when: str, allocations: Allocations | None = None
+) -> None:
+    try:
+        root.ask(loaded, root.fresh(), allocations)
+    except DriverRaised as raised:
+        if isinstance(raised.err, ReshapeNeeded):
+            raise Broken(f"node {root.node}: {when}, and {raised.at_length()}") from None
+        raise
+
+
+def asked(stage: Stage, case: ReshapeCase) -> None:
+    """The old shape, and no allocations given."""
+    old = old_shape(stage, case)
+    tree = old.root.fresh()
+    try:
+        old.root.ask(old.loaded, tree)
+    except DriverRaised as raised:
+        if isinstance(raised.err, ReshapeNeeded):
+            return
+        raise
+    found = shown(differences(old.root.view.snapshot, tree.freeze())) or "nothing was changed"
+    raise Broken(
+        f"node {old.root.node}: reshape_case was shown without allocations, and ReshapeNeeded "
+        f"was not raised; instead:\n{found}"
+    )
+
+
+def totals(stage: Stage, case: ReshapeCase) -> None:
+    """Each consumer's amounts, and what Placement says to it."""
+    reshaped = old_shape(stage, case).reshaped()
+    try:
+        moved_allocations(reshaped.before, reshaped.after, reshaped.affected())
+    except AllocationsBroken as err:
+        raise Broken(reshaped.named(str(err))) from None
+    done(reshaped)
+
+
+def done(reshaped: Reshaped) -> Root:
+    """The root after the reshape, written.  :raises Broken: Placement does not take it."""
+    root = reshaped.root
+    moved = {c: held for c, held in reshaped.after.items() if held != reshaped.before.get(c)}
+    outcome = root.send(root.plan(reshaped.wish, moved))
+    refused = [*outcome.failed.values(), *filter(None, [outcome.stopped_by])]
+    if refused:
+        said = "\n".join(reshaped.named(str(err)) for err in refused)
+        raise Broken(f"node {root.node}: Placement does not take the reshape:\n{said}")
+    return root.read()
+
+
+def foreign(stage: Stage) -> None:
+    """Nobody's allocations while nothing moves."""
+    loaded = stage.open()
+    for root in stage.roots(loaded):
+        root.report(loaded)
+        root.read()
+        before = _one_each(root.view.snapshot)
+        after = copy.deepcopy(before)
+        root.ask(loaded, root.fresh(), after)
+        _expect_untouched(root, before, after, "although nothing has to move")
+
+
+def foreign_in_a_reshape(stage: Stage, case: ReshapeCase) -> None:
+    """A stranger's while the driver's move."""
+    old = old_shape(stage, case)
+    reshaped = old.reshaped()
+    theirs, now = reshaped.before[old.foreign], reshaped.after.get(old.foreign)
+    kept = {} if now is None else {old.foreign: now}
+    _expect_untouched(old.root, {old.foreign: theirs}, kept, "which is a stranger's")
+
+
+def _expect_untouched(root: Root, before: Allocations, after: Allocations, why: str) -> None:
+    for consumer in dict.fromkeys([*before, *after]):
+        if before.get(consumer) != after.get(consumer):
+            raise Broken(
+                f"node {root.node}: the allocations of consumer {consumer} were changed, {why}:\n"
+                f"before: {_held(root, before, consumer)}\nafter:  {_held(root, after, consumer)}"
+            )
+
+
+def _held(root: Root, allocations: Allocations, consumer: str) -> str:
+    parts = allocations.get(consumer, {}).get("allocations", {})
+    names = {uuid: provider.name for uuid, provider in root.view.snapshot.providers.items()}
+    found = [f"{part['resources']} of {names.get(uuid, uuid)}" for uuid, part in parts.items()]
+    return ", ".join(found) or "nothing"
+
+
+def _one_each(snapshot: Snapshot) -> Allocations:
+    """A consumer for each provider, that holds one unit of each class."""
+    return {
+        _consumer(uuid): {
+            **OWNER,
+            "consumer_generation": 1,
+            "allocations": {
+                uuid: {"generation": 1, "resources": dict.fromkeys(provider.inventory, 1)}
+            },
+        }
+        for uuid, provider in snapshot.providers.items()
+        if provider.inventory
+    }
+
+
+def _consumer(seed: str) -> str:
+    return str(uuidlib.uuid5(uuidlib.NAMESPACE_OID, f"driver-kit {seed}"))
+
+
+def old_shape(stage: Stage, case: ReshapeCase) -> Old:
+    """The case in Placement, and a driver that has not seen it.
+
+    :raises BadFixture: it can't be used, and why.
+    """
+    tree, guests = case
+    loaded = stage.open()
+    node = next(filter(tree.exists, stage.nodes(loaded)), None)
+    if node is None:
+        raise BadFixture(
+            f"reshape_case: its tree has none of the driver's nodes: {stage.nodes(loaded)}"
+        )
+    root = stage.root(node, tree.data(node).uuid)
+    outcome = root.send(diff(EMPTY, tree.freeze()))
+    if outcome.failed or outcome.stopped_by:
+        refused = [*outcome.failed.values(), outcome.stopped_by]
+        raise BadFixture(f"reshape_case: Placement does not take its tree: {refused}")
+    root.edited_by_stranger(lambda edit: _add_foreign(edit, root))
+    old = Old(root, loaded, _consumer(f"foreign {root.uuid}"))
+    there = root.view.snapshot.named(_foreign_name(root))
+    assert there is not None
+    _allocate(old, {there.uuid: {"resources": {FOREIGN_CLASS: 1}}}, old.foreign)
+    for consumer, held in guests.items():
+        _allocate(old, held["allocations"], consumer)
+    root.read()
+    return old
+
+
+def _foreign_name(root: Root) -> str:
+    return f"{root.node[:170]}_driver_kit_foreign"
+
+
+def _add_foreign(tree: ProviderTree, root: Root) -> None:
+    child = tree.new_child(_foreign_name(root), root.uuid)
+    tree.update_inventory(child, {FOREIGN_CLASS: {"total": 4}})
+
+
+def _allocate(old: Old, held: Mapping[str, Any], consumer: str) -> None:
+    tree = old.root.fresh()
+    for provider in held:
+        if not tree.exists(provider):
+            raise BadFixture(f"reshape_case: consumer {consumer}: no provider {provider}")
+    uses = {tree.data(it).uuid: {"resources": dict(held[it]["resources"])} for it in held}
+    body = {**OWNER, "allocations": uses}
+    try:
+        old.root.stage.api.request("PUT", f"/allocations/{consumer}", json=body)
+    except PlacementError as err:
+        raise BadFixture(f"reshape_case: consumer {consumer}: {err}") from None

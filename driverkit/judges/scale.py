@@ -1,0 +1,181 @@
+"""Judges: what 1,000 devices cost, and what a thousand periods would.
+
+Bounds are wide, and processor time is measured rather than time on the clock: a slow
+machine, or a busy one, changes nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from driverkit.broken import BadFixture, Broken, is_ours
+from driverkit.stage import Root, Stage
+from drivers.api import ComputeDriver
+from drivers.loaded import LoadedDriver
+from reportclient.provider_tree import ProviderTree
+from reportclient.snapshot import EMPTY, Snapshot
+
+DEVICES, FEWER = 1000, 100
+PROCESSOR_SECONDS = 10.0
+"""For one period of 1,000 devices: a sixth of the agent's period."""
+GROWTH = 40.0
+"""By how much more than 100 devices 1,000 may take: 10 is in proportion, 100 its square."""
+AT_LEAST = 0.01
+"""Seconds; what takes less than this counts as this, since clocks are coarse."""
+BYTES_PER_DEVICE = 64 * 1024
+FRAMES = 6
+"""So many calls are noted for each piece of memory, to find the driver's among them."""
+PERIODS = 12
+BYTES_THAT_STAY = 12 * 1024
+"""In so many periods; a copy of a small tree in each of them is more."""
+TIME_FOR_PERIODS = 20.0
+
+MakeBigDriver = Callable[..., ComputeDriver]
+"""Makes a driver of 1,000 devices; or takes the number of devices, and growth is measured."""
+
+
+def bounded_time(stage: Stage, make: MakeBigDriver) -> None:
+    """A first period and a quiet one, each alone, and against a tenth of the devices."""
+    many = _seconds(stage, make, DEVICES)
+    for what, seconds in many.items():
+        if seconds > PROCESSOR_SECONDS:
+            raise Broken(
+                f"{what} of {DEVICES} devices took {seconds:.1f} s of processor time, more than "
+                f"{PROCESSOR_SECONDS:g}"
+            )
+    if _takes_a_number(make):
+        few = _seconds(stage, make, FEWER)
+        for what, seconds in many.items():
+            usual = max(few[what], AT_LEAST)
+            if seconds > GROWTH * usual:
+                raise Broken(
+                    f"{what} took {seconds:.2f} s of processor time for {DEVICES} devices, "
+                    f"{few[what]:.3f} s for {FEWER}: that is {seconds / usual:.0f} times as long "
+                    f"for {DEVICES // FEWER} times the devices"
+                )
+
+
+def bounded_memory(stage: Stage, make: MakeBigDriver) -> None:
+    """The most that was in use while a period ran, beyond what was before."""
+    loaded = stage.open(_maker(make, DEVICES))
+    said = []
+    for root in stage.roots(loaded):
+        tree = ProviderTree(EMPTY)
+        tree.new_root(root.node, root.uuid)
+        with _traced():
+            before = tracemalloc.get_traced_memory()[0]
+            root.ask(loaded, tree)
+            peak = tracemalloc.get_traced_memory()[1] - before
+        said.append(tree.freeze())
+        if peak > DEVICES * BYTES_PER_DEVICE:
+            raise Broken(
+                f"node {root.node}: {peak / 2**20:.0f} MiB for a period of {DEVICES} devices, "
+                f"more than {DEVICES * BYTES_PER_DEVICE / 2**20:.0f}"
+            )
+    _expect_devices(said)
+
+
+def steady_memory(stage: Stage) -> None:
+    """Two equal stretches of quiet periods after a first one: both must leave little."""
+    loaded = stage.open()
+    for root in stage.roots(loaded)[:1]:
+        root.report(loaded)
+        root.read()
+        with _traced():
+            _periods(root, loaded)
+            first = tracemalloc.take_snapshot()
+            stays = [_stays(root, loaded) for _ in range(2)]
+            if min(stays) > BYTES_THAT_STAY:
+                where = _where(first, tracemalloc.take_snapshot())
+                raise Broken(
+                    f"node {root.node}: {PERIODS} quiet periods left {stays[0] // 1024} KiB, the "
+                    f"next {PERIODS} another {stays[1] // 1024} KiB{where}"
+                )
+
+
+def _stays(root: Root, loaded: LoadedDriver) -> int:
+    before = tracemalloc.get_traced_memory()[0]
+    _periods(root, loaded)
+    return tracemalloc.get_traced_memory()[0] - before
+
+
+def _periods(root: Root, loaded: LoadedDriver) -> None:
+    end = time.monotonic() + TIME_FOR_PERIODS
+    for _ in range(PERIODS):
+        root.wish(loaded)
+        if time.monotonic() > end:
+            break
+    root.stage.said("nothing", lambda: None)
+    gc.collect()
+
+
+def _where(before: tracemalloc.Snapshot, after: tracemalloc.Snapshot) -> str:
+    """The driver's line that most of it comes from, as far as lines were noted."""
+    found = after.compare_to(before, "traceback")
+    frames = [frame for entry in found[:1] for frame in reversed(entry.traceback)]
+    theirs = [f"{frame.filename}:{frame.lineno}" for frame in frames if not is_ours(frame.filename)]
+    return f"; most of it at {theirs[0]}" if theirs else ""
+
+
+def _seconds(stage: Stage, make: MakeBigDriver, devices: int) -> dict[str, float]:
+    loaded = stage.open(_maker(make, devices))
+    took = {"a first period": 0.0, "a quiet period": 0.0}
+    said = []
+    for root in stage.roots(loaded):
+        base: Snapshot = EMPTY
+        for what in took:
+            tree = ProviderTree(base)
+            if not tree.exists(root.uuid):
+                tree.new_root(root.node, root.uuid)
+            start = time.process_time()
+            root.ask(loaded, tree)
+            took[what] += time.process_time() - start
+            base = tree.freeze()
+        said.append(base)
+    if devices == DEVICES:
+        _expect_devices(said)
+    return took
+
+
+def _maker(make: MakeBigDriver, devices: int) -> Callable[[], ComputeDriver]:
+    return (lambda: make(devices)) if _takes_a_number(make) else make
+
+
+def _takes_a_number(make: MakeBigDriver) -> bool:
+    try:
+        inspect.signature(make).bind(DEVICES)
+    except TypeError:
+        return False
+    return True
+
+
+def _expect_devices(said: Iterable[Snapshot]) -> None:
+    """A small tree would keep any bound."""
+    providers = [provider for snapshot in said for provider in snapshot.walk()]
+    units = sum(record.total for it in providers for record in it.inventory.values())
+    if max(len(providers), units) < DEVICES:
+        raise BadFixture(
+            f"make_big_driver: {len(providers)} providers and {units} units of inventory are "
+            f"reported, not {DEVICES} devices"
+        )
+
+
+@contextmanager
+def _traced() -> Iterator[Any]:
+    """Memory is counted, and was not before; somebody else may be counting too."""
+    mine = not tracemalloc.is_tracing()
+    if mine:
+        tracemalloc.start(FRAMES)
+    gc.collect()
+    tracemalloc.reset_peak()
+    try:
+        yield
+    finally:
+        if mine:
+            tracemalloc.stop()

@@ -1,0 +1,174 @@
+"""Judges: what a driver says, looked at once: names, amounts, the root."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from driverkit.broken import Broken, DriverRaised, Inapplicable
+from driverkit.differences import called, shown
+from driverkit.judges.proper import LONGEST_NAME, is_own, problems
+from driverkit.stage import Root, Stage
+from drivers.errors import DriverError, DriverNotReady
+from drivers.loaded import LoadedDriver
+from reportclient.errors import NameTaken
+from reportclient.model import Provider
+from reportclient.snapshot import Snapshot
+
+
+def answers(stage: Stage) -> None:
+    """It opens, names nodes, and says something of at least one of them."""
+    try:
+        loaded = stage.open()
+        roots = stage.roots(loaded)
+        said = [root for root in roots if _says_anything(root, root.wish(loaded))]
+    except DriverRaised as raised:
+        if isinstance(raised.err, DriverNotReady):
+            raise Broken(f"{raised}\n(the kit needs a backend that answers here)") from None
+        raise Broken(raised.at_length()) from None
+    if not roots:
+        raise Broken("get_available_nodes() returned no node; the kit needs a backend with one")
+    if not said:
+        names = ", ".join(root.node for root in roots)
+        raise Broken(
+            f"nothing was said of any node ({names}): no inventory, trait, aggregate or child"
+        )
+
+
+def _says_anything(root: Root, wish: Snapshot) -> bool:
+    provider = wish.get(root.uuid)
+    if provider is None or len(wish) > 1:
+        return True
+    return bool(provider.inventory or provider.traits or provider.aggregates)
+
+
+def closes(stage: Stage) -> None:
+    """``cleanup_host`` before anything else was called, and after ``init_host``."""
+    loaded = stage.made()
+    if loaded.lifecycle is None:
+        raise Inapplicable("the driver has no init_host and cleanup_host")
+    try:
+        stage.clean_up(loaded)
+    except DriverRaised as raised:
+        raise Broken(f"without init_host {raised.at_length()}") from None
+    try:
+        stage.clean_up(stage.open())
+    except DriverRaised as raised:
+        raise Broken(raised.at_length()) from None
+
+
+def node_names(stage: Stage) -> None:
+    """The same names again, and from another driver."""
+    one, other = stage.open(), stage.open()
+    first, told = _nodes(stage, one), stage.said("get_nodenames_by_uuid", one.uuids_told)
+    for node in first:
+        if len(node) > LONGEST_NAME:
+            raise Broken(f"the name {node} has {len(node)} characters, not 1 to {LONGEST_NAME}")
+    for again, who in ((_nodes(stage, one), "asked again"), (_nodes(stage, other), "a new driver")):
+        if set(again) != set(first):
+            raise Broken(f"first {_listed(first)}; {who}: {_listed(again)}")
+    if told != (later := stage.said("get_nodenames_by_uuid", other.uuids_told)):
+        raise Broken(f"UUIDs by node: first {told}; a new driver: {later}")
+    if unknown := sorted(told.keys() - first):
+        raise Broken(
+            f"get_nodenames_by_uuid() speaks of {_listed(unknown)}, get_available_nodes() does not"
+        )
+
+
+def _nodes(stage: Stage, loaded: LoadedDriver) -> list[str]:
+    try:
+        return stage.nodes(loaded)
+    except DriverRaised as raised:
+        if type(raised.err) is DriverError:  # what it returned is no list of names
+            raise Broken(str(raised.err)) from None
+        raise
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def root_stays(stage: Stage) -> None:
+    """The root is there afterwards, and other roots only share."""
+    loaded = stage.open()
+    for root in stage.roots(loaded):
+        tree = root.fresh()
+        root.ask(loaded, tree)
+        wish = tree.freeze()
+        provider = wish.get(root.uuid)
+        if provider is None:
+            raise Broken(f"the root provider {root.node} ({root.uuid}) was removed")
+        if provider.name != root.node:
+            raise Broken(f"the root provider {root.node} was renamed to {provider.name}")
+        if provider.parent_uuid is not None:
+            above = called(wish.providers[provider.parent_uuid])
+            raise Broken(f"the root provider {root.node} was put below {above}")
+        for uuid in wish.children(None):
+            other = wish.providers[uuid]
+            if uuid != root.uuid and not other.shares:
+                raise Broken(
+                    f"{called(other)} is a second root beside {root.node}, and shares nothing "
+                    "(it has no trait MISC_SHARES_VIA_AGGREGATE)"
+                )
+
+
+def valid(stage: Stage) -> None:
+    """All that it says is proper, and Placement takes it."""
+    loaded = stage.open()
+    for root in stage.roots(loaded):
+        found = [text for provider in _wish(root, loaded).walk() for text in problems(provider)]
+        if found:
+            raise Broken(f"node {root.node}:\n{shown(found)}")
+    for root in stage.roots(loaded):
+        outcome = root.report(loaded)
+        refused = [*outcome.failed.items(), ("the rest", outcome.stopped_by)]
+        said = [f"{_name(root, key)}: {err}" for key, err in refused if _is_refusal(err)]
+        if said:
+            raise Broken(f"node {root.node}: Placement answers\n{shown(said)}")
+
+
+def _wish(root: Root, loaded: LoadedDriver) -> Snapshot:
+    try:
+        return root.wish(loaded)
+    except DriverRaised as raised:
+        if isinstance(raised.err, ValueError):  # the tree took something for improper at once
+            raise Broken(raised.at_length()) from None
+        raise
+
+
+def _is_refusal(err: Exception | None) -> bool:
+    return err is not None and not isinstance(err, NameTaken)  # own-names is about those
+
+
+def _name(root: Root, uuid: str) -> str:
+    provider = root.view.snapshot.get(uuid)
+    return uuid if provider is None else called(provider)
+
+
+def own_names(stage: Stage) -> None:
+    """No child has a name that another host's would have too."""
+    loaded = stage.open()
+    host = stage.context.host
+    taken: dict[str, tuple[Root, Provider]] = {}
+    for root in stage.roots(loaded):
+        wish = root.wish(loaded)
+        found = [*_not_own(root, wish, host), *_taken(wish, taken)]
+        if found:
+            raise Broken(f"node {root.node}:\n{shown(found)}")
+        taken.update({provider.name: (root, provider) for provider in wish.walk()})
+
+
+def _not_own(root: Root, wish: Snapshot, host: str) -> Iterator[str]:
+    for provider in wish.walk():
+        above = provider.parent_uuid
+        if above is not None and not is_own(provider.name, root.node, root.uuid, host):
+            yield (
+                f"{called(provider)}: nothing in its name tells it from the same device of "
+                "another host"
+            )
+
+
+def _taken(wish: Snapshot, taken: Mapping[str, tuple[Root, Provider]]) -> Iterator[str]:
+    for provider in wish.walk():
+        if provider.name in taken and taken[provider.name][1].uuid != provider.uuid:
+            other, theirs = taken[provider.name]
+            yield f"{called(provider)}: node {other.node} has {called(theirs)} already"

@@ -1,0 +1,164 @@
+"""Judges: what others have put into the tree is there afterwards; what is ours comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from driverkit.broken import Broken, DriverRaised
+from driverkit.differences import differences, shown
+from driverkit.judges.periods import again
+from driverkit.stage import Root, Stage
+from drivers.loaded import LoadedDriver
+from reportclient.model import SHARES_VIA_AGGREGATE, Provider
+from reportclient.provider_tree import ProviderTree, own_uuid
+from reportclient.snapshot import Snapshot
+
+TRAITS = ("COMPUTE_NODE", "CUSTOM_DRIVER_KIT_STRANGER")
+"""One that the agent sets itself, and an operator's."""
+CLASS = "CUSTOM_DRIVER_KIT_STRANGER"
+AGGREGATE = "7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a01"
+NODES = 3
+"""So many nodes are looked at; each one is the same code."""
+
+Edit = Callable[[ProviderTree], None]
+
+
+def providers(stage: Stage) -> None:
+    """A stranger's child of the root, one of each device, and a shared one beside them."""
+
+    def edit(root: Root, tree: ProviderTree) -> None:
+        add_strangers(root.uuid, tree)
+        tree.add_aggregates(root.uuid, AGGREGATE)
+        _add_shared(tree, f"{root.node}_driver_kit_shared")
+
+    _expect_kept(stage, edit, _strange_providers)
+
+
+def traits(stage: Stage) -> None:
+    """Two more traits on every provider of the tree."""
+
+    def edit(root: Root, tree: ProviderTree) -> None:
+        for uuid in tree.get_provider_uuids(root.uuid):
+            tree.add_traits(uuid, *TRAITS)
+
+    _expect_kept(stage, edit, lambda wish: _with(wish, "trait", TRAITS))
+
+
+def aggregates(stage: Stage) -> None:
+    """One more aggregate on every provider of the tree."""
+
+    def edit(root: Root, tree: ProviderTree) -> None:
+        for uuid in tree.get_provider_uuids(root.uuid):
+            tree.add_aggregates(uuid, AGGREGATE)
+
+    _expect_kept(stage, edit, lambda wish: _with(wish, "aggregate", (AGGREGATE,)))
+
+
+def drift(stage: Stage) -> None:
+    """What is the driver's is taken away or changed, one kind after the other."""
+    loaded = stage.open()
+    for root in stage.roots(loaded)[:NODES]:
+        root.report(loaded)
+        settled = root.read().view.snapshot
+        for what, edit in _damages(root, settled):
+            root.edited_by_stranger(edit)
+            try:
+                root.report(loaded)
+            except DriverRaised as raised:
+                raise Broken(f"node {root.node}: after {what}, {raised.at_length()}") from None
+            found = differences(settled, root.read().view.snapshot)
+            if found:
+                raise Broken(f"node {root.node}: after {what}, and a period more:\n{shown(found)}")
+
+
+def _damages(root: Root, settled: Snapshot) -> Iterator[tuple[str, Edit]]:
+    members = list(settled.walk(root.uuid))
+    leaves = [it for it in members if it.parent_uuid and not list(settled.children(it.uuid))]
+    if any(provider.inventory for provider in members):
+        yield "all inventory was taken away", lambda tree: _each(tree, members, _without_inventory)
+    if any(provider.traits for provider in members):
+        yield "all traits were taken away", lambda tree: _each(tree, members, _without_traits)
+    if leaves:
+        yield f"{leaves[0].name} was deleted", lambda tree: tree.remove(leaves[0].uuid)
+        yield (
+            f"{leaves[-1].name} was renamed",
+            lambda tree: tree.rename(leaves[-1].uuid, f"{leaves[-1].name[:190]}_renamed"),
+        )
+
+
+def _each(
+    tree: ProviderTree, members: Iterable[Provider], edit: Callable[[ProviderTree, str], object]
+) -> None:
+    for provider in members:
+        edit(tree, provider.uuid)
+
+
+def _without_inventory(tree: ProviderTree, uuid: str) -> None:
+    tree.update_inventory(uuid, {})
+
+
+def _without_traits(tree: ProviderTree, uuid: str) -> None:
+    tree.update_traits(uuid, [])
+
+
+def _expect_kept(
+    stage: Stage,
+    edit: Callable[[Root, ProviderTree], None],
+    theirs: Callable[[Snapshot], dict[str, object]],
+) -> None:
+    """What ``theirs`` finds before a period is there after it; of a fresh driver too."""
+    loaded = stage.open()
+    roots = stage.roots(loaded)[:NODES]
+    for root in roots:
+        root.report(loaded)
+        root.edited_by_stranger(lambda tree, root=root: edit(root, tree))  # type: ignore[misc]
+    for asked, who in ((loaded, "the driver"), (stage.open(), "a fresh driver")):
+        for root in roots:
+            _expect_kept_by(root, asked, who, theirs)
+
+
+def _expect_kept_by(
+    root: Root, loaded: LoadedDriver, who: str, theirs: Callable[[Snapshot], dict[str, object]]
+) -> None:
+    before = root.read().view.snapshot
+    after = theirs(again(root, loaded, "with a stranger's things in the tree"))
+    lost = [text for text, value in theirs(before).items() if after.get(text) != value]
+    if lost:
+        raise Broken(f"node {root.node}: {who} has taken away or changed\n{shown(lost)}")
+
+
+def _strange_providers(wish: Snapshot) -> dict[str, object]:
+    return {
+        f"a stranger's provider {provider.name} ({provider.uuid})": provider
+        for provider in wish.walk()
+        if CLASS in provider.inventory
+    }
+
+
+def _with(wish: Snapshot, what: str, names: Iterable[str]) -> dict[str, object]:
+    return {
+        f"{what} {name} of provider {provider.name} ({provider.uuid})": True
+        for provider in wish.walk()
+        for name in names
+        if name in provider.traits | provider.aggregates
+    }
+
+
+def add_strangers(root: str, tree: ProviderTree) -> None:
+    """A stranger's child below the root, and below each provider under it."""
+    for uuid in tree.get_provider_uuids(root):
+        _add_child(tree, uuid)
+
+
+def _add_child(tree: ProviderTree, uuid: str) -> None:
+    name = f"{tree.data(uuid).name[:170]}_driver_kit_stranger"
+    child = tree.new_child(name, uuid)
+    tree.update_inventory(child, {CLASS: {"total": 2}})
+    tree.update_traits(child, [TRAITS[1]])
+
+
+def _add_shared(tree: ProviderTree, name: str) -> None:
+    shared = tree.new_root(name, own_uuid(AGGREGATE, name))
+    tree.update_inventory(shared, {CLASS: {"total": 100}})
+    tree.update_traits(shared, [SHARES_VIA_AGGREGATE])
+    tree.update_aggregates(shared, [AGGREGATE])

@@ -1,0 +1,1 @@
+"""A real Placement on this machine, in a process of its own."""

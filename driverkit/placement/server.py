@@ -1,0 +1,258 @@
+"""A real Placement of one's own on this machine: for ``--dev``, the demo and the tests.
+
+The openstack-placement package runs in a child process (``driverkit.placement.child``)
+over an SQLite file, so that its memory, its logging and its global state are not
+ours.  The child ends when its parent does, however that happens: it waits on a pipe.
+
+It asks for no credentials worth the name (``noauth2``: the token is ``admin``) and
+listens on the loopback address only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, ClassVar, Self
+
+from reportclient.http import API
+
+TOKEN = "admin"  # noqa: S105  # noauth2 believes everybody; this name has the admin role
+START_TIMEOUT = 60.0
+STOP_TIMEOUT = 5.0
+_LOG_TAIL = 20
+
+
+class PlacementServerError(RuntimeError):
+    """The embedded Placement did not start; the message has the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request that the server has answered, from its request log."""
+
+    method: str
+    path: str
+    """With the query string, as it was sent."""
+    status: int
+    microversion: str
+    """As the client asked for it, such as ``1.36``; empty if it did not."""
+    bytes_in: int
+    bytes_out: int
+    milliseconds: float
+    request_id: str
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it could have changed anything."""
+        return self.method not in ("GET", "HEAD", "OPTIONS")
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path} {self.status}"
+
+
+class PlacementServer:
+    """Placement in ``directory`` (made if need be; its data are kept there).
+
+    ``port`` 0 chooses a free one, which a later :meth:`start` uses again.
+    ``reshaper_for_admin`` lets the ``admin`` role use the reshaper; Placement's own
+    policy lets only ``service``.  ``max_microversion`` makes it an older Placement.
+    """
+
+    token = TOKEN
+    child: ClassVar[str] = "driverkit.placement.child"
+    """The module that serves, run with the directory, the port and the newest microversion."""
+
+    def __init__(
+        self,
+        directory: Path,
+        port: int = 0,
+        *,
+        reshaper_for_admin: bool = True,
+        max_microversion: str | None = None,
+    ) -> None:
+        self.directory = directory
+        self.port = port
+        self.reshaper_for_admin = reshaper_for_admin
+        self.max_microversion = max_microversion
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers.  Known once it has started."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id while it runs, to freeze or to kill it in a test."""
+        if self._process is None or self._process.poll() is not None:
+            return None
+        return self._process.pid
+
+    @property
+    def log_path(self) -> Path:
+        """What the server said: its own log and any traceback."""
+        return self.directory / "placement.log"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def start(self, timeout: float = START_TIMEOUT) -> None:
+        """Start the server and return when it answers.
+
+        Starting twice is no error; one that died is started again.
+
+        :raises PlacementServerError: it ended, or has not come up after ``timeout``
+            seconds.
+        """
+        if self.pid is not None:
+            return
+        self.stop()
+        self._write_configuration()
+        self._process = self._spawn()
+        try:
+            self.port = self._announced_port(time.monotonic() + timeout)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop the server; its data stay.  Stopping twice is no error."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def requests(self) -> list[Request]:
+        """All requests that were answered so far, first to last, over all starts."""
+        return self.since(0)
+
+    def mark(self) -> int:
+        """The present end of the request log, for :meth:`since`."""
+        try:
+            return self._requests_path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def since(self, mark: int) -> list[Request]:
+        """The requests that were answered after ``mark`` was taken.
+
+        A request is in the log before its answer is sent.
+        """
+        try:
+            with self._requests_path.open("rb") as log:
+                log.seek(mark)
+                lines = log.read().splitlines()
+        except FileNotFoundError:
+            return []
+        return [Request(**json.loads(line)) for line in lines]
+
+    @property
+    def _requests_path(self) -> Path:
+        return self.directory / "requests.jsonl"
+
+    def _write_configuration(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        directory = self.directory.resolve()
+        policy = directory / "policy.yaml"
+        policy.write_text(_RESHAPER_POLICY if self.reshaper_for_admin else "{}\n")
+        text = _CONFIGURATION.format(database=directory / "placement.sqlite", policy=policy)
+        (directory / "placement.conf").write_text(text)
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", self.child, str(self.directory)]
+        command += [str(self.port), self.max_microversion or ""]
+        try:
+            with self.log_path.open("ab") as log:
+                return subprocess.Popen(  # noqa: S603  # our own module
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=_environment(os.environ, self.directory.resolve()),
+                    start_new_session=True,  # Ctrl-C is for us; we stop it afterwards
+                )
+        except OSError as err:
+            raise PlacementServerError(f"could not start the embedded Placement: {err}") from err
+
+    def _announced_port(self, deadline: float) -> int:
+        assert self._process is not None and self._process.stdout is not None
+        line = _line_before(self._process.stdout, deadline)
+        if line is None:
+            raise PlacementServerError(f"the embedded Placement did not come up\n{self._tail()}")
+        if not line.strip().isdigit():
+            raise PlacementServerError(f"the embedded Placement ended at start\n{self._tail()}")
+        return int(line)
+
+    def _tail(self) -> str:
+        lines = self.log_path.read_text(errors="replace").splitlines()[-_LOG_TAIL:]
+        return "\n".join([f"(the end of {self.log_path})", *lines])
+
+
+def empty(api: API) -> None:
+    """Take away all that a Placement has: allocations, then providers, children first."""
+    listed = api.request("GET", "/resource_providers")["resource_providers"]
+    parents = {item["uuid"]: item["parent_provider_uuid"] for item in listed}
+    for uuid in sorted(parents, key=lambda uuid: -_depth(uuid, parents)):
+        held = api.request("GET", f"/resource_providers/{uuid}/allocations")["allocations"]
+        for consumer in held:
+            api.request("DELETE", f"/allocations/{consumer}")
+        api.request("DELETE", f"/resource_providers/{uuid}")
+
+
+def _depth(uuid: str, parents: Mapping[str, str | None]) -> int:
+    above, depth = parents[uuid], 0
+    while above is not None:
+        above, depth = parents[above], depth + 1
+    return depth
+
+
+def _line_before(pipe: IO[bytes], deadline: float) -> bytes | None:
+    """A line from ``pipe``, empty at its end, or ``None`` when the time is over."""
+    ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
+    return pipe.readline() if ready else None
+
+
+def _environment(base: Mapping[str, str], directory: Path) -> dict[str, str]:
+    """``base`` so that the child finds this package and reads no other Placement's files."""
+    ours = {key: value for key, value in base.items() if not key.startswith("OS_PLACEMENT")}
+    here = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, [here, base.get("PYTHONPATH")]))
+    return {**ours, "PYTHONPATH": path, "OS_PLACEMENT_CONFIG_DIR": str(directory)}
+
+
+_RESHAPER_POLICY = '"placement:reshaper:reshape": "role:admin or role:service"\n'
+
+# sqlite_synchronous: a power cut may cost the data of a demo; waiting for the disk on
+# every write would cost every test.
+_CONFIGURATION = """\
+[DEFAULT]
+use_stderr = true
+default_log_levels = placement=WARNING, oslo_policy=ERROR, alembic=WARNING
+[api]
+auth_strategy = noauth2
+[placement_database]
+connection = sqlite:///{database}
+sync_on_startup = true
+sqlite_synchronous = false
+[oslo_policy]
+policy_file = {policy}
+"""

@@ -1,0 +1,198 @@
+"""What has to change in the source of a Nova driver, line by line.  Pure."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from driverkit.porting.driver_source import DriverSource, Function, methods
+from driverkit.porting.nova_api import (
+    CALLED,
+    CLASS_ATTRIBUTES,
+    DROP,
+    LOOK,
+    MUST,
+    NEWEST,
+    OLDER_METHODS,
+    TREE_LOOKS,
+    TREE_METHODS,
+    instead_of,
+)
+
+TREE = "provider_tree"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """``verdict`` is one of ``must``, ``look``, ``drop`` and ``fine``."""
+
+    line: int
+    verdict: str
+    what: str
+    advice: str
+
+
+def findings(source: DriverSource) -> list[Finding]:
+    """In the order of the lines, each once."""
+    return sorted(
+        {
+            *_imports(source),
+            *_uses(source),
+            *_classes(source),
+            *_functions(source),
+            *_trees(source),
+        }
+    )
+
+
+def _imports(source: DriverSource) -> Iterator[Finding]:
+    used = {node.id for node in source.alive() if isinstance(node, ast.Name)}
+    for node in source.alive():
+        if isinstance(node, ast.Import):
+            names = [(alias.asname or alias.name.partition(".")[0], alias) for alias in node.names]
+            yield from _imported(node.lineno, "", names, used)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            named = [(alias.asname or alias.name, alias) for alias in node.names]
+            yield from _imported(node.lineno, f"{node.module}.", named, used)
+        elif isinstance(node, ast.ImportFrom):
+            what = f"from {'.' * node.level}{node.module or ''} import …"
+            yield Finding(node.lineno, LOOK, what, "check that file as well")
+
+
+def _imported(
+    line: int, module: str, names: list[tuple[str, ast.alias]], used: set[str]
+) -> Iterator[Finding]:
+    for name, alias in names:
+        dotted = module + alias.name
+        advice = instead_of(dotted)
+        if advice is None and not module and dotted.partition(".")[0] in used:
+            continue
+        if name not in used and name != "*":
+            if advice is not None or module.startswith("nova"):
+                yield Finding(line, DROP, f"import of {dotted}", "nothing that stays uses it")
+        elif advice is not None:
+            yield Finding(line, MUST, f"import of {dotted}", advice)
+
+
+def _uses(source: DriverSource) -> Iterator[Finding]:
+    inner = {
+        id(node.value) for node in source.alive() if isinstance(node, ast.Attribute)
+    }  # of a.b.c only the whole counts
+    for node in source.alive():
+        if not isinstance(node, ast.Attribute | ast.Name) or id(node) in inner:
+            continue
+        if not isinstance(node.ctx, ast.Load):
+            continue
+        dotted = source.dotted(node)
+        advice = instead_of(dotted) if dotted is not None else None
+        if advice is not None:
+            yield Finding(node.lineno, MUST, ast.unparse(node), advice)
+        elif _is_virtapi(node):
+            yield Finding(node.lineno, MUST, ast.unparse(node), "there is no virtapi")
+
+
+def _is_virtapi(node: ast.Attribute | ast.Name) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id
+    return name.strip("_") == "virtapi"
+
+
+def _classes(source: DriverSource) -> Iterator[Finding]:
+    for driver in source.classes:
+        own = methods(driver)
+        yield from _constructor(own.get("__init__"))
+        yield from _attributes(driver)
+        if "get_available_nodes" not in own:
+            text = "it names the nodes that this driver reports, such as [self.context.host]"
+            yield Finding(driver.lineno, MUST, f"{driver.name}: no get_available_nodes", text)
+        if not {NEWEST, *OLDER_METHODS} & own.keys():
+            text = "nothing says what a node has"
+            yield Finding(driver.lineno, MUST, f"{driver.name}: no {NEWEST}", text)
+        for one, other in (("init_host", "cleanup_host"), ("cleanup_host", "init_host")):
+            if one in own and other not in own:
+                text = f"beside {one}: both are called, or none; it may be empty"
+                yield Finding(own[one].lineno, MUST, f"{driver.name}: no {other}", text)
+
+
+def _constructor(init: Function | None) -> Iterator[Finding]:
+    if init is None:
+        return
+    arguments = [each.arg for each in init.args.args[1:]]
+    required = arguments[: len(arguments) - len(init.args.defaults)]
+    if arguments[:1] != ["context"] or len(required) > 1:
+        text = "it is called with one argument, a drivers.api.DriverContext"
+        yield Finding(init.lineno, MUST, f"__init__(self, {', '.join(arguments)})", text)
+
+
+def _attributes(driver: ast.ClassDef) -> Iterator[Finding]:
+    for node in driver.body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            if isinstance(target, ast.Name) and target.id in CLASS_ATTRIBUTES:
+                verdict, advice = CLASS_ATTRIBUTES[target.id]
+                yield Finding(node.lineno, verdict, target.id, advice)
+
+
+def _functions(source: DriverSource) -> Iterator[Finding]:
+    own = {name: node for driver in source.classes for name, node in methods(driver).items()}
+    for function in source.functions:
+        name = function.name
+        if function not in source.reached:
+            superseded = name in OLDER_METHODS and NEWEST in own
+            advice = f"{NEWEST} is there, and holds alone" if superseded else "nobody calls it here"
+            yield Finding(function.lineno, DROP, f"{name}()", advice)
+        elif function is own.get(name) and name in CALLED and name != "__init__":
+            yield _called(function)
+
+
+def _called(function: Function) -> Finding:
+    name = function.name
+    verdict, advice = CALLED[name]
+    if name == NEWEST and not _takes_allocations(function):
+        verdict, advice = MUST, "allocations=None has to be its last argument"
+    if not isinstance(function, ast.FunctionDef):
+        verdict, advice = MUST, "it can't be async"
+    return Finding(function.lineno, verdict, f"{name}()", advice)
+
+
+def _takes_allocations(function: Function) -> bool:
+    return len(function.args.args) >= 4 or function.args.vararg is not None
+
+
+def _trees(source: DriverSource) -> Iterator[Finding]:
+    """What is done with the tree, wherever an argument has its name."""
+    for function in source.reached:
+        for name in _tree_names(function):
+            for node in ast.walk(function):
+                yield from _on_tree(node, name)
+
+
+def _tree_names(function: Function) -> Iterator[str]:
+    arguments = [each.arg for each in function.args.args]
+    if function.name == NEWEST and len(arguments) > 1:
+        yield arguments[1]
+    elif TREE in arguments:
+        yield TREE
+
+
+def _on_tree(node: ast.AST, tree: str) -> Iterator[Finding]:
+    if isinstance(node, ast.Attribute) and _is_name(node.value, tree):
+        if node.attr not in TREE_METHODS:
+            text = "the tree has no such method here; docs/driver-api.rst lists those it has"
+            yield Finding(node.lineno, MUST, f"{tree}.{node.attr}", text)
+        elif node.attr in TREE_LOOKS:
+            yield Finding(node.lineno, LOOK, f"{tree}.{node.attr}", TREE_LOOKS[node.attr])
+    elif isinstance(node, ast.Assign) and _keeps(node, tree):
+        text = "the tree is good until the method returns: keep nothing of it"
+        yield Finding(node.lineno, MUST, ast.unparse(node), text)
+
+
+def _keeps(node: ast.Assign, tree: str) -> bool:
+    kept = any(isinstance(target, ast.Attribute) for target in node.targets)
+    return kept and _is_name(node.value, tree)
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name

@@ -1,1 +1,0 @@
-"""The rules that drivers have to keep, and their judges; drivers.testing lets pytest run them."""
