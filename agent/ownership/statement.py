@@ -111,9 +111,12 @@ def statements_of(
 def without_moves(statement: Statement, ledger: Ledger) -> Statement:
     """Of a driver that waits for a reshape: without classes that it has elsewhere until then.
 
-    Or what moves would be offered in both places.
+    Or what moves would be offered in both places.  A source that was through by then has said
+    all that it says, and nothing that moves.
     """
     driver = driver_of(statement.manager)
+    if statement.manager != driver:
+        return statement
     where: dict[str, set[str]] = {}
     for uuid, holders in ledger.holders.items():
         held = (held.classes for who, held in holders.items() if driver_of(who) == driver)

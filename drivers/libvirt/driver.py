@@ -105,8 +105,8 @@ class LibvirtDriver(ComputeDriver):
         self._note_mixed_cores(reading)
         self._note_warnings(report.warnings)
         moves = allocations is not None and report.cells
-        homes = self._reader.homes(reading.capabilities) if moves else {}
-        self._wrong |= write_report(provider_tree, nodename, report, allocations, homes)
+        cells = self._reader.guest_cells(reading.capabilities) if moves else {}
+        self._wrong |= write_report(provider_tree, nodename, report, allocations, cells)
 
     def _note_mixed_cores(self, reading: Reading) -> None:
         """Once: it works, and somebody may want it so."""

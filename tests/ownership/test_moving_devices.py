@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from drivers.libvirt.tree.children import child_uuid
-from drivers.libvirt.tree.reported import ENCRYPTION, PCI, HostReport, Reported
+from drivers.libvirt.tree.names import child_uuid
+from drivers.libvirt.tree.reported import CELLS, ENCRYPTION, PCI, HostReport, Reported
 from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import NODE, ROOT, SOON, Host, fails, inventory, reporting
 
@@ -134,6 +134,52 @@ def test_nothing_moves_after_the_start_and_what_is_there_stays_meanwhile(placeme
     assert report.reshape_pending == ("libvirt",)
     assert held(host, guest) == {OLD: {"CUSTOM_SLOT": 3}}
     assert host.totals(OLD) == {"CUSTOM_SLOT": 4} and not host.is_there(NEW)
+
+
+def test_what_does_not_depend_on_a_move_is_reported_while_it_is_pending(placement) -> None:
+    gone, other = f"{NODE}_0000:84:00.0", f"{NODE}_0000:85:00.0"
+    first = (card(OLD, CUSTOM_SLOT=slots(4)), card(gone, CUSTOM_SLOT=slots(1)))
+    host = Host(placement, {"libvirt": says(*first, traits={"HW_CPU_X86_AVX": True})})
+    host.settled()
+    guest = uses(host, OLD, CUSTOM_SLOT=3)
+    heir = card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,))
+    more = card(other, CUSTOM_SLOT=slots(2))
+    traits = {"HW_CPU_X86_AVX": False, "HW_CPU_X86_SHA": True}
+    now = HostReport({"VCPU": {"total": 16}}, {}, (heir, more), traits=traits)
+    host.says(libvirt=reporting(now))
+    report = host.period(SOON)
+    assert report.reshape_pending == ("libvirt",) and not report.driver_errors
+    assert host.totals() == {"VCPU": 16}
+    assert {"HW_CPU_X86_AVX", "HW_CPU_X86_SHA"} & host.traits() == {"HW_CPU_X86_SHA"}
+    assert host.names() == {NODE, OLD, other}, "also of the class that moves; one has gone"
+    assert held(host, guest) == {OLD: {"CUSTOM_SLOT": 3}}
+    assert not host.period(SOON).done, "it is said once"
+    host.restart()
+    host.period()
+    host.settled()
+    assert held(host, guest) == {NEW: {"CUSTOM_SLOT": 3}}
+    assert host.names() == {NODE, NEW, other}
+
+
+def test_cells_are_made_with_the_move_and_devices_are_on_the_root_until_then(placement) -> None:
+    memory, disk = {"MEMORY_MB": {"total": 4096}}, {"DISK_GB": {"total": 10}}
+    host = Host(placement, {"libvirt": reporting(HostReport({**CPUS, **memory, **disk}))})
+    host.settled()
+    guest = host.stranger.put_allocation({ROOT: {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}})
+    cells = {0: Reported(f"{NODE}_numa0", {**CPUS, **memory}, source=CELLS)}
+    nested = HostReport({"DISK_GB": {"total": 20}}, cells, [card(NEW, cell=0, FPGA=slots(1))])
+    host.says(libvirt=reporting(nested))
+    assert host.period(SOON).reshape_pending == ("libvirt",)
+    assert host.totals() == {"VCPU": 8, "MEMORY_MB": 4096, "DISK_GB": 20}
+    assert host.names() == {NODE, NEW} and host.parent(NEW) == NODE
+    host.restart()
+    host.period()
+    host.settled()
+    assert host.totals() == {"DISK_GB": 20} and host.parent(NEW) == f"{NODE}_numa0"
+    assert held(host, guest) == {
+        NODE: {"DISK_GB": 1},
+        f"{NODE}_numa0": {"VCPU": 1, "MEMORY_MB": 64},
+    }
 
 
 def test_what_moves_of_one_driver_leaves_the_others_part_alone(placement, tmp_path) -> None:

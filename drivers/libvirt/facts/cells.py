@@ -59,10 +59,10 @@ def pages_told(cells: Sequence[Cell]) -> bool:
     return any(cell.told for cell in cells) and all(c.told for c in cells if c.memory_kib)
 
 
-def with_cpus(cells: Iterable[Cell], homes: Mapping[int, int]) -> tuple[Cell, ...]:
-    """The cells, each with the CPUs that are its own by ``homes`` (cells by CPU) as well."""
+def with_cpus(cells: Iterable[Cell], cell_of: Mapping[int, int]) -> tuple[Cell, ...]:
+    """The cells, each with the CPUs that are its own by ``cell_of`` as well."""
     return tuple(
-        replace(cell, cpus=cell.cpus | {cpu for cpu, home in homes.items() if home == cell.number})
+        replace(cell, cpus=cell.cpus | {cpu for cpu, n in cell_of.items() if n == cell.number})
         for cell in cells
     )
 

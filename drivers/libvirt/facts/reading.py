@@ -18,7 +18,7 @@ from drivers.libvirt.facts import cpu, cpu_model, device_models, disk, numa
 from drivers.libvirt.facts.cells import numa_cells, pages_told
 from drivers.libvirt.facts.sources import Sources
 from drivers.libvirt.settings import LibvirtSettings
-from drivers.libvirt.tree.homes import homes
+from drivers.libvirt.tree.guest_cells import guest_cells
 
 LOG = logging.getLogger(__name__)
 
@@ -82,14 +82,14 @@ class Reader:
             pools.notes("storage pool"),
         )
 
-    def homes(self, capabilities: Element) -> dict[str, int]:
+    def guest_cells(self, capabilities: Element) -> dict[str, int]:
         """The NUMA cells of guests that are bound to one, by UUID; asked for a reshape only."""
         try:
             domains = self._host.guests().documents.values()
         except DriverNotReady as err:
             LOG.warning("guests are moved without regard to the cells they run on: %s", err)
             return {}
-        return homes(domains, numa_cells(capabilities))
+        return guest_cells(domains, numa_cells(capabilities))
 
     def _capabilities(self) -> Element:
         """Once it told how memory is divided, a document that does not is no answer."""

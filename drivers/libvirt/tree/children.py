@@ -3,45 +3,24 @@
 What is ours?  A provider whose UUID is the one that this driver makes from the root's
 and the provider's name: that can be seen after a restart, without any state, and no
 other driver's children on the same root have one.  And what Nova made on this host before
-(:mod:`drivers.libvirt.tree.predecessors`).  Only such are removed, once nothing reports them.
+(:mod:`drivers.libvirt.tree.names`).  Only such are removed, once nothing reports them.
 Another provider that has a reported name is taken as it is, and is not ours to remove.
-
-What moves?  A class that leaves the root for its cells or devices, what was on cells
-that are gone, and what was on a device that has another provider now.  That takes a
-reshape, in which the allocations go along.  What else vanishes is left to the agent: it
-drains what is in use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from drivers.errors import ReshapeNeeded
-from drivers.libvirt.devices.pools import is_group_of
 from drivers.libvirt.tree.moves import Move, move_allocations
-from drivers.libvirt.tree.predecessors import TECHNIQUES, made_by_nova
-from drivers.libvirt.tree.renaming import inherited, is_cell_of_any, is_same_thing, predecessor
-from drivers.libvirt.tree.reported import (
-    CELLS,
-    ENCRYPTION,
-    HOST,
-    MDEV,
-    PCI,
-    TRAITS,
-    HostReport,
-    Reported,
-)
-from reportclient.model import Allocations, Inventory
-from reportclient.provider_tree import ProviderTree, own_uuid
+from drivers.libvirt.tree.moving import Moving
+from drivers.libvirt.tree.names import child_uuid, earlier, is_same_thing, made_by_nova, sources_of
+from drivers.libvirt.tree.reported import HOST, TRAITS, HostReport, Records, Reported
+from reportclient.model import Allocations, Inventory, ProviderData
+from reportclient.provider_tree import ProviderTree
 
 LONGEST_NAME = 200
 """Characters of a provider's name that Placement takes."""
-
-
-def child_uuid(root: str, name: str) -> str:
-    """The UUID of this driver's provider ``name`` below the root with the UUID ``root``."""
-    return own_uuid(root, f"libvirt {name}")
 
 
 def write_report(
@@ -49,36 +28,46 @@ def write_report(
     nodename: str,
     report: HostReport,
     allocations: Allocations | None,
-    homes: Mapping[str, int] | None = None,
+    guest_cells: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
     """Edit ``tree``; ``allocations`` as ``update_provider_tree`` gets them.
 
-    ``homes`` are the cells of guests that are bound to one, by the guest's UUID.
+    ``guest_cells`` are the cells of guests that are bound to one, by the guest's UUID.
 
     Returns what could not be written and why, by provider name.
 
-    :raises ReshapeNeeded: inventory moves, and ``allocations`` is ``None``.
+    :raises ReshapeNeeded: inventory moves, and ``allocations`` is ``None``.  What does not
+        depend on that is in the tree by then.
     :raises ReshapeFailed: the allocations have no room where their inventory went.
     """
-    root = tree.data(nodename).uuid
-    reported, problems = _writable(tree, root, report)
-    gone = _going(tree, nodename, report, reported)
-    moving = _Moving(tree, root, report, gone)
-    before = {uuid: tree.data(uuid).inventory for uuid in tree.get_provider_uuids(root)}
-    if allocations is None and (what := moving.words()):
-        raise ReshapeNeeded(f"{', '.join(what)} moves to other providers of {nodename}")
+    root = tree.data(nodename)
+    reported, problems = _writable(tree, root.uuid, report)
+    gone = _going(tree, root, report, reported)
+    moving = Moving(tree, root, report, reported, gone)
+    transfers = moving.transfers()
+    waits = bool(transfers) and allocations is None
+    if waits:
+        report, reported = moving.before(transfers)
+        giving = {uuid for one in transfers for uuid in one.sources}
+        gone = [one for one in gone if one.uuid not in giving]
+    before = {uuid: tree.data(uuid).inventory for uuid in tree.get_provider_uuids(root.uuid)}
     placed = _place_all(tree, root, report, reported, gone)
-    _write_root(tree, root, report)
+    _write_root(tree, root.uuid, report)
     if allocations is not None:
+        uuids = {root.name: root.uuid, **placed}
+        moves = [Move(one.sources, tuple(uuids[n] for n in one.targets)) for one in transfers]
         cells = {number: placed.get(cell.name, "") for number, cell in report.cells.items()}
-        where = {who: cells.get(number, "") for who, number in (homes or {}).items()}
-        move_allocations(tree, moving.moves(placed), allocations, where)
-        used = _keep_used(tree, before, allocations, gone)
-        gone = [uuid for uuid in gone if uuid not in used]
-    for uuid in gone:
-        _remove(tree, uuid)
+        where = {who: cells.get(number, "") for who, number in (guest_cells or {}).items()}
+        move_allocations(tree, moves, allocations, where)
+        used = _keep_used(tree, before, allocations, {one.uuid for one in gone})
+        gone = [one for one in gone if one.uuid not in used]
+    for one in gone:
+        _remove(tree, one)
     for source in report.silent:
         tree.silent(source)
+    if waits:
+        classes = sorted({name for one in transfers for name in one.classes})
+        raise ReshapeNeeded(f"{', '.join(classes)} moves to other providers of {nodename}")
     return problems
 
 
@@ -92,26 +81,20 @@ def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
 
 
 def _going(
-    tree: ProviderTree, node: str, report: HostReport, reported: Mapping[str, Reported]
-) -> list[str]:
+    tree: ProviderTree, root: ProviderData, report: HostReport, reported: Mapping[str, Reported]
+) -> list[ProviderData]:
     """What is not there any more; of sources that can't say only what has another name now.
 
     What the host's parts were called before it was renamed is theirs all the same.
     """
     unsure = report.silent | report.unsure
-    names = [one.name for one in reported.values() if not tree.exists(one.name)]
+    new = [one.name for one in reported.values() if not tree.exists(one.name)]
     return [
-        uuid
-        for uuid in _unreported(tree, tree.data(node).uuid, reported)
-        if not unsure & _sources_of(name := tree.data(uuid).name) or _is_any_of(names, node, name)
+        data
+        for data in _unreported(tree, root.uuid, reported)
+        if not unsure & sources_of(data.name)
+        or any(is_same_thing(root.name, name, data.name) for name in new)
     ]
-
-
-def _sources_of(name: str) -> frozenset[str]:
-    """Who may have reported a provider that is called so; the host may have been renamed."""
-    if is_cell_of_any(name):
-        return frozenset({CELLS})
-    return frozenset({ENCRYPTION} if name.endswith(TECHNIQUES) else {PCI, MDEV})
 
 
 def _writable(
@@ -133,38 +116,37 @@ def _writable(
     return good, problems
 
 
-def _unreported(tree: ProviderTree, root: str, reported: Mapping[str, Reported]) -> list[str]:
-    """UUIDs of own providers, and Nova's, that nothing reports any more, children first."""
+def _unreported(
+    tree: ProviderTree, root: str, reported: Mapping[str, Reported]
+) -> Iterable[ProviderData]:
+    """Own providers, and Nova's, that nothing reports any more, children first."""
     wanted = {child_uuid(root, name) for name in reported}
-    below = [tree.data(uuid) for uuid in tree.get_provider_uuids(root)[1:]]
-    return [
-        data.uuid
-        for data in reversed(below)
-        if data.name not in reported
-        and data.uuid not in wanted
-        and (data.uuid == child_uuid(root, data.name) or made_by_nova(data))
-    ]
+    for uuid in reversed(tree.get_provider_uuids(root)[1:]):
+        data = tree.data(uuid)
+        is_ours = uuid == child_uuid(root, data.name) or made_by_nova(data)
+        if is_ours and data.name not in reported and uuid not in wanted:
+            yield data
 
 
 def _place_all(
     tree: ProviderTree,
-    root: str,
+    root: ProviderData,
     report: HostReport,
     reported: Mapping[str, Reported],
-    gone: Sequence[str],
+    gone: Sequence[ProviderData],
 ) -> dict[str, str]:
     """UUIDs by name, of providers that are there now, with what they carry."""
-    node = tree.data(root).name
     placed: dict[str, str] = {}
     for one in reported.values():
         cell = report.cells.get(-1 if one.cell is None else one.cell)
-        above = root if cell is None or cell is one else placed.get(cell.name, root)
-        before = None if tree.exists(one.name) else predecessor(tree, node, one.name, gone)
-        old = None if before is None else tree.data(before)
+        above = (
+            root.uuid if cell is None or cell.name == one.name else placed.get(cell.name, root.uuid)
+        )
+        old = None if tree.exists(one.name) else earlier(root.name, one.name, gone)
         with tree.source(one.source):
-            placed[one.name] = uuid = _place(tree, root, above, one.name)
+            placed[one.name] = uuid = _place(tree, root.uuid, above, one.name)
             inventory = {k: v for k, v in one.inventory.items() if v["total"] > 0}
-            tree.update_inventory(uuid, inventory if old is None else inherited(inventory, old))
+            tree.update_inventory(uuid, inventory if old is None else _inherited(inventory, old))
             tree.say_traits(uuid, one.traits)
         if old is not None:
             tree.add_traits(uuid, *old.traits - one.traits)
@@ -172,8 +154,13 @@ def _place_all(
     return placed
 
 
-def _is_any_of(names: Iterable[str], node: str, old: str) -> bool:
-    return any(is_same_thing(node, name, old) for name in names)
+def _inherited(inventory: Records, old: ProviderData) -> Records:
+    """Where it says nothing of what is reserved with what the old one had."""
+    had = {name: int(record.get("reserved") or 0) for name, record in old.inventory.items()}
+    return {
+        name: {"reserved": min(had.get(name, 0), record["total"]), **record}
+        for name, record in inventory.items()
+    }
 
 
 def _place(tree: ProviderTree, root: str, parent: str, name: str) -> str:
@@ -192,7 +179,7 @@ def _place(tree: ProviderTree, root: str, parent: str, name: str) -> str:
 
 def _keep_used(
     tree: ProviderTree,
-    before: Mapping[str, Mapping[str, Any]],
+    before: Mapping[str, Records],
     allocations: Allocations,
     gone: Collection[str],
 ) -> frozenset[str]:
@@ -204,13 +191,13 @@ def _keep_used(
     """
     amounts = _amounts(allocations)
     for uuid in before.keys() & amounts.keys():
-        wished = {} if uuid in gone else tree.data(uuid).inventory
+        desired = {} if uuid in gone else tree.data(uuid).inventory
         kept = {
             name: before[uuid][name]
             for name, held in amounts[uuid].items()
-            if name in before[uuid] and not _holds(wished.get(name), held)
+            if name in before[uuid] and not _holds(desired.get(name), held)
         }
-        tree.update_inventory(uuid, {**wished, **kept})
+        tree.update_inventory(uuid, {**desired, **kept})
     return frozenset(amounts)
 
 
@@ -224,7 +211,7 @@ def _amounts(allocations: Allocations) -> dict[str, dict[str, list[int]]]:
     return found
 
 
-def _holds(record: Mapping[str, Any] | None, held: Sequence[int]) -> bool:
+def _holds(record: Mapping[str, object] | None, held: Sequence[int]) -> bool:
     """Whether Placement would take these amounts once more, which a reshape asks it to."""
     if record is None:
         return False
@@ -234,97 +221,11 @@ def _holds(record: Mapping[str, Any] | None, held: Sequence[int]) -> bool:
     return max(held) <= full.max_unit and sum(held) <= room
 
 
-def _remove(tree: ProviderTree, uuid: str) -> None:
+def _remove(tree: ProviderTree, provider: ProviderData) -> None:
+    uuid = provider.uuid
     tree.adopt(uuid)  # Nova's, from before: nobody else's are here
     if tree.get_provider_uuids(uuid) == [uuid]:
         tree.remove(uuid)
     else:
-        # A stranger's provider is below: ours has to stay, with nothing in it.
+        # Somebody else's provider is below: ours has to stay, with nothing in it.
         tree.update_inventory(uuid, {})
-
-
-class _Moving:
-    """What moves, as the tree was before it is edited."""
-
-    def __init__(
-        self, tree: ProviderTree, root: str, report: HostReport, gone: Iterable[str]
-    ) -> None:
-        self._root = root
-        self._report = report
-        self._leaving = frozenset(tree.data(root).inventory) - frozenset(report.inventory)
-        self._gone = {uuid: frozenset(tree.data(uuid).inventory) for uuid in gone}
-        self._node = tree.data(root).name
-        there = (tree.data(uuid) for uuid in tree.get_provider_uuids(root)[1:])
-        self._had = {data.name: frozenset(data.inventory) for data in there}
-        self._names = {uuid: tree.data(uuid).name for uuid in self._gone}
-
-    def words(self) -> list[str]:
-        """Classes that move."""
-        sources = [self._host_wide(), *({self._root: one} for one in self._to_devices())]
-        sources += [{uuid: classes} for uuid, classes, _ in self._replaced()]
-        return sorted({name for found in sources for classes in found.values() for name in classes})
-
-    def moves(self, placed: Mapping[str, str]) -> Iterator[Move]:
-        """With the UUIDs of providers that are ``placed`` by now."""
-        cells = tuple(placed[c.name] for c in self._report.cells.values() if c.name in placed)
-        yield from self._renamed_cells(placed, cells)
-        if sources := self._host_wide():
-            yield Move(sources, cells if self._report.cells else (self._root,))
-        for classes in self._to_devices():
-            devices = (
-                placed[one.name]
-                for one in self._report.children
-                if one.name in placed and classes & one.from_root & one.inventory.keys()
-            )
-            yield Move({self._root: classes}, tuple(dict.fromkeys(devices)))
-        for uuid, classes, names in self._replaced():
-            yield Move({uuid: classes}, tuple(placed[name] for name in names if name in placed))
-
-    def _replaced(self) -> list[tuple[str, frozenset[str], list[str]]]:
-        """Providers that are gone, one class of each, and who has it instead."""
-        found = []
-        for uuid, classes in self._gone.items():
-            for name in sorted(classes):
-                names = self._heirs(self._names[uuid], name)
-                # Where heirs have the class already, this is what is left of an earlier change.
-                if names and not any(name in self._had.get(one, ()) for one in names):
-                    found.append((uuid, frozenset({name}), names))
-        return found
-
-    def _heirs(self, old: str, resource_class: str) -> list[str]:
-        """Who has the same devices under that class now."""
-        return [
-            one.name
-            for one in self._report.children
-            if resource_class in one.inventory
-            and (
-                old in one.replaces
-                or is_same_thing(self._node, one.name, old)
-                or (one.replaces and is_group_of(self._node, resource_class, old))
-            )
-        ]
-
-    def _renamed_cells(self, placed: Mapping[str, str], cells: tuple[str, ...]) -> Iterator[Move]:
-        """Each to the one that it is; what has no room there to the others."""
-        for cell in self._report.cells.values():
-            for uuid, classes in self._gone.items():
-                if cell.name in placed and is_same_thing(self._node, cell.name, self._names[uuid]):
-                    mine = placed[cell.name]
-                    others = tuple(one for one in cells if one != mine)
-                    yield Move({uuid: classes & cell.inventory.keys()}, (mine, *others))
-
-    def _host_wide(self) -> dict[str, frozenset[str]]:
-        """What cells and root hand to each other, by the provider that gives it up."""
-        cells = self._report.cells.values()
-        kept = (one.inventory for one in cells) if cells else (self._report.inventory,)
-        taken = frozenset(name for inventory in kept for name in inventory)
-        sources = {self._root: self._leaving if cells else frozenset(), **self._gone}
-        return {uuid: taken & classes for uuid, classes in sources.items() if taken & classes}
-
-    def _to_devices(self) -> list[frozenset[str]]:
-        classes = {
-            name
-            for one in self._report.children
-            for name in one.from_root & one.inventory.keys() & self._leaving
-        }
-        return [frozenset({name}) for name in sorted(classes)]

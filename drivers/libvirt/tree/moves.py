@@ -1,6 +1,6 @@
 """Pure: allocations that follow their inventory to other providers.
 
-Each consumer keeps its totals.  What it has is kept together: on its home, if it is
+Each consumer keeps its totals.  What it has is kept together: on its own cell, if it is
 known and has room, else on the first target that takes all of it.  The largest come
 first, since they are the hardest to place; who fits on no single one is split.
 """
@@ -49,17 +49,17 @@ def move_allocations(
     tree: ProviderTree,
     moves: Iterable[Move],
     allocations: Allocations,
-    homes: Mapping[str, str] | None = None,
+    preferred: Mapping[str, str] | None = None,
 ) -> None:
     """Edit ``allocations`` in place; the inventories are in ``tree`` by now.
 
-    ``homes`` are targets by consumer, where it is known: they come first.
+    ``preferred`` are targets by consumer, where it is known: they come first.
 
     :raises ReshapeFailed: there is no room for somebody, and what can be done.
     """
     for move in moves:
         rooms = _rooms(tree, move.targets, allocations)
-        bound = {who: home for who, home in (homes or {}).items() if home in rooms}
+        bound = {who: one for who, one in (preferred or {}).items() if one in rooms}
         for consumer, amounts in _in_order(_taken(move, allocations), rooms, bound):
             parts = allocations[consumer]["allocations"]
             targets = [bound[consumer]] if consumer in bound else []
@@ -111,7 +111,7 @@ def _take(parts: dict[str, Any], source: str, classes: frozenset[str]) -> dict[s
 def _in_order(
     taken: Mapping[str, Counter[str]], rooms: _Rooms, bound: Mapping[str, str]
 ) -> list[tuple[str, Mapping[str, int]]]:
-    """Those who have a home first; then the largest share of any class decides."""
+    """Those who are bound to one first; then the largest share of any class decides."""
     totals: Counter[str] = Counter()
     for classes in rooms.values():
         totals.update({name: room.record.total for name, room in classes.items()})

@@ -10,12 +10,15 @@ CELLS, PCI, MDEV, ENCRYPTION = "cells", "pci", "mdev", "encryption"
 HOST, TRAITS = "host", "traits"
 """Sources: whose word what is reported is; each may be silent alone."""
 
+Records = Mapping[str, Mapping[str, Any]]
+"""Inventory by class, as :class:`drivers.api.ProviderTree` takes it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reported:
     """A provider below the root, or below its NUMA cell where cells are reported.
 
-    ``inventory`` as :class:`drivers.api.ProviderTree` takes it; ``name`` is the whole
+    ``name`` is the whole
     provider name, unique on the host; ``from_root`` are classes that earlier releases kept
     on the root: where they still are, they move here, with their allocations.  ``replaces``
     are names under which the same things may have been reported until now: of those that are
@@ -23,7 +26,7 @@ class Reported:
     """
 
     name: str
-    inventory: Mapping[str, Mapping[str, Any]]
+    inventory: Records
     traits: frozenset[str] = frozenset()
     cell: int | None = None
     from_root: frozenset[str] = field(default_factory=frozenset)
@@ -43,7 +46,7 @@ class HostReport:
     what is here for them is how it was.  Of the ``unsure`` ones not all is: nothing of theirs goes.
     """
 
-    inventory: Mapping[str, Mapping[str, Any]]
+    inventory: Records
     cells: Mapping[int, Reported] = field(default_factory=dict)
     children: Sequence[Reported] = ()
     traits: Mapping[str, bool] = field(default_factory=dict)

@@ -7,7 +7,8 @@ import copy
 import pytest
 
 from drivers.api import ProviderTree, ReshapeFailed, ReshapeNeeded
-from drivers.libvirt.tree.children import child_uuid, write_report
+from drivers.libvirt.tree.children import write_report
+from drivers.libvirt.tree.names import child_uuid
 from drivers.libvirt.tree.reported import CELLS, ENCRYPTION, PCI, HostReport, Reported
 
 NODE = "host1"
@@ -229,8 +230,8 @@ def test_a_guest_with_a_home_goes_there_if_there_is_room(tree):
     }
     later = ProviderTree(tree.freeze())
     report = HostReport(DISK, cells(3))
-    homes = {GUESTS[1]: 1, GUESTS[2]: 1, "somebody else": 2}
-    write_report(later, NODE, report, guests, homes)
+    cells_of = {GUESTS[1]: 1, GUESTS[2]: 1, "somebody else": 2}
+    write_report(later, NODE, report, guests, cells_of)
     assert holds(guests, GUESTS[2], "numa1") == {"VCPU": 7}
     assert holds(guests, GUESTS[1], "numa0") == {"VCPU": 2}, "its home is full by then"
     assert holds(guests, GUESTS[0], "numa2") == {"VCPU": 8}

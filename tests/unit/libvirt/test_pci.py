@@ -13,7 +13,7 @@ from drivers.libvirt.devices.devices import DeviceSettings
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.pci_devices import assigned_addresses
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
-from drivers.libvirt.tree.children import child_uuid
+from drivers.libvirt.tree.names import child_uuid
 from tests.unit.libvirt.devices import DISK, GPU, NIC, NIC_VF, devices, guest, mdev, net, pci
 from tests.unit.libvirt.hosts import (
     NODE,

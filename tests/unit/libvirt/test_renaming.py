@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.libvirt.tree.children import child_uuid
-from drivers.libvirt.tree.predecessors import made_by_nova
-from drivers.libvirt.tree.renaming import is_same_thing
+from drivers.libvirt.tree.names import child_uuid, is_same_thing, made_by_nova
 from tests.unit.libvirt.devices import devices, pci
 from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, two_cells, written
 from tests.unit.libvirt.test_pci import chosen

@@ -9,7 +9,7 @@ from drivers.errors import ReshapeNeeded
 from drivers.libvirt.devices.devices import DeviceSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.settings import settings_from
-from drivers.libvirt.tree.children import child_uuid
+from drivers.libvirt.tree.names import child_uuid
 from tests.unit.libvirt.devices import GPU, devices, mdev, pci
 from tests.unit.libvirt.hosts import (
     NODE,

@@ -16,7 +16,7 @@ from drivers.libvirt.facts.cells import Cell
 STRICT = frozenset({"strict", "restrictive"})
 
 
-def homes(domains: Iterable[str], cells: Sequence[Cell]) -> dict[str, int]:
+def guest_cells(domains: Iterable[str], cells: Sequence[Cell]) -> dict[str, int]:
     """Numbers of cells by the guest's UUID, of those that are bound to one cell."""
     found: dict[str, int] = {}
     for domain in map(read, domains):

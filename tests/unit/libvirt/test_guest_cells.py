@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from drivers.libvirt.facts.cells import Cell
-from drivers.libvirt.tree.homes import homes
+from drivers.libvirt.tree.guest_cells import guest_cells
 
 CELLS = [Cell(n, frozenset(range(4 * n, 4 * n + 4)), 1, {}) for n in range(2)]
 UUID = "0A0f3a7e-6f0b-4c11-9d0a-1c7e5bb1f001"
@@ -11,7 +11,7 @@ UUID = "0A0f3a7e-6f0b-4c11-9d0a-1c7e5bb1f001"
 
 def home(*parts):
     document = f"<domain><uuid>{UUID}</uuid>{''.join(parts)}</domain>"
-    return homes([document], CELLS).get(UUID.lower())
+    return guest_cells([document], CELLS).get(UUID.lower())
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_a_guest_is_at_home_where_it_is_bound_to_one_cell(parts, expected):
 
 @pytest.mark.parametrize("text", ["", "<", "<domain/>", "<domain><uuid/></domain>"])
 def test_a_document_that_says_nothing_is_nobodys_home(text):
-    assert homes([text], CELLS) == {}
+    assert guest_cells([text], CELLS) == {}
