@@ -13,6 +13,7 @@ from agent.bus import messaging
 from reportclient.testing.fake_placement import FakePlacement
 from tests import profiles
 from tests.servers.placement import RealPlacement
+from tests.servers.rabbitmq import RabbitMQ
 
 pytest_plugins = ["tests.sharing"]
 
@@ -42,8 +43,18 @@ def fake_placement() -> FakePlacement:
 
 
 @pytest.fixture
-def transport() -> Iterator[Callable[[str], Any]]:
+def own_broker() -> Iterator[RabbitMQ]:
+    """A RabbitMQ of this test only."""
+    with RabbitMQ() as broker:
+        yield broker
+
+
+@pytest.fixture
+def transport(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Any]]:
     """Make message transports by URL, given up with the test: their threads poll for ever."""
+    if "own_broker" in request.fixturenames:
+        # It has to outlive them: a call under way looks for its broker until it is back.
+        request.getfixturevalue("own_broker")
     made: list[Any] = []
 
     def make(url: str) -> Any:

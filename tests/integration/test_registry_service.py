@@ -97,20 +97,19 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
 
 @needs_rabbitmq
 def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
-    tmp_path: Path, transport: Callable[[str], Any]
+    tmp_path: Path, own_broker: RabbitMQ, transport: Callable[[str], Any]
 ) -> None:
-    with RabbitMQ() as broker:
-        client = RegistryClient.over(transport(broker.url), timeout=2)
-        with RegistryProcess(tmp_path, transport_url=broker.url) as registry:
-            assert until(lambda: client.heartbeat("host1", "a", "6.5", [])).host == "host1"
-            registry.kill9()
-            assert_it_fails(client)
-            registry.start()
-            assert until(lambda: client.get_service("host1")).host == "host1"
-            broker.kill9()
-            assert_it_fails(client)
-            broker.start()
-            assert until(lambda: client.get_service("host1"), 60).host == "host1"
+    client = RegistryClient.over(transport(own_broker.url), timeout=2)
+    with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
+        assert until(lambda: client.heartbeat("host1", "a", "6.5", [])).host == "host1"
+        registry.kill9()
+        assert_it_fails(client)
+        registry.start()
+        assert until(lambda: client.get_service("host1")).host == "host1"
+        own_broker.kill9()
+        assert_it_fails(client)
+        own_broker.start()
+        assert until(lambda: client.get_service("host1"), 60).host == "host1"
 
 
 def assert_it_fails(client: RegistryClient) -> None:
@@ -120,21 +119,20 @@ def assert_it_fails(client: RegistryClient) -> None:
 
 @needs_rabbitmq
 def test_a_call_that_could_not_be_sent_is_not_sent_late(
-    transport: Callable[[str], Any],
+    own_broker: RabbitMQ, transport: Callable[[str], Any]
 ) -> None:
-    with RabbitMQ() as broker:
-        agent, server = recording_agent(transport(broker.url), "host1")
-        used = ComputeAgentAPI(transport(broker.url), timeout=30)
-        assert used.set_host_enabled("host1", enabled=True) == "enabled"
-        broker.kill9()
-        for caller in (used, ComputeAgentAPI(transport(broker.url), timeout=30)):
-            with pytest.raises(messaging.TransportUnavailable):
-                caller.set_host_enabled("host1", enabled=False)
-        broker.start()
-        assert until_answered(used) == "enabled"
-        time.sleep(2.0)  # for what would come late
-        assert False not in agent._asked
-        server.stop()
+    agent, server = recording_agent(transport(own_broker.url), "host1")
+    used = ComputeAgentAPI(transport(own_broker.url), timeout=30)
+    assert used.set_host_enabled("host1", enabled=True) == "enabled"
+    own_broker.kill9()
+    for caller in (used, ComputeAgentAPI(transport(own_broker.url), timeout=30)):
+        with pytest.raises(messaging.TransportUnavailable):
+            caller.set_host_enabled("host1", enabled=False)
+    own_broker.start()
+    assert until_answered(used) == "enabled"
+    time.sleep(2.0)  # for what would come late
+    assert False not in agent._asked
+    server.stop()
 
 
 def until_answered(api: ComputeAgentAPI) -> str:

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,8 @@ def hung(transport: Callable[[str], Any]) -> Iterator[Callable[[str, int], HungA
 
     yield hang
     agent._go.set()
-    for each in servers:
-        each.stop(30)
+    with ThreadPoolExecutor(len(servers)) as together:
+        list(together.map(lambda each: each.stop(60), servers))
 
 
 def switched(port: int, uuid: str, status: str) -> tuple[int, dict[str, str], Any]:
@@ -70,45 +71,45 @@ def switched(port: int, uuid: str, status: str) -> tuple[int, dict[str, str], An
 
 @needs_rabbitmq
 def test_agents_that_hang_hold_up_neither_their_callers_nor_other_hosts(
-    tmp_path: Path, transport: Callable[[str], Any], hung: Callable[[str, int], HungAgent]
+    tmp_path: Path,
+    own_broker: RabbitMQ,
+    transport: Callable[[str], Any],
+    hung: Callable[[str, int], HungAgent],
 ) -> None:
     port, count = free_port(), 12
-    with RabbitMQ() as broker:
-        agent, healthy = recording_agent(transport(broker.url), "healthy")
-        hung(broker.url, count)
-        more = f"rest_port = {port}\n{NOAUTH}\nservice_down_time = 3600"
-        with RegistryProcess(tmp_path, transport_url=broker.url, more=more):
-            engine = open_engine(f"sqlite:///{tmp_path}/services.sqlite")
-            store = SqlRegistry(engine, 3600.0)
-            names = [f"hung{number}" for number in range(count)]
-            uuids = {
-                name: store.heartbeat(name, "a", "6.5", []).uuid for name in [*names, "healthy"]
-            }
-            answers: list[tuple[int, dict[str, str], Any]] = []
-            callers = [
-                threading.Thread(
-                    target=lambda name=name: answers.append(switched(port, uuids[name], "disabled"))
-                )
-                for name in names
-            ]
-            for each in callers:
-                each.start()
-            for each in callers:
-                each.join(60)
-            code, headers, _ = switched(port, uuids["healthy"], "disabled")
-            assert (code, headers["x-compute-agent"]) == (200, "called, answered disabled")
-            # All of them have answers while their agents still hang.
-            assert [code for code, _, _ in answers] == [200] * count
-            assert {body["service"]["status"] for _, _, body in answers} == {"disabled"}
-            for _, headers, _ in answers:
-                assert "no answer within 3 s" in headers["x-compute-agent"]
-                assert "its agent follows the record" in headers["x-compute-agent"]
-            _, headers, body = switched(port, uuids["hung0"], "enabled")
-            assert "an earlier call" in headers["x-compute-agent"]
-            assert body["service"]["status"] == "enabled"
-            engine.dispose()
-        assert agent._asked == [False]
-        healthy.stop(30)
+    agent, healthy = recording_agent(transport(own_broker.url), "healthy")
+    hung(own_broker.url, count)
+    more = f"rest_port = {port}\n{NOAUTH}\nservice_down_time = 3600"
+    with RegistryProcess(tmp_path, transport_url=own_broker.url, more=more):
+        engine = open_engine(f"sqlite:///{tmp_path}/services.sqlite")
+        store = SqlRegistry(engine, 3600.0)
+        names = [f"hung{number}" for number in range(count)]
+        uuids = {name: store.heartbeat(name, "a", "6.5", []).uuid for name in [*names, "healthy"]}
+        answers: list[tuple[int, dict[str, str], Any]] = []
+        callers = [
+            threading.Thread(
+                target=lambda name=name: answers.append(switched(port, uuids[name], "disabled"))
+            )
+            for name in names
+        ]
+        for each in callers:
+            each.start()
+        for each in callers:
+            each.join(60)
+        code, headers, _ = switched(port, uuids["healthy"], "disabled")
+        assert (code, headers["x-compute-agent"]) == (200, "called, answered disabled")
+        # All of them have answers while their agents still hang.
+        assert [code for code, _, _ in answers] == [200] * count
+        assert {body["service"]["status"] for _, _, body in answers} == {"disabled"}
+        for _, headers, _ in answers:
+            assert "no answer within 3 s" in headers["x-compute-agent"]
+            assert "its agent follows the record" in headers["x-compute-agent"]
+        _, headers, body = switched(port, uuids["hung0"], "enabled")
+        assert "an earlier call" in headers["x-compute-agent"]
+        assert body["service"]["status"] == "enabled"
+        engine.dispose()
+    assert agent._asked == [False]
+    healthy.stop(30)
 
 
 HALVES = (
