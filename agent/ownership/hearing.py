@@ -80,7 +80,7 @@ class Hearing:
 
     def _silent_managers(self) -> frozenset[str]:
         answered = self.answers.answered()
-        complete = self.answers.silent <= {AGENT, STATUS}
+        complete = self.answers.silent | self.answers.waiting <= {AGENT, STATUS}
         return frozenset(
             one
             for one in self.ledger.managers()

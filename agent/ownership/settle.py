@@ -15,6 +15,8 @@ yes                   M                 M is silent         stays as it is
 yes                   M                 nobody; M answered  released: removed, or drained while
                                                             in use; in the ledger until
                                                             Placement is seen without it
+yes                   M and N           nobody; N is        a provider stays, with what N
+                                        silent              holds of it
 yes                   M, configured     nobody; all others  released
                       no more           answered
 no, but it was        M                 M, on another       given up, and told
@@ -35,7 +37,7 @@ from dataclasses import dataclass, field, replace
 from agent.ownership.assumed import assumed, with_adopted
 from agent.ownership.contents import Contents
 from agent.ownership.hearing import UNKNOWN_BEFORE, Hearing, Sayings
-from agent.ownership.ledger import NONE, NOTHING, Ledger, joined, words_for
+from agent.ownership.ledger import AGENT, NONE, NOTHING, Ledger, driver_of, joined, words_for
 from agent.ownership.next_ledger import NextLedger
 from agent.ownership.placing import Placing
 from agent.ownership.policy import Policy
@@ -128,7 +130,12 @@ class _Settling:
         if after != before:
             self.changed[uuid] = after
         may_go = uuid != hearing.policy.root and hearing.policy.may_drop(uuid)
-        return released.provider and may_go
+        return released.provider and may_go and not self._is_kept_by(known & holders.keys())
+
+    def _is_kept_by(self, silent: frozenset[str]) -> bool:
+        """Whether it can't go yet, as some who can't be asked have something on it."""
+        waited_for = (who for who in silent if driver_of(who) != AGENT)
+        return any(waited_for) and not self.hearing.answers.waiting
 
     def _make(self, uuid: str, sayings: Sayings) -> None:
         first = next(((who, one.provider) for who, one in sayings if one.holding.provider), None)

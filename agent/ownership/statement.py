@@ -48,6 +48,8 @@ class Round:
     """Drivers that failed, and sources that did."""
     order: tuple[str, ...] = ()
     """All drivers, as they are configured."""
+    waiting: frozenset[str] = frozenset()
+    """Drivers that are asked next: silent until then, and what they hold keeps nothing there."""
 
     def with_answer(self, statements: tuple[Statement, ...], silent: frozenset[str]) -> Round:
         """The same after one more has answered."""
@@ -78,12 +80,13 @@ class Round:
         A driver's own claims do so too while one of its sources is silent: they may be that
         source's, from the time before it was named.
         """
-        if manager in self.silent:
+        silent = self.silent | self.waiting
+        if manager in silent:
             return True
         if manager == driver_of(manager):
-            return any(driver_of(one) == manager for one in self.silent)
+            return any(driver_of(one) == manager for one in silent)
         has_answered = any(one.manager == manager for one in self.statements)
-        return driver_of(manager) in self.silent and not has_answered
+        return driver_of(manager) in silent and not has_answered
 
     def answered(self) -> frozenset[str]:
         """Drivers, and whoever else has said something."""

@@ -120,7 +120,7 @@ class Asking:
         whole, ledger = self._with_root(self.view.snapshot), self.ledger
         if said.statements:
             waiting = frozenset(_manager(one) for one in self.drivers) - said.answered()
-            so_far = replace(said, silent=said.silent | waiting)
+            so_far = replace(said, waiting=waiting)
             settled = self.remembered.settle(whole, ledger, so_far, self.policy, self.view.drained)
             whole, ledger = settled.desired, settled.ledger
         shown = self.remembered.shown_to(f"driver:{driver}", whole, ledger, self.view.drained)

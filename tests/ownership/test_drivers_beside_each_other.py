@@ -403,3 +403,23 @@ def test_of_the_ledger_only_what_placement_has_is_acted_upon(placement, tmp_path
     host.stranger.delete_provider(own("card"))
     host.settled()
     assert host.names() == {NODE}
+
+
+def test_a_device_that_its_owner_gives_up_stays_while_one_with_a_part_in_it_is_silent(
+    placement,
+) -> None:
+    """With that part only; and it goes once the other one says that it has none any more."""
+
+    def adds(tree: Any) -> None:
+        if tree.exists("card"):
+            tree.add_traits("card", "CUSTOM_LIT")
+
+    host = Host(placement, {"a": child("card", CUSTOM_SLOT=4), "b": adds})
+    host.settled()
+    host.says(a=removes("card"), b=fails)
+    host.period(SOON)
+    assert (host.totals("card"), host.custom("card")) == ({}, {"CUSTOM_LIT"})
+    host.says(b=adds)
+    host.period(SOON)
+    assert not host.is_there("card")
+    host.settled()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -10,7 +10,7 @@ from agent.ownership.ledger import Ledger
 from agent.ownership.policy import Policy
 from agent.ownership.settle import Settled, settle
 from agent.ownership.statement import Round
-from reportclient.model import Provider
+from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 from tests.unit.ownership.small import (
     ATTACHED,
@@ -34,6 +34,10 @@ HELD = (ONE, DEVICE, holding("VCPU", SHARED, provider=True))
 HELD_TOO = (TWO, DEVICE, holding(traits=SHARED))
 FULL = there(root(), device(8, SHARED))
 EMPTY = there(root())
+
+
+def with_fpga(provider: Provider) -> Provider:
+    return replace(provider, inventory={**provider.inventory, "FPGA": Inventory(2).over(None)})
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,20 @@ CASES = {
     ),
     "held, and not asserted any more: released, and held until it is gone": Case(
         FULL, kept(MINE, HELD), answers(says(ONE, root())), None, frozenset({ONE})
+    ),
+    "released by its owner, and one who is silent holds a class of it: stays with that": Case(
+        there(root(), with_fpga(device(8, SHARED))),
+        kept(MINE, HELD, (TWO, DEVICE, holding("FPGA"))),
+        answers(says(ONE, root()), silent=[TWO]),
+        with_fpga(device(0)),
+        frozenset({ONE, TWO}),
+    ),
+    "released by its owner, and the other one answers again: gone": Case(
+        there(root(), with_fpga(device(0))),
+        kept(MINE, (ONE, DEVICE, holding(provider=True)), (TWO, DEVICE, holding("FPGA"))),
+        answers(says(ONE, root()), says(TWO)),
+        None,
+        frozenset({ONE, TWO}),
     ),
     "released, and seen to be gone: nobody's": Case(
         EMPTY, kept(MINE, HELD), answers(says(ONE, root())), None
