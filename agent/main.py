@@ -39,7 +39,7 @@ from agent.registry.errors import RegistryError
 from agent.service import Service
 from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse, lock
-from agent.switching.switching import switching
+from agent.switching.switching import host_status, switching
 from agent.told import bus_logs, logs
 from agent.told.status_file import StatusFile
 from agent.told.systemd import Systemd
@@ -110,22 +110,24 @@ def _run(args: list[str], stack: ExitStack) -> int:
         table=NodeTable.of(settings.state_path),
         additions=additions,
     )
-    service = Service(settings.host, nodes, systemd, stop=lambda: loop.stopping)
+    status = host_status(
+        settings, loop, lambda disabled: nodes.switch(time.monotonic(), disabled=disabled)
+    )
+    service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status)
     transport = _transport(settings, conf)
     additions.files.load()
-    switches = switching(settings, loop, service, transport)
-    service.more_complaints = additions.complaints
-    status = StatusFile(
+    switches = switching(settings, status, service, transport)
+    status_file = StatusFile(
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
-    service.listeners.append(status)
-    switches.changed = status.refresh
+    service.listeners.append(status_file)
+    status.subscribe(status_file.hear)
     if dev is not None:
         service.listeners.append(Show(nodes, None if conf.once else dev.config_path))
     stack.callback(service.close)
     service.open()
     if conf.once:
-        switches.look()
+        switches.read_once()
         return 0 if service.period() and not additions.files.findings else FAILED
     stack.callback(switches.stop)
     switches.start()

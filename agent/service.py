@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.host_enabled import HostEnabled
 from agent.nodes.nodes import Nodes
+from agent.switching.host_status import HostStatus, Notice, Written
 from agent.told.narrator import Narrator
 from agent.told.reports import Report
 from agent.told.systemd import Systemd
@@ -21,14 +22,6 @@ LOG = logging.getLogger(__name__)
 Listener = Callable[[Sequence[Report]], None]
 
 
-def _nobody_listens(_: Sequence[Report]) -> None:
-    """Stands where nobody listens."""
-
-
-def _unknown() -> None:
-    """Nobody knows whether this host is disabled: the trait stays as it is."""
-
-
 @dataclass(slots=True)
 class Service:
     """All roots of this host, period by period."""
@@ -37,13 +30,8 @@ class Service:
     nodes: Nodes
     systemd: Systemd
     stop: Callable[[], bool]
-    disabled: Callable[[], bool | None] = _unknown
-    after_period: Listener = _nobody_listens
-    """Hears the reports first; what it finds is told with them."""
-    complaints: Callable[[], Mapping[str, str]] = dict
-    """What else is wrong that keeps Placement from being right, by part."""
-    more_complaints: Callable[[], Mapping[str, str]] = dict
-    """The same, of provider files."""
+    status: HostStatus | None = None
+    """Whether this host is disabled; without it the trait stays as it is."""
     clock: Callable[[], float] = time.monotonic
     narrator: Narrator = field(default_factory=Narrator)
     listeners: list[Listener] = field(default_factory=list)
@@ -53,6 +41,8 @@ class Service:
 
     def __post_init__(self) -> None:
         self._enabled = HostEnabled(self.nodes.drivers)
+        if self.status is not None:
+            self.status.subscribe(self._hear)
 
     def open(self) -> None:
         """Let the drivers open what they need.
@@ -92,10 +82,11 @@ class Service:
         """
         self.systemd.feed()
         self._open_others()
-        disabled = self.disabled()
+        disabled = self.status.disabled if self.status is not None else None
         reports = self.nodes.period(self.clock(), disabled=disabled, stop=self.stop)
         self._enabled.tell(disabled)
-        self.after_period(reports)
+        if self.status is not None:
+            self.status.period_done(reports, self.nodes.any_disabled())
         self._tell(reports)
         for report in reports:
             if report.fatal and report.error is not None:
@@ -108,12 +99,11 @@ class Service:
                 _close(loaded, self.host)
                 _open_again(loaded, self.host)
 
-    def switch(self, disabled: bool) -> list[Report]:
-        """Make COMPUTE_STATUS_DISABLED right on all roots, now; no driver is asked."""
-        self.systemd.feed()
-        reports = self.nodes.switch(self.clock(), disabled=disabled)
-        self._enabled.tell(disabled)
-        return reports
+    def _hear(self, notice: Notice) -> None:
+        """Of the trait that was written: drivers first, then whoever reads reports."""
+        if isinstance(notice, Written):
+            self._enabled.tell(self.status.disabled if self.status is not None else None)
+            self.after_switch(notice.reports)
 
     def after_switch(self, reports: Sequence[Report]) -> None:
         """Say how it went; what the last period found wrong besides is still so."""
@@ -121,7 +111,8 @@ class Service:
             self._tell([_on_top(report, self._last.get(report.node)) for report in reports])
 
     def _tell(self, reports: Sequence[Report]) -> None:
-        more = {**self.complaints(), **self.more_complaints()}
+        more = self.status.complaints() if self.status is not None else {}
+        more |= self.nodes.additions.complaints()
         told = [replace(one, degraded={**one.degraded, **more}) for one in reports]
         self._last = {one.node: one for one in reports}
         self.narrator.tell(told)

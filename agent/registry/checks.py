@@ -13,6 +13,8 @@ from agent.registry.errors import InputRefused, ReasonRefused, UnknownHost
 from reportclient.plain_text import plain
 
 LONGEST = 255
+AUTO = "AUTO: "
+"""How a reason begins that no operator gave."""
 MOST_ROOTS = 100_000
 """Of one host; the column has room for four times as many."""
 LARGEST_VERSION = 2**31 - 1

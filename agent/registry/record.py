@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from agent.registry.checks import AUTO
+
 BINARY = "nova-compute"
 """What tools for operators know a compute service by."""
 DOWN_AFTER = 60.0
 """Seconds without a heartbeat."""
-AUTO = "AUTO: "
-"""How a reason begins that no operator gave."""
 
 
 @dataclass(frozen=True, slots=True)

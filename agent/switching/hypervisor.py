@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.loop import Loop
-from agent.switching.switch import Switch
+from agent.switching.host_status import HostStatus, Notice, PeriodDone
 
 STEADY = 5.0
 """Seconds; doubled with each further loss within ``MEMORY``, up to ``LONGEST``."""
@@ -23,7 +23,7 @@ MEMORY = 600.0
 class Hypervisor:
     """Hears from drivers, in any thread; decides in the loop's."""
 
-    switch: Switch
+    status: HostStatus
     loop: Loop
     clock: Callable[[], float] = time.monotonic
     steady: float = STEADY
@@ -37,10 +37,12 @@ class Hypervisor:
         """What this driver calls: with why the connection was lost, or ``None`` if it is there."""
         return lambda why: self._post(driver, why)
 
-    def remind(self) -> None:
+    def hear(self, notice: Notice) -> None:
         """After each period: a record may have said meanwhile that a program disabled us."""
+        if not isinstance(notice, PeriodDone):
+            return
         if self._good_since is not None and self.clock() >= self._good_since:
-            self.switch.hypervisor_back()
+            self.status.hypervisor_back()
 
     def _post(self, driver: str, why: str | None) -> None:
         self.loop.post(lambda: self._hear(driver, why))
@@ -58,7 +60,7 @@ class Hypervisor:
         self._turn += 1
         if not known:
             self._losses.append(self.clock())
-        self.switch.hypervisor_lost(why)
+        self.status.hypervisor_lost(why)
 
     def _is_back(self) -> None:
         if self.lost:
@@ -70,7 +72,7 @@ class Hypervisor:
 
     def _enable(self, turn: int) -> None:
         if turn == self._turn:
-            self.switch.hypervisor_back()
+            self.status.hypervisor_back()
 
     def _wait(self) -> float:
         """Seconds for which it has to stay."""

@@ -8,15 +8,15 @@ server of oslo.messaging sends the signs of life itself that a caller with
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from concurrent.futures import CancelledError
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar
 
 from agent.bus.caller import Caller, reason_of
-from agent.bus.messaging import WAITED, RpcServer, Target
+from agent.bus.messaging import WAITED, Permit, RpcServer, Target
 from agent.bus.rpcapi import EXCHANGE, RECORD_VERSION, TOPIC
-from agent.switching.switch import Switch
+from agent.switching.host_status import HostStatus, Serving
 
 LOG = logging.getLogger(__name__)
 
@@ -29,28 +29,21 @@ REGISTRY_WITHIN = 2.0
 """Seconds that an answer waits for the registry, when that is there."""
 
 
-def _no_registry(_within: float) -> bool:
-    return True
-
-
 class ComputeEndpoint:
-    """What can be called on this host, in the newest version; ``in_step`` waits for the registry.
-
-    Calls come in threads of the RPC server.
-    """
+    """What can be called on this host, in the newest version, in threads of the RPC server."""
 
     target: ClassVar[Any] = Target(version=VERSION_6)
 
     # Whatever has no underscore could be called from outside.
     def __init__(
         self,
-        switch: Switch,
-        in_step: Callable[[float], bool] = _no_registry,
+        status: HostStatus,
         answer_within: float = ANSWER_WITHIN,
+        registry_within: float = REGISTRY_WITHIN,
     ) -> None:
-        self._switch = switch
-        self._in_step = in_step
+        self._status = status
         self._answer_within = answer_within
+        self._registry_within = registry_within
 
     def set_host_enabled(self, context: dict[str, Any], enabled: bool) -> str:
         """Disable or enable this host; ``'enabled'`` or ``'disabled'`` when it is done.
@@ -71,15 +64,15 @@ class ComputeEndpoint:
         )
         version = _record_version(context)
         if version is not None:
-            written = self._switch.recorded(disabled=not enabled, version=version)
+            written = self._status.recorded(disabled=not enabled, version=version)
         elif (why := self._overtaken(context)) is not None:
             LOG.warning("A call to %s this host %s: what holds stays", _verb(enabled), why)
-            written = self._switch.follow()
+            written = self._status.follow()
         else:
-            written = self._switch.ask(disabled=not enabled)
-        self._in_step(REGISTRY_WITHIN)
+            written = self._status.ask(disabled=not enabled)
+        self._status.in_step(self._registry_within)
         if version is not None or why is not None:
-            enabled = not self._switch.disabled
+            enabled = not self._status.disabled
         answer = "enabled" if enabled else "disabled"
         try:
             written.result(self._answer_within)
@@ -96,7 +89,7 @@ class ComputeEndpoint:
         if context.get(WAITED):
             return "waited while the agent did not listen"
         sent = _sent_at(context)
-        if sent is not None and self._switch.changed_after(sent):
+        if sent is not None and self._status.changed_after(sent):
             return f"was sent at {context[SENT]}, and the record was changed since"
         return None
 
@@ -129,10 +122,13 @@ def _verb(enabled: bool) -> str:
 def rpc_server(
     transport: Any,
     host: str,
-    switch: Switch,
-    in_step: Callable[[float], bool] = _no_registry,
+    status: HostStatus,
     exchange: str = EXCHANGE,
+    permit: Permit | None = None,
 ) -> RpcServer:
     """A server for this host, not started."""
-    endpoints = [ComputeEndpoint(switch, in_step), ComputeEndpoint5(switch, in_step)]
-    return RpcServer(transport, Target(exchange=exchange, topic=TOPIC, server=host), endpoints)
+    target = Target(exchange=exchange, topic=TOPIC, server=host)
+    endpoints = [ComputeEndpoint(status), ComputeEndpoint5(status)]
+    # Who has just started can be called at once, not only after the next heartbeat.
+    told = partial(status.publish, Serving())
+    return RpcServer(transport, target, endpoints, told=told, permit=permit)

@@ -1,13 +1,14 @@
-"""All that disables and enables this host, put together: RPC, registry, hypervisor, switch."""
+"""All that disables and enables this host, put together: RPC, registry, hypervisor, status."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from agent.bus.messaging import RpcServer
 from agent.config import Settings
 from agent.loop import Loop
 from agent.registry.access import open_registry
@@ -16,11 +17,10 @@ from agent.registry.errors import HostTaken
 from agent.registry.permission import OfAnAgent
 from agent.service import Service
 from agent.switching.heartbeat import LATEST_BEAT, Heartbeat
+from agent.switching.host_status import LONGEST_RETRY, FactsChanged, HostStatus, Write
 from agent.switching.hypervisor import Hypervisor
 from agent.switching.rpc import VERSION_6, rpc_server
-from agent.switching.standing import StandingFile
-from agent.switching.switch import LONGEST_RETRY, Switch
-from agent.told.reports import Report
+from agent.switching.service_file import ServiceFile
 from agent.told.status_file import NO_RPC, SERVING
 from drivers.loaded import LoadedDriver, words
 
@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 STATUS_WITHIN = 5.0
 """Seconds that the first period waits for the registry; then the last known status holds."""
 
-LOOK_EVERY = 5.0
+FACTS_EVERY = 5.0
 """Seconds."""
 CLOCKS = 5.0
 """Seconds by which the clocks of callers and of this host may differ."""
@@ -39,33 +39,18 @@ CLOCKS = 5.0
 class Switching:
     """Started before the first period, and stopped after the last one."""
 
-    switch: Switch
+    status: HostStatus
     hypervisor: Hypervisor
     heartbeat: Heartbeat
     service: Service
-    loop: Loop
-    server: Any = None
-    """The RPC server, ``None`` where there is no message bus."""
-    changed: Callable[[], object] = lambda: None
-    """Called when the facts are others than before, in the loop's thread."""
+    server: RpcServer | None = None
+    """``None`` where there is no message bus."""
     _facts: dict[str, Any] = field(default_factory=dict)
 
-    def connect(self) -> None:
-        """Let each of them hear of the others."""
-        self.switch.told_registry = self.heartbeat.soon
-        self.switch.written = self.service.after_switch
-        self.service.disabled = lambda: self.switch.disabled
-        self.service.complaints = self.switch.complaints
-        self.service.after_period = self._after_period
-        self.heartbeat.rpc_version = self._rpc_version
-        if self.server is not None:
-            # Who has just started can be called at once, not only after the next heartbeat.
-            self.server.told = self.heartbeat.soon
-
-    def look(self) -> None:
+    def read_once(self) -> None:
         """For a single period: the last known status, and the record's if there is one."""
-        self.switch.load()
-        self.heartbeat.look()
+        self.status.load()
+        self.heartbeat.read_once()
 
     def watch_drivers(self) -> None:
         """From now on a hypervisor that is lost disables this host."""
@@ -82,7 +67,7 @@ class Switching:
 
         :raises HostTaken: another agent, that is up, has this host's name.
         """
-        self.switch.load()
+        self.status.load()
         self.heartbeat.start()
         if not self.heartbeat.heard.wait(STATUS_WITHIN):
             LOG.warning("Starting without an answer of the registry: the last known status holds")
@@ -96,15 +81,15 @@ class Switching:
             self.server.start()
         if not self.service.nodes.rules.attached:
             self.watch_drivers()
-        self.loop.post(self.look_on)
+        self.status.loop.post(self.watch_facts)
 
-    def look_on(self) -> None:
-        """Tell what has changed, though the next period is far: the broker was lost, or is back."""
+    def watch_facts(self) -> None:
+        """Say what has changed, though the next period is far: the broker was lost, or is back."""
         facts = self.facts()
         if facts != self._facts:
             self._facts = facts
-            self.changed()
-        self.loop.later(LOOK_EVERY, self.look_on)
+            self.status.publish(FactsChanged())
+        self.status.loop.later(FACTS_EVERY, self.watch_facts)
 
     def stop(self) -> None:
         """In bounded time."""
@@ -114,11 +99,10 @@ class Switching:
 
     def facts(self) -> dict[str, Any]:
         """For ``status.json``."""
-        standing = self.switch.standing
         return {
-            "disabled": standing.disabled,
-            "reason": standing.reason,
-            "registry": self.heartbeat.taken or self.heartbeat.lost,
+            "disabled": self.status.disabled,
+            "reason": self.status.current.reason,
+            "registry": self.heartbeat.taken or self.status.registry_lost,
             "rpc": self._rpc(),
             "attached": self.service.nodes.rules.attached,
         }
@@ -127,18 +111,6 @@ class Switching:
         if self.server is None:
             return NO_RPC
         return SERVING if self.server.is_connected() else "waiting for the broker"
-
-    def _rpc_version(self) -> str | None:
-        """Nobody shall call us before we can answer."""
-        serving = self.server is not None and self.server.serving.is_set()
-        return VERSION_6 if serving else None
-
-    def _after_period(self, reports: Sequence[Report]) -> None:
-        self.switch.period_done(reports)
-        found = self.service.nodes.any_disabled()
-        if found is not None:
-            self.switch.settle(found=found)
-        self.hypervisor.remind()
 
 
 def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
@@ -155,31 +127,42 @@ def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
         LOG.debug("Driver %s", loaded.name, exc_info=err)
 
 
-def switching(settings: Settings, loop: Loop, service: Service, transport: Any) -> Switching:
-    """Everything with everything; nothing is opened yet.  ``transport`` ``None``: no RPC."""
-    file = StandingFile.of(settings.state_path)
-    switch = Switch(
-        file,
+def host_status(settings: Settings, loop: Loop, write: Write) -> HostStatus:
+    """Of the host with this state directory; ``write`` makes the trait on its roots follow."""
+    return HostStatus(
+        ServiceFile.of(settings.state_path),
         loop,
-        service.switch,
+        write,
         settings.interval or LONGEST_RETRY,
         slack=LATEST_BEAT * settings.registry.report_interval + CLOCKS,
     )
+
+
+def switching(
+    settings: Settings, status: HostStatus, service: Service, transport: Any
+) -> Switching:
+    """Everything with everything; nothing is opened yet.  ``transport`` ``None``: no RPC."""
+    server = None
+    # Calls to this host are for the owner of its root, where that is another service.
+    if transport is not None and not settings.rules.attached:
+        server = _rpc_server(settings, status, transport)
     heartbeat = Heartbeat(
         lambda: open_registry(settings.registry, transport, host=settings.host),
         settings.host,
         here(settings.state_path),
         service.nodes.roots,
-        switch,
+        status,
+        # Nobody shall call us before we can answer.
+        lambda: VERSION_6 if server is not None and server.serving.is_set() else None,
         every=settings.registry.report_interval,
     )
-    made = Switching(switch, Hypervisor(switch, loop), heartbeat, service, loop)
-    # Calls to this host are for the owner of its root, where that is another service.
-    if transport is not None and not settings.rules.attached:
-        made.server = rpc_server(
-            transport, settings.host, switch, heartbeat.in_step, settings.exchange
-        )
-        if settings.registry.host_key:
-            made.server.permit = OfAnAgent(settings.registry.host_key, settings.host)
-    made.connect()
-    return made
+    hypervisor = Hypervisor(status, status.loop)
+    status.subscribe(heartbeat.hear)
+    status.subscribe(hypervisor.hear)
+    return Switching(status, hypervisor, heartbeat, service, server)
+
+
+def _rpc_server(settings: Settings, status: HostStatus, transport: Any) -> RpcServer:
+    key = settings.registry.host_key
+    permit = OfAnAgent(key, settings.host) if key else None
+    return rpc_server(transport, settings.host, status, settings.exchange, permit)

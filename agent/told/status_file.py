@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.state import files
+from agent.switching.host_status import FactsChanged, Notice
 from agent.told.reports import Report
 from agent.version import version
 
@@ -60,9 +61,9 @@ class StatusFile:
         }
         self._write()
 
-    def refresh(self) -> None:
+    def hear(self, notice: Notice) -> None:
         """Write what is otherwise with the service as such; the last period stays as it was."""
-        if self.written:
+        if isinstance(notice, FactsChanged) and self.written:
             self.written["service"] = self.service()
             self._write()
 

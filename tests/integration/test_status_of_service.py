@@ -8,7 +8,8 @@ import pytest
 
 from agent.registry.schema import open_engine, upgrade
 from agent.registry.store import SqlRegistry
-from agent.switching.standing import Standing, StandingFile
+from agent.switching.machine import ServiceStatus
+from agent.switching.service_file import ServiceFile
 from tests.integration.agent_host import AgentHost
 from tests.servers.placement import RealPlacement
 
@@ -61,8 +62,8 @@ def test_the_status_says_that_the_registry_is_away(host: AgentHost) -> None:
 def test_a_plan_foresees_what_the_status_asks_for(
     host: AgentHost, registry: SqlRegistry, placement: RealPlacement
 ) -> None:
-    file = StandingFile.of(host.directory / "state")
-    file.keep(Standing(disabled=True, reason="new disks", record_version=2))
+    file = ServiceFile.of(host.directory / "state")
+    file.keep(ServiceStatus(disabled=True, reason="new disks", record_version=2))
     (row,) = host.ctl("plan", "-f", "json").json()
     assert (row["method"], row["path"]) == ("PUT", f"/resource_providers/{root_of(host)}/traits")
     assert TRAIT in row["body"]["traits"]
@@ -73,7 +74,7 @@ def test_a_plan_foresees_what_the_status_asks_for(
     writes = [f"{each.method} {each.path}" for each in placement.since(mark) if each.is_write]
     assert writes == [f"{row['method']} {row['path']}"], "the period does what the plan said"
     assert "nothing would change" in host.ctl("plan").out
-    file.keep(Standing(disabled=False, record_version=3))
+    file.keep(ServiceStatus(disabled=False, record_version=3))
     (row,) = host.ctl("plan", "-f", "json").json()
     assert TRAIT not in row["body"]["traits"]
 
@@ -82,7 +83,7 @@ def test_a_plan_without_a_known_status_leaves_the_trait(
     host: AgentHost, placement: RealPlacement
 ) -> None:
     placement.stranger.add_trait(root_of(host), TRAIT)
-    path = StandingFile.of(host.directory / "state").path
+    path = ServiceFile.of(host.directory / "state").path
     path.unlink(missing_ok=True)
     assert "nothing would change" in host.ctl("plan").out
     path.write_text("{")

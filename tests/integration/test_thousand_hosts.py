@@ -27,7 +27,7 @@ from agent.registry.client import RegistryClient
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.record import ServiceRecord
-from agent.switching.standing import StandingFile
+from agent.switching.service_file import ServiceFile
 from tests.integration.switched import DISABLED
 from tests.servers import rabbitmq
 from tests.servers.databases import MariaDB
@@ -119,7 +119,7 @@ class World:
         return set(self.placement.request("GET", query)["provider_summaries"])
 
     def disabled_on_disk(self) -> set[str]:
-        kept = {host: StandingFile.of(self.fleet.directory / host) for host in self.fleet.hosts}
+        kept = {host: ServiceFile.of(self.fleet.directory / host) for host in self.fleet.hosts}
         return {host for host, file in kept.items() if file.load().disabled}
 
     def kill_broker_and_registry(self) -> None:

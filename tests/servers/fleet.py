@@ -23,7 +23,8 @@ from agent.registry.schema import open_engine, upgrade
 from agent.registry.tables import SERVICES
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
-from agent.switching.standing import UNTOUCHED, Standing, StandingFile
+from agent.switching.machine import UNTOUCHED, ServiceStatus
+from agent.switching.service_file import ServiceFile
 from reportclient.model import MAX_INT, Inventory, Provider
 from reportclient.names import Names
 from reportclient.snapshot import Snapshot
@@ -85,7 +86,7 @@ class Fleet(Server):
             state_path = self.directory / name
             replace_compute_id(state_path, uuid)
             KeptRoot(RootStore.of(state_path), uuid).save(uuid, _view(name, uuid))
-            StandingFile.of(state_path).keep(Standing(disabled=False, record_version=UNTOUCHED))
+            ServiceFile.of(state_path).keep(ServiceStatus(disabled=False, record_version=UNTOUCHED))
         path = self.placement.directory / "placement.sqlite"
         with closing(sqlite3.connect(path, timeout=60)) as database, database:
             _insert(database, self.hosts)

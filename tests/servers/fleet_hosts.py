@@ -18,6 +18,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from agent.nodes.identity import compute_id
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.service import Service
-from agent.switching.switching import Switching, switching
+from agent.switching.switching import Switching, host_status, switching
 from agent.told import bus_logs
 from agent.told.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
@@ -84,8 +85,9 @@ def host(settings: config.Settings, api: API, transport: Any) -> tuple[Loop, Ser
         state_path=settings.state_path,
         table=NodeTable.of(settings.state_path),
     )
-    service = Service(settings.host, nodes, Systemd(), stop=lambda: loop.stopping)
-    return loop, service, switching(settings, loop, service, transport)
+    status = host_status(settings, loop, lambda off: nodes.switch(time.monotonic(), disabled=off))
+    service = Service(settings.host, nodes, Systemd(), lambda: loop.stopping, status)
+    return loop, service, switching(settings, status, service, transport)
 
 
 def start(settings: config.Settings, api: API, transport: Any) -> None:

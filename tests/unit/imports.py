@@ -113,6 +113,7 @@ PURE = (
     "agent/bus/caller.py",
     "agent/bus/signing.py",
     "agent/registry/checks.py",
+    "agent/switching/machine.py",
     "agent/registry/errors.py",
     "reportclient/request_filter.py",
     "drivers/errors.py",

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from agent.host_enabled import HostEnabled
+from agent.loop import Loop
+from agent.provider_config.additions import Additions
 from agent.service import Service
+from agent.switching.host_status import HostStatus
+from agent.switching.machine import ServiceStatus
+from agent.switching.service_file import ServiceFile
 from agent.told.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
@@ -35,24 +40,34 @@ class NoNodes:
     def __init__(self, *drivers: ComputeDriver) -> None:
         self.drivers = [LoadedDriver.of(f"driver{n}", each) for n, each in enumerate(drivers)]
 
+        self.additions = Additions()
+
     def period(self, now, *, disabled, stop):
         return []
+
+    def any_disabled(self):
+        return None
 
     def switch(self, now, *, disabled):
         return []
 
 
-def test_each_change_is_told_once_in_periods_and_at_once_when_switched() -> None:
-    driver = Hears()
-    service = Service("host1", NoNodes(Deaf(DriverContext("host1", None)), driver), Systemd(), bool)
+def test_each_change_is_told_once_in_periods_and_at_once_when_switched(tmp_path) -> None:
+    driver, loop = Hears(), Loop(lambda: None)
+    nodes = NoNodes(Deaf(DriverContext("host1", None)), driver)
+    status = HostStatus(
+        ServiceFile.of(tmp_path), loop, lambda disabled: nodes.switch(0, disabled=disabled)
+    )
+    service = Service("host1", nodes, Systemd(), bool, status)
     service.period()
     assert driver.heard == [], "nobody knows the status yet"
-    service.disabled = lambda: False
+    status.current = ServiceStatus(disabled=False)
     service.period()
     service.period()
     assert driver.heard == [True]
-    service.switch(True)
-    service.switch(True)
+    status.ask(disabled=True)
+    status.ask(disabled=True)
+    loop._drain()
     assert driver.heard == [True, False]
 
 

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4, uuid5
 
 import pytest
 
+from agent.loop import Loop
 from agent.nodes.identity import IdentityError
 from agent.nodes.node_table import FILE_NAME, NodeTable
 from agent.nodes.nodes import Nodes
@@ -21,6 +22,9 @@ from agent.period.rules import Rules
 from agent.service import Service
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
+from agent.switching.host_status import HostStatus
+from agent.switching.machine import ServiceStatus
+from agent.switching.service_file import ServiceFile
 from agent.told.reports import Report
 from agent.told.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
@@ -111,7 +115,9 @@ def test_a_driver_that_ends_the_process_at_start_is_not_ready() -> None:
     service.close()
 
 
-def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried_again() -> None:
+def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried_again(
+    tmp_path,
+) -> None:
     class Later(Names):
         calls: ClassVar[list[str]] = []
         backend = False
@@ -144,7 +150,9 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
     placement, later = FakePlacement(), Later()
     drivers = [LoadedDriver.of("first", First(["a"])), LoadedDriver.of("later", later)]
     nodes = Nodes(OWN, drivers, placement, Rules(("CUSTOM_OWNER",)))
-    service = Service("host1", nodes, Systemd(), lambda: False, lambda: False)
+    status = HostStatus(ServiceFile.of(tmp_path), Loop(lambda: None), lambda _: [])
+    status.current = ServiceStatus(disabled=False)
+    service = Service("host1", nodes, Systemd(), lambda: False, status)
     service.open()
     drivers[1].opening.then = partial(later.watch, None)
     assert service.period() is False

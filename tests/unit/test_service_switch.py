@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from agent.loop import Loop
+from agent.provider_config.additions import Additions
 from agent.service import Service
+from agent.switching.host_status import HostStatus
+from agent.switching.machine import ServiceStatus
+from agent.switching.service_file import ServiceFile
 from agent.told.reports import Report
 from agent.told.systemd import Systemd
 from reportclient.errors import Unreachable
@@ -23,22 +29,28 @@ class FixedNodes:
     def __init__(self, *reports: Report) -> None:
         self.reports = list(reports)
         self.disabled: list[bool | None] = []
+        self.additions = Additions()
 
     def period(self, now: float, *, disabled: bool | None, stop: object) -> list[Report]:
         self.disabled.append(disabled)
         return self.reports
 
+    def any_disabled(self) -> None:
+        return None
+
 
 def service_of(*reports: Report) -> tuple[Service, list[Sequence[Report]]]:
     heard: list[Sequence[Report]] = []
-    service = Service("host1", FixedNodes(*reports), Systemd(), lambda: False)
+    loop, file = Loop(lambda: None), ServiceFile.of(Path("/nonexistent"))
+    status = HostStatus(file, loop, lambda _: reports)
+    service = Service("host1", FixedNodes(*reports), Systemd(), lambda: False, status)
     service.listeners.append(heard.append)
     return service, heard
 
 
 def test_a_period_is_told_the_status() -> None:
     service, _ = service_of(Report("node"))
-    service.disabled = lambda: True
+    service.status.current = ServiceStatus(disabled=True)
     service.period()
     assert service.nodes.disabled == [True]
 
@@ -60,12 +72,20 @@ def test_a_switch_that_failed_is_a_complaint_and_the_next_one_ends_it() -> None:
     assert heard[-1][0].ok
 
 
+def test_a_trait_that_was_written_is_told_by_the_status() -> None:
+    service, heard = service_of(Report("node", calls=7))
+    service.period()
+    service.status.ask(disabled=True)
+    service.status.loop._drain()
+    assert len(heard) == 2
+
+
 def test_what_is_wrong_beside_the_nodes_is_told_with_each_and_not_kept() -> None:
     service, heard = service_of(Report("node"))
-    service.complaints = lambda: {"trait": "not written yet"}
+    service.status.unkept = "not written yet"
     service.period()
-    assert "trait: not written yet" in heard[-1][0].complaints().values()
-    service.complaints = dict
+    assert "status file: not written yet" in heard[-1][0].complaints().values()
+    service.status.unkept = None
     service.after_switch([Report("node")])
     assert heard[-1][0].ok
 

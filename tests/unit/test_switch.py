@@ -1,4 +1,4 @@
-"""The switch, its standing, its heartbeats and the hypervisor, on a loop that is stepped by hand."""
+"""The status of the service, its heartbeats and the hypervisor, on a loop that is stepped by hand."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from agent.registry import checks
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
 from agent.switching.heartbeat import Heartbeat
+from agent.switching.host_status import HostStatus, PeriodDone
 from agent.switching.hypervisor import Hypervisor
+from agent.switching.machine import FOUND, ServiceStatus
 from agent.switching.rpc import ComputeEndpoint, ComputeEndpoint5
-from agent.switching.standing import FOUND, Standing, StandingFile, StandingUnreadable
-from agent.switching.switch import Switch
+from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
 from agent.told.reports import Report
 from reportclient.errors import Unreachable
 
@@ -92,12 +93,14 @@ class World:
     def __post_init__(self) -> None:
         self.loop = Loop(lambda: None, clock=lambda: self.now)
         self.registry = FakeRegistry()
-        self.switch = Switch(StandingFile.of(self.directory), self.loop, self.write)
-        self.switch.load()
+        self.status = HostStatus(ServiceFile.of(self.directory), self.loop, self.write)
+        self.status.load()
         self.heartbeat = Heartbeat(
-            lambda: self.registry, HOST, "here", lambda: ("root",), self.switch
+            lambda: self.registry, HOST, "here", lambda: ("root",), self.status
         )
-        self.hypervisor = Hypervisor(self.switch, self.loop, lambda: self.now)
+        self.hypervisor = Hypervisor(self.status, self.loop, lambda: self.now)
+        self.status.subscribe(self.heartbeat.hear)
+        self.status.subscribe(self.hypervisor.hear)
         self.told = self.hypervisor.listener("libvirt")
 
     def write(self, disabled: bool) -> Sequence[Report]:
@@ -128,15 +131,15 @@ class World:
         return again
 
     @property
-    def standing(self) -> Standing:
-        return self.switch.standing
+    def known(self) -> ServiceStatus:
+        return self.status.current
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     world = World(tmp_path)
     world.beat()
-    world.switch.settle(found=False)
+    world.status.settle(found=False)
     world.beat()
     return world
 
@@ -145,98 +148,98 @@ def world(tmp_path: Path) -> World:
 
 
 def test_what_is_asked_is_on_disk_before_anything_is_written(world) -> None:
-    world.switch.ask(disabled=True)
-    assert StandingFile.of(world.directory).load().disabled is True
+    world.status.ask(disabled=True)
+    assert ServiceFile.of(world.directory).load().disabled is True
     assert not world.writes
     world.step()
     assert world.placement
 
 
 def test_the_future_ends_when_placement_was_written_to(world) -> None:
-    done = world.switch.ask(disabled=True)
+    done = world.status.ask(disabled=True)
     assert not done.done()
     world.step()
     assert [report.node for report in done.result(0)] == [HOST]
 
 
 def test_the_last_of_two_holds_in_whatever_order_their_jobs_run(world) -> None:
-    world.switch.ask(disabled=True)
-    world.switch.ask(disabled=False)
+    world.status.ask(disabled=True)
+    world.status.ask(disabled=False)
     world.step()
     assert world.writes == [False, False]
 
 
 def test_a_killed_agent_finds_what_was_last_asked(world) -> None:
-    world.switch.ask(disabled=True)
+    world.status.ask(disabled=True)
     again = world.restarted()
-    assert again.switch.disabled is True and not again.standing.told
+    assert again.status.disabled is True and not again.known.acknowledged
     again.beat()
-    assert again.registry.record.disabled and again.standing.told
+    assert again.registry.record.disabled and again.known.acknowledged
 
 
 def test_a_file_that_is_broken_means_an_unknown_status(world, caplog) -> None:
-    world.switch.file.path.write_text('{"version": 1, "disabled": "perhaps"}')
-    with pytest.raises(StandingUnreadable, match="service.json"):
-        world.switch.file.load()
+    world.status.file.path.write_text('{"version": 1, "disabled": "perhaps"}')
+    with pytest.raises(ServiceFileUnreadable, match="service.json"):
+        world.status.file.load()
     again = World(world.directory)
-    assert again.switch.disabled is None
+    assert again.status.disabled is None
     assert "service.json" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', "\0", '{"version": 1}'])
 def test_no_content_of_the_file_stops_the_agent(world, text) -> None:
-    world.switch.file.path.write_text(text)
-    assert World(world.directory).switch.disabled is None
+    world.status.file.path.write_text(text)
+    assert World(world.directory).status.disabled is None
 
 
 def test_a_disk_that_is_full_stops_nobody(world, monkeypatch) -> None:
-    def full(self, standing):
+    def full(self, status):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(StandingFile, "keep", full)
-    world.switch.ask(disabled=True)
+    monkeypatch.setattr(ServiceFile, "keep", full)
+    world.status.ask(disabled=True)
     world.step()
     assert world.placement
-    assert "No space left" in world.switch.complaints()["status file"]
+    assert "No space left" in world.status.complaints()["status file"]
 
 
 # -- tried again
 
 
 def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkeypatch) -> None:
-    monkeypatch.setattr("agent.switching.switch.random.uniform", lambda low, high: high)
+    monkeypatch.setattr("agent.switching.host_status.random.uniform", lambda low, high: high)
     world.broken = Unreachable("Placement is away")
-    world.switch.ask(disabled=True)
+    world.status.ask(disabled=True)
     start, times = world.now, []
     for _ in range(200):
         before = len(world.writes)
         world.step(1)
         times += [world.now - start] * (len(world.writes) - before)
     assert times == [1, 1, 3, 7, 15, 31, 63, 123, 183]
-    assert "Placement is away" in world.switch.complaints()["trait"]
+    assert "Placement is away" in world.status.complaints()["trait"]
     world.broken = None
     world.step(60)
-    assert world.placement and not world.switch.complaints()
+    assert world.placement and not world.status.complaints()
 
 
 def test_pauses_grow_to_the_interval_and_are_spread(world) -> None:
-    world.switch.longest_retry = 60
+    world.status.longest_retry = 60
     pauses = []
     for _ in range(300):
-        pauses.append(world.switch._pause())
+        pauses.append(world.status._pause())
     assert all(pause <= 2**n for n, pause in enumerate(pauses[:6]))
     assert 50 < max(pauses) <= 60 and min(pauses[10:]) < 10
 
 
 def test_a_period_that_wrote_it_ends_the_waiting(world) -> None:
     world.broken = Unreachable("away")
-    world.switch.ask(disabled=True)
+    world.status.ask(disabled=True)
     world.step()
-    assert world.switch.waiting
-    world.switch.period_done([Report(HOST, error=world.broken)])
-    assert world.switch.waiting
-    world.switch.period_done([Report(HOST)])
-    assert not world.switch.waiting
+    assert world.status.waiting
+    world.status.period_done([Report(HOST, error=world.broken)], None)
+    assert world.status.waiting
+    world.status.period_done([Report(HOST)], None)
+    assert not world.status.waiting
     writes = len(world.writes)
     world.step(120)
     assert len(world.writes) == writes
@@ -245,7 +248,7 @@ def test_a_period_that_wrote_it_ends_the_waiting(world) -> None:
 def test_several_failures_make_one_retry(world) -> None:
     world.broken = Unreachable("away")
     for _ in range(5):
-        world.switch.ask(disabled=True)
+        world.status.ask(disabled=True)
     world.step()
     assert len(world.loop._later) == 1
 
@@ -256,23 +259,23 @@ def test_several_failures_make_one_retry(world) -> None:
 def test_the_record_is_followed(world) -> None:
     world.registry.operator(True, "new disks")
     world.beat()
-    assert world.placement and world.standing.reason == "new disks"
+    assert world.placement and world.known.reason == "new disks"
     world.registry.operator(False)
     world.beat()
     assert not world.placement
 
 
 def test_what_was_asked_here_gets_into_the_record(world) -> None:
-    world.switch.ask(disabled=True)
+    world.status.ask(disabled=True)
     world.beat()
-    assert world.registry.record.disabled and world.standing.told
+    assert world.registry.record.disabled and world.known.acknowledged
     world.beat()
     assert len(world.registry.writes) == 1, "told once"
 
 
 def test_a_reason_in_the_record_is_kept(world) -> None:
     world.registry.operator(True, "new disks")
-    world.switch.ask(disabled=True)
+    world.status.ask(disabled=True)
     world.beat()
     assert world.registry.record.disabled_reason == "new disks"
     assert not world.registry.writes
@@ -284,7 +287,7 @@ def test_a_lost_registry_changes_nothing_and_warns_once(world, caplog) -> None:
     world.registry.down = True
     for _ in range(3):
         world.beat()
-    assert world.switch.disabled is True and world.placement
+    assert world.status.disabled is True and world.placement
     assert caplog.text.count("does not answer") == 1
     world.registry.down = False
     with caplog.at_level("INFO"):
@@ -295,7 +298,7 @@ def test_a_lost_registry_changes_nothing_and_warns_once(world, caplog) -> None:
 
 def test_what_was_asked_while_it_was_away_is_told_afterwards(world) -> None:
     world.registry.down = True
-    world.switch.ask(disabled=True)
+    world.status.ask(disabled=True)
     world.beat()
     world.registry.down = False
     world.beat()
@@ -304,13 +307,13 @@ def test_what_was_asked_while_it_was_away_is_told_afterwards(world) -> None:
 
 def test_a_record_that_was_changed_while_it_was_away_holds(world, caplog) -> None:
     world.registry.down = True
-    world.switch.ask(disabled=True)
+    world.status.ask(disabled=True)
     world.beat()
     world.registry.operator(True, "x")
     world.registry.operator(False)
     world.registry.down = False
     world.beat()
-    assert not world.switch.disabled and not world.placement
+    assert not world.status.disabled and not world.placement
     assert "holds" in caplog.text
 
 
@@ -320,10 +323,10 @@ def test_a_registry_that_was_lost_or_restored_enables_nobody(world, caplog, rest
     world.beat()
     world.registry.record = ServiceRecord(1, "v", HOST)
     world = world.restarted() if restarted else world
-    world.heartbeat.look()
-    assert world.standing.disabled
+    world.heartbeat.read_once()
+    assert world.known.disabled
     world.beat()
-    assert world.registry.record.status == world.switch._words().partition(" ")[0] == "disabled"
+    assert world.registry.record.status == str(world.known).partition(" ")[0] == "disabled"
     assert world.registry.record.disabled_reason == "new disks"
     assert world.placement
     assert "older record than before" in caplog.text
@@ -346,22 +349,22 @@ def test_an_operator_can_disable_a_host_in_a_registry_that_was_restored(world, r
 
 
 def test_two_who_write_at_once_lose_nothing(world) -> None:
-    world.switch.ask(disabled=True)
+    world.status.ask(disabled=True)
     world.registry.before_write.append(lambda: world.registry.operator(True, "by hand"))
     world.beat()
     assert world.registry.record.disabled_reason == "by hand"
-    assert world.standing.reason == "by hand" and world.standing.told
+    assert world.known.reason == "by hand" and world.known.acknowledged
 
 
 def test_asked_again_while_the_registry_was_told(world) -> None:
-    world.switch.ask(disabled=True)
-    world.registry.before_write.append(lambda: world.switch.ask(disabled=False))
+    world.status.ask(disabled=True)
+    world.registry.before_write.append(lambda: world.status.ask(disabled=False))
     world.beat()
-    assert not world.registry.record.disabled and not world.placement and world.standing.told
+    assert not world.registry.record.disabled and not world.placement and world.known.acknowledged
 
 
 def test_asked_again_after_a_write_whose_reply_was_lost(world) -> None:
-    world.switch.ask(disabled=True)
+    world.status.ask(disabled=True)
 
     def lose_the_reply() -> None:
         world.registry.operator(True)
@@ -370,17 +373,17 @@ def test_asked_again_after_a_write_whose_reply_was_lost(world) -> None:
 
     world.registry.before_write.append(lose_the_reply)
     world.beat()
-    world.switch.ask(disabled=False)
+    world.status.ask(disabled=False)
     world.registry.down = False
     world.beat()
-    assert not world.registry.record.disabled and not world.placement and world.standing.told
+    assert not world.registry.record.disabled and not world.placement and world.known.acknowledged
 
 
 def test_a_first_record_says_nothing_about_a_host_that_is_disabled_in_placement(tmp_path) -> None:
     world = World(tmp_path, placement=True)
     world.beat()
-    assert world.switch.disabled is None and not world.writes
-    world.switch.settle(found=True)
+    assert world.status.disabled is None and not world.writes
+    world.status.settle(found=True)
     world.beat()
     assert world.registry.record.disabled and world.registry.record.disabled_reason == FOUND
     assert world.placement
@@ -389,17 +392,17 @@ def test_a_first_record_says_nothing_about_a_host_that_is_disabled_in_placement(
 def test_a_first_record_and_a_host_that_is_enabled(tmp_path) -> None:
     world = World(tmp_path)
     world.beat()
-    world.switch.settle(found=False)
+    world.status.settle(found=False)
     world.beat()
-    assert world.switch.disabled is False and not world.registry.writes
+    assert world.status.disabled is False and not world.registry.writes
 
 
 def test_without_a_registry_at_first_the_trait_is_left_alone(tmp_path) -> None:
     world = World(tmp_path)
     world.registry.down = True
     world.beat()
-    world.switch.settle(found=True)
-    assert world.switch.disabled is None
+    world.status.settle(found=True)
+    assert world.status.disabled is None
 
 
 def test_a_taken_name_is_an_error_that_is_said_once(world, caplog) -> None:
@@ -411,26 +414,25 @@ def test_a_taken_name_is_an_error_that_is_said_once(world, caplog) -> None:
 
 def test_a_look_leaves_no_sign_of_life(tmp_path) -> None:
     world = World(tmp_path)
-    world.heartbeat.look()
+    world.heartbeat.read_once()
     assert world.registry.record is None
     world.beat()
     world.registry.operator(True)
     again = World(tmp_path)
     again.registry = world.registry
-    again.heartbeat.look()
-    assert again.switch.disabled is True
+    again.heartbeat.read_once()
+    assert again.status.disabled is True
 
 
 def test_an_answer_waits_for_the_registry_but_not_for_one_that_is_away(world) -> None:
-    world.switch.told_registry = world.heartbeat.soon
-    world.switch.ask(disabled=True)
-    assert not world.heartbeat.in_step(0)
+    world.status.ask(disabled=True)
+    assert not world.status.in_step(0)
     world.beat()
-    assert world.heartbeat.in_step(0)
+    assert world.status.in_step(0)
     world.registry.down = True
     world.beat()
-    world.switch.ask(disabled=False)
-    assert not world.heartbeat.in_step(3600)
+    world.status.ask(disabled=False)
+    assert not world.status.in_step(3600)
 
 
 # -- the hypervisor
@@ -439,7 +441,7 @@ def test_an_answer_waits_for_the_registry_but_not_for_one_that_is_away(world) ->
 def test_a_lost_hypervisor_disables_and_its_return_enables(world) -> None:
     world.told("libvirtd has gone")
     world.step()
-    assert world.placement and world.standing.reason == "AUTO: libvirtd has gone"
+    assert world.placement and world.known.reason == "AUTO: libvirtd has gone"
     world.beat()
     assert world.registry.record.is_auto
     world.told(None)
@@ -459,14 +461,14 @@ def test_an_operators_decision_outlives_the_hypervisors_return(world) -> None:
     world.told(None)
     world.step(600)
     world.beat()
-    assert world.placement and world.standing.reason == "new disks"
+    assert world.placement and world.known.reason == "new disks"
 
 
 def test_an_operator_who_disables_a_host_that_is_disabled_already_means_it(world) -> None:
     world.told("gone")
     world.step()
     world.beat()
-    world.switch.ask(disabled=True)
+    world.status.ask(disabled=True)
     world.beat()
     world.told(None)
     world.step(600)
@@ -481,7 +483,7 @@ def test_an_operator_who_enables_a_host_without_hypervisor_has_his_way(world) ->
     world.registry.operator(False)
     world.beat()
     assert not world.placement
-    world.hypervisor.remind()
+    world.status.publish(PeriodDone(()))
     world.step(600)
     assert not world.placement
 
@@ -498,7 +500,7 @@ def test_a_program_does_not_overrule_what_an_operator_said_while_the_registry_wa
     fresh.step()
     fresh.beat()
     assert fresh.registry.record.disabled_reason == "new disks"
-    assert fresh.standing.reason == "new disks"
+    assert fresh.known.reason == "new disks"
 
 
 def test_flapping_keeps_it_disabled_longer_each_time(world) -> None:
@@ -541,7 +543,7 @@ def test_a_record_that_says_auto_only_later_is_enabled_after_the_next_period(wor
     world.registry.operator(True, "AUTO: gone")
     world.beat()
     assert world.placement
-    world.hypervisor.remind()
+    world.status.publish(PeriodDone(()))
     world.step()
     assert not world.placement
 
@@ -559,7 +561,7 @@ def test_a_long_reason_is_cut_to_what_a_record_holds(world) -> None:
 @pytest.mark.parametrize("endpoint", [ComputeEndpoint, ComputeEndpoint5])
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_endpoint_answers_when_it_is_written(world, endpoint, enabled) -> None:
-    called = endpoint(world.switch)
+    called = endpoint(world.status, registry_within=0)
     answers: queue.SimpleQueue[str] = queue.SimpleQueue()
     thread = threading.Thread(target=lambda: answers.put(called.set_host_enabled({}, enabled)))
     thread.start()
@@ -593,21 +595,21 @@ def test_a_heartbeats_answer_that_a_call_overtook_does_not_overturn_it(world, di
 
     def called() -> None:
         record = world.registry.operator(disabled)
-        world.switch.recorded(disabled=disabled, version=record.version)
+        world.status.recorded(disabled=disabled, version=record.version)
 
     world.registry.on_the_way.append(called)
     world.beat()
     assert world.writes and set(world.writes) == {disabled}
-    assert world.standing.disabled is disabled is world.placement
-    assert world.standing.record_version == world.registry.record.version
+    assert world.known.disabled is disabled is world.placement
+    assert world.known.record_version == world.registry.record.version
 
 
 def test_a_call_for_a_changed_record_is_followed_without_another_change(world) -> None:
     changed = world.registry.operator(disabled=True, reason="new disks")
     assert _called(world, False, changed.version) == "disabled"
-    assert (world.standing.disabled, world.placement) == (True, True)
+    assert (world.known.disabled, world.placement) == (True, True)
     world.beat()
-    assert world.standing.reason == "new disks"
+    assert world.known.reason == "new disks"
     assert (world.registry.record, world.registry.writes) == (changed, [])
 
 
@@ -616,7 +618,7 @@ def test_a_call_for_a_changed_record_is_followed_without_another_change(world) -
 def test_a_call_that_was_sent_before_the_records_last_change_is_answered_by_what_holds(
     world, disabled, heard_by
 ) -> None:
-    world.switch.slack, world.switch.wall = 17.0, lambda: 1_000_000.0
+    world.status.slack, world.status.wall = 17.0, lambda: 1_000_000.0
     world.registry.operator(not disabled)
     world.beat()
     changed = world.registry.operator(disabled)
@@ -627,7 +629,7 @@ def test_a_call_that_was_sent_before_the_records_last_change_is_answered_by_what
     holds = "disabled" if disabled else "enabled"
     before = {"timestamp": "1970-01-12T13:46:22.000000"}
     assert _called(world, disabled, context=before) == holds
-    assert (world.standing.disabled, world.registry.record) == (disabled, changed)
+    assert (world.known.disabled, world.registry.record) == (disabled, changed)
     at_once = {"timestamp": "1970-01-12T13:46:24.000000"}
     assert _called(world, disabled, context=at_once) != holds
 
@@ -657,7 +659,7 @@ def test_whatever_the_context_is_a_call_is_a_wish(world, context) -> None:
 def _called(world, enabled, version=None, context=None):
     said = {"record_version": version} if version is not None else context
     answers: queue.Queue[str] = queue.Queue()
-    called = ComputeEndpoint(world.switch)
+    called = ComputeEndpoint(world.status, registry_within=0)
     thread = threading.Thread(target=lambda: answers.put(called.set_host_enabled(said, enabled)))
     thread.start()
     while thread.is_alive():
@@ -668,18 +670,23 @@ def _called(world, enabled, version=None, context=None):
 
 def test_the_endpoint_answers_though_the_loop_is_busy(world) -> None:
     assert (
-        ComputeEndpoint(world.switch, answer_within=0.05).set_host_enabled({}, False) == "disabled"
+        ComputeEndpoint(world.status, answer_within=0.05, registry_within=0).set_host_enabled(
+            {}, False
+        )
+        == "disabled"
     )
-    assert StandingFile.of(world.directory).load().disabled is True
+    assert ServiceFile.of(world.directory).load().disabled is True
 
 
 def test_the_endpoint_answers_though_the_agent_stops(world) -> None:
     world.loop.stop()
-    assert ComputeEndpoint(world.switch).set_host_enabled({}, False) == "disabled"
-    assert StandingFile.of(world.directory).load().disabled is True
+    assert (
+        ComputeEndpoint(world.status, registry_within=0).set_host_enabled({}, False) == "disabled"
+    )
+    assert ServiceFile.of(world.directory).load().disabled is True
 
 
 def test_the_file_is_readable_by_people(world) -> None:
-    world.switch.ask(disabled=True, reason="new disks")
-    found = json.loads(world.switch.file.path.read_text())
+    world.status.ask(disabled=True, reason="new disks")
+    found = json.loads(world.status.file.path.read_text())
     assert (found["disabled"], found["reason"], found["told"]) == (True, "new disks", False)

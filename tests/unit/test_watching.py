@@ -51,7 +51,7 @@ def test_a_watch_that_raises_is_told_and_the_other_drivers_are_watched(
     hypervisor: Any = heard
     nobody: Any = None
     with caplog.at_level(logging.WARNING):
-        Switching(nobody, hypervisor, nobody, service, nobody).watch_drivers()
+        Switching(nobody, hypervisor, nobody, service).watch_drivers()
     assert "Driver bad can't watch its hypervisor" in caplog.text
     assert str(error) in caplog.text
     assert good.tell is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent.cli.shared.command_session import Session
-from agent.switching.standing import StandingFile, StandingUnreadable
+from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,8 @@ class KnownStatus:
     def of(cls, session: Session) -> KnownStatus:
         """From ``service.json`` in the state directory.  Never raises."""
         try:
-            return cls(StandingFile.of(session.settings.state_path).load().disabled)
-        except StandingUnreadable as err:
+            return cls(ServiceFile.of(session.settings.state_path).load().disabled)
+        except ServiceFileUnreadable as err:
             return cls(None, str(err))
 
     def complaints(self) -> Iterator[str]:

@@ -14,7 +14,8 @@ from agent.ownership.ledger import Holding
 from agent.state.driver_store import DriverStore
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import FILE_NAME, RootStore
-from agent.switching.standing import Standing, StandingFile, StandingUnreadable
+from agent.switching.machine import ServiceStatus
+from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
 from agent.told.status_file import StatusFile
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
@@ -36,12 +37,12 @@ def status(state: Path) -> None:
 
 
 def standing(state: Path) -> None:
-    file = StandingFile.of(state)
+    file = ServiceFile.of(state)
     try:
         file.load()
-    except StandingUnreadable as err:
+    except ServiceFileUnreadable as err:
         assert "service.json" in str(err)
-    file.keep(Standing(True, "reason", 3))
+    file.keep(ServiceStatus(True, "reason", 3))
 
 
 def remembered(state: Path) -> None:

@@ -1,0 +1,128 @@
+"""The machine of a host's status: its table is whole, and nobody's decision gets lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.registry.checks import AUTO
+from agent.registry.record import ServiceRecord
+from agent.switching.machine import (
+    OF_A_CALLER,
+    TABLE,
+    UNTOUCHED,
+    Event,
+    ServiceStatus,
+    State,
+    Verdict,
+    after,
+    after_call,
+    after_record,
+    verdict,
+)
+
+reasons = st.sampled_from([None, "new disks", f"{AUTO}libvirtd is gone"])
+versions = st.integers(UNTOUCHED, 5)
+statuses = st.builds(
+    ServiceStatus,
+    st.sampled_from([None, True, False]),
+    reasons,
+    st.none() | versions,
+    st.booleans(),
+    st.booleans(),
+)
+records = st.builds(
+    lambda version, disabled, reason: ServiceRecord(
+        1, "u", "host1", version=version, disabled=disabled, disabled_reason=reason
+    ),
+    versions,
+    st.booleans(),
+    reasons,
+)
+events = st.sampled_from(Event)
+PROGRAMS = [event for event in Event if event not in OF_A_CALLER]
+
+
+def moved(status: ServiceStatus, event: Event) -> ServiceStatus:
+    reason = f"{AUTO}gone" if event is Event.LOST else None
+    return after(status, event, reason)
+
+
+def test_every_event_has_a_row_and_every_row_every_state() -> None:
+    assert set(TABLE) == set(Event)
+    assert all(set(row) == set(State) for row in TABLE.values())
+
+
+@given(statuses, events)
+def test_the_status_after_an_event_is_in_the_state_of_the_table(status, event) -> None:
+    expected = TABLE[event][status.state]
+    new = moved(status, event)
+    assert (new is status) if expected is None else (new.state is expected)
+
+
+@given(statuses, events)
+def test_an_event_that_comes_twice_is_as_good_as_once(status, event) -> None:
+    once = moved(status, event)
+    assert moved(once, event) is once
+
+
+@given(statuses, st.lists(st.sampled_from(PROGRAMS)))
+def test_no_program_touches_what_an_operator_disabled(status, program) -> None:
+    disabled = after(replace(status, reason=None), Event.DISABLE)
+    now = disabled
+    for event in program:
+        now = moved(now, event)
+    assert now is disabled
+
+
+@given(statuses, events)
+def test_what_is_decided_here_is_not_acknowledged_and_keeps_the_records_version(
+    status, event
+) -> None:
+    new = moved(status, event)
+    if new is not status:
+        assert not new.acknowledged and new.record_version == status.record_version
+
+
+@given(statuses, st.booleans(), versions)
+def test_a_call_with_a_version_that_was_seen_changes_nothing(status, disabled, version) -> None:
+    new = after_call(status, disabled=disabled, version=version)
+    seen = status.record_version is not None and version <= status.record_version
+    assert (new is status) if seen else (new.disabled is disabled and new.acknowledged)
+
+
+@given(statuses, records)
+def test_a_record_that_was_restored_enables_no_host(status, record) -> None:
+    older = status.record_version is not None and record.version < status.record_version
+    if status.disabled and not record.disabled and older:
+        assert verdict(status, record) is Verdict.OURS_IS_LATER
+
+
+@given(statuses, records)
+def test_where_the_record_holds_both_agree_afterwards(status, record) -> None:
+    if verdict(status, record) in (Verdict.RECORD, Verdict.RECORD_CHANGED):
+        new = after_record(status, record)
+        assert new.acknowledged and new.record_version == record.version
+        assert new.disabled in (None, record.disabled)
+        assert verdict(new, record) is Verdict.RECORD
+
+
+@given(statuses, records)
+def test_where_ours_holds_the_record_that_is_written_is_agreed_with(status, record) -> None:
+    if verdict(status, record) in (Verdict.OURS, Verdict.OURS_IS_LATER):
+        written = replace(
+            record,
+            version=record.version + 1,
+            disabled=bool(status.disabled),
+            disabled_reason=status.reason,
+        )
+        assert after_record(status, written).disabled == bool(status.disabled)
+
+
+@given(statuses, records)
+def test_an_operators_record_beats_a_programs_decision(status, record) -> None:
+    by_operator = replace(record, disabled=True, disabled_reason="new disks")
+    program = replace(status, acknowledged=False, by_program=True)
+    assert verdict(program, by_operator) in (Verdict.RECORD, Verdict.RECORD_CHANGED)
