@@ -40,7 +40,8 @@ from drivers.errors import (
     ReshapeFailed,
     ReshapeNeeded,
 )
-from drivers.legacy import update_by_older_methods
+from drivers.inventory import DISK_GB
+from drivers.legacy import policy_of, update_by_older_methods
 from drivers.store import InMemory, Store
 from reportclient.model import Allocations, ProviderData
 from reportclient.provider_tree import ProviderTree
@@ -162,3 +163,20 @@ class ComputeDriver(ABC):
         which this one then goes (:mod:`drivers.legacy`).
         """
         update_by_older_methods(self, provider_tree, nodename)
+
+    # Two helpers of Nova's base class, which bodies of its drivers call.
+
+    def _get_allocation_ratios(
+        self, inventory: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, float]:
+        """``{class: ratio}`` of VCPU, MEMORY_MB and DISK_GB, from the options of these names.
+
+        A configured ratio holds; else that of ``inventory``, which is what Placement has;
+        else the initial one.
+        """
+        ratios = policy_of(self).ratios
+        return {name: ratio.given(inventory.get(name)) for name, ratio in ratios.items()}
+
+    def _get_reserved_host_disk_gb_from_config(self) -> int:
+        """``reserved_host_disk_mb`` in GiB, rounded up."""
+        return policy_of(self).reserved(DISK_GB)

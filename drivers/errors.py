@@ -23,7 +23,13 @@ class ReshapeNeeded(DriverError):
 
 
 class ReshapeFailed(DriverError):
-    """The allocations can't be moved.  At start the agent exits; later it goes on without."""
+    """The allocations can't be moved.  At start the agent exits; later it goes on without.
+
+    ``error`` is how Nova's drivers name the reason.
+    """
+
+    def __init__(self, *args: object, error: object = None) -> None:
+        super().__init__(*args, *(() if error is None else (error,)))
 
 
 class DriverNotFound(DriverError):

@@ -64,8 +64,13 @@ def policy_from(conf: Any) -> InventoryPolicy:
     return opts.inventory_policy(conf)
 
 
+def policy_of(driver: object) -> InventoryPolicy:
+    """:func:`policy_from` a driver's configuration; its constructor may not have called ours."""
+    return policy_from(getattr(getattr(driver, "context", None), "conf", None))
+
+
 def _inventory(driver: object, tree: ProviderTree, nodename: str) -> Records | None:
-    policy = policy_from(getattr(getattr(driver, "context", None), "conf", None))
+    policy = policy_of(driver)
     current = tree.data(nodename).inventory
     if isinstance(driver, TellsInventory):
         told = _asked(driver.get_inventory, nodename)

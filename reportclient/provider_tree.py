@@ -34,6 +34,11 @@ InventoryDict = Mapping[str, Mapping[str, Any]]
 class ProviderTree(Edit):
     """All providers of a host, and the sharing providers that it is associated with."""
 
+    @property
+    def lock(self) -> AbstractContextManager[None]:
+        """Holds up nobody: the tree belongs to one thread.  Nova's tree has one."""
+        return nullcontext()
+
     # -- looking
 
     def exists(self, name_or_uuid: str) -> bool:
@@ -241,12 +246,14 @@ class ProviderTree(Edit):
         return True
 
     def add_traits(self, name_or_uuid: str, *traits: str) -> None:
-        """Add traits and leave the others alone."""
-        self.update_traits(name_or_uuid, self._find(name_or_uuid).traits.union(traits))
+        """Add traits and leave the others alone.  Without any, the provider need not be there."""
+        if traits:
+            self.update_traits(name_or_uuid, self._find(name_or_uuid).traits.union(traits))
 
     def remove_traits(self, name_or_uuid: str, *traits: str) -> None:
-        """Take away traits and leave the others alone."""
-        self.update_traits(name_or_uuid, self._find(name_or_uuid).traits.difference(traits))
+        """Take away traits and leave the others alone.  Without any, as :meth:`add_traits`."""
+        if traits:
+            self.update_traits(name_or_uuid, self._find(name_or_uuid).traits.difference(traits))
 
     def update_aggregates(
         self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None

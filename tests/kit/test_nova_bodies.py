@@ -1,0 +1,101 @@
+"""What Nova's drivers say is reported as it is: their bodies, and what these lean on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg
+
+from agent.ownership.recording import RecordingTree
+from drivers.api import ComputeDriver, DriverContext, ProviderTree, ReshapeFailed
+from tests.servers.reference import REPOSITORY, reference_python
+
+ROOT = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 50}
+TREES = {
+    "libvirt": {
+        "compute1": {"VCPU": 4, "PCPU": 2, "DISK_GB": 100, "MEMORY_MB": 4096},
+        "compute1_pci_0000_84_00_0": {"VGPU": 2},
+        "compute1_amd_sev": {"MEM_ENCRYPTION_CONTEXT": 4},
+    },
+    "fake": {"compute1": ROOT},
+    "ironic": {"compute1": {"CUSTOM_BARE_METAL": 1}},
+    "vmware": {"compute1": {"VCPU": 32, "MEMORY_MB": 65536, "DISK_GB": 500}},
+    "zvm": {"compute1": {"VCPU": 10, "MEMORY_MB": 2048, "DISK_GB": 40}},
+}
+
+
+@pytest.fixture(scope="module")
+def told() -> dict:
+    python = reference_python()
+    if python is None:
+        pytest.skip("needs an environment with Nova")
+    words = [str(python), "-W", "ignore", "-m", "tests.kit.nova_bodies"]
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("driver", TREES)
+def test_a_body_of_novas_runs_unchanged_and_repeats_itself(told: dict, driver: str) -> None:
+    first, *later = told[driver]
+    assert first["complaints"] == {} and first["done"]
+    assert [(each["complaints"], each["done"]) for each in later] == [({}, 0)] * len(later)
+    assert later[-1]["tree"] == TREES[driver]
+
+
+class Ported(ComputeDriver):
+    def get_available_nodes(self) -> list[str]:
+        return [self.context.host]
+
+
+def ported(tmp_path: Path, text: str = "") -> Ported:
+    file = tmp_path / "agent.conf"
+    file.write_text(text)
+    conf = cfg.ConfigOpts()
+    conf([], project="x", default_config_files=[str(file)], default_config_dirs=[])
+    Ported.__abstractmethods__ = frozenset()
+    return Ported(DriverContext("host1", tmp_path, conf))
+
+
+def test_ratios_are_configured_else_placements_else_initial(tmp_path: Path) -> None:
+    driver = ported(tmp_path, "[DEFAULT]\ncpu_allocation_ratio = 2\n")
+    there = {"VCPU": {"allocation_ratio": 9.0}, "MEMORY_MB": {"allocation_ratio": 1.5}}
+    ratios = driver._get_allocation_ratios(there)
+    assert ratios == {"VCPU": 2.0, "MEMORY_MB": 1.5, "DISK_GB": 1.0}
+
+
+def test_reserved_disk_is_rounded_up_to_whole_gigabytes(tmp_path: Path) -> None:
+    driver = ported(tmp_path, "[DEFAULT]\nreserved_host_disk_mb = 1025\n")
+    assert driver._get_reserved_host_disk_gb_from_config() == 2
+
+
+def test_both_helpers_work_without_a_configuration(tmp_path: Path) -> None:
+    driver = ported(tmp_path)
+    driver.context = DriverContext("host1", tmp_path)
+    assert driver._get_allocation_ratios({})["MEMORY_MB"] == 1.0
+    assert driver._get_reserved_host_disk_gb_from_config() == 0
+
+
+def test_reshape_failed_is_raised_as_novas_drivers_raise_it() -> None:
+    assert str(ReshapeFailed(error="guest1 is not there")) == "guest1 is not there"
+    assert str(ReshapeFailed("guest1 is not there")) == "guest1 is not there"
+    assert str(ReshapeFailed()) == ""
+
+
+@pytest.mark.parametrize("kind", [ProviderTree, RecordingTree])
+def test_no_traits_for_a_provider_that_is_not_there_are_nothing(kind: type[ProviderTree]) -> None:
+    tree = kind()
+    tree.add_traits("nowhere")
+    tree.remove_traits("nowhere")
+    with pytest.raises(ValueError, match="nowhere"):
+        tree.add_traits("nowhere", "CUSTOM_GOLD")
+
+
+def test_the_tree_has_novas_lock() -> None:
+    tree = ProviderTree()
+    with tree.lock:
+        tree.new_root("host1", "c0ffee00-0000-4000-8000-00000000000a")
+    assert tree.exists("host1")
