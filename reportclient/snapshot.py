@@ -109,9 +109,7 @@ class Snapshot:
             return ()
         if self._base is not None and self._base() is old:
             return self._touched
-        mine, theirs = self._providers, old._providers
-        changed = [uuid for uuid, provider in mine.items() if theirs.get(uuid) is not provider]
-        return changed + [uuid for uuid in theirs if uuid not in mine]
+        return changed_keys(self._providers, old._providers)
 
     def descend_from(self, base: Snapshot, touched: tuple[str, ...]) -> Snapshot:
         """Remember, weakly, what this was made from and where it may differ."""
@@ -124,7 +122,12 @@ class Snapshot:
         The same object if that makes no difference.  Costs a copy of pointers and what
         changed; that parents are there and names unique is for the caller to see to.
         """
-        real = {uuid: new for uuid, new in changed.items() if new != self._providers.get(uuid)}
+        there = self._providers
+        real = {
+            uuid: new
+            for uuid, new in changed.items()
+            if new is not there.get(uuid) and new != there.get(uuid)
+        }
         if not real:
             return self
         old = {uuid: self._providers[uuid] for uuid in real if uuid in self._providers}
@@ -148,6 +151,14 @@ class Snapshot:
 
 
 EMPTY = Snapshot({}, {}, {None: {}})
+
+
+def changed_keys(now: Mapping[str, object], before: Mapping[str, object]) -> list[str]:
+    """Keys of what is another object than before, or is gone."""
+    if now is before:
+        return []
+    changed = [key for key, value in now.items() if before.get(key) is not value]
+    return changed + [key for key in before if key not in now]
 
 
 def _regroup(children: Children, old: Mapping[str, Provider], new: Mapping[str, Provider]) -> None:

@@ -36,14 +36,18 @@ def assumed(ledger: Ledger, observed: Snapshot, answers: Round, policy: Policy) 
     if policy.root not in observed:
         return ledger
     drivers = {driver_of(one.manager) for one in answers.statements}
-    spoken = NOTHING.union(*(one.inventoried for one in answers.statements))
     takes_over = not (ledger.begun or ledger.lost or policy.attached)
+    spoken = NOTHING.union(*(one.inventoried for one in answers.statements if takes_over))
+    unheld = observed.providers.keys() - ledger.holders.keys()
     more: dict[str, Holders] = {}
-    for provider in observed.walk(policy.root):
-        uuid, row = provider.uuid, dict[str, Holding]()
-        if takes_over and uuid in spoken and ledger.of(uuid).keys() <= _NO_DRIVERS:
+    anybody = observed.providers if spoken or unheld else ()
+    for uuid in (one for one in anybody if one in spoken or one in unheld):
+        if observed.root_of(uuid) != policy.root:
+            continue
+        provider, row = observed.providers[uuid], dict[str, Holding]()
+        if uuid in spoken and ledger.of(uuid).keys() <= _NO_DRIVERS:
             row[FORMER] = Holding(classes=frozenset(provider.inventory))
-        if uuid not in ledger.holders and _is_derived(provider, policy.root, drivers):
+        if uuid in unheld and _is_derived(provider, policy.root, drivers):
             row[DERIVED] = Holding(True, frozenset(provider.inventory))
         if row:
             more[uuid] = {**ledger.of(uuid), **row}

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from reportclient.model import Provider
+from reportclient.snapshot import changed_keys
 
 DRIVER = "driver:"
 """How the managers begin that are drivers, or sources of theirs."""
@@ -118,7 +119,11 @@ class Ledger:
 
     def managers(self) -> set[str]:
         """All that hold anything."""
-        return {manager for holders in self.holders.values() for manager in holders}
+        return set[str]().union(*self.holders.values())
+
+    def changed_since(self, old: Ledger) -> list[str]:
+        """UUIDs of the providers of which other claims are held than in ``old``."""
+        return changed_keys(self.holders, old.holders)
 
     def is_ours(self, uuid: str) -> bool:
         """Whether some manager asserted that the provider is there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.ownership.hearing import UNKNOWN_BEFORE, Hearing
@@ -20,30 +21,25 @@ from agent.ownership.ledger import (
 
 @dataclass(frozen=True, slots=True)
 class NextLedger:
-    """After a hearing in which it was settled whose what is."""
+    """After a hearing in which it was settled whose what is; ``differ`` are those that did
+    not merely repeat what there is.
+    """
 
     hearing: Hearing
+    differ: Sequence[str]
 
     def ledger(self) -> Ledger:
         """What is to be kept, before Placement is written."""
-        rows = dict(self.hearing.ledger.holders)
-        for uuid in dict.fromkeys([*self.hearing.ledger.holders, *self.hearing.said]):
-            if self.hearing.repeats(uuid):
-                continue
-            before = self.hearing.ledger.of(uuid)
-            after = self._row(uuid, before)
-            if after != before:
-                rows[uuid] = after
-            if not after:
-                rows.pop(uuid, None)
+        ledger = self.hearing.ledger
+        rows = {uuid: self._row(uuid, ledger.of(uuid)) for uuid in self.differ}
+        changed = {uuid: row for uuid, row in rows.items() if row != ledger.of(uuid)}
         seen = self._seen()
-        if (
-            self.hearing.ledger.begun
-            and rows == self.hearing.ledger.holders
-            and seen == self.hearing.ledger.seen
-        ):
-            return self.hearing.ledger
-        return Ledger(rows, seen, self._is_begun(), self.hearing.ledger.lost)
+        if ledger.begun and not changed and seen == ledger.seen:
+            return ledger
+        kept = {**ledger.holders, **changed}
+        for uuid in [uuid for uuid in changed if not changed[uuid]]:
+            del kept[uuid]
+        return Ledger(kept, seen, self._is_begun(), ledger.lost)
 
     def _is_begun(self) -> bool:
         """From the first word of a driver on: until then it may take over what there is."""

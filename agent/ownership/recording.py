@@ -40,7 +40,21 @@ class Recording:
     def copied(self) -> Recording:
         """The same, for later, whoever still has the tree."""
         said = dict(self.placed), dict(self.classes), dict(self.traits), dict(self.aggregates)
-        return Recording(*said, set(self.adopted))
+        return Recording(*said, set(self.adopted), set(self.renewed))
+
+    def changed_since(self, old: Recording) -> Iterator[str]:
+        """UUIDs of the providers of which it says something else than ``old``."""
+        pairs: tuple[tuple[Mapping[str, object], Mapping[str, object]], ...] = (
+            (self.placed, old.placed),
+            (self.classes, old.classes),
+            (self.traits, old.traits),
+            (self.aggregates, old.aggregates),
+        )
+        for now, then in pairs:
+            if now != then:
+                yield from (uuid for uuid in now if uuid not in then or now[uuid] != then[uuid])
+                yield from (uuid for uuid in then if uuid not in now)
+        yield from self.renewed ^ old.renewed
 
     @property
     def spoken(self) -> Iterable[str]:

@@ -59,24 +59,39 @@ class Settled:
     problems: tuple[Problem, ...] = ()
     before: Ledger = field(default_factory=Ledger)
     """What held until now, with what is :func:`agent.ownership.assumed.assumed`."""
+    hearing: Hearing | None = field(default=None, compare=False, repr=False)
+    """What it was about."""
+    kept: Ledger = field(default_factory=Ledger, compare=False, repr=False)
+    """The ledger that it was settled with."""
+    differ: tuple[str, ...] = field(default=(), compare=False)
+    """Providers of which not only what there is was repeated."""
 
 
-def settle(
+def settle(  # noqa: PLR0913  all of it decides
     observed: Snapshot,
     ledger: Ledger,
     answers: Round,
     policy: Policy,
     drained: Drained | None = None,
+    *,
+    last: Settled | None = None,
 ) -> Settled:
     """Who owns what, and so what shall be.
 
     ``answers`` has the statements in the order that decides exclusive claims: drivers as
-    they are configured, then files, then the agent.
+    they are configured, then files, then the agent.  With what was settled ``last``, of
+    whatever, it costs what changed since.
     """
-    before = assumed(ledger, observed, answers, policy)
+    hearing = Hearing(observed, ledger, answers, policy, drained or {})
+    before = last.hearing if last is not None else None
+    if last is not None and before is not None and last.kept is ledger and hearing.repeats(before):
+        return last
+    hearing.ledger = assumed(ledger, observed, answers, policy)
     if not policy.attached:  # or who made it is at work there
-        before = with_adopted(before, observed, answers)
-    return _Settling(Hearing(observed, before, answers, policy, drained or {})).settled()
+        hearing.ledger = with_adopted(hearing.ledger, observed, answers)
+    if last is not None and before is not None and hearing.follows(before):
+        hearing.among = dict.fromkeys([*last.differ, *hearing.changed_since(before)])
+    return replace(_Settling(hearing).settled(), kept=ledger)
 
 
 @dataclass(slots=True)
@@ -86,17 +101,16 @@ class _Settling:
 
     def settled(self) -> Settled:
         hearing = self.hearing
-        hearing.hear()
-        there = hearing.observed.providers
-        held = (uuid for uuid in hearing.ledger.holders if uuid in there)
-        spoken_of = dict.fromkeys([*held, *hearing.said])
-        differ = [uuid for uuid in spoken_of if not hearing.repeats(uuid)]
+        differ = hearing.hear()
         leaving = [uuid for uuid in differ if self._settle(uuid)]
         self._mend_placing(leaving)
         self._refuse_removals()
         desired = hearing.observed.with_changes(self.changed)
-        ledger = NextLedger(hearing).ledger()
-        return Settled(desired, ledger, tuple(hearing.problems), hearing.ledger)
+        ledger = NextLedger(hearing, differ).ledger()
+        told = (problem.uuid for problem in hearing.problems)
+        again = tuple(dict.fromkeys([*differ, *told]))
+        problems = tuple(hearing.problems)
+        return Settled(desired, ledger, problems, hearing.ledger, hearing, differ=again)
 
     def _mend_placing(self, leaving: list[str]) -> None:
         placing = Placing(self.hearing.observed, self.hearing.policy, self.changed)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple
 
 from agent.ownership.ledger import FILES, NONE, NOTHING, Holding, Ledger, driver_of
 from agent.ownership.recording import Recording, RecordingTree
 from reportclient.model import Provider
+from reportclient.snapshot import Snapshot
 
 
 class Said(NamedTuple):
@@ -93,22 +95,68 @@ class Round:
         return frozenset(driver_of(one.manager) for one in self.statements)
 
 
-def statements_of(
-    driver: str, tree: RecordingTree, ledger: Ledger
-) -> tuple[tuple[Statement, ...], frozenset[str]]:
-    """A driver's answer, by its sources, and those of them that did not answer.
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What a driver said, of which tree and with which ledger, and so what it asserts.
 
-    What it asserted before and left in the tree is asserted still.
+    ``statements`` are by source, ``silent`` are the managers that did not answer.
     """
-    silent = frozenset(f"{driver}/{source}" for source in tree.silent_sources)
-    recordings = {_manager(driver, source): one for source, one in tree.recordings.items()}
-    recordings.setdefault(driver, Recording())
+
+    base: Snapshot
+    ledger: Ledger
+    changed: Mapping[str, Provider | None]
+    removed: list[str]
+    recordings: Mapping[str, Recording]
+    silent_sources: frozenset[str]
+    statements: tuple[Statement, ...] = ()
+    silent: frozenset[str] = NOTHING
+
+    @classmethod
+    def on(cls, tree: RecordingTree, ledger: Ledger) -> Spoken:
+        """What was said on this tree, not yet what it asserts."""
+        silent = frozenset(tree.silent_sources)
+        said = tree.base, ledger, tree.edits(), tree.removed_by_name(), tree.recordings, silent
+        return cls(*said)
+
+    def repeats(self, last: Spoken) -> bool:
+        """Whether the same was said, on the same tree and with the same ledger."""
+        return (
+            last.base is self.base
+            and last.ledger is self.ledger
+            and last.silent_sources == self.silent_sources
+            and last.changed == self.changed
+            and last.removed == self.removed
+            and last.recordings == self.recordings
+        )
+
+    def changed_since(self, last: Spoken, source: str) -> dict[str, None]:
+        """UUIDs of the providers of which one source may assert something else than then."""
+        now, then = self.recordings[source], last.recordings[source]
+        around = self.base.changed_since(last.base), self.ledger.changed_since(last.ledger)
+        edited = self.changed, last.changed
+        return dict.fromkeys(chain(now.changed_since(then), *around, *edited))
+
+
+def statements_of(
+    driver: str, tree: RecordingTree, ledger: Ledger, last: Spoken | None = None
+) -> Spoken:
+    """A driver's answer.
+
+    What it asserted before and left in the tree is asserted still.  With what was said
+    ``last``, of whatever, it costs what changed since.
+    """
+    spoken = Spoken.on(tree, ledger)
+    if last is not None and spoken.repeats(last):
+        return last
+    tree.recordings.setdefault("", Recording())
     found = tuple(
-        _statement(manager, recording, tree, ledger)
-        for manager, recording in recordings.items()
-        if manager not in silent
+        _statement(driver, source, spoken, tree, last)
+        for source in tree.recordings
+        if not source or source not in tree.silent_sources
     )
-    return found, silent
+    recordings = {source: one.copied() for source, one in tree.recordings.items()}
+    silent = frozenset(f"{driver}/{source}" for source in tree.silent_sources)
+    return replace(spoken, recordings=recordings, statements=found, silent=silent)
 
 
 def without_moves(statement: Statement, ledger: Ledger) -> Statement:
@@ -137,31 +185,35 @@ def without_moves(statement: Statement, ledger: Ledger) -> Statement:
     return replace(statement, said=said)
 
 
-def _manager(driver: str, source: str) -> str:
-    return f"{driver}/{source}" if source else driver
-
-
 def _statement(
-    manager: str, recording: Recording, tree: RecordingTree, ledger: Ledger
+    driver: str, source: str, spoken: Spoken, tree: RecordingTree, last: Spoken | None
 ) -> Statement:
-    said = dict(_said(manager, recording, tree, ledger))
-    is_main = manager == driver_of(manager)
-    removed = frozenset(tree.removed_by_name()) if is_main else frozenset[str]()
-    gone = frozenset(tree.gone()) if is_main else removed
+    manager, recording = f"{driver}/{source}" if source else driver, tree.recordings[source]
+    said = _said(manager, source, spoken, tree, last)
+    removed = NOTHING if source else frozenset(spoken.removed)
+    gone = NOTHING if source else frozenset(tree.gone())
     inventoried, adopted = frozenset(recording.classes), frozenset(recording.adopted)
     return Statement(manager, said, removed, gone, inventoried, adopted)
 
 
 def _said(
-    manager: str, recording: Recording, tree: RecordingTree, ledger: Ledger
-) -> Iterator[tuple[str, Said]]:
-    before = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
-    for uuid in {**dict.fromkeys(recording.spoken), **dict.fromkeys(before)}:
-        provider = tree.provider(uuid)
-        if provider is not None:
-            holding = _holding(recording, provider, ledger.held(uuid, manager))
-            if holding != NONE:
-                yield uuid, Said(holding, provider)
+    manager: str, source: str, spoken: Spoken, tree: RecordingTree, last: Spoken | None
+) -> dict[str, Said]:
+    recording, ledger = tree.recordings[source], spoken.ledger
+    before = next((o for o in (last.statements if last else ()) if o.manager == manager), None)
+    if last is not None and before is not None:
+        said, uuids = dict(before.said), spoken.changed_since(last, source)
+    else:
+        held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
+        said, uuids = {}, dict.fromkeys(chain(recording.spoken, held))
+    for uuid in uuids:
+        provider, held_before = tree.provider(uuid), ledger.held(uuid, manager)
+        holding = NONE if provider is None else _holding(recording, provider, held_before)
+        if provider is not None and holding != NONE:
+            said[uuid] = Said(holding, provider)
+        else:
+            said.pop(uuid, None)
+    return said
 
 
 def _holding(recording: Recording, provider: Provider, before: Holding) -> Holding:

@@ -90,7 +90,8 @@ class Asking:
                 errors[loaded.name] = err
                 said = said.without_answer(_manager(loaded))
                 continue
-            statements, silent = self.remembered.statements_of(_manager(loaded), tree, self.ledger)
+            spoken = self.remembered.statements_of(_manager(loaded), tree, self.ledger)
+            statements, silent = spoken.statements, spoken.silent
             if needs_reshape:
                 pending.append(loaded.name)
                 statements = tuple(without_moves(one, self.ledger) for one in statements)

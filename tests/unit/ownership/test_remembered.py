@@ -81,6 +81,27 @@ def test_the_answer_is_what_it_would_be_whatever_was_said_before(first: Body, se
     assert (later is earlier) == (first is second)
 
 
+@pytest.mark.parametrize("second", BODIES)
+@pytest.mark.parametrize("first", BODIES)
+def test_it_is_so_on_another_tree_and_ledger_too(first: Body, second: Body) -> None:
+    remembered, before = Remembered(), spoken(first)
+    said = remembered.statements_of(ONE, before, LEDGER).statements[0].said
+    ledger = LEDGER
+    for uuid, one in said.items():
+        ledger = ledger.adding(ONE, uuid, one.holding)
+    after = before.freeze()
+    if DEVICE not in after:
+        after = FULL.with_changes({DEVICE: None})
+
+    def now() -> RecordingTree:
+        tree = RecordingTree(after)
+        if tree.exists(DEVICE) or second is say_nothing:
+            second(tree)
+        return tree
+
+    assert remembered.statements_of(ONE, now(), ledger) == statements_of(ONE, now(), ledger)
+
+
 def test_what_a_driver_does_to_its_tree_afterwards_is_nobodys_answer() -> None:
     remembered, tree = Remembered(), spoken(same)
     remembered.statements_of(ONE, tree, LEDGER)
@@ -93,7 +114,7 @@ def test_a_quiet_round_is_settled_once() -> None:
     remembered = Remembered()
 
     def settled() -> object:
-        said, _ = remembered.statements_of(ONE, spoken(same), LEDGER)
+        said = remembered.statements_of(ONE, spoken(same), LEDGER).statements
         return remembered.settle(FULL, LEDGER, answers(*said), OWN, {})
 
     assert settled() is settled()
