@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.ownership.ledger import AGENT, DERIVED, FORMER, NOTHING, STATUS, Ledger, driver_of
 from agent.ownership.policy import Policy
@@ -72,8 +72,7 @@ class Hearing:
         return (
             self.policy == last.policy
             and (now.begun, now.lost, now.seen) == (then.begun, then.lost, then.seen)
-            and self.answers.silent == last.answers.silent
-            and self.answers.order == last.answers.order
+            and replace(self.answers, statements=()) == replace(last.answers, statements=())
             and [one.manager for one in self.answers.statements]
             == [one.manager for one in last.answers.statements]
         )

@@ -27,7 +27,7 @@ class Shown:
         """One provider as the driver sees it."""
         provider, holders = self.whole.get(uuid), self.ledger.of(uuid)
         others = joined(held for who, held in holders.items() if not self._is_mine(who))
-        if provider is None or (others == NONE and uuid not in self.drained):
+        if provider is None or not holders or (others == NONE and uuid not in self.drained):
             return provider
         own = joined(held for who, held in holders.items() if self._is_mine(who))
         return _without(opened(provider, self.drained.get(uuid, {})), others.without(own))
