@@ -100,7 +100,13 @@ class World:
     operators: Operators
 
     def records(self) -> dict[str, ServiceRecord]:
-        return {record.host: record for record in self.client.list_services()}
+        """Of a registry that is there; one that is just busy is asked again."""
+        give_up = time.monotonic() + 120
+        while True:
+            try:
+                return {record.host: record for record in self.client.list_services()}
+            except RegistryUnavailable:
+                assert time.monotonic() < give_up, "the registry never came back"
 
     def are_all_up(self) -> bool:
         found = self.records().values()

@@ -53,6 +53,7 @@ class AgentProcess:
             f"compute_driver = {self.compute_driver}\n{self.options}"
             f"[fake]\nscript = {self.directory / 'script.yaml'}\n"
             f"[placement]\nauth_type = admin_token\ntoken = admin\nendpoint = {self.placement_url}\n"
+            "timeout = 120\n"  # a busy machine is no silent Placement
         )
 
     def once(self, *arguments: str) -> subprocess.CompletedProcess[str]:
