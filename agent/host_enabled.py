@@ -29,8 +29,7 @@ class HostEnabled:
             if loaded.opening.failed is not None:
                 continue  # it hears once it is open
             try:
-                with loaded.calls.under_way("set_host_enabled"):
-                    loaded.switched.set_host_enabled(not disabled)
+                loaded.set_host_enabled(enabled=not disabled)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 LOG.warning(
                     "Driver %s failed to hear that this host is %s, and is told again: %s",

@@ -90,6 +90,7 @@ COMPUTE: list[cfg.Opt] = [
         "it is refused, inventories are written one by one. 0 always writes them so.",
     ),
     *driver_opts.OWNER_OPTS,
+    *driver_opts.CALL_OPTS,
     cfg.StrOpt(
         "provider_config_location",
         default=PROVIDER_CONFIG_LOCATION,

@@ -13,6 +13,7 @@ from agent.switching.host_status import HostStatus, Notice, Written
 from agent.told.narrator import Narrator
 from agent.told.reports import Report
 from agent.told.systemd import Systemd
+from drivers.deadline import DriverHangs
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loaded import words
 from drivers.loader import LoadedDriver
@@ -148,10 +149,10 @@ def _on_top(switched: Report, period: Report | None) -> Report:
 
 
 def _open(loaded: LoadedDriver, host: str) -> None:
-    assert loaded.lifecycle is not None
     try:
-        with loaded.calls.under_way("init_host"):
-            loaded.lifecycle.init_host(host)
+        loaded.init_host(host)
+    except DriverHangs as err:
+        raise DriverHangs(f"driver {loaded.name} could not start: {err}") from err
     except DriverError:
         raise
     except (Exception, SystemExit) as err:
@@ -172,10 +173,10 @@ def _open_again(loaded: LoadedDriver, host: str) -> None:
 
 
 def _close(loaded: LoadedDriver, host: str) -> None:
-    assert loaded.lifecycle is not None
     try:
-        with loaded.calls.under_way("cleanup_host"):
-            loaded.lifecycle.cleanup_host(host)
+        loaded.cleanup_host(host)
+    except DriverHangs as err:
+        LOG.warning("Driver %s is left behind: %s", loaded.name, err)
     except (Exception, SystemExit):
         LOG.exception("Driver %s could not clean up", loaded.name)
 

@@ -12,6 +12,17 @@ _TOGETHER = (("init_host", "cleanup_host"),)
 """Methods of one protocol: with one of them alone, none would ever be called."""
 
 _NOVAS = ("update_provider_tree", *OLDER)
+_METHODS = (
+    "get_available_nodes",
+    "get_nodenames_by_uuid",
+    "init_host",
+    "cleanup_host",
+    "watch",
+    "degraded",
+    "took",
+    "set_host_enabled",
+    *_NOVAS,
+)
 _CALLED: Mapping[str, tuple[tuple[object, ...], str]] = {
     "get_available_nodes": ((), "(self)"),
     "update_provider_tree": (
@@ -57,6 +68,7 @@ def _problems(candidate: object) -> Iterator[str]:
         if len(there) == 1:
             (lost,) = set(both) - set(there)
             yield f"{candidate.__name__} defines {there[0]} but not {lost}: define both or none"
+    yield from _kind_problems(candidate)
     for name in _CALLED:
         yield from _signature_problems(candidate, name)
 
@@ -94,6 +106,16 @@ def _is_version(version: object) -> bool:
         and len(version) == 2
         and all(type(number) is int and number >= 0 for number in version)
     )
+
+
+def _kind_problems(candidate: type[ComputeDriver]) -> Iterator[str]:
+    """Called like any other, nothing of such a method would run."""
+    for name in _METHODS:
+        method = getattr(candidate, name, None)
+        if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+            yield f"{candidate.__name__}.{name} is `async def`: it has to be a plain `def`"
+    if inspect.isgeneratorfunction(candidate.update_provider_tree):
+        yield f"{candidate.__name__}.update_provider_tree has a `yield` in it: it returns nothing"
 
 
 def _signature_problems(candidate: type[ComputeDriver], name: str) -> Iterator[str]:

@@ -7,16 +7,14 @@ said with the method's name; nobody behind has to look again.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from drivers.api import ComputeDriver, Identified, Lifecycle, Switched, Timed, Unwell, Watched
+from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverError
 from drivers.legacy import older_methods, update_by_older_methods
-from drivers.turn import Turn
 from reportclient.model import Allocations, canonical_uuid
 from reportclient.provider_tree import ProviderTree
 
@@ -33,24 +31,6 @@ class Opening:
     then: Callable[[], None] | None = None
 
 
-@dataclass(slots=True)
-class Calls:
-    """Calls of a driver that have not returned; any thread may ask."""
-
-    now: list[tuple[float, str]] = field(default_factory=list)
-    """When each began, by the monotonic clock, and its name."""
-
-    @contextmanager
-    def under_way(self, method: str) -> Iterator[None]:
-        """Around the call."""
-        call = time.monotonic(), method
-        self.now.append(call)
-        try:
-            yield
-        finally:
-            self.now.remove(call)
-
-
 @dataclass(frozen=True, slots=True)
 class LoadedDriver:
     """A driver, and itself once more for each optional ability that it has."""
@@ -63,14 +43,15 @@ class LoadedDriver:
     watched: Watched | None = None
     switched: Switched | None = None
     timed: Timed | None = None
-    turn: AbstractContextManager[Any] = field(default_factory=Turn, repr=False, compare=False)
-    """Held while the driver is asked about a node."""
     opening: Opening = field(default_factory=Opening, repr=False, compare=False)
     calls: Calls = field(default_factory=Calls, repr=False, compare=False)
 
     @classmethod
-    def of(cls, name: str, driver: ComputeDriver) -> LoadedDriver:
-        """Find out what ``driver`` can do beyond the two methods that all have."""
+    def of(cls, name: str, driver: ComputeDriver, within: float = WITHIN) -> LoadedDriver:
+        """Find out what ``driver`` can do beyond the two methods that all have.
+
+        ``within`` so many seconds each call of it has to return.
+        """
         return cls(
             name,
             driver,
@@ -80,8 +61,28 @@ class LoadedDriver:
             watched=driver if isinstance(driver, Watched) else None,
             switched=driver if isinstance(driver, Switched) else None,
             timed=driver if isinstance(driver, Timed) else None,
-            turn=nullcontext() if driver.thread_safe else Turn(),
+            calls=Calls(within, thread_safe=driver.thread_safe),
         )
+
+    def init_host(self, host: str) -> None:
+        """Let it open what it needs.  :raises BaseException: whatever it raises."""
+        if (lifecycle := self.lifecycle) is not None:
+            self.calls("init_host", lambda: lifecycle.init_host(host))
+
+    def cleanup_host(self, host: str) -> None:
+        """Let it close what it opened.  :raises BaseException: whatever it raises."""
+        if (lifecycle := self.lifecycle) is not None:
+            self.calls("cleanup_host", lambda: lifecycle.cleanup_host(host))
+
+    def watch(self, tell: Callable[[str | None], None]) -> None:
+        """Let it tell when its hypervisor is lost, and back.  :raises BaseException: as above."""
+        if (watched := self.watched) is not None:
+            self.calls("watch", lambda: watched.watch(tell))
+
+    def set_host_enabled(self, *, enabled: bool) -> None:
+        """Tell it whether its host takes guests.  :raises BaseException: as above."""
+        if (switched := self.switched) is not None:
+            self.calls("set_host_enabled", lambda: switched.set_host_enabled(enabled))
 
     def ask(self, tree: ProviderTree, node: str, allocations: Allocations | None) -> None:
         """Let it change ``tree``; nodes wait for each other unless it is ``thread_safe``.
@@ -91,14 +92,20 @@ class LoadedDriver:
         """
         if self.opening.failed is not None:
             raise self.opening.failed
-        with self.turn, self.calls.under_way("update_provider_tree"):
+
+        answers: Callable[..., Any] = self.driver.update_provider_tree
+
+        def update() -> object:
             try:
-                self.driver.update_provider_tree(tree, node, allocations)
+                return answers(tree, node, allocations)
             except NotImplementedError:
                 # Nova's word for "I have no such method".
                 if not older_methods(self.driver):
                     raise
                 update_by_older_methods(self.driver, tree, node)
+                return None
+
+        self.calls("update_provider_tree", update, about=node)
 
     def nodes(self) -> list[str]:
         """The names of its nodes; may be empty.
@@ -106,8 +113,7 @@ class LoadedDriver:
         :raises DriverError: what it returned can't be names of nodes.
         :raises BaseException: whatever the driver raises.
         """
-        with self.calls.under_way("get_available_nodes"):
-            answer: object = self.driver.get_available_nodes()
+        answer: object = self.calls("get_available_nodes", lambda: _whole(self.driver))
         said = f"get_available_nodes() returned {answer!r}"
         if isinstance(answer, str):
             raise DriverError(f"{said}: a list of names is needed, [{answer!r}]")
@@ -129,8 +135,7 @@ class LoadedDriver:
         """
         if self.identified is None:
             return {}
-        with self.calls.under_way("get_nodenames_by_uuid"):
-            answer: object = self.identified.get_nodenames_by_uuid()
+        answer: object = self.calls("get_nodenames_by_uuid", self.identified.get_nodenames_by_uuid)
         if not isinstance(answer, Mapping):
             raise DriverError(f"get_nodenames_by_uuid() returned {answer!r}: no {{uuid: nodename}}")
         try:
@@ -144,8 +149,7 @@ class LoadedDriver:
             return {}
         part = f"driver {self.name}"
         try:
-            with self.calls.under_way("degraded"):
-                answer: object = self.unwell.degraded()
+            answer: object = self.calls("degraded", self.unwell.degraded)
         except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on, whatever it is
             return {part: f"degraded() failed: {words(err)}"}
         if not isinstance(answer, Mapping):
@@ -157,13 +161,18 @@ class LoadedDriver:
         if self.timed is None:
             return {}
         try:
-            with self.calls.under_way("took"):
-                answer: object = self.timed.took()
+            answer: object = self.calls("took", self.timed.took)
             if isinstance(answer, Mapping):
                 return {str(name): float(seconds) for name, seconds in answer.items()}
         except (Exception, SystemExit):
             LOG.debug("Driver %s: took() failed", self.name, exc_info=True)
         return {}
+
+
+def _whole(driver: ComputeDriver) -> object:
+    """Its answer; what comes one by one is read here, where there is a deadline."""
+    answer: object = driver.get_available_nodes()
+    return list(answer) if isinstance(answer, Iterator) else answer
 
 
 _BARE = (SystemExit, LookupError, TypeError, AttributeError, NotImplementedError)

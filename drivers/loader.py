@@ -17,11 +17,12 @@ from stevedore.driver import DriverManager
 from stevedore.extension import Extension
 
 from drivers.api import ComputeDriver, Configurable, DriverContext
+from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverLoadFailed, DriverNotFound
 from drivers.fitness import capabilities_problem, class_problem, speaks_the_older_way
 from drivers.legacy import older_methods, policy_from
 from drivers.loaded import LoadedDriver, words
-from drivers.opts import where_read
+from drivers.opts import CALL_OPTS, where_read
 
 LOG = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def load(names: Sequence[str], context: DriverContext) -> list[LoadedDriver]:
         if name not in found:
             raise DriverNotFound(not_found(name, found))
     return [
-        driver_from(_extension(name, found[name]), context, found[name])
+        driver_from(_extension(name, found[name], _within(context.conf)), context, found[name])
         for name in dict.fromkeys(names)
     ]
 
@@ -68,16 +69,29 @@ def driver_from(
     problem = class_problem(extension.plugin)
     if problem is not None:
         raise DriverLoadFailed(f"{where}: {problem}")
-    try:
+    within = _within(context.conf)
+
+    def make() -> ComputeDriver:
         _register_options(extension.plugin, context.conf)
-        driver = extension.plugin(context)
+        made: ComputeDriver = extension.plugin(context)
+        return made
+
+    try:
+        driver = Calls(within)(f"{extension.plugin.__name__}()", make)
         problem = capabilities_problem(driver.capabilities)
     except (Exception, SystemExit) as err:
         raise DriverLoadFailed(f"{where}: can't be made: {_said(err)}") from err
     if problem is not None:
         raise DriverLoadFailed(f"{where}: {problem}")
     _say_once_what_is_old(extension.name, driver)
-    return LoadedDriver.of(extension.name, driver)
+    return LoadedDriver.of(extension.name, driver, within)
+
+
+def _within(conf: Any) -> float:
+    if conf is None:
+        return WITHIN
+    conf.register_opts(CALL_OPTS, "compute")
+    return float(conf.compute.driver_timeout)
 
 
 def _say_once_what_is_old(name: str, driver: ComputeDriver) -> None:
@@ -90,9 +104,12 @@ def _say_once_what_is_old(name: str, driver: ComputeDriver) -> None:
         )
 
 
-def _extension(name: str, origin: str) -> Extension[Any]:
+def _extension(name: str, origin: str, within: float) -> Extension[Any]:
+    def read() -> DriverManager[Any]:
+        return DriverManager(GROUP, name, on_load_failure_callback=_reraise)
+
     try:
-        found: DriverManager[Any] = DriverManager(GROUP, name, on_load_failure_callback=_reraise)
+        found = Calls(within)("import", read)
     except (Exception, SystemExit) as err:
         raise DriverLoadFailed(
             f"driver {name!r} = {origin}: can't be imported: {_said(err)}"

@@ -102,6 +102,18 @@ OWNER_OPTS = [
 ]
 """The agent's own; drivers that mark some of their children read it as well."""
 
+CALL_OPTS = [
+    cfg.IntOpt(
+        "driver_timeout",
+        default=60,
+        min=1,
+        help="Seconds in which each call of a driver has to return. One that takes longer is told,"
+        " and the driver is asked nothing more before it has returned. Raise it where a backend"
+        " with many nodes or devices needs longer.",
+    ),
+]
+"""The agent's own as well; registered before a driver is imported."""
+
 
 def list_opts() -> list[tuple[str, list[Any]]]:
     """``[(group, [options])]``."""

@@ -248,12 +248,16 @@ class ProviderTree(Edit):
     def add_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Add traits and leave the others alone.  Without any, the provider need not be there."""
         if traits:
-            self.update_traits(name_or_uuid, self._find(name_or_uuid).traits.union(traits))
+            there = self._find(name_or_uuid)
+            named = _not_one_word(traits, f"traits of provider {there.name}")
+            self.update_traits(name_or_uuid, there.traits | named)
 
     def remove_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Take away traits and leave the others alone.  Without any, as :meth:`add_traits`."""
         if traits:
-            self.update_traits(name_or_uuid, self._find(name_or_uuid).traits.difference(traits))
+            there = self._find(name_or_uuid)
+            named = _not_one_word(traits, f"traits of provider {there.name}")
+            self.update_traits(name_or_uuid, there.traits - named)
 
     def update_aggregates(
         self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None
@@ -328,7 +332,10 @@ def _not_one_word(values: Iterable[str], what: str) -> frozenset[str]:
     """A string is an iterable too, of letters: nobody means that."""
     if isinstance(values, str):
         raise ValueError(f"{what}: a list or a set is needed, not the string {values!r}")
-    return frozenset(values)
+    try:
+        return frozenset(values)
+    except TypeError:
+        raise ValueError(f"{what}: a list or a set of names is needed, not {values!r}") from None
 
 
 def _aggregates(provider: Provider, aggregates: Iterable[str]) -> frozenset[str]:

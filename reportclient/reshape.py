@@ -61,6 +61,7 @@ def moved_allocations(before: Allocations, after: Allocations, affected: Affecte
     :raises AllocationsBroken: consumers differ, a consumer's amounts do not add up to
         what they were, or another provider's allocations were touched.
     """
+    refuse_misshapen(after)
     for consumer in before.keys() ^ after.keys():
         what = "lost" if consumer in before else "invented"
         raise AllocationsBroken(f"the allocations of consumer {consumer} were {what}")
@@ -70,6 +71,29 @@ def moved_allocations(before: Allocations, after: Allocations, affected: Affecte
             _check(consumer, before[consumer], held, affected)
             moved[consumer] = held
     return moved
+
+
+def refuse_misshapen(allocations: Allocations) -> None:
+    """:raises AllocationsBroken: a driver put something else there; with what is needed."""
+    for consumer, held in allocations.items():
+        if not _is_shaped(held):
+            raise AllocationsBroken(
+                f"consumer {consumer}: {{'allocations': {{provider UUID: {{'resources': "
+                f"{{class: amount}}}}}}, …}} is needed, not {held!r}"
+            )
+
+
+def _is_shaped(held: object) -> bool:
+    parts = held.get("allocations") if isinstance(held, Mapping) else None
+    if not isinstance(parts, Mapping):
+        return False
+    amounts = [
+        part.get("resources") if isinstance(part, Mapping) else None for part in parts.values()
+    ]
+    return all(isinstance(uuid, str) for uuid in parts) and all(
+        isinstance(one, Mapping) and all(type(number) is int for number in one.values())
+        for one in amounts
+    )
 
 
 def edited_providers(before: Allocations, moved: Allocations) -> set[str]:

@@ -240,7 +240,13 @@ class Nodes:
         seconds = self.workers.busy(tracker.uuid)
         if seconds is None:
             return NotDone("not begun: too many other nodes hang")
-        return NotDone(f"not done after {seconds:.0f} s, {tracker.doing}; other nodes go on")
+        under_way = (
+            f"driver {one.name} is at {method}"
+            for one in self.drivers
+            for _, method in one.calls.now
+        )
+        doing = next((text for text in under_way if f"({tracker.node})" in text), tracker.doing)
+        return NotDone(f"not done after {seconds:.0f} s, {doing}; other nodes go on")
 
     def _call_roll(self, trackers: Sequence[Tracker], now: float) -> None:
         free = [one for one in trackers if self.workers.busy(one.uuid) is None]

@@ -115,9 +115,8 @@ class Switching:
 
 def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
     """A driver that can't notice by itself reports all the same."""
-    assert loaded.watched is not None
     try:
-        loaded.watched.watch(tell)
+        loaded.watch(tell)
     except (Exception, SystemExit) as err:
         LOG.warning(
             "Driver %s can't watch its hypervisor, which being lost will not disable this host: %s",

@@ -18,7 +18,12 @@ from reportclient.diff import diff
 from reportclient.errors import PlacementError
 from reportclient.model import Inventory
 from reportclient.reader import allocations as read_allocations
-from reportclient.reshape import Affected, AllocationsBroken, moved_allocations
+from reportclient.reshape import (
+    Affected,
+    AllocationsBroken,
+    moved_allocations,
+    refuse_misshapen,
+)
 from reportclient.snapshot import EMPTY, Snapshot
 
 OWNER = {
@@ -52,6 +57,10 @@ class Old:
         after = copy.deepcopy(before)
         tree = self.root.fresh()
         self.root.ask(self.loaded, tree, after)
+        try:
+            refuse_misshapen(after)
+        except AllocationsBroken as err:
+            raise Broken(str(err)) from None
         return Reshaped(self.root, tree.freeze(), before, after)
 
 

@@ -1,0 +1,251 @@
+"""Each call of a driver has a deadline; what hangs or misbehaves is told with its name."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+from stevedore.extension import Extension
+
+from agent.nodes.nodes import Nodes
+from agent.period.rules import Rules
+from agent.service import Service
+from drivers.api import ComputeDriver, DriverContext, DriverError, ReshapeNeeded
+from drivers.deadline import Calls, DriverHangs
+from drivers.errors import DriverLoadFailed
+from drivers.fitness import class_problem
+from drivers.loaded import LoadedDriver
+from drivers.loader import driver_from
+from reportclient.testing.fake_placement import FakePlacement
+from tests.unit.test_nodes import OWN, service_of
+from tests.waiting import eventually
+
+SOON = 0.05
+
+
+@pytest.fixture
+def for_ever() -> Iterator[threading.Event]:
+    """Set at the end: threads of a test do not outlive it."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+class Hanging(ComputeDriver):
+    """Hangs in one method, as long as a test wants."""
+
+    def __init__(self, method: str, until: threading.Event, nodes: tuple[str, ...] = ("a",)):
+        super().__init__(DriverContext("host1", None))
+        self.method, self.until, self.nodes, self.asked = method, until, nodes, 0
+
+    def _at(self, method: str) -> None:
+        self.asked += 1
+        if method == self.method:
+            self.until.wait()
+
+    def init_host(self, host: str) -> None:
+        self._at("init_host")
+
+    def cleanup_host(self, host: str) -> None:
+        self._at("cleanup_host")
+
+    def get_available_nodes(self) -> Any:
+        self._at("get_available_nodes")
+        return list(self.nodes)
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
+        self._at("update_provider_tree")
+        provider_tree.update_inventory(nodename, {"VCPU": {"total": 2}})
+
+    def degraded(self) -> dict[str, str]:
+        self._at("degraded")
+        return {}
+
+
+def service_with(driver: ComputeDriver) -> Service:
+    service = service_of(driver)
+    service.nodes.api = FakePlacement()
+    service.nodes.drivers = [LoadedDriver.of("mine", driver, SOON)]
+    return service
+
+
+def told(service: Service) -> str:
+    said: list[str] = []
+    service.listeners.append(lambda reports: said.extend(str(r.complaints()) for r in reports))
+    service.period()
+    return " ".join(said)
+
+
+@pytest.mark.parametrize("method", ["get_available_nodes", "update_provider_tree"])
+@pytest.mark.parametrize("nodes", [("a",), ("a", "b")])
+def test_a_driver_that_hangs_in_the_first_period_is_named(
+    for_ever: threading.Event, method: str, nodes: tuple[str, ...]
+) -> None:
+    said = told(service_with(Hanging(method, for_ever, nodes)))
+    assert "driver mine: " in said and f"{method}" in said
+    assert "has not returned within 0.05 s ([compute] driver_timeout)" in said
+
+
+def test_one_that_hangs_at_its_start_is_named_and_the_start_may_be_tried_again(
+    for_ever: threading.Event,
+) -> None:
+    service = service_with(Hanging("init_host", for_ever))
+    with pytest.raises(
+        DriverHangs, match="driver mine could not start: init_host has not returned"
+    ):
+        service.open()
+    service.close()  # returns
+
+
+def test_what_hangs_is_asked_nothing_more_until_it_has_returned(for_ever: threading.Event) -> None:
+    driver = Hanging("update_provider_tree", for_ever)
+    service = service_with(driver)
+    told(service)
+    asked = driver.asked
+    assert "update_provider_tree(a) has not returned for" in told(service)
+    assert driver.asked == asked
+    for_ever.set()
+    (loaded,) = service.nodes.drivers
+    eventually(lambda: not loaded.calls.now)
+    assert service.period() is True
+
+
+def test_that_it_hangs_in_degraded_is_told_too(for_ever: threading.Event) -> None:
+    assert "degraded has not returned" in told(service_with(Hanging("degraded", for_ever)))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit()])
+def test_what_would_end_a_program_is_the_drivers_mistake(error: BaseException) -> None:
+    driver = Hanging("", threading.Event())
+
+    def raises(*_: Any) -> None:
+        raise error
+
+    driver.update_provider_tree = raises  # type: ignore[method-assign]
+    said = told(service_with(driver))
+    assert f"driver mine: update_provider_tree(a) raised {type(error).__name__}" in said
+
+
+def test_of_a_thread_safe_driver_only_the_same_call_waits(for_ever: threading.Event) -> None:
+    calls = Calls(SOON, thread_safe=True)
+    with pytest.raises(DriverHangs):
+        calls("update_provider_tree", for_ever.wait, about="a")
+    assert calls("update_provider_tree", lambda: 7, about="b") == 7
+    with pytest.raises(DriverHangs, match="has not returned for"):
+        calls("update_provider_tree", lambda: 7, about="a")
+
+
+@pytest.mark.parametrize("thread_safe", [False, True])
+def test_degraded_and_took_come_from_one_thread_at_a_time(thread_safe: bool) -> None:
+    calls, inside, most = Calls(60.0, thread_safe=thread_safe), [], []
+
+    def asked() -> None:
+        inside.append(1)
+        most.append(len(inside))
+        inside.pop()
+
+    threads = [
+        threading.Thread(target=lambda: [calls("degraded", asked) for _ in range(50)])
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert max(most) == 1
+
+
+def test_threads_end_with_the_driver() -> None:
+    before = threading.active_count()
+    calls = Calls()
+    assert calls("took", lambda: 1) == 1
+    del calls
+    eventually(lambda: threading.active_count() <= before)
+
+
+class Plain(ComputeDriver):
+    def get_available_nodes(self) -> list[str]:
+        return ["a"]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
+        """Nothing."""
+
+
+async def coroutine(self: Any, *_: Any) -> None:
+    """Nothing."""
+
+
+def generator(self: Any, provider_tree: Any, nodename: str, allocations: Any = None) -> Any:
+    yield
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "said"),
+    [
+        ("update_provider_tree", coroutine, "Odd.update_provider_tree is `async def`"),
+        ("get_available_nodes", coroutine, "Odd.get_available_nodes is `async def`"),
+        ("degraded", coroutine, "Odd.degraded is `async def`"),
+        ("update_provider_tree", generator, "Odd.update_provider_tree has a `yield` in it"),
+    ],
+)
+def test_a_method_of_which_nothing_would_run_is_refused_when_it_is_loaded(
+    name: str, method: Callable[..., Any], said: str
+) -> None:
+    assert said in (class_problem(type("Odd", (Plain,), {name: method})) or "")
+
+
+def test_a_coroutine_that_comes_from_a_plain_method_is_told() -> None:
+    with pytest.raises(DriverError, match="get_available_nodes is `async def`"):
+        Calls()("get_available_nodes", lambda: coroutine(None))
+
+
+def test_a_driver_that_hangs_while_it_is_made_is_named(
+    for_ever: threading.Event, tmp_path: Path
+) -> None:
+    class Slow(Plain):
+        def __init__(self, context: DriverContext) -> None:
+            for_ever.wait()
+
+    file = tmp_path / "agent.conf"
+    file.write_text("[compute]\ndriver_timeout = 1\n")
+    conf = cfg.ConfigOpts()
+    conf([], project="x", default_config_files=[str(file)], default_config_dirs=[])
+    extension = Extension("slow", None, Slow, None)
+    with pytest.raises(DriverLoadFailed, match=r"driver 'slow' = .*Slow\(\) has not returned"):
+        driver_from(extension, DriverContext("a", tmp_path, conf), "m:Slow")
+
+
+@pytest.mark.parametrize("method", ["update_traits", "add_traits"])
+@pytest.mark.parametrize("wrong", [[["CUSTOM_A", "CUSTOM_B"]], [{"CUSTOM_A": 1}]])
+def test_traits_that_are_no_names_are_told_with_their_provider(method: str, wrong: Any) -> None:
+    driver = Hanging("", threading.Event())
+
+    def update(tree: Any, node: str, _: Any = None) -> None:
+        getattr(tree, method)(node, *(wrong if method == "add_traits" else [wrong]))
+
+    driver.update_provider_tree = update  # type: ignore[method-assign]
+    said = told(service_with(driver))
+    assert "driver mine: traits of provider a: a list or a set of names is needed, not" in said
+
+
+GARBAGE = [None, 7, {}, {"allocations": 7}, {"allocations": {"p": None}}, {"allocations": {7: {}}}]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_a_reshape_with_garbage_in_it_is_told_with_the_driver(garbage: Any) -> None:
+    class Reshapes(Hanging):
+        def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
+            if allocations is None:
+                raise ReshapeNeeded
+            allocations["consumer1"] = garbage
+
+    placement = FakePlacement()
+    driver = LoadedDriver.of("mine", Reshapes("", threading.Event()))
+    nodes = Nodes(OWN, [driver], placement, Rules(("CUSTOM_OWNER",)))
+    (report,) = nodes.period(0.0)
+    assert "consumer consumer1: {'allocations':" in str(report.driver_errors["mine"])
+    assert "is needed, not" in str(report.driver_errors["mine"])
