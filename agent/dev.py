@@ -40,6 +40,10 @@ class Dev:
         """For requests to it."""
         return token_adapter(self.url, self.token)
 
+    def show(self, nodes: Nodes, *, once: bool) -> Show:
+        """A listener of the service."""
+        return Show(nodes, None if once else self.config_path)
+
 
 def start_placement(conf: Any, stack: ExitStack) -> Dev:
     """Start the Placement; it is stopped with ``stack``.

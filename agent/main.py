@@ -17,12 +17,10 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent import config, opts
-from agent.bus import messaging
-from agent.bus.messaging import TransportUnavailable
-from agent.dev import Show, start_placement
+from agent.bus.errors import TransportUnavailable
 from agent.loop import Loop
 from agent.nodes.identity import (
     IdentityError,
@@ -50,6 +48,9 @@ from drivers.errors import DriverError, DriverNotReady
 from reportclient.errors import PlacementError
 from reportclient.http import PlacementAPI, adapter_from_conf
 from reportclient.root import BulkWrites
+
+if TYPE_CHECKING:
+    from agent.dev import Dev
 
 LOG = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     context = DriverContext(settings.host, settings.state_path, conf, loop.refresh, store)
     drivers = loader.load(settings.drivers, context)
     config.refuse_typos(conf)
-    dev = start_placement(conf, stack) if conf.dev else None
+    dev = _dev(conf, stack)
     adapter = dev.adapter() if dev else _adapter(conf)
     api = PlacementAPI(adapter, on_answer=systemd.feed)
     additions = Additions.of(settings.provider_config, settings.state_path)
@@ -123,7 +124,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     service.listeners.append(status_file)
     status.subscribe(status_file.hear)
     if dev is not None:
-        service.listeners.append(Show(nodes, None if conf.once else dev.config_path))
+        service.listeners.append(dev.show(nodes, once=conf.once))
     stack.callback(service.close)
     service.open()
     if conf.once:
@@ -146,12 +147,23 @@ def _transport(settings: config.Settings, conf: Any) -> Any:
     """The message bus; ``None`` where there is none, or for a single period that needs none."""
     if not settings.transport_url or (conf.once and settings.registry.access == "direct"):
         return None
+    from agent.bus import messaging  # noqa: PLC0415  40 MiB, for those who have a bus
+
     bus_logs.quiet_logs()
     return messaging.transport(
         settings.transport_url,
         conf.config_file or (),
         option=option_place(conf, "transport_url"),
     )
+
+
+def _dev(conf: Any, stack: ExitStack) -> Dev | None:
+    """A Placement of its own, where that is asked for."""
+    if not conf.dev:
+        return None
+    from agent.dev import start_placement  # noqa: PLC0415  pictures, and a Placement
+
+    return start_placement(conf, stack)
 
 
 def _adapter(conf: Any) -> Any:

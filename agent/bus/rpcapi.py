@@ -12,7 +12,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from agent.bus.messaging import CALLS_AT_ONCE, RpcClient, Sign, Target
+from agent.bus.errors import Sign
+from agent.bus.messaging import CALLS_AT_ONCE, RpcClient, Target
 
 TOPIC = "compute"
 EXCHANGE = "nova"
@@ -60,9 +61,9 @@ class ComputeAgentAPI:
         that has seen a later one does not go back.  ``about``, by the names of
         :mod:`agent.bus.caller`: who asks, and why, for the agent's log.
 
-        :raises agent.bus.messaging.NoAnswer: no such host, or it is down.
-        :raises agent.bus.messaging.TransportUnavailable: the broker can't be reached.
-        :raises agent.bus.messaging.RemoteFault: the host failed.
+        :raises agent.bus.errors.NoAnswer: no such host, or it is down.
+        :raises agent.bus.errors.TransportUnavailable: the broker can't be reached.
+        :raises agent.bus.errors.RemoteFault: the host failed.
         """
         version = {} if record_version is None else {RECORD_VERSION: record_version}
         context = {**about, **version}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent.cli.drawing.all_trees import draw_fleet, heading
-from agent.cli.drawing.pictures import PICTURES, drawn_as
+from agent.cli.drawing.pictures import FORMATS, drawn_as
 from agent.cli.drawing.text_tree import children_by_name, draw_tree
 from agent.cli.reading.all_trees import CALLS, TREES, Asked, look_at_all
 from agent.cli.reading.trees import Seen, Trees, find, look_at
@@ -43,7 +43,7 @@ class ShowTree(DrawnOrListed[Trees]):
     """Draw what Placement has for this host, the tree that a provider is in, or all trees."""
 
     drawn = "tree"
-    pictures = PICTURES
+    pictures = tuple(FORMATS)
     examples = """\
   computectl tree                          this host, by its compute_id
   computectl tree host1_numa0 --no-traits  the tree that host1_numa0 is in, only amounts

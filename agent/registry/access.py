@@ -6,10 +6,9 @@ import socket
 from typing import Any
 
 from agent.bus.caller import Caller
-from agent.bus.messaging import Sign
+from agent.bus.errors import Sign
 from agent.bus.signing import Operator, Signer
 from agent.registry.api import Registry
-from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.opts import RegistrySettings
 
@@ -31,6 +30,8 @@ def open_registry(
     if settings.access == "rpc":
         if transport is None:
             raise RegistryUnavailable("[registry] access = rpc needs a transport_url")
+        from agent.registry.client import RegistryClient  # noqa: PLC0415  oslo.messaging
+
         ours = caller or Caller(user="compute-agent", where=socket.gethostname())
         return RegistryClient.over(transport, caller=ours, sign=_sign(settings, host))
     return _open_database(settings)

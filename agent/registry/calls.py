@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.bus.messaging import NoAnswer, Sign
+from agent.bus.errors import NoAnswer, Sign
 from agent.bus.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI
+from agent.in_thread import in_thread
 
 WITHIN = 3.0
 """Seconds."""
@@ -32,7 +34,7 @@ class Promptly:
         default_factory=lambda: threading.Semaphore(WAITING_AT_ONCE)
     )
     within: float = WITHIN
-    _called: dict[str, threading.Thread] = field(default_factory=dict)
+    _called: dict[str, Future[str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
@@ -55,52 +57,28 @@ class Promptly:
         """``enabled`` or ``disabled``.
 
         :raises NoAnswer: not yet; the call goes on, or was left out for an earlier one.
-        :raises agent.bus.messaging.MessagingError: as :class:`ComputeAgentAPI` says it.
+        :raises agent.bus.errors.MessagingError: as :class:`ComputeAgentAPI` says it.
         """
-        call = _Call(
-            lambda: self.agents.set_host_enabled(
-                host, enabled, record_version=record_version, about=about
-            )
-        )
         with self._lock:
             earlier = self._called.get(host)
-            if earlier is not None and earlier.is_alive():
+            if earlier is not None and not earlier.done():
                 raise NoAnswer("an earlier call to it has no answer yet")
-            self._called = {name: each for name, each in self._called.items() if each.is_alive()}
-            self._called[host] = call.start(host)
+            self._called = {name: each for name, each in self._called.items() if not each.done()}
+            call = in_thread(
+                lambda: self.agents.set_host_enabled(
+                    host, enabled, record_version=record_version, about=about
+                ),
+                f"call {host}",
+            )
+            self._called[host] = call
         return self._answer(call)
 
-    def _answer(self, call: _Call) -> str:
+    def _answer(self, call: Future[str]) -> str:
         if not self.waiting.acquire(blocking=False):
             raise NoAnswer("called without waiting for an answer: too many hosts are slow")
         try:
-            if not call.done.wait(self.within):
-                raise NoAnswer(f"no answer within {self.within:g} s")
+            return call.result(self.within)
+        except TimeoutError as err:
+            raise NoAnswer(f"no answer within {self.within:g} s") from err
         finally:
             self.waiting.release()
-        if call.error is not None:
-            raise call.error
-        return call.answer
-
-
-@dataclass(slots=True)
-class _Call:
-    """In a thread of its own, which ends when oslo.messaging gives it up."""
-
-    job: Any
-    done: threading.Event = field(default_factory=threading.Event)
-    answer: str = ""
-    error: Exception | None = None
-
-    def start(self, host: str) -> threading.Thread:
-        thread = threading.Thread(target=self._run, name=f"call {host}", daemon=True)
-        thread.start()
-        return thread
-
-    def _run(self) -> None:
-        try:
-            self.answer = self.job()
-        except Exception as err:  # noqa: BLE001  it is raised where somebody waits
-            self.error = err
-        finally:
-            self.done.set()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.bus.caller import NOBODY, Caller
-from agent.bus.messaging import MessagingError, RpcClient, Sign, Target
+from agent.bus.errors import MessagingError, Sign
+from agent.bus.messaging import RpcClient, Target
 from agent.registry import wire
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.record import ServiceRecord

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.bus.messaging import NotPermitted
+from agent.bus.errors import NotPermitted
 from agent.bus.signing import RECORD_VERSION, Operator, is_signed
 from agent.registry import wire
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.bus import messaging
+from agent.bus.errors import MessagingError
+from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
 from agent.open_secrets import open_secrets
 from agent.option_place import option_place
@@ -66,7 +68,7 @@ def main(args: Sequence[str] | None = None) -> None:
         for warning in open_secrets(map(Path, conf.config_file or ())):
             LOG.warning("%s", warning)
         _Process(conf, opts.settings(conf), stop).run()
-    except (opts.RegistryConfigError, RegistryError, messaging.MessagingError) as err:
+    except (opts.RegistryConfigError, RegistryError, MessagingError) as err:
         logs.complain(f"{opts.PROG}: {err}")
         sys.exit(UNUSABLE)
     logging.shutdown()
@@ -147,7 +149,7 @@ class _Process:
     def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
         target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)
-        server = messaging.RpcServer(transport, target, [RegistryEndpoint(store)])
+        server = RpcServer(transport, target, [RegistryEndpoint(store)])
         if self.settings.master_key:
             server.permit = OfTheRegistry(Operator(self.settings.master_key))
         server.start()

@@ -33,6 +33,8 @@ from drivers.loaded import words
 
 LOG = logging.getLogger(__name__)
 
+VERSION_5, VERSION_6 = "5.13", "6.5"
+"""Of the calls that are answered."""
 FIRST_RETRY = 1.0
 """Seconds; doubled each time, up to the interval between two periods."""
 LONGEST_RETRY = 60.0

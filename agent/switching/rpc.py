@@ -14,15 +14,16 @@ from functools import partial
 from typing import Any, ClassVar
 
 from agent.bus.caller import Caller, reason_of
-from agent.bus.messaging import WAITED, Permit, RpcServer, Target
+from agent.bus.errors import WAITED, Permit
+from agent.bus.messaging import Target
 from agent.bus.rpcapi import EXCHANGE, RECORD_VERSION, TOPIC
-from agent.switching.host_status import HostStatus, Serving
+from agent.bus.server import RpcServer
+from agent.switching.host_status import VERSION_5, VERSION_6, HostStatus, Serving
 
 LOG = logging.getLogger(__name__)
 
 SENT = "timestamp"
 """In the reference's contexts: when the request came to its API, in UTC."""
-VERSION_5, VERSION_6 = "5.13", "6.5"
 ANSWER_WITHIN = 45.0
 """Seconds; callers without signs of life give up after 60."""
 REGISTRY_WITHIN = 2.0

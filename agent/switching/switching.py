@@ -6,9 +6,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent.bus.messaging import RpcServer
 from agent.config import Settings
 from agent.loop import Loop
 from agent.registry.access import open_registry
@@ -17,12 +16,20 @@ from agent.registry.errors import HostTaken
 from agent.registry.permission import OfAnAgent
 from agent.service import Service
 from agent.switching.heartbeat import LATEST_BEAT, Heartbeat
-from agent.switching.host_status import LONGEST_RETRY, FactsChanged, HostStatus, Write
+from agent.switching.host_status import (
+    LONGEST_RETRY,
+    VERSION_6,
+    FactsChanged,
+    HostStatus,
+    Write,
+)
 from agent.switching.hypervisor import Hypervisor
-from agent.switching.rpc import VERSION_6, rpc_server
 from agent.switching.service_file import ServiceFile
 from agent.told.status_file import NO_RPC, SERVING
 from drivers.loaded import LoadedDriver, words
+
+if TYPE_CHECKING:
+    from agent.bus.server import RpcServer
 
 LOG = logging.getLogger(__name__)
 
@@ -162,6 +169,8 @@ def switching(
 
 
 def _rpc_server(settings: Settings, status: HostStatus, transport: Any) -> RpcServer:
+    from agent.switching.rpc import rpc_server  # noqa: PLC0415  oslo.messaging
+
     key = settings.registry.host_key
     permit = OfAnAgent(key, settings.host) if key else None
     return rpc_server(transport, settings.host, status, settings.exchange, permit)

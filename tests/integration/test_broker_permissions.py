@@ -11,9 +11,10 @@ import pytest
 from kombu import Connection, Consumer, Queue
 from kombu.exceptions import OperationalError
 
-from agent.bus import messaging
-from agent.bus.messaging import RemoteFault, RpcServer, Target
+from agent.bus.errors import MessagingError, RemoteFault
+from agent.bus.messaging import Target
 from agent.bus.rpcapi import ComputeAgentAPI
+from agent.bus.server import RpcServer
 from agent.bus.signing import Operator, Signer, host_key
 from agent.registry.client import RegistryClient
 from agent.registry.errors import RegistryUnavailable
@@ -86,7 +87,7 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
     api = ComputeAgentAPI(buses["operator"], sign=Operator(MASTER).sign_to)
     assert api.set_host_enabled("host1", False, record_version=2) == "disabled"
     # The broker itself refuses another agent the exchange through which agents are called.
-    with pytest.raises(messaging.MessagingError):
+    with pytest.raises(MessagingError):
         ComputeAgentAPI(buses["agent-host2"], timeout=10).set_host_enabled("host1", True)
     # What reaches the queue all the same is not signed.
     with Connection(url(broker, "agent-host2").replace("rabbit:", "amqp:")) as connection:

@@ -14,6 +14,7 @@ from unittest import mock
 import pytest
 
 from agent.cli.app import ComputeCtl
+from agent.cli.drawing.pictures import FORMATS
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 from tests.integration.agent_host import Said
@@ -29,7 +30,7 @@ COMMANDS = [
     ("tree", ROOT),
     ("tree", HOSTILE),
     ("tree", "--all"),
-    *(("tree", ROOT, "-f", kind) for kind in ("mermaid", "dot", "svg", "table", "csv", "value")),
+    *(("tree", ROOT, "-f", kind) for kind in (*FORMATS, "table", "csv", "value")),
     ("tree", ROOT, "-f", "yaml"),
     ("tree", "nobody\x1b[2J\nat all"),
     ("candidates", "--resources", "VCPU=1"),

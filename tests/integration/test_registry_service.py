@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agent.bus import messaging
+from agent.bus import errors
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.registry.client import RegistryClient
 from agent.registry.errors import HostTaken, RegistryError, RegistryUnavailable, UnknownHost
@@ -126,7 +126,7 @@ def test_a_call_that_could_not_be_sent_is_not_sent_late(
     assert used.set_host_enabled("host1", enabled=True) == "enabled"
     own_broker.kill9()
     for caller in (used, ComputeAgentAPI(transport(own_broker.url), timeout=30)):
-        with pytest.raises(messaging.TransportUnavailable):
+        with pytest.raises(errors.TransportUnavailable):
             caller.set_host_enabled("host1", enabled=False)
     own_broker.start()
     assert until_answered(used) == "enabled"
@@ -140,7 +140,7 @@ def until_answered(api: ComputeAgentAPI) -> str:
     while True:
         try:
             return api.set_host_enabled("host1", enabled=True)
-        except messaging.MessagingError:
+        except errors.MessagingError:
             if time.monotonic() > give_up:
                 raise
             time.sleep(0.2)

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from agent.bus import messaging
 from agent.bus.caller import Caller
+from agent.bus.server import RpcServer
 from agent.registry import wire
 from agent.registry.api import Registry
 from agent.registry.client import RegistryClient
@@ -103,7 +104,7 @@ def over_rpc(empty_engine: Callable[[str], sa.Engine]) -> Iterator[RegistryClien
     bus = messaging.transport("kombu+memory://")
     target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="one")
     endpoint = RegistryEndpoint(SqlRegistry(empty_engine("sqlite")))
-    server = messaging.RpcServer(bus, target, [endpoint])
+    server = RpcServer(bus, target, [endpoint])
     server.start()
     assert server.serving.wait(60)
     yield RegistryClient.over(bus)

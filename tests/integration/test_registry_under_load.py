@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from agent.bus.messaging import RpcServer, Target
+from agent.bus.messaging import Target
+from agent.bus.server import RpcServer
 from agent.registry.rest import server
 from agent.registry.schema import open_engine
 from agent.registry.store import SqlRegistry

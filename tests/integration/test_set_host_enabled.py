@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.bus import messaging
-from agent.bus.messaging import NoAnswer, RemoteFault
+from agent.bus.errors import NoAnswer, RemoteFault
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.registry.control import Control, Switched
 from tests.integration.switched import (

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from agent.bus.messaging import RpcServer, Target
+from agent.bus.messaging import Target
+from agent.bus.server import RpcServer
 from tests.servers.process import Server, end, wait_for
 
 START = "from agent.registry.service import main; main()"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.bus.messaging import NotPermitted
+from agent.bus.errors import NotPermitted
 from agent.bus.signing import Operator, Signer, host_key
 from agent.registry import wire
 from agent.registry.permission import OfAnAgent, OfTheRegistry

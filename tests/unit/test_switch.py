@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.bus.messaging import WAITED
+from agent.bus.errors import WAITED
 from agent.loop import Loop
 from agent.registry import checks
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost

@@ -7,13 +7,19 @@ import shutil
 import subprocess
 from html import unescape
 
-from agent.cli.drawing.dot import BREADTH
+from agent.cli.drawing.dot import BREADTH, draw_dot
+from agent.cli.drawing.picture import Picture
 from agent.cli.shared.errors import NOT_WELL, Trouble
 from reportclient.plain_text import columns
 
 _TEXT = re.compile(r'(<text [^>]*font-size="([\d.]+)"[^>]*)>([^<]+)</text>')
 SECONDS = 120
 """Layout of thousands of boxes takes minutes, and nobody can read them."""
+
+
+def draw_svg(picture: Picture) -> str:
+    """The picture, laid out.  :raises Trouble: as :func:`svg_of`."""
+    return svg_of(draw_dot(picture))
 
 
 def svg_of(dot: str) -> str:

@@ -1,24 +1,30 @@
-"""From the trees of a command to the text of a picture, by the name of its format."""
+"""The formats of ``computectl tree`` that are pictures; each is loaded when it is asked for.
+
+A new one is a function from a :class:`~agent.cli.drawing.picture.Picture` to a text, and a
+line here; what else it takes stands in CONTRIBUTING.rst, "Adding a picture format".
+"""
 
 from __future__ import annotations
 
-from agent.cli.drawing.dot import draw_dot
-from agent.cli.drawing.graphviz import svg_of
-from agent.cli.drawing.mermaid import draw_mermaid
+from collections.abc import Mapping
+from pkgutil import resolve_name
+
 from agent.cli.drawing.picture import Known, picture
 from agent.cli.reading.trees import Trees
 
-PICTURES = ("dot", "mermaid", "svg")
+FORMATS: Mapping[str, str] = {
+    "dot": "agent.cli.drawing.dot:draw_dot",
+    "mermaid": "agent.cli.drawing.mermaid:draw_mermaid",
+    "svg": "agent.cli.drawing.graphviz:draw_svg",
+}
+"""Where the writer of each is: ``module:function``."""
 
 
-def drawn_as(kind: str, trees: Trees, *, terse: bool = False) -> str:
-    """``kind`` is one of ``PICTURES``.
+def drawn_as(name: str, trees: Trees, *, terse: bool = False) -> str:
+    """``name`` is one of ``FORMATS``.
 
-    :raises agent.cli.shared.errors.Trouble: it is svg, and Graphviz can't draw it.
+    :raises agent.cli.shared.errors.Trouble: it can't be drawn, as svg without Graphviz.
     """
     snapshot, beside = trees.together()
     drawn = picture(snapshot, Known(beside, trees.owner, terse=terse))
-    if kind == "mermaid":
-        return draw_mermaid(drawn)
-    dot = draw_dot(drawn)
-    return svg_of(dot) if kind == "svg" else dot
+    return str(resolve_name(FORMATS[name])(drawn))

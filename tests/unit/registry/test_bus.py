@@ -12,14 +12,9 @@ from typing import Any
 import pytest
 
 from agent.bus import messaging
-from agent.bus.messaging import (
-    NoAnswer,
-    RemoteFault,
-    RpcClient,
-    RpcServer,
-    Target,
-    TransportUnavailable,
-)
+from agent.bus.errors import NoAnswer, RemoteFault, TransportUnavailable
+from agent.bus.messaging import RpcClient, Target
+from agent.bus.server import RpcServer
 
 
 class Endpoint:

@@ -1,0 +1,33 @@
+"""What goes wrong on the message bus, and who may call; without the bus itself.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Permit = Callable[[str, Mapping[str, Any], Mapping[str, Any]], None]
+"""Of a method, its arguments, and the context of the call: raises :class:`NotPermitted`."""
+Sign = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
+"""Of the receiver, a method, its arguments and a context: the context with a signature."""
+WAITED = "waited_unheard"
+"""In the context of a call that waited while nobody listened here."""
+
+
+class MessagingError(Exception):
+    """The root of what goes wrong on the bus."""
+
+
+class TransportUnavailable(MessagingError):
+    """The transport URL can't be used, or the broker is not there."""
+
+
+class NoAnswer(MessagingError):
+    """Nobody answered in time: no such server, or it is down, slow, or cut off."""
+
+
+class NotPermitted(MessagingError):
+    """Who sent this call may not make it, or has not proved who he is."""
+
+
+class RemoteFault(MessagingError):
+    """The other side answered with an error."""

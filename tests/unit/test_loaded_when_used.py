@@ -1,0 +1,85 @@
+"""What a way of running does not need, it does not load: memory on every host, and time to start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BUS = ("oslo_messaging", "kombu", "amqp", "agent.bus.messaging", "agent.switching.rpc")
+DATABASE = ("sqlalchemy", "oslo_db", "alembic", "agent.registry.store")
+SERVED = ("waitress", "keystonemiddleware", "oslo_policy", "agent.registry.service")
+WORKSHOP = ("placement", "driverkit", "pytest", "agent.dev")
+FILES = ("jsonschema", "referencing")
+DRAWING = ("agent.cli.drawing.text_tree", "agent.cli.drawing.dot", "agent.cli.drawing.mermaid")
+COMMANDS = ("cliff", "agent.cli")
+DRIVERS = ("libvirt", "drivers.libvirt", "drivers.fake")
+
+ALONE = "transport_url =\n"
+FLEET = "transport_url = rabbit://nobody:x@127.0.0.1:1/\n"
+WAYS = {
+    "an agent of one host": (
+        ("agent.main", ["--once"], ALONE),
+        (*BUS, *SERVED, *WORKSHOP, *FILES, *DRAWING, *COMMANDS, "drivers.libvirt"),
+    ),
+    "an agent of a fleet": (
+        ("agent.main", ["--once"], f"{FLEET}[registry]\naccess = rpc\n"),
+        (*DATABASE, *SERVED, *WORKSHOP, *FILES, *DRAWING, *COMMANDS, "drivers.libvirt"),
+    ),
+    "computectl status": (
+        ("agent.cli.app", ["status"], ALONE),
+        (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, *DRAWING, *DRIVERS),
+    ),
+    "computectl tree": (
+        ("agent.cli.app", ["tree"], ALONE),
+        (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, *DRIVERS, "agent.cli.drawing.dot"),
+    ),
+    "computectl plan": (
+        ("agent.cli.app", ["plan"], ALONE),
+        (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, "drivers.libvirt"),
+    ),
+    "computectl service list": (
+        ("agent.cli.app", ["service", "list"], ALONE),
+        (*BUS, *SERVED, *WORKSHOP, *FILES, *DRIVERS),
+    ),
+}
+RUN = """
+import importlib, json, sys
+module, args = json.loads(sys.argv[1])
+try:
+    importlib.import_module(module).main(args)
+except SystemExit:
+    pass
+finally:
+    sys.stdout.write("\\n" + json.dumps(sorted(sys.modules)))
+    sys.stdout.flush()
+    import os
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_way_of_running_loads_nothing_that_it_does_not_need(way: str, tmp_path: Path) -> None:
+    (module, words, options), unneeded = WAYS[way]
+    loaded = modules_of(module, words, options, tmp_path)
+    assert module in loaded
+    found = [name for name in unneeded if name in loaded]
+    assert not found, f"{way} loads {', '.join(found)}"
+
+
+def modules_of(module: str, words: list[str], options: str, directory: Path) -> set[str]:
+    """After it has run, and met a Placement that is not there."""
+    file = directory / "agent.conf"
+    file.write_text(
+        f"[DEFAULT]\nhost = host1\nstate_path = {directory}\ncompute_driver = fake\n"
+        f"{options}"
+        "[placement]\nauth_type = admin_token\ntoken = t\nendpoint = http://127.0.0.1:1\n"
+    )
+    args = json.dumps([module, ["--config-file", str(file), *words]])
+    ran = subprocess.run(
+        [sys.executable, "-c", RUN, args], capture_output=True, text=True, check=True, timeout=300
+    )
+    return set(json.loads(ran.stdout.splitlines()[-1]))
