@@ -124,7 +124,7 @@ class Show:
         for report in reports:
             what = report.changes() or "nothing to change"
             self.out.write(f"{report.node}: {what}, {_calls(report.calls)} to Placement\n")
-            for text in report.complaints().values():
+            for text in report.texts():
                 self.out.write(f"{report.node}: {text}\n")
         self.out.flush()
 

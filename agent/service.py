@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from agent.host_enabled import HostEnabled
 from agent.nodes.nodes import Nodes
 from agent.switching.host_status import HostStatus, Notice, Written
+from agent.told.conditions import Condition, errors
 from agent.told.narrator import Narrator
 from agent.told.reports import Report
 from agent.told.systemd import Systemd
@@ -112,9 +113,10 @@ class Service:
             self._tell([_on_top(report, self._last.get(report.node)) for report in reports])
 
     def _tell(self, reports: Sequence[Report]) -> None:
-        more = self.status.complaints() if self.status is not None else {}
-        more |= self.nodes.additions.complaints()
-        told = [replace(one, degraded={**one.degraded, **more}) for one in reports]
+        more = self.status.conditions() if self.status is not None else ()
+        files = self.nodes.additions.complaints().items()
+        more += tuple(Condition(text, part) for part, text in files)
+        told = [replace(one, besides=more) for one in reports]
         self._last = {one.node: one for one in reports}
         self.narrator.tell(told)
         for listener in self.listeners:
@@ -140,6 +142,8 @@ def _on_top(switched: Report, period: Report | None) -> Report:
         return switched
     return replace(
         period,
+        occasion=switched.occasion,
+        seconds=switched.seconds,
         done=switched.done,
         calls=switched.calls,
         error=switched.error,
@@ -183,7 +187,7 @@ def _close(loaded: LoadedDriver, host: str) -> None:
 
 def _status(reports: Sequence[Report]) -> str:
     """One line for ``systemctl status``."""
-    wrong = [text for report in reports for text in report.wrong().values()]
+    wrong = [text for report in reports for text in errors(report.conditions().values())]
     if wrong:
         return f"degraded: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if wrong[1:] else "")
     return f"{len(reports)} node{'s' if len(reports) != 1 else ''} reported to Placement"

@@ -108,7 +108,7 @@ class Ours:
 
 def _expect_ok(report: Report) -> None:
     if not report.ok:
-        raise RuntimeError(f"a period failed: {report.complaints()}")
+        raise RuntimeError(f"a period failed: {report.texts()}")
 
 
 def main(argv: list[str]) -> None:

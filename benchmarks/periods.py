@@ -144,7 +144,7 @@ def _median(run: Callable[[], float], times: int) -> float:
 
 def _expect_well(report: Report) -> None:
     if not report.ok:
-        raise RuntimeError(f"not well: {report.complaints()}")
+        raise RuntimeError(f"not well: {report.texts()}")
 
 
 def _main(size: str = "10001", directory: str | None = None) -> None:

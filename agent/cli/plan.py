@@ -80,13 +80,13 @@ class ShowPlan(DrawnOrListed[list[Foreseen]]):
     def verdict(self, answer: list[Foreseen], options: argparse.Namespace) -> int:
         """Not well beats changes."""
         for foreseen in answer:
-            for complaint in foreseen.complaints:
-                self.complain(f"{foreseen.node}: {complaint}")
+            for text in foreseen.wrong:
+                self.complain(f"{foreseen.node}: {text}")
             if foreseen.reshape_pending:
                 self.complain(f"{foreseen.node}: {PENDING}")
             for note in foreseen.notes:
                 self.complain(note)
-        if any(foreseen.complaints for foreseen in answer):
+        if any(foreseen.wrong for foreseen in answer):
             return NOT_WELL
         changes = any(foreseen.calls for foreseen in answer)
         return CHANGES if changes and options.exit_code else 0
@@ -111,7 +111,7 @@ def listed(answer: list[Foreseen]) -> Table:
 def _lines(foreseen: Foreseen, look: Look, *, calls: bool) -> Iterator[str]:
     name = f"{look.paint(plain(foreseen.node), 'bold')} ({foreseen.uuid})"
     if not foreseen.calls:
-        but = ", but not all is well" if foreseen.complaints else ""
+        but = ", but not all is well" if foreseen.wrong else ""
         yield f"{name}: nothing would change{but}"
         return
     count = len(foreseen.calls)

@@ -25,10 +25,10 @@ class Reshaped:
     reports: list[Report] = field(default_factory=list)
 
     @property
-    def complaints(self) -> list[str]:
+    def wrong(self) -> list[str]:
         """What is in the way, or went wrong."""
-        seen = [f"{one.node}: {text}" for one in self.foreseen for text in one.complaints]
-        told = (f"{one.node}: {text}" for one in self.reports for text in one.complaints().values())
+        seen = [f"{one.node}: {text}" for one in self.foreseen for text in one.wrong]
+        told = (f"{one.node}: {text}" for one in self.reports for text in one.texts())
         return [*seen, *(text for text in told if text not in seen)]
 
 
@@ -58,7 +58,7 @@ class Reshape(DrawnOrListed[Reshaped]):
         if own is None and not session.settings.rules.attached:
             raise session.no_compute_id()
         seen = Reshaped(foresee(session, at_start=True, holding=True))
-        if options.plan or seen.complaints or not any(one.calls for one in seen.foreseen):
+        if options.plan or seen.wrong or not any(one.calls for one in seen.foreseen):
             return seen
         with asked(session, own or "", session.placement(writing=True), holding=True) as nodes:
             disabled = KnownStatus.of(session).disabled
@@ -76,6 +76,6 @@ class Reshape(DrawnOrListed[Reshaped]):
 
     def verdict(self, answer: Reshaped, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Whether all went well."""
-        for complaint in answer.complaints:
-            self.complain(complaint)
-        return NOT_WELL if answer.complaints else 0
+        for text in answer.wrong:
+            self.complain(text)
+        return NOT_WELL if answer.wrong else 0

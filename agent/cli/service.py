@@ -12,7 +12,7 @@ from agent.cli.reading.services import Seen, Services, told
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, Trouble
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Look, ago
 from agent.period.traits import DISABLED
 from agent.registry.control import Switched
 from reportclient.plain_text import plain
@@ -33,7 +33,7 @@ class Found:
     said: list[str] = field(default_factory=list)
     """What was done, for people."""
 
-    def complaints(self) -> Iterator[str]:
+    def wrong(self) -> Iterator[str]:
         """What is not well."""
         if self.why_not is not None:
             yield f"Placement can't be asked: {self.why_not}"
@@ -70,11 +70,11 @@ class ServiceCommand(DrawnOrListed[Found]):
         return COLUMNS, [_row(seen) for seen in answer.services]
 
     def verdict(self, answer: Found, options: argparse.Namespace) -> int:  # noqa: ARG002
-        """Something to complain about is not well."""
-        complaints = list(answer.complaints())
-        for complaint in complaints:
-            self.complain(complaint)
-        return NOT_WELL if complaints else 0
+        """What is wrong is told, and not well."""
+        wrong = list(answer.wrong())
+        for text in wrong:
+            self.complain(text)
+        return NOT_WELL if wrong else 0
 
 
 class OneHost(ServiceCommand):
@@ -223,7 +223,7 @@ def in_lines(services: Iterable[Seen], look: Look) -> Iterator[str]:
     for seen in services:
         record = seen.record
         cells = (
-            *(record.status, seen.state, record.rpc_version or "?", _ago(record.silent_for)),
+            *(record.status, seen.state, record.rpc_version or "?", ago(record.silent_for)),
             *(str(len(record.roots)), _agreement(seen)),
         )
         bad = seen.agrees is False or record.contested_by is not None
@@ -239,7 +239,7 @@ def in_full(services: Iterable[Seen], look: Look) -> Iterator[str]:
     for seen in services:
         record = seen.record
         reason = f" ({plain(record.disabled_reason)})" if record.disabled_reason else ""
-        seconds = _ago(record.silent_for)
+        seconds = ago(record.silent_for)
         last = f"last heartbeat {seconds} ago" if record.last_seen else "no heartbeat ever"
         yield f"{look.paint(record.host, 'bold')}  {record.status}{reason}, {seen.state}, {last}"
         yield f"  uuid      {record.uuid}"
@@ -273,11 +273,3 @@ def _row(seen: Seen) -> list[object]:
         None if silent is None else round(silent, 1),
         *(list(record.roots), seen.agrees, record.address, record.contested_by, record.uuid),
     ]
-
-
-def _ago(seconds: float | None) -> str:
-    if seconds is None:
-        return "never"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +24,7 @@ from agent.period.traits import DISABLED
 from agent.provider_config.additions import Additions
 from agent.state.kept_root import KeptRoot, saved_roots
 from agent.state.roots import RootStore
-from agent.told.reports import Report
+from agent.told.reports import Occasion, Report
 from drivers.errors import DriverError
 from drivers.loaded import words
 from drivers.loader import LoadedDriver
@@ -99,7 +100,7 @@ class Nodes:
         except (Exception, SystemExit) as err:  # noqa: BLE001  as above
             return [self._nobody(err)]
         self._through().close()
-        return self._each(trackers, lambda one: one.switch(now, disabled=disabled))
+        return self._each(trackers, lambda one: _as_switch(one.switch(now, disabled=disabled)))
 
     def _free_names(self, trackers: Sequence[Tracker]) -> None:
         """Nodes can have each other's names, in a circle even: nobody could begin."""
@@ -289,7 +290,7 @@ class Nodes:
         ]
         for uuid in self.departures.finished():
             self.table.forget(uuid)
-        return [report for report in reports if report.done or report.complaints()]
+        return [report for report in reports if report.done or report.conditions()]
 
     def _free_to_go(self, now: float) -> list[tuple[str, Vanished]]:
         """A last period of theirs may still be under way."""
@@ -298,7 +299,13 @@ class Nodes:
 
 
 def _safely(job: Callable[[Tracker], Report], tracker: Tracker) -> Report:
+    began = time.monotonic()
     try:
-        return job(tracker)
+        report = job(tracker)
     except SystemExit as err:
-        return Report(tracker.node, error=DriverError(f"a driver ended: {words(err)}"))
+        report = Report(tracker.node, error=DriverError(f"a driver ended: {words(err)}"))
+    return replace(report, seconds=time.monotonic() - began)
+
+
+def _as_switch(report: Report) -> Report:
+    return replace(report, occasion=Occasion.SWITCH)

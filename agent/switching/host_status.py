@@ -28,6 +28,7 @@ from agent.switching.machine import (
     after_record,
 )
 from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
+from agent.told.conditions import Condition
 from agent.told.reports import Report
 from drivers.loaded import words
 
@@ -228,10 +229,10 @@ class HostStatus:
 
     # -- what follows
 
-    def complaints(self) -> dict[str, str]:
-        """What is not as it should be, by part."""
+    def conditions(self) -> tuple[Condition, ...]:
+        """What is not as it should be."""
         found = {"trait": self.waiting, "status file": self.unkept}
-        return {part: text for part, text in found.items() if text is not None}
+        return tuple(Condition(text, part) for part, text in found.items() if text is not None)
 
     def _move(self, event: Event, reason: str | None = None) -> bool:
         with self._lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from agent.switching.host_status import (
 )
 from agent.switching.hypervisor import Hypervisor
 from agent.switching.service_file import ServiceFile
-from agent.told.status_file import NO_RPC, SERVING
+from agent.told.status_schema import NO_RPC, SERVING, ServiceFacts
 from drivers.loaded import LoadedDriver, words
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Switching:
     service: Service
     server: RpcServer | None = None
     """``None`` where there is no message bus."""
-    _facts: dict[str, Any] = field(default_factory=dict)
+    _facts: ServiceFacts | None = None
 
     def read_once(self) -> None:
         """For a single period: the last known status, and the record's if there is one."""
@@ -104,15 +104,15 @@ class Switching:
         if self.server is not None and not self.server.stop():
             LOG.info("Leaving while calls are under way")
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ServiceFacts:
         """For ``status.json``."""
-        return {
-            "disabled": self.status.disabled,
-            "reason": self.status.current.reason,
-            "registry": self.heartbeat.taken or self.status.registry_lost,
-            "rpc": self._rpc(),
-            "attached": self.service.nodes.rules.attached,
-        }
+        return ServiceFacts(
+            disabled=self.status.disabled,
+            reason=self.status.current.reason,
+            registry=self.heartbeat.taken or self.status.registry_lost,
+            rpc=self._rpc(),
+            attached=self.service.nodes.rules.attached,
+        )
 
     def _rpc(self) -> str:
         if self.server is None:

@@ -28,7 +28,7 @@ class Narrator:
             _tell_changes(report)
             if report.error is not None:
                 now.update(self._told_of(report.node))
-            now.update({(report.node, key): text for key, text in report.complaints().items()})
+            now.update({(report.node, key): str(it) for key, it in report.conditions().items()})
             self._tell_errors(report)
         for key, text in now.items():
             if key not in self.told or _lasting(text) != _lasting(self.told[key]):

@@ -1,7 +1,7 @@
 """``status.json`` in the state directory: how the agent is, for ``computectl status``.
 
-Replaced as a whole after each period, and when what it says of the service changes.  Times
-are seconds since the epoch.
+Replaced as a whole after each period and each switch, and when what it says of the service
+changes.  What it says: ``agent/told/status_schema.py``.
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ import json
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from agent.state import files
 from agent.switching.host_status import FactsChanged, Notice
+from agent.told.process import started_at
 from agent.told.reports import Report
+from agent.told.status_schema import (
+    FILE_NAME,
+    AgentStatus,
+    NodeStatus,
+    ServiceFacts,
+    to_json,
+)
 from agent.version import version
 
 LOG = logging.getLogger(__name__)
-
-FILE_NAME = "status.json"
-VERSION = 1
-SERVING, NO_RPC = "serving", "none"
-"""How the service's calls over RPC are when all is well."""
-ENDED = -1
-"""In place of a start: nothing that runs has it."""
-_DEAD = frozenset("ZX")
 
 
 @dataclass(slots=True)
@@ -38,39 +37,39 @@ class StatusFile:
     host: str
     interval: float | None
     clock: Callable[[], float]
-    service: Callable[[], dict[str, Any]] = dict
+    service: Callable[[], ServiceFacts] = ServiceFacts
     """What is to be said about the service as such."""
     well: dict[str, float] = field(default_factory=dict)
     unwritable: bool = False
-    written: dict[str, Any] = field(default_factory=dict)
+    written: AgentStatus | None = None
 
     def __call__(self, reports: Sequence[Report]) -> None:
         """Write how this period went."""
         now = self.clock()
         self.well.update({report.node: now for report in reports if report.ok})
-        self.written = {
-            "version": VERSION,
-            "agent_version": version(),
-            "host": self.host,
-            "pid": os.getpid(),
-            "started": started_at(os.getpid()),
-            "updated": now,
-            "interval": self.interval,
-            "service": self.service(),
-            "nodes": [self._node(report) for report in reports],
-        }
-        self._write()
+        self._write(
+            AgentStatus(
+                host=self.host,
+                pid=os.getpid(),
+                started=started_at(os.getpid()),
+                updated=now,
+                interval=self.interval,
+                nodes=tuple(self._node(report) for report in reports),
+                agent_version=version(),
+                service=self.service(),
+            )
+        )
 
     def hear(self, notice: Notice) -> None:
         """Write what is otherwise with the service as such; the last period stays as it was."""
-        if isinstance(notice, FactsChanged) and self.written:
-            self.written["service"] = self.service()
-            self._write()
+        if isinstance(notice, FactsChanged) and self.written is not None:
+            self._write(replace(self.written, service=self.service()))
 
-    def _write(self) -> None:
+    def _write(self, status: AgentStatus) -> None:
         """A full disk is logged once and stops nothing."""
+        self.written = status
         try:
-            data = json.dumps(self.written, indent=1).encode() + b"\n"
+            data = json.dumps(to_json(status), indent=1).encode() + b"\n"
             files.replace(self.directory / FILE_NAME, data, durable=False)
         except OSError as err:
             if not self.unwritable:
@@ -79,29 +78,16 @@ class StatusFile:
         else:
             self.unwritable = False
 
-    def _node(self, report: Report) -> dict[str, Any]:
-        return {
-            "node": report.node,
-            "ok": report.ok,
-            "last_ok": self.well.get(report.node),
-            "calls": report.calls,
-            "changes": report.changes(),
-            "took": {name: round(seconds, 5) for name, seconds in report.took.items()},
-            "complaints": list(report.wrong().values()),
-            "draining": report.drains(),
-            "reshape_pending": list(report.reshape_pending),
-        }
-
-
-def started_at(pid: int) -> int | None:
-    """When this process began, in clock ticks since boot: with the pid, it is nobody else's.
-
-    ``None`` if that can't be read, ``ENDED`` if it ended and nobody has taken note yet.
-    """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        # The second field is the program's name, and may hold spaces and parentheses.
-        fields = text.rpartition(")")[2].split()
-        return ENDED if fields[0] in _DEAD else int(fields[19])
-    except (OSError, ValueError, IndexError):
-        return None
+    def _node(self, report: Report) -> NodeStatus:
+        return NodeStatus(
+            node=report.node,
+            ok=report.ok,
+            last_ok=self.well.get(report.node),
+            occasion=report.occasion.value,
+            seconds=round(report.seconds, 3),
+            calls=report.calls,
+            changes=report.changes(),
+            took={name: round(seconds, 5) for name, seconds in report.took.items()},
+            conditions=tuple(report.conditions().values()),
+            reshape_pending=report.reshape_pending,
+        )

@@ -200,7 +200,7 @@ def test_reshape_at_start_from_the_root_to_eight_children(placement, tmp_path, s
     driver.edit = split_gpus
     again = Agent(placement.url, driver, tmp_path)
     report = again.period()
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     requests = log.take()
     assert sum(request.path == "/reshaper" for request in requests) == 1
     assert len(requests) <= size + consumers + 12

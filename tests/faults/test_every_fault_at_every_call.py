@@ -105,7 +105,7 @@ def test_no_word_of_placement_costs_at_most_a_period(scene: Scene, call, fault, 
 
     scene.proxy.heal()
     second = agent.period()
-    assert second.ok, second.complaints()
+    assert second.ok, second.texts()
     scene.expect_the_wish_and_all_of_the_strangers()
     expect_quiet(agent)
     expect_quiet(scene.agent(saved))
@@ -122,12 +122,12 @@ def test_an_error_without_reason_is_over_at_the_next_verification(
     assert harm.times == 0, "the fault was not met"
     assert report.calls <= MOST_CALLS
     if not report.ok:
-        assert REQUEST_ID in " ".join(report.complaints().values())
+        assert REQUEST_ID in " ".join(report.texts())
     saved = shutil.copytree(scene.state, tmp_path / "saved")
 
     agent.period()
     last = agent.period(2 * VERIFY)
-    assert last.ok, last.complaints()
+    assert last.ok, last.texts()
     scene.expect_the_wish_and_all_of_the_strangers()
     expect_quiet(agent)
     expect_quiet(scene.agent(saved))
@@ -145,7 +145,7 @@ def test_a_fault_that_lasts_is_no_storm(scene: Scene, call, fault):
     scene.proxy.heal()
     agent.period()
     last = agent.period(2 * VERIFY)
-    assert last.ok, last.complaints()
+    assert last.ok, last.texts()
     scene.expect_the_wish_and_all_of_the_strangers()
     expect_quiet(agent)
 
@@ -153,5 +153,5 @@ def test_a_fault_that_lasts_is_no_storm(scene: Scene, call, fault):
 def expect_quiet(agent) -> None:
     """Nothing is left to do, neither by what the agent knows nor by what Placement has."""
     report = agent.period(2 * VERIFY)
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert not report.done

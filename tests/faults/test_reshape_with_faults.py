@@ -120,7 +120,7 @@ def expect_moved_after(scene, call, fault, times=1):
     scene.proxy.heal()
     agent.period()
     last = agent.period(2 * VERIFY)
-    assert last.ok, last.complaints()
+    assert last.ok, last.texts()
     expect_moved(scene)
     assert not agent.period(2 * VERIFY).done
 
@@ -172,12 +172,12 @@ def test_a_refused_create_is_told_and_waits_like_any_refusal(scene):
 
     first = agent.period()
     assert first.calls <= 14, "one try"
-    told = "\n".join(map(str, first.complaints().values()))
+    told = "\n".join(map(str, first.texts()))
     assert "403" in told and "gpu" in told and "must be read first" not in told
     for _ in range(3):
         again = agent.period()
         assert again.calls == 0, scene.proxy.seen[-9:]
-        assert "403" in "\n".join(map(str, again.complaints().values()))
+        assert "403" in "\n".join(map(str, again.texts()))
 
     scene.proxy.heal()
     assert agent.period(2 * VERIFY).ok
@@ -191,7 +191,7 @@ def test_a_conflict_without_anything_that_moved_is_no_storm(scene):
 
     first = agent.period()
     assert first.calls <= 24, "two tries"
-    assert REQUEST_ID in "\n".join(map(str, first.complaints().values()))
+    assert REQUEST_ID in "\n".join(map(str, first.texts()))
     assert agent.period().calls == 0
 
     scene.proxy.heal()

@@ -35,7 +35,7 @@ def test_an_older_state_is_noticed_read_again_and_brought_up_to_date(
 
     agent = fresh.agent() if restarted else agent
     report = agent.period(2 * VERIFY)
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert [r for r in caplog.messages if "went back" in r]
     fresh.expect_the_wish_and_all_of_the_strangers()
     assert not agent.period(2 * VERIFY).done
@@ -47,7 +47,7 @@ def test_a_rebuilt_placement_is_filled_again(fresh, backup, restarted):
     fresh.placement.empty()
     agent = fresh.agent() if restarted else agent
     report = agent.period(2 * VERIFY)
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert report.calls <= 40
     assert set(seen_in(fresh.placement)) == {NODE, "changed", "removed"}
     assert seen_in(fresh.placement)[NODE][1] == {"VCPU": 8}

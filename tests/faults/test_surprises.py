@@ -54,7 +54,7 @@ def test_a_sharing_root_half_made_is_finished_and_stays_ours(
     assert agent.period().ok
     total[0] = 200
     report = agent.period(2 * VERIFY)
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert placement.stranger.inventory(POOL)["DISK_GB"]["total"] == 200
     assert OWNER in placement.stranger.traits(POOL)
 
@@ -65,7 +65,7 @@ def test_a_child_that_somebody_renamed_gets_its_name_back(placement, proxy, tmp_
     placement.stranger.rename(leaf_uuid(1), "renamed-by-hand")
     agent.period(2 * VERIFY)
     report = agent.period(2 * VERIFY)
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert placement.stranger.provider(leaf_uuid(1))["name"] == f"{NODE}_leaf1"
 
 

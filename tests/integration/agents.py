@@ -71,7 +71,7 @@ class Agent:
         """Until a verification has nothing more to write."""
         for _ in range(3):
             report = self.period()
-            assert report.ok, report.complaints()
+            assert report.ok, report.texts()
         assert not report.done
 
     def calls_of(self, action: Callable[[], object]) -> list[str]:

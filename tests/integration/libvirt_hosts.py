@@ -54,7 +54,7 @@ class DocumentedHost:
         """Started, and quiet afterwards."""
         agent = self.start(text)
         report = agent.period()
-        assert report.ok, report.complaints()
+        assert report.ok, report.texts()
         assert agent.period().done == ()
         return agent
 

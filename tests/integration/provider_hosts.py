@@ -79,7 +79,7 @@ class Host:
     def settle(self) -> None:
         for _ in range(3):
             reports = self.periods(2 * VERIFY)
-            assert all(report.ok for report in reports), [one.complaints() for one in reports]
+            assert all(report.ok for report in reports), [one.texts() for one in reports]
         assert not any(report.done for report in reports)
 
     def calls_of(self, action: Callable[[], object]) -> list[str]:

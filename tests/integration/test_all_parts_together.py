@@ -64,7 +64,7 @@ def _started(placement: Any, directory: Path) -> Host:
 def periods(host: Host, count: int = 3) -> None:
     for _ in range(count):
         report = host.period(2 * VERIFY, disabled=True)
-        assert report.ok, report.complaints()
+        assert report.ok, report.texts()
     assert not report.done
 
 

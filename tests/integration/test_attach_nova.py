@@ -74,14 +74,14 @@ class Both:
             self.novas_turn()
             self.agents_turn()
         assert [self.novas_turn(), self.agents_turn()] == [[], []]
-        assert all(report.ok for report in self.reports), self.reports[0].complaints()
+        assert all(report.ok for report in self.reports), self.reports[0].texts()
 
     def minutes(self, count: int) -> list[str]:
         """Periods of both, one each a minute; what the agent wrote, and what Nova said."""
         seen = []
         for _ in range(count):
             seen += self.agents_turn(later=60.0)
-            assert all(report.ok for report in self.reports), self.reports[0].complaints()
+            assert all(report.ok for report in self.reports), self.reports[0].texts()
             error = self.nova.error_of_period(later=60.0)
             seen += [] if error is None else [error]
         return seen
@@ -118,7 +118,7 @@ def test_neither_undoes_the_other(both: Both) -> None:
     """One Nova process for all of it: it takes seconds to start."""
     stranger = both.placement.stranger
     assert both.agents_turn() == []
-    assert "waiting for the root provider" in str(both.reports[0].complaints())
+    assert "waiting for the root provider" in str(both.reports[0].texts())
 
     both.settle()
     assert both.names() == {NODE, f"{NODE}_pci_0", "card0", "card1"}

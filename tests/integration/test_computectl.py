@@ -229,7 +229,7 @@ def a_period(host: AgentHost) -> list[tuple]:
     own = host.compute_id.read_text().strip()
     nodes = Nodes(own, drivers, api, rules, BulkWrites(settings.bulk_chunk))
     [report] = nodes.period(time.monotonic())
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     return api.writes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from agent.told.conditions import Severity
 from agent.told.status_file import StatusFile
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 
@@ -38,7 +39,7 @@ def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_is_named(pl
     without_leaf(driver)
     report = agent.period(1.0)
     assert leaf_inventory(placement) == {"CUSTOM_LEAF": (4, 4)}, "no new guest gets any"
-    (text,) = report.drains()
+    (text,) = report.texts(Severity.INFO)
     assert text.startswith(f"{NODE}_leaf1: draining: in use by {guest}")
     assert "DELETE" not in text and "409" not in text
     assert report.ok, "all is as it should be"
@@ -53,7 +54,7 @@ def test_a_device_that_a_guest_has_got_since_the_last_look_is_drained_at_once(pl
     report = agent.period(1.0)
     assert leaf_inventory(placement) == {"CUSTOM_LEAF": (4, 4)}, "no new guest gets any"
     assert report.error is None, "the conflict was overcome"
-    assert guest in " ".join(report.complaints().values())
+    assert guest in " ".join(report.texts())
 
 
 def test_draining_costs_nothing_between_two_verifications(placement):
@@ -62,7 +63,7 @@ def test_draining_costs_nothing_between_two_verifications(placement):
     agent.period(1.0)
     report = agent.period(1.0)
     assert report.calls == 0
-    assert report.drains(), "it is still told"
+    assert report.texts(Severity.INFO), "it is still told"
 
 
 def test_other_changes_go_on_meanwhile(placement):
@@ -80,7 +81,7 @@ def test_it_goes_when_the_guest_has_gone(placement):
     agent.period(1.0)
     placement.stranger.delete_allocation(guest)
     report = agent.period(2 * VERIFY)
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert not leaf_exists(placement)
 
 
@@ -99,7 +100,7 @@ def test_a_class_in_use_is_drained_and_the_others_of_the_provider_are_reported(p
     driver.inventories[f"{NODE}_leaf1"] = {"VGPU": {"total": 2}}
     report = agent.period(1.0)
     assert leaf_inventory(placement) == {"CUSTOM_LEAF": (4, 4), "VGPU": (2, 0)}
-    assert guest in " ".join(report.complaints().values())
+    assert guest in " ".join(report.texts())
     placement.stranger.delete_allocation(guest)
     assert agent.period(2 * VERIFY).ok
     assert leaf_inventory(placement) == {"VGPU": (2, 0)}
@@ -123,7 +124,7 @@ def test_a_parent_stays_with_its_child_in_use(placement):
 
     driver.edit = nothing_left
     report = agent.period(1.0)
-    assert report.drains()
+    assert report.texts(Severity.INFO)
     assert leaf_exists(placement)
     assert agent.period(1.0).calls == 0
 
@@ -134,8 +135,9 @@ def test_what_drains_is_well_for_a_health_check_and_is_listed(placement, tmp_pat
     report = agent.period(1.0)
     StatusFile(tmp_path, "host1", None, lambda: 7.0)([report])
     (node,) = json.loads((tmp_path / "status.json").read_text())["nodes"]
-    assert node["ok"] and node["last_ok"] == 7.0 and node["complaints"] == []
-    assert guest in node["draining"][0]
+    (condition,) = node["conditions"]
+    assert node["ok"] and node["last_ok"] == 7.0 and condition["severity"] == "info"
+    assert guest in condition["text"]
 
 
 def test_something_else_that_is_wrong_is_told_beside_it(placement):
@@ -143,5 +145,5 @@ def test_something_else_that_is_wrong_is_told_beside_it(placement):
     without_leaf(driver)
     driver.inventories[NODE] = {"VCPU": {"total": 16, "reserved": 17}}
     report = agent.period(1.0)
-    assert not report.ok and report.drains()
-    assert all("draining" not in text for text in report.wrong().values())
+    assert not report.ok and report.texts(Severity.INFO)
+    assert all("draining" not in text for text in report.texts(Severity.ERROR))

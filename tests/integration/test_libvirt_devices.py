@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent.told.conditions import Severity
 from tests.integration.agents import NODE, ROOT, child_uuid
 from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
 from tests.unit.libvirt.devices import GPU, mdev, pci, sev
@@ -59,7 +60,7 @@ def test_a_device_in_use_that_is_unplugged_is_held_and_everything_else_goes_on(h
     plug(host, *map(pci, DISKS[2:]))
     host.binding.answers["getMemoryStats"] = {"total": 4096 * 1024}
     report = agent.period()
-    assert report.ok and who in str(report.drains())
+    assert report.ok and who in str(report.texts(Severity.INFO))
     assert set(providers(host.placement)) == {NODE, on(DISKS[0]), on(DISKS[2])}
     assert record(host, on(DISKS[0]))["reserved"] == 1, "nobody else gets it"
     assert record(host, NODE, "MEMORY_MB")["total"] == 4096
@@ -191,6 +192,6 @@ def test_contexts_stay_on_the_root_while_libvirt_cannot_be_asked(host):
     del host.binding.refused["getDomainCapabilities"]
     host.binding.answers["getDomainCapabilities"] = sev()
     again = host.start("").period()
-    assert again.ok, again.complaints()
+    assert again.ok, again.texts()
     assert [totals(host, who) for who in guests] == [own, own]
     assert "MEM_ENCRYPTION_CONTEXT" not in providers(host.placement)[NODE]["inventory"]

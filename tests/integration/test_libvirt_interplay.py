@@ -96,7 +96,7 @@ def test_what_stays_in_use_on_a_cell_that_goes_keeps_nothing_from_moving(host):
     who = guest(host, **{CELLS[1]: {"VCPU": 2, "MEMORY_MB": 64, pages: 100}})
     agent = host.start(DEVICES)
     report = agent.period()
-    assert not report.fatal, report.complaints()
+    assert not report.fatal, report.texts()
     assert holds(host.placement, who) == {
         NODE: {"VCPU": 2, "MEMORY_MB": 64},
         CELLS[1]: {pages: 100},
@@ -148,7 +148,7 @@ def test_cells_come_while_a_guest_has_more_of_a_device_than_is_left(host, count)
         assert record(host, on(DISKS[0]))["reserved"] == 1
     agent = host.start(DEVICES + NESTED)
     report = agent.period()
-    assert not report.fatal and "reshape" not in str(report.complaints()), report.complaints()
+    assert not report.fatal and "reshape" not in str(report.texts()), report.texts()
     assert holds(host.placement, who)[CELLS[0]] == {"VCPU": 2}
     agent.period()
     total = record(host, on_gpu(1), "VGPU")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent.told.conditions import Severity
 from drivers.errors import ReshapeFailed
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport, Reported
@@ -161,7 +162,7 @@ def test_a_class_moves_from_the_root_to_devices_below_cells_in_one_request(place
     guests = [placement.stranger.put_allocation({ROOT: {"VCPU": 1, "VGPU": 3}}) for _ in range(2)]
     mark = placement.mark()
     _, report = devices.start(HostReport(DISK, cells(), [gpu(0, 0), gpu(1, 1)]))
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert [r.path for r in placement.since(mark)].count("/reshaper") == 1
     for number, who in enumerate(sorted(guests)):
         assert holds(placement, who) == {
@@ -203,7 +204,7 @@ def test_an_older_placement_keeps_devices_where_they_are_and_says_why(tmp_path):
         devices = Devices(older)
         assert devices.start(HostReport(CPUS, {}, [gpu(0, 1)]))[1].ok
         _, report = devices.start(HostReport(DISK, cells(), [gpu(0, 1)]))
-        assert "1.37" in " ".join(report.complaints().values())
+        assert "1.37" in " ".join(report.texts())
         uuids = {name: child_uuid(f"libvirt {name}") for name in [*CELLS, gpu(0, 1).name]}
         moved = older.request("GET", f"/resource_providers/{uuids[CELLS[0]]}", microversion="1.36")
         assert moved["parent_provider_uuid"] == ROOT
@@ -237,8 +238,10 @@ def test_cpus_that_get_dedicated_while_guests_share_them_are_never_offered_twice
         offered = {one for name, one in cpus_of(host) if name != CELLS[1]}
         assert len(offered) <= 1, offered
     report = agent.period()
-    assert who in str(report.drains())
-    assert "still has VCPU: PCPU is reported once no guest uses that" in str(report.wrong())
+    assert who in str(report.texts(Severity.INFO))
+    assert "still has VCPU: PCPU is reported once no guest uses that" in str(
+        report.texts(Severity.ERROR)
+    )
     host.placement.stranger.delete_allocation(who)
     agent.period()
     assert agent.period().ok

@@ -47,7 +47,7 @@ def test_roots_made_verified_removed_and_added_at_a_real_placement(
         now += after
         mark = placement.mark()
         reports = nodes.period(now)
-        assert all(report.ok for report in reports), [r.complaints() for r in reports if not r.ok]
+        assert all(report.ok for report in reports), [r.texts() for r in reports if not r.ok]
         return Counter(request.method for request in placement.since(mark))
 
     nodes = service()

@@ -42,7 +42,7 @@ def test_moving_a_provider_names_the_version_that_it_needs_and_the_rest_goes_on(
     driver.edit = lambda tree, allocations: tree.move(f"{NODE}_leaf1", f"{NODE}_leaf2")
     driver.inventories[f"{NODE}_leaf2"] = {"VGPU": {"total": 2}}
     report = agent.period(1.0)
-    text = " ".join(report.complaints().values())
+    text = " ".join(report.texts())
     assert "1.37" in text
     assert older.max_microversion in text
     view = agent.tracker.view.snapshot.providers

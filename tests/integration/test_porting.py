@@ -105,7 +105,7 @@ def test_the_driver_after_reports_and_reshapes_in_a_real_placement(placement, tm
         config.settings(context.conf).rules,
     )
     (report,) = nodes.period(VERIFY, disabled=False)
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     listed = placement.request("GET", f"/resource_providers?in_tree={ROOT}")
     uuids = {each["name"]: each["uuid"] for each in listed["resource_providers"]}
     assert set(uuids) == {"host1", "host1_board0", "host1_board1"}

@@ -270,7 +270,7 @@ def test_a_class_in_use_is_drained_until_it_is_free(any_host: Host) -> None:
     any_host.write()
     any_host.reload()
     report = any_host.period(2 * VERIFY)
-    assert consumer in str(report.complaints())
+    assert consumer in str(report.texts())
     assert any_host.stranger.inventory(ROOT)["CUSTOM_LICENSE"]["reserved"] == 8
     any_host.start()  # it is still known to be ours
     any_host.stranger.delete_allocation(consumer)
@@ -299,7 +299,7 @@ def test_a_class_that_a_driver_reports_is_the_drivers(host: Host) -> None:
     host.start()
     host.period()
     report = host.period()
-    [told] = report.complaints().values()
+    [told] = report.texts()
     assert f"provider {DEVICE} ({CHILD}): {path}:4: CUSTOM_DEVICE is reported by a driver" in told
     assert host.totals(CHILD) == {"CUSTOM_DEVICE": 1, "CUSTOM_SLOT": 2}
     assert host.custom(CHILD) == {"CUSTOM_FAST"}
@@ -336,7 +336,7 @@ def test_one_provider_described_by_name_and_by_uuid_is_told_with_both_places(hos
     two = host.write(entry(f"uuid: {CHILD}", "CUSTOM_TWO"), name="two.yaml")
     host.start()
     host.period()
-    [told] = host.period().complaints().values()
+    [told] = host.period().texts()
     assert f"{two}:3 (uuid {CHILD}) describes it, and so does {one}:3 (name {DEVICE})" in told
     assert host.custom(CHILD) == {"CUSTOM_ONE"}
 
@@ -351,7 +351,7 @@ def test_a_sharing_provider_of_somebody_else_is_never_changed(any_host: Host) ->
     path = any_host.write(entry("name: storage", "CUSTOM_FAST", CUSTOM_SLOT=1))
     any_host.reload()
     for _ in range(2):
-        [told] = any_host.period(2 * VERIFY).complaints().values()
+        [told] = any_host.period(2 * VERIFY).texts()
         assert f"{path}:3: it belongs to somebody else: not changed" in told
     assert (any_host.custom(STORAGE), any_host.totals(STORAGE)) == (set(), {})
     any_host.write()

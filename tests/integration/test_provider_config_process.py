@@ -65,7 +65,7 @@ def custom(agent: AgentProcess, placement: RealPlacement) -> set[str]:
 
 def status(agent: AgentProcess) -> list[str]:
     [node] = json.loads((agent.state_path / "status.json").read_text())["nodes"]
-    return node["complaints"]
+    return [f"{one['subject']}: {one['text']}" for one in node["conditions"]]
 
 
 def test_sighup_takes_over_good_files_and_keeps_the_last_good_ones_over_bad_ones(

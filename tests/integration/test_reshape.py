@@ -34,7 +34,7 @@ def agent_with(placement, root_inventory, **rules):
     driver.inventories[NODE] = root_inventory
     agent = Agent(placement.url, driver, **rules)
     report = agent.period()
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     return agent, driver
 
 
@@ -68,7 +68,7 @@ def test_vgpu_moves_from_the_root_to_its_children_with_the_guests_that_use_it(pl
     rebuild_with(driver, vgpu_to_children)
     again = Agent(placement.url, driver)
     report = again.period()
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert [totals(placement, who) for who in guests] == before
     assert all(holdings(placement, who)[ROOT] == {"VCPU": 1} for who in guests)
     assert again.period(2 * VERIFY).done == ()
@@ -160,7 +160,7 @@ def test_a_driver_that_gives_up_ends_the_start_but_not_a_running_agent(placement
 
     rebuild_with(driver, gives_up)
     running = agent.period()
-    assert "guest 1" in " ".join(running.complaints().values())
+    assert "guest 1" in " ".join(running.texts())
     assert not running.fatal
     assert Agent(placement.url, driver).period().fatal
 
@@ -199,7 +199,7 @@ def test_a_driver_that_was_not_ready_at_start_may_still_reshape(placement):
     assert not agent.period().ok
     ready.append(True)
     report = agent.period()
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert holdings(placement, who)[ROOT] == {"VCPU": 1}
 
 
@@ -217,7 +217,7 @@ def test_a_reshape_that_a_driver_can_not_do_reads_the_allocations_once(placement
     assert agent.period(1.0).calls > 0
     again = agent.period(1.0)
     assert again.calls == 0
-    assert "guest 1" in " ".join(again.complaints().values()), "the cause is still told"
+    assert "guest 1" in " ".join(again.texts()), "the cause is still told"
 
 
 def test_while_running_a_reshape_waits_and_says_so(placement):
@@ -239,7 +239,7 @@ def test_while_running_a_reshape_is_done_where_the_operator_allows_it(placement)
     who = consumer(placement, {"VCPU": 1, "VGPU": 1})
     rebuild_with(driver, vgpu_to_children)
     report = agent.period(1.0)
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert holdings(placement, who)[ROOT] == {"VCPU": 1}
 
 
@@ -255,7 +255,7 @@ def test_a_guest_that_comes_in_between_is_moved_too(placement):
 
     rebuild_with(driver, races)
     report = Agent(placement.url, driver).period()
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert [totals(placement, who) for who in guests] == [{"VCPU": 1, "VGPU": 1}] * 2
     assert all(holdings(placement, who)[ROOT] == {"VCPU": 1} for who in guests)
 
@@ -266,7 +266,7 @@ def test_without_the_role_a_reshape_changes_nothing_and_explains_itself(tmp_path
         who = consumer(placement, {"VCPU": 1, "VGPU": 1})
         rebuild_with(driver, vgpu_to_children)
         report = Agent(placement.url, driver).period()
-        text = " ".join(report.complaints().values())
+        text = " ".join(report.texts())
         assert "403" in text
         assert "service" in text, "the role that is missing"
         assert holdings(placement, who)[ROOT] == {"VCPU": 1, "VGPU": 1}
@@ -293,5 +293,5 @@ def test_a_reshape_that_takes_away_what_is_in_use_is_refused_and_says_so(placeme
     who = consumer(placement, {"VGPU": 1, "CUSTOM_OLD": 1})
     rebuild_with(driver, vgpu_to_children)
     report = Agent(placement.url, driver).period()
-    assert "nothing was moved" in str(report.complaints()), report.complaints()
+    assert "nothing was moved" in str(report.texts()), report.texts()
     assert holdings(placement, who)[ROOT] == {"VGPU": 1, "CUSTOM_OLD": 1}

@@ -149,12 +149,12 @@ def test_without_placement_it_answers_and_follows_soon(agent, caller, placement,
     assert caller.set_host_enabled("testhost", False) == "disabled"
     assert not has_trait(placement, root)
     said = status_of(agent)
-    assert any(DISABLED in text for text in said["nodes"][0]["complaints"])
+    assert any(DISABLED in one["text"] for one in said["nodes"][0]["conditions"])
     assert said["service"]["disabled"] is True
     assert record_of(agent).disabled
     proxy.heal()
     eventually(lambda: has_trait(placement, root))
-    eventually(lambda: not status_of(agent)["nodes"][0]["complaints"])
+    eventually(lambda: not status_of(agent)["nodes"][0]["conditions"])
 
 
 @pytest.mark.parametrize("done_first", [False, True], ids=["before writing", "before answering"])

@@ -188,7 +188,7 @@ def test_a_driver_that_raises_is_named_leaves_nothing_half_done_and_stops_no_oth
     report = agent.period()
     assert report.driver_errors == {"driver1": error}
     assert not report.ok and report.error is None
-    assert any("driver1" in text for text in report.complaints().values())
+    assert any("driver1" in text for text in report.texts())
     assert totals(placement) == {"VCPU": 8}
     assert "CUSTOM_HALF_DONE" not in placement.stranger.traits(ROOT)
     assert names(placement) == {NODE, DEVICE, f"{NODE}_dev2"}
@@ -372,7 +372,7 @@ def test_names_that_were_left_out_are_told(placement: RealPlacement) -> None:
         tree.add_traits(nodename, "HW_OF_THE_FUTURE")
 
     report = Agent(placement, Small(ahead_of_its_time)).period()
-    told = " ".join([*map(str, report.problems), *report.complaints().values()])
+    told = " ".join([*map(str, report.problems), *report.texts()])
     assert "HW_OF_THE_FUTURE" in told
 
 
@@ -384,7 +384,7 @@ def test_a_bad_inventory_is_told_every_period_and_costs_no_call(placement: RealP
     for _ in range(2):
         report = agent.period(after=10.0)
         assert report.calls == 0
-        assert any(NODE in text and "total is 0" in text for text in report.complaints().values())
+        assert any(NODE in text and "total is 0" in text for text in report.texts())
     assert totals(placement) == {"VCPU": 8}
 
 
@@ -446,7 +446,7 @@ def test_a_second_root_that_shares_nothing_is_not_made_and_told(placement: RealP
         tree.update_inventory("another", {"DISK_GB": {"total": 100}})
 
     agent = Agent(placement, Small(with_another))
-    assert "a second root has to share what it has" in str(agent.period().complaints())
+    assert "a second root has to share what it has" in str(agent.period().texts())
     assert names(placement) == {NODE}
 
 
@@ -462,7 +462,7 @@ def test_a_renamed_host_keeps_its_provider(placement: RealPlacement) -> None:
 def test_a_name_under_another_uuid_is_explained_with_both(placement: RealPlacement) -> None:
     placement.stranger.create_provider(NODE, STORAGE)
     report = Agent(placement, Small(inventory())).period()
-    (told,) = report.complaints().values()
+    (told,) = report.texts()
     assert NODE in told and ROOT in told and STORAGE in told
     assert placement.stranger.provider(STORAGE)["generation"] == 0
 
@@ -510,7 +510,7 @@ def test_a_reshape_at_start_moves_inventory_and_allocations_together(
     driver = Small(split)
     agent = Agent(placement, driver)
     report = agent.period()
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert totals(placement) == {"VCPU": 8}
     assert totals(placement, child_uuid(DEVICE)) == {"CUSTOM_DEVICE": 4}
     assert resources_of(placement, guest) == {

@@ -175,7 +175,7 @@ def periods(kind: type[OnNova]) -> list[dict[str, Any]]:
     told = []
     for number in range(PERIODS):
         report = tracker.period(number * 60.0)
-        complaints = {str(key): str(text) for key, text in report.complaints().items()}
+        complaints = {str(key): str(text) for key, text in report.conditions().items()}
         told.append({"complaints": complaints, "done": len(report.done)})
     tree = tracker.view.edit()
     providers = [tree.data(uuid) for uuid in tree.get_provider_uuids(NODE)]

@@ -76,7 +76,7 @@ def start(lab: Lab, placement: RealPlacement, tmp_path: Path) -> Iterator[Start]
         drivers.append(LibvirtDriver(replace(context(tmp_path, text), state_path=tmp_path)))
         agent = Agent(placement, drivers[-1])
         report = agent.period()
-        assert report.ok, report.complaints()
+        assert report.ok, report.texts()
         assert drivers[-1].degraded().keys() <= {"0000:41:00.0"}, drivers[-1].degraded()
         return agent
 

@@ -117,7 +117,7 @@ def test_ones_own_provider_can_be_moved_renamed_and_removed_beside_others(placem
     host.settled()
     host.says(a=lambda tree: (tree.move("card", "cell"), tree.rename("port", "port0")))
     report = host.period(SOON)
-    assert report.ok, report.complaints()
+    assert report.ok, report.texts()
     assert host.parent("card") == "cell" and host.parent("port0") == "card"
     host.says(a=both(child("cell"), removes("port0", "card")))
     assert host.period(SOON).ok

@@ -88,7 +88,7 @@ def test_what_has_no_room_within_max_unit_moves_nothing_and_says_so(placement) -
     host.restart(libvirt=says(card(NEW, CUSTOM_SLOT=slots(4, max_unit=2), replaces=(OLD,))))
     report = host.period()
     assert report.fatal
-    assert f"no room for 1 of 3 CUSTOM_SLOT of consumer {guest}" in str(report.complaints())
+    assert f"no room for 1 of 3 CUSTOM_SLOT of consumer {guest}" in str(report.texts())
     assert held(host, guest) == {OLD: {"CUSTOM_SLOT": 3}}
     assert host.totals(OLD) == {"CUSTOM_SLOT": 4}
 

@@ -295,7 +295,7 @@ def test_two_nodes_that_swap_names_get_them(placement, tmp_path: Path) -> None:
     host.tells({"n1": THEIRS, "n2": STRANGE})
     for _ in range(3):
         reports = host.periods()
-    assert all(report.ok for report in reports), [report.complaints() for report in reports]
+    assert all(report.ok for report in reports), [report.texts() for report in reports]
     assert (host.uuid("n1"), host.uuid("n2")) == (THEIRS, STRANGE)
 
 

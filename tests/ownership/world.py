@@ -241,14 +241,14 @@ class Host:
     def settled(self, **options: Any) -> Report:
         """Two periods in which all is well, the second of which finds nothing to do."""
         first = self.period(**options)
-        assert first.ok, first.complaints()
+        assert first.ok, first.texts()
         report = self.period(**options)
-        assert report.ok and not report.done, (report.complaints(), report.done)
+        assert report.ok and not report.done, (report.texts(), report.done)
         return report
 
     def complaints(self, after: float = 2 * VERIFY, **options: Any) -> str:
         """All that one period complains of."""
-        return " | ".join(self.period(after, **options).complaints().values())
+        return " | ".join(self.period(after, **options).texts())
 
     def switch(self, *, disabled: bool) -> Report:
         (report,) = self.nodes.switch(self.now, disabled=disabled)

@@ -407,7 +407,7 @@ class World:
         self.period(60)
         self.period(2 * AUDIT)
         report = self.period(2 * VERIFY)
-        assert report.ok, report.complaints()
+        assert report.ok, report.texts()
         quiet = self.period(2 * VERIFY)
         assert quiet.ok and not quiet.done and not quiet.plan
         assert quiet.calls <= 2

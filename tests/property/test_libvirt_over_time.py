@@ -92,8 +92,8 @@ class World:
             if "no room for" in str(report.error):
                 host.close()
                 return None
-            assert not report.fatal and report.error is None, report.complaints()
-            assert "reshape" not in str(report.complaints()), report.complaints()
+            assert not report.fatal and report.error is None, report.texts()
+            assert "reshape" not in str(report.texts()), report.texts()
         assert not report.done, "it becomes quiet"
         host.close()
         return nodes.trackers[ROOT].view.snapshot

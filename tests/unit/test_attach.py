@@ -76,7 +76,7 @@ class Agent:
         """Of a period in which all is well."""
         mark = self.placement.mark()
         report = self.period(**options)
-        assert report.ok, report.complaints()
+        assert report.ok, report.texts()
         return [(r.method, r.path) for r in self.placement.since(mark) if r.is_write]
 
 
@@ -140,7 +140,7 @@ def test_a_root_that_is_not_there_is_waited_for_and_never_made(placement, caplog
     agent = Agent(placement, cards(0))
     for _ in range(2):
         report = agent.period()
-        assert "waiting for the root provider compute1" in report.complaints()["error"]
+        assert "waiting for the root provider compute1" in str(report.conditions()["error"])
         assert report.calls == 0 and not placement.writes
     own_root(placement)
     agent.writes()
@@ -153,7 +153,7 @@ def test_a_root_made_anew_by_its_owner_is_found_again(owned) -> None:
     stranger = owned.stranger
     for uuid in (own_uuid(THEIRS, "card0"), own_uuid(AGGREGATE, NODE), THEIRS):
         stranger.delete_provider(uuid)
-    assert "waiting for" in str(agent.period().complaints())
+    assert "waiting for" in str(agent.period().texts())
     own_root(owned, uuid=AGGREGATE)
     agent.writes()
     assert "card0" in names(owned, AGGREGATE)
@@ -166,7 +166,7 @@ def test_a_root_that_its_owner_deletes_is_no_older_state_of_placement(owned, cap
     agent.writes()
     for uuid in (own_uuid(THEIRS, "card0"), own_uuid(AGGREGATE, NODE), THEIRS):
         owned.stranger.delete_provider(uuid)
-    assert "waiting for" in str(agent.period().complaints())
+    assert "waiting for" in str(agent.period().texts())
     assert "older state" not in caplog.text
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
@@ -174,7 +174,7 @@ def test_a_root_that_its_owner_deletes_is_no_older_state_of_placement(owned, cap
 def test_a_provider_of_that_name_which_is_no_root_is_told(placement) -> None:
     parent = placement.stranger.create_provider("rack")
     placement.stranger.create_child(parent, NODE)
-    assert "no root to attach to" in str(Agent(placement, cards(0)).period().complaints())
+    assert "no root to attach to" in str(Agent(placement, cards(0)).period().texts())
     assert len(placement.writes) == 0
 
 
@@ -189,7 +189,7 @@ def test_what_a_driver_does_to_what_is_not_ours_is_undone_and_told(owned) -> Non
 
     before = root_of(owned)
     agent = Agent(owned, bully)
-    said = " ".join(agent.period().complaints().values())
+    said = " ".join(agent.period().texts())
     assert "its inventory is its owner's: FPGA, VCPU not reported" in said
     assert "its aggregates are its owner's" in said
     assert "is not this agent's, and can't be taken away" in said
@@ -223,7 +223,7 @@ def test_a_trait_that_the_owner_takes_away_is_given_up_and_told(owned) -> None:
     owned.stranger.remove_trait(THEIRS, "CUSTOM_CARDS")
     for _ in range(2):
         report = agent.period()
-        assert "CUSTOM_CARDS was taken away by its owner" in str(report.complaints())
+        assert "CUSTOM_CARDS was taken away by its owner" in str(report.texts())
         assert not report.done
     agent.driver.body = cards(0)
     agent.driver.body = lambda tree: (cards(0)(tree), tree.remove_traits(NODE, "CUSTOM_CARDS"))
@@ -289,7 +289,7 @@ def test_inventory_of_the_owner_is_not_moved_and_nor_are_its_allocations(owned) 
     agent = Agent(owned, moves)
     agent.driver.update_provider_tree = lambda tree, node, given=None: moves(tree, given)
     report = agent.period()
-    assert f"inventory of {NODE} is its owner's, and can't be moved" in str(report.complaints())
+    assert f"inventory of {NODE} is its owner's, and can't be moved" in str(report.texts())
     assert report.fatal, "as any reshape that fails at the start"
     assert THEIRS in owned.stranger.allocation(guest)["allocations"]
     assert names(owned) == {NODE, f"{NODE}_pci"}

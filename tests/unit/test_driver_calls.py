@@ -75,7 +75,7 @@ def service_with(driver: ComputeDriver) -> Service:
 
 def told(service: Service) -> str:
     said: list[str] = []
-    service.listeners.append(lambda reports: said.extend(str(r.complaints()) for r in reports))
+    service.listeners.append(lambda reports: said.extend(str(r.texts()) for r in reports))
     service.period()
     return " ".join(said)
 

@@ -196,5 +196,5 @@ def test_what_is_outside_goes_with_the_root(agent: Agent, owned) -> None:
     stranger = owned.stranger
     for uuid in (own_uuid(THEIRS, "card1"), own_uuid(AGGREGATE, NODE), THEIRS):
         stranger.delete_provider(uuid)
-    assert "waiting for" in str(agent.period().complaints())
+    assert "waiting for" in str(agent.period().texts())
     assert not owned.answer("GET", "/resource_providers")["resource_providers"]

@@ -107,7 +107,7 @@ class Service:
         """What a period asks, by kind; all is well in it."""
         mark = self.placement.mark()
         reports = self.period(after)
-        assert all(report.ok for report in reports), [r.complaints() for r in reports if not r.ok]
+        assert all(report.ok for report in reports), [r.texts() for r in reports if not r.ok]
         asked = self.placement.since(mark)
         assert sum(report.calls for report in reports) <= len(asked)
         return Counter(_kind(request) for request in asked)
@@ -202,7 +202,7 @@ def test_a_node_that_hangs_does_not_hold_the_others(placement) -> None:
     driver.total = 2
     service.nodes.workers.patience = 2.0
     reports = service.period()
-    wrong = {report.node: report.complaints() for report in reports if not report.ok}
+    wrong = {report.node: report.texts() for report in reports if not report.ok}
     assert wrong.keys() == driver.hangs
     assert "driver rack is at update_provider_tree(node0)" in wrong["node0"]["error"]
     assert placement.stranger.inventory(uuid_of("node29"))["CUSTOM_BAREMETAL"]["total"] == 2
@@ -263,11 +263,11 @@ def test_a_vanished_node_with_guests_is_kept_and_named_until_they_are_gone(place
     service.driver.names = ["stays"]
     service.calls()
     (_, kept) = service.period(WAIT)
-    assert consumer in kept.complaints()["degraded vanished"]
+    assert consumer in str(kept.conditions()["degraded vanished"])
     before = placement.stranger.provider(uuid_of("goes"))
     mark = placement.mark()
     (_, kept) = service.period()
-    assert kept.complaints() and placement.since(mark) == [], "told, and not asked every period"
+    assert kept.texts() and placement.since(mark) == [], "told, and not asked every period"
     placement.stranger.delete_allocation(consumer)
     assert placement.stranger.provider(uuid_of("goes")) == before, "left as it was"
     assert all(report.ok for report in service.period(WAIT))
@@ -279,14 +279,14 @@ def test_a_vanished_node_with_something_of_a_stranger_below_is_kept(placement) -
     placement.stranger.create_child(uuid_of("goes"), "agents_bandwidth")
     service.period(WAIT)
     (_, kept) = service.period(WAIT)
-    assert "agents_bandwidth" in kept.complaints()["degraded vanished"]
+    assert "agents_bandwidth" in str(kept.conditions()["degraded vanished"])
     assert there(placement, "goes")
 
 
 def test_what_somebody_wrote_to_meanwhile_is_looked_at_again_before_it_goes(placement) -> None:
     service = vanished(placement)
     placement.stranger.add_trait(uuid_of("goes"), "HW_CPU_X86_AVX")
-    assert "somebody wrote" in str([r.complaints() for r in service.period(WAIT)])
+    assert "somebody wrote" in str([r.texts() for r in service.period(WAIT)])
     assert there(placement, "goes")
     service.calls(WAIT)
     assert not there(placement, "goes")
@@ -313,7 +313,7 @@ def test_a_driver_that_names_no_node_at_all_makes_none_vanish(placement) -> None
     service = Service(placement, Rack("one", "two"))
     service.calls()
     service.driver.names = []
-    assert "has no node" in str(service.period()[0].complaints())
+    assert "has no node" in str(service.period()[0].texts())
     service.period(2 * WAIT)
     assert there(placement, "one") and there(placement, "two")
 
@@ -437,7 +437,7 @@ def test_a_node_removed_while_it_is_taken_over_is_made_again(placement) -> None:
 def test_two_services_that_both_name_a_node_are_told_of_each_other(placement) -> None:
     one, two = Service(placement, Rack("a", "b"), ONE), Service(placement, Rack("b", "c"), TWO)
     one.calls(), two.calls()
-    said = str([report.complaints() for report in one.period(2 * VERIFY)])
+    said = str([report.texts() for report in one.period(2 * VERIFY)])
     assert f"reported by the service with compute_id {TWO} as well" in said
     two.driver.names = ["c"]
     two.period()

@@ -85,7 +85,7 @@ def service_of(driver: ComputeDriver) -> Service:
 
 def only_complaint(driver: ComputeDriver) -> str:
     (report,) = nodes_of(driver).period(0.0)
-    (text,) = report.complaints().values()
+    (text,) = report.texts()
     return text
 
 
@@ -158,7 +158,7 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
     assert service.period() is False
     (uuid,) = nodes.trackers
     assert placement.stranger.traits(uuid) >= {"CUSTOM_FIRST"}
-    assert "later could not start: no board" in str(service._last["a"].complaints())
+    assert "later could not start: no board" in str(service._last["a"].texts())
     later.backend = True
     assert service.period() is True
     assert placement.stranger.traits(uuid) >= {"CUSTOM_FIRST", "CUSTOM_BOARD"}
@@ -179,7 +179,7 @@ def test_a_driver_that_ends_the_process_in_a_period_fails_its_node_only(monkeypa
     nodes = nodes_of(Names(["a"]))
     monkeypatch.setattr(Nodes, "current", lambda _: [Ends()])
     (report,) = nodes.period(0.0)
-    assert "SystemExit: 5" in report.complaints()["error"]
+    assert "SystemExit: 5" in str(report.conditions()["error"])
 
 
 # -- UUIDs that stay
@@ -246,7 +246,7 @@ def test_a_damaged_table_is_named_and_nothing_is_guessed(tmp_path: Path, text: s
     nodes = nodes_of(Names(["a", "b"]))
     nodes.table = NodeTable.of(tmp_path)
     (report,) = nodes.period(0.0)
-    assert str(tmp_path / FILE_NAME) in report.complaints()["error"]
+    assert str(tmp_path / FILE_NAME) in str(report.conditions()["error"])
 
 
 def test_a_table_that_stays_the_same_is_not_written_again(tmp_path: Path) -> None:

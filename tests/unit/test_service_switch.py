@@ -59,7 +59,7 @@ def test_a_switch_leaves_what_the_period_complained_of() -> None:
     service, heard = service_of(Report("node", driver_errors={"fake": ValueError("no disk")}))
     service.period()
     service.after_switch([Report("node", calls=1)])
-    assert "driver fake: no disk" in heard[-1][0].complaints().values()
+    assert "driver fake: no disk" in heard[-1][0].texts()
     assert heard[-1][0].calls == 1
 
 
@@ -84,7 +84,7 @@ def test_what_is_wrong_beside_the_nodes_is_told_with_each_and_not_kept() -> None
     service, heard = service_of(Report("node"))
     service.status.unkept = "not written yet"
     service.period()
-    assert "status file: not written yet" in heard[-1][0].complaints().values()
+    assert "status file: not written yet" in heard[-1][0].texts()
     service.status.unkept = None
     service.after_switch([Report("node")])
     assert heard[-1][0].ok

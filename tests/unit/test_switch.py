@@ -200,7 +200,7 @@ def test_a_disk_that_is_full_stops_nobody(world, monkeypatch) -> None:
     world.status.ask(disabled=True)
     world.step()
     assert world.placement
-    assert "No space left" in world.status.complaints()["status file"]
+    assert "No space left" in str(world.status.conditions()[0])
 
 
 # -- tried again
@@ -216,10 +216,10 @@ def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkey
         world.step(1)
         times += [world.now - start] * (len(world.writes) - before)
     assert times == [1, 1, 3, 7, 15, 31, 63, 123, 183]
-    assert "Placement is away" in world.status.complaints()["trait"]
+    assert "Placement is away" in str(world.status.conditions()[0])
     world.broken = None
     world.step(60)
-    assert world.placement and not world.status.complaints()
+    assert world.placement and not world.status.conditions()
 
 
 def test_pauses_grow_to_the_interval_and_are_spread(world) -> None:

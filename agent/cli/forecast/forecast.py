@@ -17,6 +17,7 @@ from agent.nodes.nodes import Nodes
 from agent.period.find_roots import RootAwaited
 from agent.period.tracker import Tracker
 from agent.provider_config.additions import notes
+from agent.told.conditions import Condition, Severity, errors
 from agent.told.reports import Report
 from drivers.errors import ReshapeFailed
 from reportclient.explain import name_taken
@@ -31,17 +32,25 @@ MADE_UP = "00000000-0000-4000-8000-000000000000"
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """One node: its ``calls`` in their order, and the ``complaints`` of such a period."""
+    """One node: its ``calls`` in their order, and the ``conditions`` of such a period."""
 
     node: str
     uuid: str
     before: Snapshot
     plan: Plan
     calls: tuple[Call, ...]
-    complaints: tuple[str, ...]
+    conditions: tuple[Condition, ...]
     reshape_pending: bool = False
-    notes: tuple[str, ...] = ()
-    """About provider files: what should be known, and makes no period worse."""
+
+    @property
+    def wrong(self) -> list[str]:
+        """What is not well, as sentences."""
+        return list(map(str, errors(self.conditions)))
+
+    @property
+    def notes(self) -> list[str]:
+        """What should be known, and makes no period worse."""
+        return [str(one) for one in self.conditions if one.severity is Severity.WARNING]
 
 
 def foresee(session: Session, *, at_start: bool, holding: bool = False) -> list[Foreseen]:
@@ -60,15 +69,20 @@ def foresee(session: Session, *, at_start: bool, holding: bool = False) -> list[
         status = KnownStatus.of(session)
         trackers = nodes.trackers
         found = [of_root(one, nodes, api, at_start, status) for one in trackers.values()]
-        told = () if holding else tuple(notes(nodes.additions, trackers))
+        known = [] if holding else notes(nodes.additions, trackers)
+        told = tuple(Condition(text, severity=Severity.WARNING) for text in known)
         found += _awaited(nodes)
-        return [*found[:-1], *(replace(last, notes=told) for last in found[-1:])]
+        return [*found[:-1], *(_with(last, told) for last in found[-1:])]
+
+
+def _with(foreseen: Foreseen, told: tuple[Condition, ...]) -> Foreseen:
+    return replace(foreseen, conditions=(*foreseen.conditions, *told))
 
 
 def _awaited(nodes: Nodes) -> Iterator[Foreseen]:
     """Nodes whose root belongs to another service, and is not there."""
     for name, err in nodes.found.awaited.items():
-        said = Report(name, error=err).complaints().values()
+        said = Report(name, error=err).conditions().values()
         yield Foreseen(name, "", EMPTY, Plan(), (), tuple(said))
 
 
@@ -81,7 +95,7 @@ def of_root(
         decision = tracker.look(time.monotonic(), disabled=status.disabled)
     except (ReshapeFailed, RootAwaited, ValueError) as err:
         failed = Report(tracker.node, error=err)
-        return _foreseen(tracker, Plan(), failed.complaints().values())
+        return _foreseen(tracker, Plan(), failed.conditions().values())
     plan = bulked(decision.plan, nodes.bulk.chunk)
     degraded = chain.from_iterable(loaded.degraded().items() for loaded in nodes.drivers)
     report = Report(
@@ -92,27 +106,27 @@ def of_root(
         degraded={**dict(degraded), **nodes.additions.complaints()},
         reshape_pending=decision.answer.reshape_pending,
     )
-    complaints = (*report.complaints().values(), *status.complaints())
-    complaints += tuple(_taken_names(tracker, plan, api))
-    foreseen = _foreseen(tracker, plan, complaints)
+    conditions = (*report.conditions().values(), *status.conditions())
+    conditions += tuple(_taken_names(tracker, plan, api))
+    foreseen = _foreseen(tracker, plan, conditions)
     return replace(foreseen, reshape_pending=bool(decision.answer.reshape_pending))
 
 
-def _foreseen(tracker: Tracker, plan: Plan, complaints: Iterable[str]) -> Foreseen:
+def _foreseen(tracker: Tracker, plan: Plan, conditions: Iterable[Condition]) -> Foreseen:
     return Foreseen(
         tracker.node,
         tracker.uuid,
         tracker.view.snapshot,
         plan,
         tuple(calls_of(plan, tracker.view.generations)),
-        tuple(complaints),
+        tuple(conditions),
     )
 
 
-def _taken_names(tracker: Tracker, plan: Plan, api: API) -> Iterator[str]:
+def _taken_names(tracker: Tracker, plan: Plan, api: API) -> Iterator[Condition]:
     """A root that can't be made, since another has its name; the agent would find out too."""
     for operation in plan:
         if isinstance(operation, CreateProvider) and operation.uuid == tracker.uuid:
             other = provider_named(operation.name, api)
             if other is not None:
-                yield str(name_taken(operation, other, tracker.uuid).args[0])
+                yield Condition(str(name_taken(operation, other, tracker.uuid).args[0]))

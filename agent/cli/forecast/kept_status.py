@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agent.cli.shared.command_session import Session
 from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
+from agent.told.conditions import Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,10 @@ class KnownStatus:
         except ServiceFileUnreadable as err:
             return cls(None, str(err))
 
-    def complaints(self) -> Iterator[str]:
+    def conditions(self) -> Iterator[Condition]:
         """What keeps a plan from foreseeing the trait."""
         if self.unreadable is not None:
-            yield (
+            yield Condition(
                 f"whether this host is disabled is not known: {self.unreadable}; compute-agent "
                 "writes the file anew when it hears from the registry"
             )

@@ -65,6 +65,15 @@ class Look:
         return f"{_CODES[style]}{text}{_END}"
 
 
+def ago(seconds: float | None) -> str:
+    """``7 s``, ``5 min``, ``3 h``; ``never`` for ``None``."""
+    if seconds is None:
+        return "never"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
 def _can_show_boxes(stream: IO[str]) -> bool:
     pieces = "".join(getattr(_UNICODE, name) for name in Branches.__slots__)
     try:

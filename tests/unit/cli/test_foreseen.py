@@ -36,6 +36,6 @@ def test_a_driver_that_can_not_say_how_it_is_does_not_end_the_plan() -> None:
     (tracker,) = nodes.trackers.values()
     foreseen = of_root(tracker, nodes, placement, False, KnownStatus(None))
     assert foreseen.calls
-    assert any("degraded() failed: " in said for said in foreseen.complaints)
+    assert any("degraded() failed: " in said for said in foreseen.wrong)
     (report,) = nodes.period(0.0)
-    assert set(report.complaints().values()) == set(foreseen.complaints), "the agent says the same"
+    assert set(report.texts()) == set(foreseen.wrong), "the agent says the same"

@@ -1,0 +1,41 @@
+"""What is not as it should be, in one record: for log, status file, systemd and commands.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+HOW_TO_RESHAPE = "see it: computectl reshape --plan; do it: computectl reshape"
+
+
+class Severity(Enum):
+    """Who has to act."""
+
+    ERROR = "error"
+    """Somebody: Placement is not what it should be."""
+    WARNING = "warning"
+    """Nobody at once: it should be known."""
+    INFO = "info"
+    """Nobody: it ends by itself, such as what waits for the guests that use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``subject`` is what it is about, such as a driver or a provider; empty: the whole node.
+
+    ``next_step`` says what to do where ``text`` does not.
+    """
+
+    text: str
+    subject: str = ""
+    severity: Severity = Severity.ERROR
+    next_step: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.text}" if self.subject else self.text
+
+
+def errors(conditions: Iterable[Condition]) -> list[Condition]:
+    """Those that somebody has to see to."""
+    return [one for one in conditions if one.severity is Severity.ERROR]

@@ -1,0 +1,138 @@
+"""What ``status.json`` says: fields, versions, and files of older agents.
+
+A reader passes over fields that it does not know, and takes the default of one that is not
+there; so a field that is added needs no new version, and ``VERSION`` grows only where one
+changes its meaning or goes: then a reader for the version before stands in ``_READERS``.
+Times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, TypeVar
+
+from agent.told.conditions import HOW_TO_RESHAPE, Condition, Severity
+
+FILE_NAME = "status.json"
+VERSION = 2
+SERVING, NO_RPC = "serving", "none"
+"""How the service's calls over RPC are when all is well."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFacts:
+    """Of the service as such: what holds for all nodes."""
+
+    disabled: bool | None = None
+    reason: str | None = None
+    registry: str | None = None
+    """Why the registry does not serve this host."""
+    rpc: str | None = None
+    attached: bool = False
+    """Whether the roots belong to another service."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """Of one node, after its last period or switch."""
+
+    node: str
+    ok: bool
+    last_ok: float | None = None
+    occasion: str = "period"
+    """``period`` or ``switch``."""
+    seconds: float | None = None
+    """How long that took."""
+    calls: int = 0
+    changes: str = ""
+    took: Mapping[str, float] | None = None
+    """Seconds by source of the drivers."""
+    conditions: tuple[Condition, ...] = ()
+    reshape_pending: tuple[str, ...] = ()
+    """The drivers that wait for one."""
+
+    def texts(self, *severities: Severity) -> list[str]:
+        """The conditions of these severities, each as a sentence."""
+        return [str(one) for one in self.conditions if one.severity in severities]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """All of it.  ``pid`` and ``started`` (in clock ticks since boot) tell the process."""
+
+    host: str
+    pid: int
+    started: int | None
+    updated: float
+    interval: float | None
+    nodes: tuple[NodeStatus, ...]
+    agent_version: str = ""
+    service: ServiceFacts | None = None
+
+
+class LaterVersion(ValueError):
+    """A later version of the agent wrote it, with fields that mean something else here."""
+
+
+def to_json(status: AgentStatus) -> dict[str, Any]:
+    """For the file."""
+    said = asdict(status)
+    for node in said["nodes"]:
+        for condition in node["conditions"]:
+            condition["severity"] = condition["severity"].value
+    return {"version": VERSION, **said}
+
+
+def from_json(said: Any) -> AgentStatus:
+    """Of a file, whichever agent wrote it.
+
+    :raises LaterVersion: this one can't know what it says.
+    :raises ValueError: it is no such file; or TypeError, LookupError, AttributeError.
+    """
+    version = said["version"]
+    if isinstance(version, int) and version > VERSION:
+        raise LaterVersion(version)
+    node = _READERS[version]
+    numbers = isinstance(said["pid"], int) and isinstance(said["updated"], int | float)
+    if not numbers or not isinstance(said["interval"], int | float | None):
+        raise ValueError("its numbers are none")
+    facts = said.get("service")
+    return replace(
+        _made(AgentStatus, {**said, "nodes": tuple(map(node, said["nodes"]))}),
+        service=_made(ServiceFacts, facts) if facts else None,
+    )
+
+
+def _node_of_1(said: Mapping[str, Any]) -> NodeStatus:
+    """Sentences, and which of them drain; nothing about how long it took."""
+    step = HOW_TO_RESHAPE if said.get("reshape_pending") else ""
+    conditions = [Condition(text, next_step=step) for text in said["complaints"]]
+    draining = said.get("draining") or ()
+    conditions += [Condition(text, severity=Severity.INFO) for text in draining]
+    return _node({**said, "conditions": conditions})
+
+
+def _node_of_2(said: Mapping[str, Any]) -> NodeStatus:
+    conditions = [
+        _made(Condition, {**one, "severity": Severity(one["severity"])})
+        for one in said["conditions"]
+    ]
+    return _node({**said, "conditions": conditions})
+
+
+def _node(said: Mapping[str, Any]) -> NodeStatus:
+    if not isinstance(said.get("took") or {}, dict):
+        raise TypeError("took is no object")
+    tuples = {name: tuple(said.get(name) or ()) for name in ("conditions", "reshape_pending")}
+    return _made(NodeStatus, {**said, **tuples})
+
+
+def _made(kind: Callable[..., T], said: Mapping[str, Any]) -> T:
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in said.items() if name in names})
+
+
+_READERS: Mapping[int, Callable[[Mapping[str, Any]], NodeStatus]] = {1: _node_of_1, 2: _node_of_2}

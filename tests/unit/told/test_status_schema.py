@@ -1,0 +1,107 @@
+"""status.json is read whichever agent wrote it; a field that is added breaks no reader."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli.shared.screen import Look
+from agent.cli.status import COLUMNS, SeenStatus, _lines
+from agent.told.conditions import Condition, Severity
+from agent.told.reports import Occasion, Report
+from agent.told.status_file import StatusFile
+from agent.told.status_schema import (
+    _READERS,
+    FILE_NAME,
+    VERSION,
+    AgentStatus,
+    LaterVersion,
+    NodeStatus,
+    ServiceFacts,
+    from_json,
+    to_json,
+)
+from reportclient.errors import Unreachable
+
+DATA = Path(__file__).parent / "data"
+PAGE = (Path(__file__).parents[3] / "docs" / "computectl.rst").read_text()
+WRITTEN_BY_1 = {
+    AgentStatus: {"host", "pid", "started", "updated", "interval", "nodes"},
+    NodeStatus: {"node", "ok"},
+    ServiceFacts: set(),
+}
+"""Fields without a default: the first version had them, and every file has them."""
+
+
+def stored(version: int) -> dict[str, Any]:
+    """A file as agents of that version write it; such a file never changes any more."""
+    return json.loads((DATA / f"status-v{version}.json").read_text())
+
+
+def test_every_version_has_a_reader_and_a_file_that_an_agent_wrote() -> None:
+    assert set(_READERS) == set(range(1, VERSION + 1))
+    assert {path.name for path in DATA.iterdir()} == {f"status-v{n}.json" for n in _READERS}
+
+
+@pytest.mark.parametrize("version", _READERS)
+def test_a_file_of_any_version_says_what_its_agent_said(version: int) -> None:
+    status = from_json(stored(version))
+    assert (status.host, status.pid, status.interval) == ("host1", 4711, 60)
+    assert status.service == ServiceFacts(True, "new disks", None, "serving", attached=False)
+    (node,) = status.nodes
+    assert (node.node, node.ok, node.calls, node.changes) == ("host1", False, 3, "1 SetTraits")
+    assert node.texts(Severity.INFO) == ["host1_pf0: draining: in use by 8d1d"]
+    assert node.texts(Severity.ERROR)[0] == "driver libvirt: no disk"
+    assert node.took == {"libvirt capabilities": 0.0021}
+    assert node.reshape_pending == ("libvirt",)
+    shown = "\n".join(_lines(SeenStatus(status, status.updated, alive=True), Look()))
+    for text in ("disabled (new disks)", "no disk", "in use by 8d1d", "do it: computectl reshape"):
+        assert text in shown
+
+
+@pytest.mark.parametrize("kind", WRITTEN_BY_1)
+def test_a_field_that_is_added_has_a_default_for_the_files_of_older_agents(kind: type) -> None:
+    needed = {
+        one.name
+        for one in fields(kind)
+        if one.default is MISSING and one.default_factory is MISSING
+    }
+    assert needed == WRITTEN_BY_1[kind]
+
+
+def test_a_reader_passes_over_fields_of_a_later_agent() -> None:
+    said = stored(VERSION)
+    said["nodes"][0]["moon"] = said["moon"] = said["service"]["moon"] = "full"
+    assert from_json(said) == from_json(stored(VERSION))
+
+
+def test_a_file_of_a_later_version_is_told_from_damage() -> None:
+    with pytest.raises(LaterVersion):
+        from_json({**stored(VERSION), "version": VERSION + 1})
+
+
+def test_what_is_written_is_read_again_with_every_field(tmp_path: Path) -> None:
+    report = Report("host1", Occasion.SWITCH, 0.5, 7, error=Unreachable("away"), took={"a": 1.0})
+    report = replace(report, besides=(Condition("x", "trait", Severity.WARNING, "wait"),))
+    file = StatusFile(tmp_path, "host1", 60.0, lambda: 7.0, lambda: ServiceFacts(disabled=False))
+    file([report])
+    said = json.loads((tmp_path / FILE_NAME).read_text())
+    assert from_json(said) == file.written
+    (node,) = from_json(said).nodes
+    assert (node.occasion, node.seconds) == ("switch", 0.5)
+    assert set(to_json(from_json(stored(VERSION)))) == set(stored(VERSION))
+
+
+@pytest.mark.parametrize("name", [one.name for kind in WRITTEN_BY_1 for one in fields(kind)])
+def test_every_field_is_on_the_page(name: str) -> None:
+    section = PAGE.partition("\nstatus\n======\n")[2].partition("\n======")[0]
+    assert f"``{name}``" in section, "docs/computectl.rst lists the fields of status.json"
+
+
+def test_the_columns_for_programs_stay() -> None:
+    first = ["node", "ok", "last_ok", "calls", "changes", "complaints", "draining"]
+    assert [*COLUMNS][:8] == [*first, "reshape_pending"], "health checks read them"
