@@ -38,7 +38,7 @@ from agent.service import Service
 from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse, lock
 from agent.switching.switching import host_status, switching
-from agent.told import bus_logs, logs
+from agent.told import logs
 from agent.told.status_file import StatusFile
 from agent.told.systemd import Systemd
 from agent.version import version
@@ -149,7 +149,7 @@ def _transport(settings: config.Settings, conf: Any) -> Any:
         return None
     from agent.bus import messaging  # noqa: PLC0415  40 MiB, for those who have a bus
 
-    bus_logs.quiet_logs()
+    logs.quiet_bus()
     return messaging.transport(
         settings.transport_url,
         conf.config_file or (),

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.host_enabled import HostEnabled
 from agent.nodes.nodes import Nodes
 from agent.switching.host_status import HostStatus, Notice, Written
 from agent.told.conditions import Condition, errors
@@ -191,3 +190,32 @@ def _status(reports: Sequence[Report]) -> str:
     if wrong:
         return f"degraded: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if wrong[1:] else "")
     return f"{len(reports)} node{'s' if len(reports) != 1 else ''} reported to Placement"
+
+
+@dataclass(slots=True)
+class HostEnabled:
+    """What each driver was told last; used by the loop's thread only."""
+
+    drivers: Sequence[LoadedDriver]
+    told: dict[str, bool] = field(default_factory=dict)
+
+    def tell(self, disabled: bool | None) -> None:
+        """Never raises: the trait is the agent's own, whatever a driver makes of it."""
+        if disabled is None:
+            return
+        for loaded in self.drivers:
+            if loaded.switched is None or self.told.get(loaded.name) is (not disabled):
+                continue
+            if loaded.opening.failed is not None:
+                continue  # it hears once it is open
+            try:
+                loaded.set_host_enabled(enabled=not disabled)
+            except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
+                LOG.warning(
+                    "Driver %s failed to hear that this host is %s, and is told again: %s",
+                    loaded.name,
+                    "disabled" if disabled else "enabled",
+                    words(err),
+                )
+            else:
+                self.told[loaded.name] = not disabled

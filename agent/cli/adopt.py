@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import Trouble
+from agent.cli.shared.errors import CommandError
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
 from agent.ownership.ledger import ADOPTED, everything_on
 from agent.state.kept_root import KeptRoot
@@ -74,14 +74,14 @@ class Adopt(DrawnOrListed[Adopted]):
             replace_compute_id(session.settings.state_path, found["uuid"])
         return Adopted(found["name"], found["uuid"], before)
 
-    def draw(self, answer: Adopted, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Adopted, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """What was done and what comes next."""
         if answer.below:
-            return _words_below(answer, look)
+            return _words_below(answer, screen)
         if answer.before == answer.uuid:
             return f"{FILE_NAME} is {answer.uuid} already; nothing was changed"
         was = f" (it was {answer.before})" if answer.before else ""
-        name = look.paint(plain(answer.name), "bold")
+        name = screen.paint(plain(answer.name), "bold")
         return (
             f"{FILE_NAME} is now {answer.uuid}{was}, the provider {name}"
             "\nrestart compute-agent: it reports to that provider then"
@@ -103,7 +103,9 @@ def _before(session: Session) -> str | None:
 def _find(name_or_uuid: str, api: API) -> Listed:
     found = provider_named(name_or_uuid, api) or _with_uuid(name_or_uuid, api)
     if found is None:
-        raise Trouble(f"Placement has no provider {name_or_uuid}", "computectl tree shows others")
+        raise CommandError(
+            f"Placement has no provider {name_or_uuid}", "computectl tree shows others"
+        )
     return found
 
 
@@ -118,7 +120,7 @@ def _refuse_two_roots(own: str | None, found: Listed, api: API) -> None:
     """A host that is in Placement already would leave its provider behind, with its guests."""
     other = provider_with(own, api) if own and own != found["uuid"] else None
     if other is not None:
-        raise Trouble(
+        raise CommandError(
             f"this host is in Placement already, as {other['name']} ({other['uuid']})",
             f"delete that provider first if it is not needed, then adopt {found['name']}",
         )
@@ -130,7 +132,7 @@ def _refuse_two_roots(own: str | None, found: Listed, api: API) -> None:
 def _adopt_below(session: Session, found: Listed, api: API) -> Adopted:
     root = found["root_provider_uuid"]
     if root not in session.roots():
-        raise Trouble(
+        raise CommandError(
             f"{found['name']} is no root, and not below this host's either: it is below {root}",
             "adopt its root if that is this host's, or run this on the host that it belongs to",
         )
@@ -147,7 +149,7 @@ def _no_agent(state_path: Path) -> Iterator[None]:
         held = lock(state_path)
     except InUse as err:
         step = "stop compute-agent, adopt the provider, then start compute-agent again"
-        raise Trouble(err.what, step) from err
+        raise CommandError(err.what, step) from err
     try:
         yield
     finally:
@@ -162,14 +164,14 @@ def _claim(session: Session, found: Listed, api: API) -> bool:
     kept.load()
     ledger = kept.ledger
     if not ledger.begun:
-        raise Trouble(
+        raise CommandError(
             f"compute-agent has kept nothing of the root {root} in {state_path} yet",
             "run compute-agent --once first, then adopt the provider",
         )
     if ledger.is_ours(found["uuid"]):
         return True
     if not kept.keep(ledger.adding(ADOPTED, found["uuid"], everything_on(_read(found, api)))):
-        raise Trouble(f"{state_path} can't be written", "see above why; nothing was adopted")
+        raise CommandError(f"{state_path} can't be written", "see above why; nothing was adopted")
     return False
 
 
@@ -184,8 +186,8 @@ def _read(found: Listed, api: API) -> Provider:
     )
 
 
-def _words_below(answer: Adopted, look: Look) -> str:
-    name = look.paint(plain(answer.name), "bold")
+def _words_below(answer: Adopted, screen: Screen) -> str:
+    name = screen.paint(plain(answer.name), "bold")
     if answer.was_ours:
         return f"{name} ({answer.uuid}) is this host's already; nothing was changed"
     return (

@@ -21,9 +21,8 @@ from cliff.app import App
 from cliff.commandmanager import CommandManager
 
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import Trouble
-from agent.cli.shared.terminal import Terminal
-from agent.cli.shared.usage_errors import refused
+from agent.cli.shared.errors import CommandError, refused
+from agent.cli.shared.screen import Terminal
 from agent.version import version
 
 NAME = "computectl"
@@ -95,9 +94,9 @@ class ComputeCtl(App):
     def _refuse(self, parser: argparse.ArgumentParser, message: str) -> NoReturn:
         raise SystemExit(self._complain(refused(message, parser)))
 
-    def _complain(self, trouble: Trouble) -> int:
-        self.stderr.write(f"{NAME}: {trouble}\n")
-        return trouble.code
+    def _complain(self, failure: CommandError) -> int:
+        self.stderr.write(f"{NAME}: {failure}\n")
+        return failure.code
 
     def configure_logging(self) -> None:
         """Errors are told by the commands; logs are for those who look for them."""
@@ -121,10 +120,10 @@ class ComputeCtl(App):
             what = "option" if argv[0].startswith("-") else "command"
             near = difflib.get_close_matches(argv[0], list(self.command_manager.commands), 1)
             hint = f"is {near[0]} meant?" if near else f"`{NAME} --help` lists all"
-            return self._complain(Trouble(f"there is no {what} {argv[0]}", hint))
+            return self._complain(CommandError(f"there is no {what} {argv[0]}", hint))
         try:
             spelled = getattr(command, "spelled", list)(rest)
-        except Trouble as err:
+        except CommandError as err:
             return self._complain(err)
         return int(super().run_subcommand([*argv[: len(argv) - len(rest)], *spelled]))
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agent.cli.asking.constraints import Asked
+from agent.cli.asking.constraints import Question
 from agent.cli.asking.explanation import COLUMNS as FINDING_COLUMNS
-from agent.cli.asking.explanation import Finding, findings, told
+from agent.cli.asking.explanation import Explained, explanations, told
+from agent.cli.asking.habits import unknown
 from agent.cli.asking.request_file import ScriptError, read_request_file
 from agent.cli.asking.request_options import (
     add_group_options,
@@ -21,7 +22,6 @@ from agent.cli.asking.request_options import (
     spelled_out,
     was_asked,
 )
-from agent.cli.asking.unknown_names import unknown
 from agent.cli.asking.why import Explainer, Why
 from agent.cli.drawing.candidates import (
     SHOWN_HOSTS,
@@ -30,16 +30,15 @@ from agent.cli.drawing.candidates import (
     draw_candidates,
     used_only,
 )
-from agent.cli.reading.counted import Counted
 from agent.cli.reading.provider_names import names_in, trees_of
 from agent.cli.reading.trees import find
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.errors import NOT_WELL, CommandError, Once
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Look
-from agent.cli.shared.usage_errors import Once
+from agent.cli.shared.screen import Screen
 from reportclient.asking import How, allocation_candidates
 from reportclient.candidates import AllocationCandidates, ResourceRequest, read_request
+from reportclient.counting import Counting
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 
@@ -66,7 +65,7 @@ class Answered:
 
     shown: Shown
     why: Why | None = None
-    findings: tuple[Finding, ...] = ()
+    explained: tuple[Explained, ...] = ()
 
 
 class ShowCandidates(DrawnOrListed[Answered]):
@@ -130,13 +129,13 @@ class ShowCandidates(DrawnOrListed[Answered]):
 
     def ask(self, session: Session, options: argparse.Namespace) -> Answered:
         """The candidates, the names of those that are drawn, and what explains them."""
-        api = Counted(session.placement())
+        api = Counting(session.placement())
         request = _request(options, api)
         try:
             answer = allocation_candidates(
                 request, api, How(options.include_disabled, several=True)
             )
-            why, found = self._explained(Asked(request, options.include_disabled), options, api)
+            why, found = self._explained(Question(request, options.include_disabled), options, api)
         except UnknownNames as err:
             raise unknown(err, api) from err
         names = names_in(trees_of(answer, self._named(answer, options)), api)
@@ -150,28 +149,28 @@ class ShowCandidates(DrawnOrListed[Answered]):
         return answer.hosts() if listed else []
 
     def _explained(
-        self, asked: Asked, options: argparse.Namespace, api: API
-    ) -> tuple[Why | None, list[Finding]]:
+        self, asked: Question, options: argparse.Namespace, api: API
+    ) -> tuple[Why | None, list[Explained]]:
         if not options.explain:
             return None, []
         why = Explainer(api).why(asked)
-        return why, findings(why, asked, api)
+        return why, explanations(why, asked, api)
 
-    def draw(self, answer: Answered, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """Host by host, and below them the explanation."""
-        text = draw_candidates(answer.shown, look)
+        text = draw_candidates(answer.shown, screen)
         if answer.why is None:
             return text
         paragraphs = (
-            _filled(bullet, words, look)
-            for bullet, words in told(list(answer.findings), answer.why)
+            _filled(bullet, words, screen)
+            for bullet, words in told(list(answer.explained), answer.why)
         )
         return "\n".join([text, "", *paragraphs])
 
     def table(self, answer: Answered) -> Table:
         """A row for each provider of each candidate; or, explained, one for each constraint."""
         if answer.why is not None:
-            return FINDING_COLUMNS, [finding.row() for finding in answer.findings]
+            return FINDING_COLUMNS, [finding.row() for finding in answer.explained]
         return COLUMNS, list(_rows(answer.shown))
 
     def verdict(self, answer: Answered, options: argparse.Namespace) -> int:
@@ -193,7 +192,9 @@ def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
     said = list(was_asked(options))
     forms = [f"--{name}" for name in ("query", "file") if getattr(options, name)]
     if len(forms) + bool(said) > 1:
-        raise Trouble(f"{' and '.join([*forms, *said[:1]])} are two requests", "give one of them")
+        raise CommandError(
+            f"{' and '.join([*forms, *said[:1]])} are two requests", "give one of them"
+        )
     if options.query:
         request = read_request(options.query)
     elif options.file:
@@ -208,7 +209,7 @@ def _of_file(file: str) -> ResourceRequest:
     try:
         return read_request_file(_text(file), file)
     except ScriptError as err:
-        raise Trouble(str(err), "mend the file; nothing was asked") from err
+        raise CommandError(str(err), "mend the file; nothing was asked") from err
 
 
 def _text(file: str) -> str:
@@ -216,7 +217,7 @@ def _text(file: str) -> str:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as err:
         reason = getattr(err, "strerror", None) or "it is not UTF-8"
-        raise Trouble(f"--file {file}: {reason}", "name a file that can be read") from err
+        raise CommandError(f"--file {file}: {reason}", "name a file that can be read") from err
 
 
 def _rows(shown: Shown) -> list[Sequence[Any]]:
@@ -238,10 +239,10 @@ def _rows(shown: Shown) -> list[Sequence[Any]]:
     return rows
 
 
-def _filled(bullet: str, words: str, look: Look) -> str:
+def _filled(bullet: str, words: str, screen: Screen) -> str:
     return textwrap.fill(
         words,
-        look.width,
+        screen.width,
         initial_indent=bullet,
         subsequent_indent="  " if bullet else "",
         break_long_words=False,

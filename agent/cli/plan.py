@@ -14,7 +14,7 @@ from agent.cli.forecast.wording import Words
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import CHANGES, NOT_WELL
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from agent.nodes.identity import FILE_NAME
 from reportclient.plain_text import plain
 
@@ -69,9 +69,9 @@ class ShowPlan(DrawnOrListed[list[Foreseen]]):
             )
         return answer
 
-    def draw(self, answer: list[Foreseen], look: Look, options: argparse.Namespace) -> str:
+    def draw(self, answer: list[Foreseen], screen: Screen, options: argparse.Namespace) -> str:
         """Node by node."""
-        return drawn(answer, look, calls=options.calls)
+        return drawn(answer, screen, calls=options.calls)
 
     def table(self, answer: list[Foreseen]) -> Table:
         """A row for each call."""
@@ -98,9 +98,9 @@ PENDING = (
 )
 
 
-def drawn(answer: list[Foreseen], look: Look, *, calls: bool) -> str:
+def drawn(answer: list[Foreseen], screen: Screen, *, calls: bool) -> str:
     """In words, node by node, each change with its call if ``calls``."""
-    return "\n\n".join("\n".join(_lines(foreseen, look, calls=calls)) for foreseen in answer)
+    return "\n\n".join("\n".join(_lines(foreseen, screen, calls=calls)) for foreseen in answer)
 
 
 def listed(answer: list[Foreseen]) -> Table:
@@ -108,27 +108,27 @@ def listed(answer: list[Foreseen]) -> Table:
     return COLUMNS, [_row(foreseen, call) for foreseen in answer for call in foreseen.calls]
 
 
-def _lines(foreseen: Foreseen, look: Look, *, calls: bool) -> Iterator[str]:
-    name = f"{look.paint(plain(foreseen.node), 'bold')} ({foreseen.uuid})"
+def _lines(foreseen: Foreseen, screen: Screen, *, calls: bool) -> Iterator[str]:
+    name = f"{screen.paint(plain(foreseen.node), 'bold')} ({foreseen.uuid})"
     if not foreseen.calls:
         but = ", but not all is well" if foreseen.wrong else ""
         yield f"{name}: nothing would change{but}"
         return
     count = len(foreseen.calls)
     yield f"{name}: {count} change{'s' if count > 1 else ''}"
-    words = Words(foreseen.plan, foreseen.before, look.branches.arrow)
+    words = Words(foreseen.plan, foreseen.before, screen.branches.arrow)
     for call in foreseen.calls:
         if calls:
             yield ""
-        yield _wrapped(words.of(call.operation), WORDS_INDENT, look)
+        yield _wrapped(words.of(call.operation), WORDS_INDENT, screen)
         if calls:
-            yield from _call(call, look)
+            yield from _call(call, screen)
 
 
-def _call(call: Call, look: Look) -> Iterator[str]:
+def _call(call: Call, screen: Screen) -> Iterator[str]:
     yield f"{CALL_INDENT}{call.method} {call.path}"
     if call.body is not None:
-        yield from json_lines(call.body, CALL_INDENT, look.width)
+        yield from json_lines(call.body, CALL_INDENT, screen.width)
 
 
 def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:
@@ -144,11 +144,11 @@ def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:
     yield line
 
 
-def _wrapped(text: str, indent: str, look: Look) -> str:
+def _wrapped(text: str, indent: str, screen: Screen) -> str:
     """Broken at spaces only, so that names and UUIDs stay whole."""
     return textwrap.fill(
         text,
-        max(look.width, len(indent) + 20),
+        max(screen.width, len(indent) + 20),
         initial_indent=indent,
         subsequent_indent=f"{indent}  ",
         break_long_words=False,

@@ -12,7 +12,7 @@ from cliff.command import Command
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import UNUSABLE
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from agent.provider_config.document import BadFiles, Finding
 from agent.provider_config.entries import COMPUTE_NODE, Entry
 from agent.provider_config.files import Loaded, parsed, passed_over, texts_in
@@ -71,9 +71,9 @@ class CheckFiles(DrawnOrListed[Checked]):
         except BadFiles as err:
             return Checked(where, None, err.findings)
 
-    def draw(self, answer: Checked, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """A line for each provider, or that they can't be used."""
-        return "\n".join(_lines(answer, look))
+        return "\n".join(_lines(answer, screen))
 
     def table(self, answer: Checked) -> Table:
         """A row for each error and each warning; none is good."""
@@ -103,18 +103,18 @@ class ShowSchema(Command):
         self.app.stdout.write(published())
 
 
-def _lines(answer: Checked, look: Look) -> Iterator[str]:
+def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
     if answer.loaded is None:
         count = len(answer.errors)
         errors, those = ("errors", "them") if count > 1 else ("error", "it")
         yield (
-            f"{look.paint(str(answer.where), 'bold')}: {count} {errors}; mend {those}: "
+            f"{screen.paint(str(answer.where), 'bold')}: {count} {errors}; mend {those}: "
             "the agent would go on with what it has"
         )
         return
     count = len(answer.loaded.files)
     files = f"{count} file{'s' if count != 1 else ''}"
-    yield f"{look.paint(str(answer.where), 'bold')}: {files}, can be used"
+    yield f"{screen.paint(str(answer.where), 'bold')}: {files}, can be used"
     for entry in answer.loaded.entries.all():
         yield f"  {_whom(entry)} ({entry.place})"
         for name, record in sorted(entry.inventory.items()):

@@ -6,20 +6,18 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.cli.asking.habits import refuse_habits
+from agent.cli.asking.habits import refuse_habits, unknown
 from agent.cli.asking.request_options import add_group_options, provider_query_of
-from agent.cli.asking.unknown_names import unknown
 from agent.cli.drawing.candidates import counted
-from agent.cli.reading.counted import Counted
 from agent.cli.reading.provider_names import name_of, names_in
 from agent.cli.reading.trees import find
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.errors import NOT_WELL, CommandError, Once
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Look
-from agent.cli.shared.usage_errors import Once
+from agent.cli.shared.screen import Screen
 from reportclient.asking import FoundProviders, How, resource_providers
 from reportclient.candidates import ListedProvider, ProviderQuery, read_provider_query
+from reportclient.counting import Counting
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 from reportclient.plain_text import plain
@@ -74,7 +72,7 @@ class FindProviders(DrawnOrListed[Answered]):
 
     def ask(self, session: Session, options: argparse.Namespace) -> Answered:
         """What is found, and the names of the hosts that it is on."""
-        api = Counted(session.placement())
+        api = Counting(session.placement())
         query = _query(options, api)
         try:
             found = resource_providers(query, api, How(options.include_disabled, several=True))
@@ -89,12 +87,12 @@ class FindProviders(DrawnOrListed[Answered]):
         refuse_habits(words, groups=False)
         return list(words)
 
-    def draw(self, answer: Answered, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """A line for each."""
         providers = sorted(answer.found.providers, key=lambda one: one.name)
         width = max((len(plain(one.name)) for one in providers), default=0)
         many = f"{counted(len(providers), 'provider')}, {counted(answer.calls, 'call')}"
-        lines = (_line(one, width, answer.names, look) for one in providers)
+        lines = (_line(one, width, answer.names, screen) for one in providers)
         return "\n".join([many, *([""] if providers else []), *lines])
 
     def table(self, answer: Answered) -> Table:
@@ -128,11 +126,11 @@ class FindProviders(DrawnOrListed[Answered]):
 def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
     said = [name for name in ("provider", *_GROUP) if getattr(options, name)]
     if options.query and said:
-        raise Trouble("--query and other options are two queries", "give one of them")
+        raise CommandError("--query and other options are two queries", "give one of them")
     if options.query:
         return read_provider_query(options.query)
     if not said:
-        raise Trouble(
+        raise CommandError(
             "without a name or an option this would be every provider that there is",
             "`computectl providers --help` has examples",
         )
@@ -145,7 +143,7 @@ def _root_names(found: FoundProviders, api: API) -> dict[str, str]:
     return names | names_in(sorted(missing), api)
 
 
-def _line(one: ListedProvider, width: int, names: Mapping[str, str], look: Look) -> str:
+def _line(one: ListedProvider, width: int, names: Mapping[str, str], screen: Screen) -> str:
     where = "" if one.uuid == one.root_uuid else f"  on {name_of(one.root_uuid, names)}"
     name = plain(one.name)
-    return f"{look.paint(name, 'bold')}{' ' * (width - len(name))}  {one.uuid}{where}"
+    return f"{screen.paint(name, 'bold')}{' ' * (width - len(name))}  {one.uuid}{where}"

@@ -6,14 +6,12 @@ import argparse
 import time
 from dataclasses import dataclass, field
 
-from agent.cli.forecast.drivers import asked
-from agent.cli.forecast.forecast import Foreseen, foresee
-from agent.cli.forecast.kept_status import KnownStatus
+from agent.cli.forecast.forecast import Foreseen, KeptStatus, asked, foresee
 from agent.cli.plan import drawn, listed
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from agent.told.reports import Report
 
 
@@ -61,12 +59,12 @@ class Reshape(DrawnOrListed[Reshaped]):
         if options.plan or seen.wrong or not any(one.calls for one in seen.foreseen):
             return seen
         with asked(session, own or "", session.placement(writing=True), holding=True) as nodes:
-            disabled = KnownStatus.of(session).disabled
+            disabled = KeptStatus.of(session).disabled
             return Reshaped(seen.foreseen, nodes.period(time.monotonic(), disabled=disabled))
 
-    def draw(self, answer: Reshaped, look: Look, options: argparse.Namespace) -> str:
+    def draw(self, answer: Reshaped, screen: Screen, options: argparse.Namespace) -> str:
         """The plan, and what was done."""
-        plan = drawn(answer.foreseen, look, calls=options.plan)
+        plan = drawn(answer.foreseen, screen, calls=options.plan)
         done = [f"{one.node}: done: {one.changes() or 'nothing'}" for one in answer.reports]
         return "\n\n".join([plan, *done])
 

@@ -7,12 +7,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from agent.cli.drawing.columns import Line, in_columns
-from agent.cli.reading.services import Seen, Services, told
+from agent.cli.reading.services import ObservedService, Services, told
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Look, ago
+from agent.cli.shared.screen import Line, Screen, ago, in_columns
 from agent.period.traits import DISABLED
 from agent.registry.control import Switched
 from reportclient.plain_text import plain
@@ -25,10 +24,10 @@ TITLES = ("status", "state", "rpc", "last seen", "roots", "placement")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Shown:
     """Services, and why Placement could not be asked about them."""
 
-    services: list[Seen]
+    services: list[ObservedService]
     why_not: str | None = None
     said: list[str] = field(default_factory=list)
     """What was done, for people."""
@@ -46,30 +45,30 @@ class Found:
                 )
 
 
-class ServiceCommand(DrawnOrListed[Found]):
+class ServiceCommand(DrawnOrListed[Shown]):
     """What the commands have in common: services go in, and are shown."""
 
     drawn = "words"
     writes = False
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Found:
+    def ask(self, session: Session, options: argparse.Namespace) -> Shown:
         """Do it, with what goes wrong told for an operator."""
         with told(options.host if self.writes else None):
             return self.do(Services(session), options)
 
     @abstractmethod
-    def do(self, services: Services, options: argparse.Namespace) -> Found:
+    def do(self, services: Services, options: argparse.Namespace) -> Shown:
         """What this command does."""
 
-    def draw(self, answer: Found, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Shown, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """What was done, and what holds now."""
-        return "\n".join([*answer.said, *in_full(answer.services, look)])
+        return "\n".join([*answer.said, *in_full(answer.services, screen)])
 
-    def table(self, answer: Found) -> Table:
+    def table(self, answer: Shown) -> Table:
         """A row for each service."""
         return COLUMNS, [_row(seen) for seen in answer.services]
 
-    def verdict(self, answer: Found, options: argparse.Namespace) -> int:  # noqa: ARG002
+    def verdict(self, answer: Shown, options: argparse.Namespace) -> int:  # noqa: ARG002
         """What is wrong is told, and not well."""
         wrong = list(answer.wrong())
         for text in wrong:
@@ -100,15 +99,15 @@ class ListServices(ServiceCommand):
   computectl service list -f json    with UUIDs, addresses and seconds
 """
 
-    def do(self, services: Services, options: argparse.Namespace) -> Found:  # noqa: ARG002
+    def do(self, services: Services, options: argparse.Namespace) -> Shown:  # noqa: ARG002
         """One page of records at a time, and one GET to Placement."""
-        return Found(*services.seen(services.registry.list_services()))
+        return Shown(*services.seen(services.registry.list_services()))
 
-    def draw(self, answer: Found, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Shown, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """A line for each."""
         if not answer.services:
             return "no service has sent a heartbeat yet"
-        return "\n".join(in_lines(answer.services, look))
+        return "\n".join(in_lines(answer.services, screen))
 
 
 class ShowService(OneHost):
@@ -116,9 +115,9 @@ class ShowService(OneHost):
 
     examples = "  computectl service show host1\n"
 
-    def do(self, services: Services, options: argparse.Namespace) -> Found:
+    def do(self, services: Services, options: argparse.Namespace) -> Shown:
         """One record, and one GET to Placement."""
-        return Found(*services.seen([services.registry.get_service(options.host)]))
+        return Shown(*services.seen([services.registry.get_service(options.host)]))
 
 
 class EnableService(OneHost):
@@ -131,10 +130,10 @@ class EnableService(OneHost):
     examples = "  computectl service enable host1\n"
     writes = True
 
-    def do(self, services: Services, options: argparse.Namespace) -> Found:
+    def do(self, services: Services, options: argparse.Namespace) -> Shown:
         """Refuses one that is enabled: whoever asks has another host in mind, maybe."""
         if not services.registry.get_service(options.host).disabled:
-            raise Trouble(f"{options.host} is enabled already", "nothing was changed")
+            raise CommandError(f"{options.host} is enabled already", "nothing was changed")
         done = services.control.switch(options.host, enabled=True, caller=services.caller)
         return _switched(done, services)
 
@@ -159,7 +158,7 @@ class DisableService(OneHost):
         parser.add_argument("--reason", help="up to 255 characters, shown in lists")
         return parser
 
-    def do(self, services: Services, options: argparse.Namespace) -> Found:
+    def do(self, services: Services, options: argparse.Namespace) -> Shown:
         """Record first, then the agent, then what Placement has."""
         done = services.control.switch(
             options.host, enabled=False, reason=options.reason, caller=services.caller
@@ -182,12 +181,12 @@ class ForceDownService(OneHost):
         parser.add_argument("--unset", action="store_true", help="take it back")
         return parser
 
-    def do(self, services: Services, options: argparse.Namespace) -> Found:
+    def do(self, services: Services, options: argparse.Namespace) -> Shown:
         """The record; an agent that counts as up again is told what it says."""
         forced = not options.unset
         record = services.control.force_down(options.host, services.caller, forced_down=forced)
         said = "is forced down" if forced else "is no longer forced down"
-        return Found(*services.seen([record]), [f"{record.host} {said}"])
+        return Shown(*services.seen([record]), [f"{record.host} {said}"])
 
 
 class DeleteService(OneHost):
@@ -196,13 +195,13 @@ class DeleteService(OneHost):
     examples = "  computectl service delete host1\n"
     writes = True
 
-    def do(self, services: Services, options: argparse.Namespace) -> Found:
+    def do(self, services: Services, options: argparse.Namespace) -> Shown:
         """The record; what it was is shown."""
         services.registry.delete(options.host)
-        return Found([], None, [f"the record of {options.host} is deleted"])
+        return Shown([], None, [f"the record of {options.host} is deleted"])
 
 
-def _switched(done: Switched, services: Services) -> Found:
+def _switched(done: Switched, services: Services) -> Shown:
     record = done.record
     said = [f"the record says: {record.host} is {record.status}"]
     if done.answer is not None:
@@ -214,10 +213,10 @@ def _switched(done: Switched, services: Services) -> Found:
     if done.answer not in (None, record.status):
         said.append("somebody else has switched it since; what holds now:")
         record = services.registry.get_service(record.host)
-    return Found(*services.seen([record]), said)
+    return Shown(*services.seen([record]), said)
 
 
-def in_lines(services: Iterable[Seen], look: Look) -> Iterator[str]:
+def in_lines(services: Iterable[ObservedService], screen: Screen) -> Iterator[str]:
     """A line for each service, its reason below it."""
     lines = []
     for seen in services:
@@ -231,17 +230,17 @@ def in_lines(services: Iterable[Seen], look: Look) -> Iterator[str]:
         lines.append(Line("", ((record.host, "bold"),), cells, style))
         if record.disabled_reason:
             lines.append(Line("", ((f"  {plain(record.disabled_reason)}", None),)))
-    return in_columns(lines, TITLES, look)
+    return in_columns(lines, TITLES, screen)
 
 
-def in_full(services: Iterable[Seen], look: Look) -> Iterator[str]:
+def in_full(services: Iterable[ObservedService], screen: Screen) -> Iterator[str]:
     """Some lines for each service."""
     for seen in services:
         record = seen.record
         reason = f" ({plain(record.disabled_reason)})" if record.disabled_reason else ""
         seconds = ago(record.silent_for)
         last = f"last heartbeat {seconds} ago" if record.last_seen else "no heartbeat ever"
-        yield f"{look.paint(record.host, 'bold')}  {record.status}{reason}, {seen.state}, {last}"
+        yield f"{screen.paint(record.host, 'bold')}  {record.status}{reason}, {seen.state}, {last}"
         yield f"  uuid      {record.uuid}"
         yield f"  agent     {record.address or 'nobody knows where'}"
         yield f"  rpc       {record.rpc_version or 'nobody knows which version'}"
@@ -249,7 +248,7 @@ def in_full(services: Iterable[Seen], look: Look) -> Iterator[str]:
         yield f"  placement {_placement(seen)}"
 
 
-def _placement(seen: Seen) -> str:
+def _placement(seen: ObservedService) -> str:
     if seen.with_trait is None:
         return "can't be asked"
     roots = len(seen.record.roots)
@@ -259,11 +258,11 @@ def _placement(seen: Seen) -> str:
     return has if seen.agrees else f"{has}, and does not agree yet"
 
 
-def _agreement(seen: Seen) -> str:
+def _agreement(seen: ObservedService) -> str:
     return {True: "agrees", False: "DIFFERS", None: "?"}[seen.agrees]
 
 
-def _row(seen: Seen) -> list[object]:
+def _row(seen: ObservedService) -> list[object]:
     record = seen.record
     silent = record.silent_for
     reason = None if record.disabled_reason is None else plain(record.disabled_reason)

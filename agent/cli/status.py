@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Look, ago
+from agent.cli.shared.screen import Screen, ago
 from agent.told.conditions import Severity
 from agent.told.process import lives
 from agent.told.status_schema import (
@@ -122,9 +122,9 @@ class ShowStatus(DrawnOrListed[SeenStatus]):
         alive = lives(written.pid, written.started)
         return SeenStatus(written, time.time(), alive, options.sources)
 
-    def draw(self, answer: SeenStatus, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: SeenStatus, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """A line for the agent, one for each node, and what is wrong below it."""
-        return "\n".join(_lines(answer, look))
+        return "\n".join(_lines(answer, screen))
 
     def table(self, answer: SeenStatus) -> Table:
         """A row for each node; ``registry`` says why that does not answer."""
@@ -143,24 +143,24 @@ class ShowStatus(DrawnOrListed[SeenStatus]):
         return 0 if answer.well else NOT_WELL
 
 
-def _lines(status: SeenStatus, look: Look) -> Iterator[str]:
+def _lines(status: SeenStatus, screen: Screen) -> Iterator[str]:
     written = status.written
-    health = "well" if status.well else look.paint("not well", "red")
+    health = "well" if status.well else screen.paint("not well", "red")
     yield (
-        f"compute-agent on {look.paint(plain(written.host), 'bold')} (pid {written.pid}): "
+        f"compute-agent on {screen.paint(plain(written.host), 'bold')} (pid {written.pid}): "
         f"{health}; last period {ago(status.age)} ago"
     )
     if written.service is not None:
-        yield from _service(written.service, look)
+        yield from _service(written.service, screen)
     if status.cut_off:
         yield "    calls to this host do not arrive; it follows its record, if the registry answers"
     for node in written.nodes:
-        yield from _node(node, status, look)
+        yield from _node(node, status, screen)
 
 
-def _node(node: NodeStatus, status: SeenStatus, look: Look) -> Iterator[str]:
+def _node(node: NodeStatus, status: SeenStatus, screen: Screen) -> Iterator[str]:
     seen = "never well" if node.last_ok is None else f"well {ago(status.now - node.last_ok)} ago"
-    state = "well" if node.ok else look.paint(seen, "yellow")
+    state = "well" if node.ok else screen.paint(seen, "yellow")
     took = "" if node.seconds is None else f", in {node.seconds:.1f} s"
     yield f"  {plain(node.node)}: {state}; {plain(node.changes) or 'nothing to change'}{took}"
     for condition in node.conditions:
@@ -171,11 +171,11 @@ def _node(node: NodeStatus, status: SeenStatus, look: Look) -> Iterator[str]:
         yield f"    {plain(step)}"
 
 
-def _service(service: ServiceFacts, look: Look) -> Iterator[str]:
+def _service(service: ServiceFacts, screen: Screen) -> Iterator[str]:
     if service.attached:
         yield "  service: that of the root's owner, who disables and enables it"
         return
-    words = {True: look.paint("disabled", "yellow"), False: "enabled"}
+    words = {True: screen.paint("disabled", "yellow"), False: "enabled"}
     status = words.get(bool(service.disabled)) if service.disabled is not None else None
     status = status or "not known yet whether it is enabled"
     because = f" ({plain(service.reason)})" if service.reason else ""
@@ -194,11 +194,13 @@ def _read(path: Path) -> AgentStatus:
     try:
         return from_json(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise Trouble(f"no {path}", "has compute-agent run here?", NOT_WELL) from None
+        raise CommandError(f"no {path}", "has compute-agent run here?", NOT_WELL) from None
     except OSError as err:
-        raise Trouble(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
+        raise CommandError(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
     except LaterVersion as err:
         what = f"{path} has version {err}, and this computectl knows {VERSION}"
-        raise Trouble(what, "use that agent's own computectl, or restart compute-agent") from None
+        raise CommandError(
+            what, "use that agent's own computectl, or restart compute-agent"
+        ) from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise Trouble(f"{path} can't be read", "restart compute-agent", NOT_WELL) from None
+        raise CommandError(f"{path} can't be read", "restart compute-agent", NOT_WELL) from None

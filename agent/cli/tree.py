@@ -10,13 +10,12 @@ from typing import Any
 from agent.cli.drawing.all_trees import draw_fleet, heading
 from agent.cli.drawing.pictures import FORMATS, drawn_as
 from agent.cli.drawing.text_tree import children_by_name, draw_tree
-from agent.cli.reading.all_trees import CALLS, TREES, Asked, look_at_all
-from agent.cli.reading.trees import Seen, Trees, find, look_at
+from agent.cli.reading.all_trees import CALLS, TREES, Selection, read_trees
+from agent.cli.reading.trees import ObservedTree, Trees, find, read_tree
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Look
-from agent.cli.shared.terminal import Terminal
+from agent.cli.shared.screen import Screen, Terminal
 from agent.cli.shared.usage import capacity
 from agent.period.traits import own_marks
 from agent.state.kept_root import KeptRoot
@@ -98,32 +97,34 @@ class ShowTree(DrawnOrListed[Trees]):
         api = session.placement()
         owner = own_marks(session.settings.rules.owner_traits)
         if options.all:
-            asked = Asked(options.provider, options.limit or TREES, options.most_calls or CALLS)
-            return replace(look_at_all(asked, api, self._progress), owner=owner)
+            asked = Selection(options.provider, options.limit or TREES, options.most_calls or CALLS)
+            return replace(read_trees(asked, api, self._progress), owner=owner)
         if options.limit or options.most_calls:
-            raise Trouble("--limit and --most-calls are about --all", "add --all")
+            raise CommandError("--limit and --most-calls are about --all", "add --all")
         if options.provider is None:
             return Trees(tuple(_of_this_host(session, api, afresh=options.afresh)), owner=owner)
         listed = find(options.provider, api)
         root, uuid = listed["root_provider_uuid"], listed["uuid"]
-        seen = look_at(root, api, marked=None if uuid == root else uuid)
+        seen = read_tree(root, api, marked=None if uuid == root else uuid)
         if seen is None:
-            raise Trouble(f"{options.provider} has just gone from Placement", "try again", NOT_WELL)
+            raise CommandError(
+                f"{options.provider} has just gone from Placement", "try again", NOT_WELL
+            )
         return Trees((seen,), owner=owner)
 
-    def draw(self, answer: Trees, look: Look, options: argparse.Namespace) -> str:
+    def draw(self, answer: Trees, screen: Screen, options: argparse.Namespace) -> str:
         """One below the other; or all in a picture."""
         if options.formatter in self.pictures:
             return drawn_as(options.formatter, answer, terse=not options.traits).rstrip()
-        look = replace(look, terse=not options.traits)
+        screen = replace(screen, terse=not options.traits)
         if answer.fleet is not None:
-            return draw_fleet(answer, look)
-        trees = (draw_tree(s.snapshot, s.root, beside=s.beside, look=look) for s in answer.seen)
+            return draw_fleet(answer, screen)
+        trees = (draw_tree(s.snapshot, s.root, usage=s.usage, screen=screen) for s in answer.seen)
         return "\n\n".join(trees)
 
     def table(self, answer: Trees) -> Table:
         """A row for each inventory, and one for a provider that has none."""
-        shown: dict[str, tuple[Provider, Seen]] = {}
+        shown: dict[str, tuple[Provider, ObservedTree]] = {}
         for seen in answer.seen:
             for provider in _in_order(seen):
                 shown.setdefault(provider.uuid, (provider, seen))
@@ -152,16 +153,16 @@ def positive(words: str) -> int:
     return number
 
 
-def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[Seen]:
+def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[ObservedTree]:
     roots = session.roots()
     if not roots:
         raise session.no_compute_id()
     store = RootStore.of(session.settings.state_path, writing=False)
     views = {root: None if afresh else KeptRoot(store, root).load() for root in roots}
-    found = (look_at(root, api, remembered=view) for root, view in views.items())
+    found = (read_tree(root, api, remembered=view) for root, view in views.items())
     trees = [seen for seen in found if seen is not None]
     if not trees:
-        raise Trouble(
+        raise CommandError(
             f"Placement has nothing of {session.settings.host} (compute_id {roots[0]}) yet",
             "`computectl plan` shows what compute-agent is going to report",
             NOT_WELL,
@@ -169,7 +170,7 @@ def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[Seen]:
     return trees
 
 
-def _in_order(seen: Seen) -> Iterator[Provider]:
+def _in_order(seen: ObservedTree) -> Iterator[Provider]:
     """As they are drawn: the tree first, the sharing providers after it."""
     roots = [seen.snapshot.providers[seen.root]]
     roots += (each for each in children_by_name(seen.snapshot, None) if each not in roots)
@@ -180,15 +181,15 @@ def _in_order(seen: Seen) -> Iterator[Provider]:
         stack += reversed(children_by_name(seen.snapshot, provider.uuid))
 
 
-def _rows(provider: Provider, seen: Seen) -> Iterator[Sequence[Any]]:
+def _rows(provider: Provider, seen: ObservedTree) -> Iterator[Sequence[Any]]:
     parent = provider.parent_uuid
     place = (
         provider.name,
         provider.uuid,
         seen.snapshot.providers[parent].name if parent is not None else None,
-        seen.beside.generations.get(provider.uuid),
+        seen.usage.generations.get(provider.uuid),
     )
-    used = (seen.beside.usages or {}).get(provider.uuid, {})
+    used = (seen.usage.usages or {}).get(provider.uuid, {})
     traits = sorted(provider.traits)
     for name, record in sorted(provider.inventory.items()):
         amounts = (record.total, record.reserved, record.allocation_ratio)

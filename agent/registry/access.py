@@ -1,8 +1,12 @@
-"""The registry that the configuration asks for: the database, or compute-registry over RPC."""
+"""The registry that the configuration asks for, and the address under which an agent is known.
+
+The database, or compute-registry over RPC.
+"""
 
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Any
 
 from agent.bus.caller import Caller
@@ -51,3 +55,19 @@ def _open_database(settings: RegistrySettings) -> Registry:
     engine = open_engine(settings.connection)
     upgrade(engine)
     return SqlRegistry(engine, settings.down_after, settings.binary)
+
+
+LONGEST = 255
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+def here(state_path: Path, *, root: Path = Path("/")) -> str:
+    """Machine, its boot, and the agent's directory: the same after a restart of the agent.
+
+    The boot tells machines apart that were cloned, name, machine id and all.
+    """
+    try:
+        boot = (root / BOOT_ID.lstrip("/")).read_text(encoding="ascii").strip()
+    except OSError:
+        boot = "?"
+    return f"{socket.gethostname()} (boot {boot}, {state_path.absolute()})"[:LONGEST]

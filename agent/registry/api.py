@@ -29,7 +29,7 @@ class Registry(Protocol):
     ) -> ServiceRecord:
         """Say that the agent of ``host`` is alive; the first time makes the record.
 
-        ``address`` says where it runs, as :func:`agent.registry.address.here` does: it has
+        ``address`` says where it runs, as :func:`agent.registry.access.here` does: it has
         to be the same after a restart of the agent, or the restarted one is taken for a
         stranger until the old one counts as down.
 

@@ -42,7 +42,7 @@ from agent.registry.rest.policy import by_policy, everybody
 from agent.registry.rest.server import listen
 from agent.registry.schema import open_engine, shown, upgrade
 from agent.registry.store import SqlRegistry
-from agent.told import bus_logs, logs
+from agent.told import logs
 from agent.told.systemd import Systemd
 from agent.version import version
 
@@ -80,7 +80,7 @@ def _start_logging(*, debug: bool) -> None:
     logs.start(logging.DEBUG if debug else logging.INFO)
     LOG.info("%s %s", opts.PROG, version())
     if not debug:
-        bus_logs.quiet_logs()
+        logs.quiet_bus()
         for chatty in ("alembic", "keystonemiddleware", "oslo_db", "waitress", "urllib3"):
             logging.getLogger(chatty).setLevel(logging.WARNING)
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.config import Settings
 from agent.loop import Loop
-from agent.registry.access import open_registry
-from agent.registry.address import here
+from agent.registry.access import here, open_registry
 from agent.registry.errors import HostTaken
 from agent.registry.permission import OfAnAgent
 from agent.service import Service

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from driverkit.check import (
     BROKEN,
     KEPT,
@@ -74,13 +74,15 @@ class CheckDriver(DrawnOrListed[Verdicts]):
         try:
             return check(driver, real_placement=options.real_placement)
         except NoPytest as err:
-            raise Trouble(str(err), "the kit needs it: pip install 'compute-agent[kit]'") from None
+            raise CommandError(
+                str(err), "the kit needs it: pip install 'compute-agent[kit]'"
+            ) from None
         except CheckFailed as err:
-            raise Trouble(str(err), "nothing was judged", NOT_WELL) from None
+            raise CommandError(str(err), "nothing was judged", NOT_WELL) from None
 
-    def draw(self, answer: Verdicts, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Verdicts, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """A line for each rule; below it what was seen and how to mend it."""
-        return "\n".join(_lines(answer, look))
+        return "\n".join(_lines(answer, screen))
 
     def table(self, answer: Verdicts) -> Table:
         """A row for each rule."""
@@ -105,21 +107,21 @@ def _absolute(paths: Iterable[str] | None) -> list[str]:
     return [str(Path(path).absolute()) for path in paths or ()]
 
 
-def _lines(verdicts: Verdicts, look: Look) -> Iterator[str]:
+def _lines(verdicts: Verdicts, screen: Screen) -> Iterator[str]:
     told = set()
     for it in verdicts:
-        word = look.paint(it.verdict.ljust(VERDICT_WIDTH), STYLES[it.verdict])
+        word = screen.paint(it.verdict.ljust(VERDICT_WIDTH), STYLES[it.verdict])
         says = it.seen if it.verdict == SKIPPED else it.rule.says
-        yield from _folded(f"{word}  {it.rule.name.ljust(NAME_WIDTH)}  ", says, look, LEFT)
+        yield from _folded(f"{word}  {it.rule.name.ljust(NAME_WIDTH)}  ", says, screen, LEFT)
         # What keeps one rule from being judged keeps many.
         if it.verdict == BROKEN or (it.verdict == NOT_JUDGED and it.seen not in told):
             yield from ("", textwrap.indent(it.seen, "    "), "")
             told.add(it.seen)
         if it.mend:
-            yield from (*_folded(MEND, it.mend, look, len(MEND)), "")
+            yield from (*_folded(MEND, it.mend, screen, len(MEND)), "")
 
 
-def _folded(first: str, text: str, look: Look, indent: int) -> list[str]:
+def _folded(first: str, text: str, screen: Screen, indent: int) -> list[str]:
     """``indent`` is how wide ``first`` looks."""
-    lines = textwrap.wrap(text, max(look.width - indent, NARROWEST), break_on_hyphens=False)
+    lines = textwrap.wrap(text, max(screen.width - indent, NARROWEST), break_on_hyphens=False)
     return [first + "".join(lines[:1]), *(" " * indent + line for line in lines[1:])]

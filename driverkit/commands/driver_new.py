@@ -15,9 +15,9 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from agent.cli.shared.errors import Trouble
+from agent.cli.shared.errors import CommandError
 from agent.cli.shared.listing import Offline, Table
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from drivers import loader
 
 TEMPLATE = "driver"
@@ -64,24 +64,24 @@ class NewDriver(Offline[Written]):
         return parser
 
     def find(self, options: argparse.Namespace) -> Written:
-        """Write it.  :raises Trouble: the name or the folder can't be used."""
+        """Write it.  :raises CommandError: the name or the folder can't be used."""
         name: str = options.name
         problem = name_problem(name)
         if problem is not None:
-            raise Trouble(f"{name!r} can't be the name of a driver: {problem[0]}", problem[1])
+            raise CommandError(f"{name!r} can't be the name of a driver: {problem[0]}", problem[1])
         directory = options.directory or Path(name)
         if directory.exists() or directory.is_symlink():
-            raise Trouble(f"{directory} is there already", "name another --directory")
+            raise CommandError(f"{directory} is there already", "name another --directory")
         try:
             return Written(name, directory, _write(name, directory))
         except OSError as err:
-            raise Trouble(
+            raise CommandError(
                 f"{err.filename or directory}: {err.strerror}", "nothing was written"
             ) from err
 
-    def draw(self, answer: Written, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Written, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """The files, and what to do next."""
-        lines = [look.paint(f"{answer.directory}/", "bold"), *(f"  {f}" for f in answer.files)]
+        lines = [screen.paint(f"{answer.directory}/", "bold"), *(f"  {f}" for f in answer.files)]
         lines += [
             "",
             "Next:",

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.listing import Offline, Table
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from driverkit.porting.advice import Finding, findings
 from driverkit.porting.driver_source import DriverSource
 from driverkit.porting.nova_api import DROP, FINE, LOOK, MUST
@@ -52,19 +52,19 @@ class PortCheck(Offline[Checked]):
         return parser
 
     def find(self, options: argparse.Namespace) -> Checked:
-        """Read the file.  :raises Trouble: it is no source of a driver."""
+        """Read the file.  :raises CommandError: it is no source of a driver."""
         source = _parsed(options.path)
         if not source.classes:
-            raise Trouble(
+            raise CommandError(
                 f"{options.path} has no class that derives from ComputeDriver or defines"
                 " get_available_nodes",
                 "name the file that has the driver's class",
             )
         return Checked(options.path, findings(source))
 
-    def draw(self, answer: Checked, look: Look, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """As compilers do: file, line, what it is."""
-        return "\n".join([*_lines(answer, look), "", *_summary(answer)])
+        return "\n".join([*_lines(answer, screen), "", *_summary(answer)])
 
     def table(self, answer: Checked) -> Table:
         """A row for each finding."""
@@ -80,16 +80,18 @@ def _parsed(path: str) -> DriverSource:
     try:
         return DriverSource.parse(Path(path).read_text(encoding="utf-8"))
     except OSError as err:
-        raise Trouble(f"{path}: {err.strerror}", "name the file of a driver") from err
+        raise CommandError(f"{path}: {err.strerror}", "name the file of a driver") from err
     except SyntaxError as err:
-        raise Trouble(f"{path}:{err.lineno}: {err.msg}", "it has to be Python 3") from err
+        raise CommandError(f"{path}:{err.lineno}: {err.msg}", "it has to be Python 3") from err
     except ValueError as err:
-        raise Trouble(f"{path} is no Python source: {err}", "name the file of a driver") from err
+        raise CommandError(
+            f"{path} is no Python source: {err}", "name the file of a driver"
+        ) from err
 
 
-def _lines(answer: Checked, look: Look) -> Iterator[str]:
+def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
     for each in answer.found:
-        verdict = look.paint(each.verdict, STYLES.get(each.verdict))
+        verdict = screen.paint(each.verdict, STYLES.get(each.verdict))
         said = f"{each.what}: {each.advice}" if each.advice else each.what
         yield f"{answer.path}:{each.line}: {verdict}: {said}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.cli.drawing.text_tree import draw_tree
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from tests.integration.agents import ROOT, Agent
 from tests.integration.test_libvirt_docs import block
 
@@ -24,7 +24,7 @@ def drawn(agent: Agent) -> str:
     for uuid in tree.get_provider_uuids(ROOT):
         general = [t for t in tree.data(uuid).traits if t.startswith(NOT_SHOWN)]
         tree.remove_traits(uuid, *general)
-    return draw_tree(tree.freeze(), ROOT, look=Look(width=88))
+    return draw_tree(tree.freeze(), ROOT, screen=Screen(width=88))
 
 
 def comparable(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.drawing.text_tree import draw_tree
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from drivers.api import ComputeDriver
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.session import Deadlines
@@ -39,7 +39,7 @@ class DocumentedHost:
         self.binding.answers["getCPUMap"] = (count, [True] * count, count)
 
     def start(self, text: str = "", beside: Sequence[ComputeDriver] = (), **rules: Any) -> Agent:
-        """``beside`` are further drivers, asked after this one."""
+        """``usage`` are further drivers, asked after this one."""
         return Agent(self.placement, self.driver(text), *beside, **rules)
 
     def driver(self, text: str = "") -> LibvirtDriver:
@@ -69,7 +69,7 @@ def drawn(agent: Agent) -> str:
     for uuid in tree.get_provider_uuids(ROOT):
         general = [t for t in tree.data(uuid).traits if t.startswith(("COMPUTE_", "CUSTOM_OWNER"))]
         tree.remove_traits(uuid, *general)
-    return draw_tree(tree.freeze(), ROOT, look=Look(width=88))
+    return draw_tree(tree.freeze(), ROOT, screen=Screen(width=88))
 
 
 def providers(placement: RealPlacement) -> dict[str, dict[str, Any]]:

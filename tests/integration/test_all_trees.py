@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.reading.counted import Counted
-from agent.cli.reading.trees import look_at
+from agent.cli.reading.trees import read_tree
 from reportclient.apply import apply
+from reportclient.counting import Counting
 from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter
 from reportclient.reader import refresh
@@ -143,18 +143,18 @@ def large(placement: RealPlacement) -> PlacementAPI:
 
 
 def counted(api: PlacementAPI, **how: View) -> tuple[int, object]:
-    meter = Counted(api)
-    seen = look_at(uuid_of("host1"), meter, **how)
+    meter = Counting(api)
+    seen = read_tree(uuid_of("host1"), meter, **how)
     assert seen is not None
     used = {
         (uuid, name): amount
-        for uuid, amounts in (seen.beside.usages or {}).items()
+        for uuid, amounts in (seen.usage.usages or {}).items()
         for name, amount in amounts.items()
         if amount
     }
-    consumers = {uuid: count for uuid, count in seen.beside.consumers.items() if count}
+    consumers = {uuid: count for uuid, count in seen.usage.consumers.items() if count}
     providers = dict(seen.snapshot.providers)
-    return meter.calls, (providers, used, consumers, dict(seen.beside.generations))
+    return meter.calls, (providers, used, consumers, dict(seen.usage.generations))
 
 
 def test_a_large_tree_takes_two_calls_a_provider_and_says_the_same(

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.cli.asking.constraints import Asked
-from agent.cli.asking.explanation import Finding, findings, told
+from agent.cli.asking.constraints import Question
+from agent.cli.asking.explanation import Explained, explanations, told
 from agent.cli.asking.facts import LOOKED_AT, NAMED
 from agent.cli.asking.why import MOST_CALLS, Explainer, Why
-from agent.cli.reading.counted import Counted
 from reportclient.asking import allocation_candidates
 from reportclient.candidates import read_request
+from reportclient.counting import Counting
 from reportclient.http import PlacementAPI, token_adapter
 from tests.integration.fleet import CEPH, host, load_fleet, uuid
 from tests.servers.placement import RealPlacement
@@ -121,11 +121,11 @@ def ceph(api: PlacementAPI) -> str:
     return found["uuid"]
 
 
-def explained(query: str, api: PlacementAPI) -> tuple[Why, list[Finding], int]:
-    asked = Asked(read_request(query))
-    counted = Counted(api)
+def explained(query: str, api: PlacementAPI) -> tuple[Why, list[Explained], int]:
+    asked = Question(read_request(query))
+    counted = Counting(api)
     why = Explainer(counted).why(asked)
-    return why, findings(why, asked, counted), counted.calls
+    return why, explanations(why, asked, counted), counted.calls
 
 
 TALLIES = {
@@ -248,7 +248,7 @@ def test_what_only_goes_wrong_together_is_named_together(api: PlacementAPI) -> N
 
 
 def test_the_calls_are_bounded_and_it_is_said_if_they_are_used_up(api: PlacementAPI) -> None:
-    asked = Asked(read_request("resources=VCPU:1&required=HW_CPU_X86_AVX512F,HW_CPU_X86_SGX"))
+    asked = Question(read_request("resources=VCPU:1&required=HW_CPU_X86_AVX512F,HW_CPU_X86_SGX"))
     explainer = Explainer(api, most=3)
     why = explainer.why(asked)
     assert explainer.calls == 3

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from agent.cli.drawing.text_tree import draw_tree
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from drivers.libvirt.facts.device_models import Question, TpmChoice, model_traits
 from drivers.libvirt.opts import DEFAULT_OPTS, LIBVIRT_OPTS
 from tests.integration.agents import NODE, ROOT, Agent
@@ -61,7 +61,7 @@ def models_drawn(agent: Agent) -> str:
     tree = agent.nodes.trackers[ROOT].view.edit()
     tree.update_inventory(ROOT, {})
     tree.update_traits(ROOT, tree.data(ROOT).traits & told.keys())
-    return draw_tree(tree.freeze(), ROOT, look=Look(width=88))
+    return draw_tree(tree.freeze(), ROOT, screen=Screen(width=88))
 
 
 @pytest.mark.parametrize(("page", "draw"), [("disk", drawn), ("capabilities", models_drawn)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.cli.asking.constraints import Asked, Kind, constraints, only, without
+from agent.cli.asking.constraints import Aspect, Question, constraints, only, without
 from reportclient.candidates import (
     BadQuery,
     ProviderQuery,
@@ -121,11 +121,11 @@ def test_what_an_older_placement_is_asked_is_what_it_has(
 @settings(max_examples=40)
 @given(valid)
 def test_whatever_is_left_out_what_is_left_can_be_asked(request) -> None:
-    asked = Asked(request)
+    asked = Question(request)
     for constraint in constraints(asked):
         left = without(asked, constraint)
         if left is None:
-            assert constraint.kind is Kind.RESOURCES
+            assert constraint.kind is Aspect.RESOURCES
             continue
         assert not list(problems(left.request))
         assert constraint not in constraints(left)

@@ -17,7 +17,7 @@ from typing import Self
 import sqlalchemy as sa
 
 from agent.nodes.identity import replace_compute_id
-from agent.registry.address import here
+from agent.registry.access import here
 from agent.registry.record import BINARY
 from agent.registry.schema import open_engine, upgrade
 from agent.registry.tables import SERVICES

@@ -32,7 +32,7 @@ from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.service import Service
 from agent.switching.switching import Switching, host_status, switching
-from agent.told import bus_logs
+from agent.told import logs
 from agent.told.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
@@ -102,7 +102,7 @@ def start(settings: config.Settings, api: API, transport: Any) -> None:
 def main(config_file: str, directory: str, first: str, count: str) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     sys.setswitchinterval(TURN)
-    bus_logs.quiet_logs()
+    logs.quiet_bus()
     for crowded in CROWDED:
         logging.getLogger(crowded).setLevel(logging.ERROR)
     conf = config.load(["--config-file", config_file])

@@ -14,8 +14,8 @@ from pathlib import Path
 from agent.cli.drawing.dot import draw_dot
 from agent.cli.drawing.graphviz import svg_of
 from agent.cli.drawing.mermaid import draw_mermaid
-from agent.cli.drawing.picture import Known, Picture, picture
-from agent.cli.reading.all_trees import Asked, look_at_all
+from agent.cli.drawing.picture import Picture, Surroundings, picture
+from agent.cli.reading.all_trees import Selection, read_trees
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter
@@ -82,8 +82,8 @@ SCENES: Mapping[str, Callable[[RealPlacement], object]] = {
 def drawn(name: str, placement: RealPlacement) -> Texts:
     """As ``computectl tree --all`` reads it, but that aggregates have the documents' names."""
     SCENES[name](placement)
-    snapshot, beside = look_at_all(Asked(), _api(placement)).together()
-    made = picture(snapshot, Known(beside, aggregates=AGGREGATES))
+    snapshot, beside = read_trees(Selection(), _api(placement)).together()
+    made = picture(snapshot, Surroundings(beside, aggregates=AGGREGATES))
     return Texts(made, draw_dot(made), draw_mermaid(made))
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from agent.host_enabled import HostEnabled
 from agent.loop import Loop
 from agent.provider_config.additions import Additions
-from agent.service import Service
+from agent.service import HostEnabled, Service
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile

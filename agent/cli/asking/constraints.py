@@ -11,7 +11,7 @@ from reportclient.query.request import UNSUFFIXED
 from reportclient.request_filter import DISABLED
 
 
-class Kind(Enum):
+class Aspect(Enum):
     """What a constraint looks at."""
 
     ENABLED = "enabled"
@@ -35,7 +35,7 @@ class Constraint:
     that of a resource class.
     """
 
-    kind: Kind
+    kind: Aspect
     suffix: str | None = None
     terms: tuple[str, ...] = ()
     amount: int = 0
@@ -43,69 +43,69 @@ class Constraint:
     @property
     def written(self) -> str:
         """As it stands in a query."""
-        if self.kind is Kind.ENABLED:
+        if self.kind is Aspect.ENABLED:
             return f"root_required=!{DISABLED}"
-        if self.kind is Kind.RESOURCES:
+        if self.kind is Aspect.RESOURCES:
             return f"resources{self.suffix}={self.terms[0]}:{self.amount}"
         parameter, _, sign = self.kind.value.partition(": ")
-        several = self.kind in (Kind.REQUIRED, Kind.MEMBER_OF) and len(self.terms) > 1
+        several = self.kind in (Aspect.REQUIRED, Aspect.MEMBER_OF) and len(self.terms) > 1
         value = ("in:" if several else "") + ",".join(sign + term for term in self.terms)
         return f"{parameter}{self.suffix or ''}={value}"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Question:
     """A request, and whether disabled hosts are left out."""
 
     request: ResourceRequest
     include_disabled: bool = False
 
 
-def constraints(asked: Asked) -> list[Constraint]:
+def constraints(asked: Question) -> list[Constraint]:
     """All of them, those first that leave out most at once."""
     request = asked.request
-    found = [] if asked.include_disabled else [Constraint(Kind.ENABLED)]
-    found += (Constraint(Kind.ROOT_REQUIRED, None, (t,)) for t in sorted(request.root_required))
+    found = [] if asked.include_disabled else [Constraint(Aspect.ENABLED)]
+    found += (Constraint(Aspect.ROOT_REQUIRED, None, (t,)) for t in sorted(request.root_required))
     # Whoever copies the query of a scheduler has its filter in it: that is the same as ours.
     forbidden = request.root_forbidden - (set() if asked.include_disabled else {DISABLED})
-    found += (Constraint(Kind.ROOT_FORBIDDEN, None, (t,)) for t in sorted(forbidden))
+    found += (Constraint(Aspect.ROOT_FORBIDDEN, None, (t,)) for t in sorted(forbidden))
     for suffix, group in request.by_suffix().items():
         found += _of_group(suffix, group)
     if request.group_policy == "isolate" and len(request.groups) > 1:
-        found.append(Constraint(Kind.ISOLATE, None, ("isolate",)))
+        found.append(Constraint(Aspect.ISOLATE, None, ("isolate",)))
     for suffixes in sorted(request.same_subtree, key=sorted):
-        found.append(Constraint(Kind.SAME_SUBTREE, None, tuple(sorted(suffixes))))
-    return sorted(found, key=lambda constraint: constraint.kind is Kind.RESOURCES)
+        found.append(Constraint(Aspect.SAME_SUBTREE, None, tuple(sorted(suffixes))))
+    return sorted(found, key=lambda constraint: constraint.kind is Aspect.RESOURCES)
 
 
 def _of_group(suffix: str, group: RequestGroup) -> Iterator[Constraint]:
     if group.in_tree is not None:
-        yield Constraint(Kind.IN_TREE, suffix, (group.in_tree,))
+        yield Constraint(Aspect.IN_TREE, suffix, (group.in_tree,))
     for choice in sorted(group.required_traits, key=sorted):
-        yield Constraint(Kind.REQUIRED, suffix, tuple(sorted(choice)))
+        yield Constraint(Aspect.REQUIRED, suffix, tuple(sorted(choice)))
     for trait in sorted(group.forbidden_traits):
-        yield Constraint(Kind.FORBIDDEN, suffix, (trait,))
+        yield Constraint(Aspect.FORBIDDEN, suffix, (trait,))
     for choice in sorted(group.member_of, key=sorted):
-        yield Constraint(Kind.MEMBER_OF, suffix, tuple(sorted(choice)))
+        yield Constraint(Aspect.MEMBER_OF, suffix, tuple(sorted(choice)))
     for uuid in sorted(group.forbidden_aggregates):
-        yield Constraint(Kind.NOT_MEMBER_OF, suffix, (uuid,))
+        yield Constraint(Aspect.NOT_MEMBER_OF, suffix, (uuid,))
     for name, amount in sorted(group.resources.items()):
-        yield Constraint(Kind.RESOURCES, suffix, (name,), amount)
+        yield Constraint(Aspect.RESOURCES, suffix, (name,), amount)
 
 
-def without(asked: Asked, constraint: Constraint) -> Asked | None:
+def without(asked: Question, constraint: Constraint) -> Question | None:
     """The same, less one constraint; ``None`` if nothing is left to ask for."""
     left = _tidied(_less(asked, constraint))
     return left if any(g.resources for g in left.request.by_suffix().values()) else None
 
 
-def only(asked: Asked, kept: Collection[Constraint]) -> Asked:
+def only(asked: Question, kept: Collection[Constraint]) -> Question:
     """Resources, and of everything else only these constraints."""
-    amounts = (each for each in constraints(asked) if each.kind is Kind.RESOURCES)
+    amounts = (each for each in constraints(asked) if each.kind is Aspect.RESOURCES)
     return keeping(asked, (*kept, *amounts))
 
 
-def keeping(asked: Asked, kept: Collection[Constraint]) -> Asked:
+def keeping(asked: Question, kept: Collection[Constraint]) -> Question:
     """These constraints and nothing else."""
     for constraint in constraints(asked):
         if constraint not in kept:
@@ -113,12 +113,12 @@ def keeping(asked: Asked, kept: Collection[Constraint]) -> Asked:
     return _tidied(asked)
 
 
-def alone(constraint: Constraint) -> Asked:
+def alone(constraint: Constraint) -> Question:
     """One resource class of one group, and nothing else, disabled hosts included."""
     group = RequestGroup({constraint.terms[0]: constraint.amount})
     if not constraint.suffix:
-        return Asked(ResourceRequest(group), include_disabled=True)
-    return Asked(ResourceRequest(groups={constraint.suffix: group}), include_disabled=True)
+        return Question(ResourceRequest(group), include_disabled=True)
+    return Question(ResourceRequest(groups={constraint.suffix: group}), include_disabled=True)
 
 
 def one_of(constraint: Constraint) -> Constraint:
@@ -126,7 +126,7 @@ def one_of(constraint: Constraint) -> Constraint:
     return replace(constraint, amount=1)
 
 
-def with_amount(asked: Asked, constraint: Constraint) -> Asked:
+def with_amount(asked: Question, constraint: Constraint) -> Question:
     """The same, with the amount of the constraint in place of what its group asks for."""
     request, suffix = asked.request, constraint.suffix or UNSUFFIXED
     group = request.by_suffix()[suffix]
@@ -136,19 +136,19 @@ def with_amount(asked: Asked, constraint: Constraint) -> Asked:
     return replace(asked, request=replace(request, groups={**request.groups, suffix: changed}))
 
 
-def _less(asked: Asked, constraint: Constraint) -> Asked:
+def _less(asked: Question, constraint: Constraint) -> Question:
     request = asked.request
     match constraint.kind:
-        case Kind.ENABLED:
+        case Aspect.ENABLED:
             forbidden = request.root_forbidden - {DISABLED}
-            return Asked(replace(request, root_forbidden=forbidden), include_disabled=True)
-        case Kind.ROOT_REQUIRED:
+            return Question(replace(request, root_forbidden=forbidden), include_disabled=True)
+        case Aspect.ROOT_REQUIRED:
             request = replace(request, root_required=request.root_required - {*constraint.terms})
-        case Kind.ROOT_FORBIDDEN:
+        case Aspect.ROOT_FORBIDDEN:
             request = replace(request, root_forbidden=request.root_forbidden - {*constraint.terms})
-        case Kind.ISOLATE:
+        case Aspect.ISOLATE:
             request = replace(request, group_policy="none")
-        case Kind.SAME_SUBTREE:
+        case Aspect.SAME_SUBTREE:
             subtrees = request.same_subtree - {frozenset(constraint.terms)}
             request = replace(request, same_subtree=subtrees)
         case _:
@@ -168,22 +168,22 @@ def _with_group(request: ResourceRequest, constraint: Constraint) -> ResourceReq
 def _less_of_group(group: RequestGroup, constraint: Constraint) -> RequestGroup:
     terms = frozenset(constraint.terms)
     match constraint.kind:
-        case Kind.IN_TREE:
+        case Aspect.IN_TREE:
             return replace(group, in_tree=None)
-        case Kind.REQUIRED:
+        case Aspect.REQUIRED:
             return replace(group, required_traits=group.required_traits - {terms})
-        case Kind.FORBIDDEN:
+        case Aspect.FORBIDDEN:
             return replace(group, forbidden_traits=group.forbidden_traits - terms)
-        case Kind.MEMBER_OF:
+        case Aspect.MEMBER_OF:
             return replace(group, member_of=group.member_of - {terms})
-        case Kind.NOT_MEMBER_OF:
+        case Aspect.NOT_MEMBER_OF:
             return replace(group, forbidden_aggregates=group.forbidden_aggregates - terms)
         case _:
             left = {n: amount for n, amount in group.resources.items() if n not in terms}
             return replace(group, resources=left)
 
 
-def _tidied(asked: Asked) -> Asked:
+def _tidied(asked: Question) -> Question:
     """Without groups that ask for nothing any more, and without what named them."""
     request = asked.request
     together = _all(request.same_subtree)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.cli.asking.constraints import Asked, Constraint, Kind, constraints
+from agent.cli.asking.constraints import Aspect, Constraint, Question, constraints
 from agent.cli.asking.facts import LOOKED_AT, Facts
 from agent.cli.asking.tally import Tally
 from agent.cli.asking.why import MOST_CALLS, Effect, Why
@@ -22,7 +22,7 @@ TERMS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Explained:
     """``verdict``: ``decides``, ``impossible``, ``conflicts``, ``overlaps`` or ``nothing``.
 
     ``more`` candidates there would be without it; ``kept_out`` are UUIDs; of ``first_for``
@@ -47,22 +47,22 @@ class Finding:
 COLUMNS = ("constraint", "group", "verdict", "more_candidates", "kept_out", "first_for", "sentence")
 
 
-def findings(why: Why, asked: Asked, api: API) -> list[Finding]:
+def explanations(why: Why, asked: Question, api: API) -> list[Explained]:
     """Those first that decide."""
     facts = Facts(api, asked)
     found = [_decides(effect, why, facts) for effect in _worth_telling(why, facts)[:TOLD]]
     found += [_impossible(each, facts) for each in why.impossible[:TOLD]]
-    found += [Finding(each, "conflicts", f"{_subject(each)}.") for each in why.together]
+    found += [Explained(each, "conflicts", f"{_subject(each)}.") for each in why.together]
     told = {finding.constraint for finding in found}
     verdicts = dict.fromkeys((*why.impossible, *why.overlapping), "overlaps")
     rest = (each for each in constraints(asked) if each not in told)
-    found += [Finding(one, verdicts.get(one, "nothing"), f"{_subject(one)}.") for one in rest]
+    found += [Explained(one, verdicts.get(one, "nothing"), f"{_subject(one)}.") for one in rest]
     if why.tally is None:
         return found
     return [replace(one, first_for=why.tally.of(one.constraint)) for one in found]
 
 
-def told(found: list[Finding], why: Why) -> Iterator[tuple[str, str]]:
+def told(found: list[Explained], why: Why) -> Iterator[tuple[str, str]]:
     """Paragraphs: the bullet or nothing, and the text."""
     none = len(why.answer) == 0
     by_verdict = {
@@ -102,23 +102,23 @@ def _tallied(tally: Tally) -> str:
     return f"{said}{ruled_out}."
 
 
-def _list(found: list[Finding]) -> str:
+def _list(found: list[Explained]) -> str:
     return ", ".join(_short(finding.constraint) for finding in found)
 
 
 def _worth_telling(why: Why, facts: Facts) -> list[Effect]:
     """Without amounts that only do not fit beside the rest, where something else decides."""
     found = why.decisive
-    if all(effect.constraint.kind is Kind.RESOURCES for effect in found):
+    if all(effect.constraint.kind is Aspect.RESOURCES for effect in found):
         return found
     return [
         effect
         for effect in found
-        if effect.constraint.kind is not Kind.RESOURCES or facts.is_short(effect.constraint)
+        if effect.constraint.kind is not Aspect.RESOURCES or facts.is_short(effect.constraint)
     ]
 
 
-def _decides(effect: Effect, why: Why, facts: Facts) -> Finding:
+def _decides(effect: Effect, why: Why, facts: Facts) -> Explained:
     constraint, answer = effect.constraint, effect.answer
     assert answer is not None
     out = effect.kept_out
@@ -134,12 +134,12 @@ def _decides(effect: Effect, why: Why, facts: Facts) -> Finding:
     else:
         parts.append(f"without it there would be {least}{effect.more} more")
     fact = facts.of(constraint)
-    return Finding(constraint, "decides", f"{'; '.join(parts)}. {fact}".strip(), effect.more, out)
+    return Explained(constraint, "decides", f"{'; '.join(parts)}. {fact}".strip(), effect.more, out)
 
 
-def _impossible(constraint: Constraint, facts: Facts) -> Finding:
+def _impossible(constraint: Constraint, facts: Facts) -> Explained:
     said = f"{_subject(constraint)}. {facts.of(constraint)}".strip()
-    return Finding(constraint, "impossible", said)
+    return Explained(constraint, "impossible", said)
 
 
 def _subject(constraint: Constraint) -> str:
@@ -147,17 +147,17 @@ def _subject(constraint: Constraint) -> str:
     terms = " or ".join(_some(constraint.terms))
     who = called(constraint.suffix) if constraint.suffix else "the request"
     said = {
-        Kind.ENABLED: "the host has to be enabled",
-        Kind.ROOT_REQUIRED: f"the host itself has to have {terms}",
-        Kind.ROOT_FORBIDDEN: f"the host itself must not have {terms}",
-        Kind.IN_TREE: f"{who} has to be met in the tree of {terms}",
-        Kind.REQUIRED: f"{who} needs {terms}",
-        Kind.FORBIDDEN: f"{who} must not get {terms}",
-        Kind.MEMBER_OF: f"{who} has to be met in the aggregate {terms}",
-        Kind.NOT_MEMBER_OF: f"{who} must not be met in the aggregate {terms}",
-        Kind.ISOLATE: "each group needs a provider of its own",
-        Kind.SAME_SUBTREE: f"the groups {', '.join(constraint.terms)} have to be in one subtree",
-        Kind.RESOURCES: f"{who} needs {constraint.amount} of {terms}",
+        Aspect.ENABLED: "the host has to be enabled",
+        Aspect.ROOT_REQUIRED: f"the host itself has to have {terms}",
+        Aspect.ROOT_FORBIDDEN: f"the host itself must not have {terms}",
+        Aspect.IN_TREE: f"{who} has to be met in the tree of {terms}",
+        Aspect.REQUIRED: f"{who} needs {terms}",
+        Aspect.FORBIDDEN: f"{who} must not get {terms}",
+        Aspect.MEMBER_OF: f"{who} has to be met in the aggregate {terms}",
+        Aspect.NOT_MEMBER_OF: f"{who} must not be met in the aggregate {terms}",
+        Aspect.ISOLATE: "each group needs a provider of its own",
+        Aspect.SAME_SUBTREE: f"the groups {', '.join(constraint.terms)} have to be in one subtree",
+        Aspect.RESOURCES: f"{who} needs {constraint.amount} of {terms}",
     }
     text = said[constraint.kind]
     return f"{_short(constraint)}: {text}"

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.cli.asking.constraints import (
-    Asked,
+    Aspect,
     Constraint,
-    Kind,
+    Question,
     alone,
     one_of,
     with_amount,
@@ -39,28 +39,28 @@ class Facts:
     """Looked up once each."""
 
     api: API
-    asked: Asked
+    asked: Question
     _names: dict[str, str] = field(default_factory=dict)
     _amounts: dict[Constraint, str] = field(default_factory=dict)
 
     def of(self, constraint: Constraint) -> str:  # noqa: PLR0911  one return a kind
         """What there is of what it asks for.  Empty if there is no more to say."""
         match constraint.kind:
-            case Kind.ENABLED:
+            case Aspect.ENABLED:
                 return "`computectl service enable` lets a host take guests again."
-            case Kind.REQUIRED | Kind.FORBIDDEN:
+            case Aspect.REQUIRED | Aspect.FORBIDDEN:
                 return self._traits(constraint)
-            case Kind.ROOT_REQUIRED | Kind.ROOT_FORBIDDEN:
+            case Aspect.ROOT_REQUIRED | Aspect.ROOT_FORBIDDEN:
                 return self._traits(constraint, roots=True)
-            case Kind.MEMBER_OF | Kind.NOT_MEMBER_OF:
+            case Aspect.MEMBER_OF | Aspect.NOT_MEMBER_OF:
                 return self._members(constraint)
-            case Kind.IN_TREE:
+            case Aspect.IN_TREE:
                 return self._tree(constraint.terms[0])
-            case Kind.SAME_SUBTREE:
+            case Aspect.SAME_SUBTREE:
                 return "No provider of one of these groups stands above those of the others."
-            case Kind.ISOLATE:
+            case Aspect.ISOLATE:
                 return "There are too few providers for each group to have one of its own."
-            case Kind.RESOURCES:
+            case Aspect.RESOURCES:
                 return self._amount(constraint)
 
     def is_short(self, constraint: Constraint) -> bool:
@@ -91,7 +91,7 @@ class Facts:
             return f"{said}, but no root: it has to be on the host itself."
         groups = self.asked.request.by_suffix()
         wanted = groups.get(constraint.suffix or "", RequestGroup()).resources
-        given = list(_by_provider(constraint, wanted)) if constraint.kind is Kind.REQUIRED else []
+        given = list(_by_provider(constraint, wanted)) if constraint.kind is Aspect.REQUIRED else []
         if given and not any(self._find(RequestGroup.of(each, any_of)) for each in given):
             return f"{said}, but none that gives {' or '.join(map(resources_value, given))}."
         return f"{said}."
@@ -142,7 +142,7 @@ class Facts:
             return f"The most that one provider has free is {free}, {self._name(best.uuid)}{taken}."
         return self._units(best, constraint)
 
-    def _having(self, asked: Asked, name: str) -> list[ProviderSummary]:
+    def _having(self, asked: Question, name: str) -> list[ProviderSummary]:
         """Providers that candidates take it from, those that share it with hosts included."""
         how = How(asked.include_disabled, several=True)
         request = replace(asked.request, limit=LOOKED_AT)

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.cli.asking.habits import nothing_asked, refuse_habits
-from agent.cli.shared.errors import Trouble
-from agent.cli.shared.usage_errors import Once
+from agent.cli.shared.errors import CommandError, Once
 from reportclient.candidates import ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.model import canonical_uuid
 from reportclient.query.request import UNSUFFIXED
@@ -46,7 +45,7 @@ class _Said:
 def spelled_out(words: Sequence[str]) -> list[str]:
     """The command line with the options of groups in the one form that argparse is told of.
 
-    :raises Trouble: an option is there that is spelled otherwise here.
+    :raises CommandError: an option is there that is spelled otherwise here.
     """
     refuse_habits(words)
     found = []
@@ -137,14 +136,16 @@ def add_request_options(parser: argparse._ActionsContainer) -> None:
 def request_of(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest:
     """From the options.
 
-    :raises Trouble: one can't be read.
+    :raises CommandError: one can't be read.
     :raises reportclient.candidates.BadQuery: a value is not as Placement reads it.
     """
     said = {UNSUFFIXED: _said_of_unsuffixed(options)}
     for text in options.group:
         suffix, _, resources = text.partition(":")
         if not suffix:
-            raise Trouble(f"--group {text}: the suffix is missing", "write --group SUFFIX:CLASS=N")
+            raise CommandError(
+                f"--group {text}: the suffix is missing", "write --group SUFFIX:CLASS=N"
+            )
         _add(said.setdefault(suffix, _Said()), "resources", resources or None, suffix, needed=False)
     for text in options.of_group:
         kind, suffix, value = json.loads(text)
@@ -163,7 +164,7 @@ def request_of(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest
 
 
 def provider_query_of(options: argparse.Namespace, resolve: Resolve) -> ProviderQuery:
-    """The same for providers.  :raises Trouble: and BadQuery, as :func:`request_of`."""
+    """The same for providers.  :raises CommandError: and BadQuery, as :func:`request_of`."""
     said = _said_of_unsuffixed(options)
     name, uuid = options.provider, None
     if name is not None and (found := uuid_or_none(name)) is not None:
@@ -205,14 +206,14 @@ def _add(said: _Said, kind: str, value: str | None, suffix: str, *, needed: bool
     option = f"--{kind}{'-' if suffix and not suffix.startswith('_') else ''}{suffix}"
     if not value:
         if needed:
-            raise Trouble(f"{option}: a value is missing", "`--help` shows how it is written")
+            raise CommandError(f"{option}: a value is missing", "`--help` shows how it is written")
         return
     match kind:
         case "resources":
             amounts = read_resources(value.replace(":", "="), option, between="=")
             twice = sorted(said.resources.keys() & amounts)
             if twice:
-                raise Trouble(f"{option} {value}: {twice[0]} was given before", "give it once")
+                raise CommandError(f"{option} {value}: {twice[0]} was given before", "give it once")
             said.resources |= amounts
         case "required":
             said.required.append(value)
@@ -221,7 +222,7 @@ def _add(said: _Said, kind: str, value: str | None, suffix: str, *, needed: bool
         case "member-of":
             said.member_of.append(value)
         case _ if said.in_tree is not None:
-            raise Trouble(f"{option} is there twice", "a group can be in one tree only")
+            raise CommandError(f"{option} is there twice", "a group can be in one tree only")
         case _:
             said.in_tree = value
 

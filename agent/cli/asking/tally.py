@@ -7,10 +7,10 @@ is added after one that hosts give themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from agent.cli.asking.constraints import Asked, Constraint, Kind, constraints, keeping
+from agent.cli.asking.constraints import Aspect, Constraint, Question, constraints, keeping
 from reportclient.asking import How, disabled_roots, resource_providers
 from reportclient.candidates import AllocationCandidates, ProviderQuery, RequestGroup
 from reportclient.http import API
@@ -21,7 +21,7 @@ TALLIED = 10_000
 _HOST_TRAITS = ("COMPUTE_NODE", f"!{SHARES_VIA_AGGREGATE}")
 """Roots with the first are hosts; where no provider has it, roots with the next."""
 
-Ask = Callable[[Asked], AllocationCandidates]
+Ask = Callable[[Question], AllocationCandidates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Tally:
         return dict(self.first).get(constraint, 0)
 
 
-def tally(asked: Asked, ask: Ask, api: API) -> Tally | None:
+def tally(asked: Question, ask: Ask, api: API) -> Tally | None:
     """``None`` if it can't be counted: too many candidates, or none that is on a host."""
     everything = hosts_of(api)
     left, kept = set(everything), []
@@ -72,13 +72,13 @@ def hosts_of(api: API) -> frozenset[str]:
 
 
 def _in_order(found: list[Constraint]) -> tuple[Constraint | None, list[Constraint]]:
-    enabled = next((each for each in found if each.kind is Kind.ENABLED), None)
+    enabled = next((each for each in found if each.kind is Aspect.ENABLED), None)
     others = [each for each in found if each is not enabled]
-    return enabled, sorted(others, key=lambda each: each.kind is not Kind.RESOURCES)
+    return enabled, sorted(others, key=lambda each: each.kind is not Aspect.RESOURCES)
 
 
 def _steps(
-    asked: Asked, kept: list[Constraint], waiting: list[Constraint], ask: Ask
+    asked: Question, kept: list[Constraint], waiting: list[Constraint], ask: Ask
 ) -> Iterator[tuple[Constraint, set[str]]]:
     """Constraints that can be next, and the hosts that meet them and those before them."""
     for constraint in waiting:
@@ -87,6 +87,28 @@ def _steps(
             return
         hosts = set(answer.hosts())
         summaries = answer.provider_summaries
-        if constraint.kind is Kind.RESOURCES and any(summaries[uuid].shares for uuid in hosts):
+        if constraint.kind is Aspect.RESOURCES and any(summaries[uuid].shares for uuid in hosts):
             continue
         yield constraint, hosts
+
+
+def kept_out(
+    constraint: Constraint, answer: AllocationCandidates, relaxed: AllocationCandidates
+) -> list[str]:
+    """UUIDs that are in the relaxed answer, and not in the other."""
+    if not constraint.suffix or not any(r.mappings for r in relaxed.allocation_requests):
+        return _less(relaxed.hosts(), answer.hosts())
+    return _less(_meeting(constraint.suffix, relaxed), _meeting(constraint.suffix, answer))
+
+
+def _meeting(suffix: str, answer: AllocationCandidates) -> list[str]:
+    return [
+        uuid
+        for request in answer.allocation_requests
+        for uuid in (request.mappings or {}).get(suffix, ())
+    ]
+
+
+def _less(more: Iterable[str], fewer: Iterable[str]) -> list[str]:
+    gone = set(fewer)
+    return [uuid for uuid in dict.fromkeys(more) if uuid not in gone]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from agent.cli.asking.constraints import (
-    Asked,
+    Aspect,
     Constraint,
-    Kind,
+    Question,
     constraints,
     one_of,
     only,
@@ -19,9 +19,8 @@ from agent.cli.asking.constraints import (
     without,
 )
 from agent.cli.asking.facts import LOOKED_AT
-from agent.cli.asking.indecisive import beside
-from agent.cli.asking.kept_out import kept_out
-from agent.cli.asking.tally import TALLIED, Tally, tally
+from agent.cli.asking.indecisive import indecisive
+from agent.cli.asking.tally import TALLIED, Tally, kept_out, tally
 from reportclient.asking import How, allocation_candidates
 from reportclient.candidates import AllocationCandidates, written
 from reportclient.http import API
@@ -70,7 +69,7 @@ class Why:
     def decisive(self) -> list[Effect]:
         """Constraints that leave out something by themselves, amounts last."""
         found = [effect for effect in self.effects if effect.more > 0]
-        return sorted(found, key=lambda effect: effect.constraint.kind is Kind.RESOURCES)
+        return sorted(found, key=lambda effect: effect.constraint.kind is Aspect.RESOURCES)
 
 
 class _OutOfCalls(Exception):
@@ -87,7 +86,7 @@ class Explainer:
     _known: dict[tuple[str, bool], tuple[int, AllocationCandidates]] = field(default_factory=dict)
     """Answers, each with how many candidates were asked for; with fewer, it has them all."""
 
-    def why(self, asked: Asked) -> Why:
+    def why(self, asked: Question) -> Why:
         """What decides.  :raises reportclient.errors.PlacementError: it can't be asked."""
         asked = replace(asked, request=replace(asked.request, limit=None))
         found = Why(AllocationCandidates())
@@ -102,7 +101,9 @@ class Explainer:
             return replace(found, complete=False)
         return found
 
-    def _effect(self, constraint: Constraint, asked: Asked, answer: AllocationCandidates) -> Effect:
+    def _effect(
+        self, constraint: Constraint, asked: Question, answer: AllocationCandidates
+    ) -> Effect:
         less = without(asked, constraint)
         lowered = less is None
         if less is None and constraint.amount == 1:
@@ -111,23 +112,23 @@ class Explainer:
         out = tuple(sorted(kept_out(constraint, answer, relaxed)))
         return Effect(constraint, relaxed, out, len(relaxed) - len(answer), lowered)
 
-    def _deeper(self, asked: Asked, found: Why) -> Why:
+    def _deeper(self, asked: Question, found: Why) -> Why:
         """What the others do; and where nothing decides alone, what can't be met at once."""
         decisive = {effect.constraint for effect in found.decisive}
-        others = beside(asked, decisive, self._ask, self.api)
+        others = indecisive(asked, decisive, self._ask, self.api)
         found = replace(found, overlapping=others.overlapping)
         if len(found.answer) or decisive:
             return replace(found, overlapping=(*others.impossible, *others.overlapping))
         if others.impossible:
             return replace(found, impossible=others.impossible)
         everything = constraints(asked)
-        amounts = [each for each in everything if each.kind is Kind.RESOURCES]
-        rest = [each for each in everything if each.kind is not Kind.RESOURCES]
+        amounts = [each for each in everything if each.kind is Aspect.RESOURCES]
+        rest = [each for each in everything if each.kind is not Aspect.RESOURCES]
         there = len(self._ask(only(asked, ())))
         together = self._conflict(asked, rest) if there else amounts
         return replace(found, together=tuple(together))
 
-    def _conflict(self, asked: Asked, rest: list[Constraint]) -> list[Constraint]:
+    def _conflict(self, asked: Question, rest: list[Constraint]) -> list[Constraint]:
         """The constraints that can't go together, and none that could be left away."""
         kept = list(rest)
         for constraint in rest:
@@ -136,10 +137,10 @@ class Explainer:
                 kept = fewer
         return kept
 
-    def _all_hosts(self, asked: Asked) -> AllocationCandidates:
+    def _all_hosts(self, asked: Question) -> AllocationCandidates:
         return self._ask(asked, TALLIED)
 
-    def _ask(self, asked: Asked, limit: int = LOOKED_AT) -> AllocationCandidates:
+    def _ask(self, asked: Question, limit: int = LOOKED_AT) -> AllocationCandidates:
         key = (written(replace(asked.request, limit=None)), asked.include_disabled)
         asked_for, known = self._known.get(key, (0, AllocationCandidates()))
         if asked_for == limit or len(known) < asked_for:

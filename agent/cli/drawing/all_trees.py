@@ -8,7 +8,7 @@ from agent.cli.drawing.candidates import counted
 from agent.cli.drawing.fold import in_natural_order
 from agent.cli.drawing.text_tree import draw_trees
 from agent.cli.reading.trees import Trees
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
@@ -17,12 +17,12 @@ NAMED = 3
 """Of more members than these, only the first and the last are named."""
 
 
-def draw_fleet(trees: Trees, look: Look) -> str:
+def draw_fleet(trees: Trees, screen: Screen) -> str:
     """How much there is, hosts by name, what shares alone after them, the aggregates last."""
     snapshot, beside = trees.together()
     roots = [root.uuid for root in _roots(snapshot)]
-    drawn = draw_trees(snapshot, roots, beside, look)
-    return "\n".join([heading(trees), "", drawn, *_aggregates(snapshot, look)])
+    drawn = draw_trees(snapshot, roots, beside, screen)
+    return "\n".join([heading(trees), "", drawn, *_aggregates(snapshot, screen)])
 
 
 def heading(trees: Trees) -> str:
@@ -40,7 +40,7 @@ def _roots(snapshot: Snapshot) -> list[Provider]:
     return sorted(roots, key=lambda root: root.shares)
 
 
-def _aggregates(snapshot: Snapshot, look: Look) -> Iterator[str]:
+def _aggregates(snapshot: Snapshot, screen: Screen) -> Iterator[str]:
     """Those with more than one provider."""
     members: dict[str, list[Provider]] = {}
     for provider in snapshot.walk():
@@ -49,7 +49,7 @@ def _aggregates(snapshot: Snapshot, look: Look) -> Iterator[str]:
     for aggregate, found in sorted(members.items()):
         if len(found) > 1:
             yield ""
-            yield look.paint(f"aggregate {aggregate}", "bold")
+            yield screen.paint(f"aggregate {aggregate}", "bold")
             shares = [one for one in found if one.shares]
             others = [one for one in found if not one.shares]
             yield from (f"   shared: {_names(shares)}" for _ in shares[:1])

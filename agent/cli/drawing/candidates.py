@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.cli.reading.provider_names import name_of
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from reportclient.candidates import AllocationCandidates, AllocationRequest, ProviderSummary
 
 SHOWN_HOSTS = 20
@@ -24,9 +24,9 @@ class Shown:
     limit: int | None = None
 
 
-def draw_candidates(shown: Shown, look: Look) -> str:
+def draw_candidates(shown: Shown, screen: Screen) -> str:
     """All that there is for people."""
-    return "\n".join(_lines(shown, look))
+    return "\n".join(_lines(shown, screen))
 
 
 def counted(number: int, what: str) -> str:
@@ -57,7 +57,7 @@ def used_only(request: AllocationRequest) -> dict[str, list[str]]:
     return found
 
 
-def _lines(shown: Shown, look: Look) -> Iterator[str]:
+def _lines(shown: Shown, screen: Screen) -> Iterator[str]:
     answer = shown.answer
     hosts = answer.hosts()
     yield _heading(shown, len(hosts))
@@ -66,8 +66,8 @@ def _lines(shown: Shown, look: Look) -> Iterator[str]:
         by_host.setdefault(answer.host(request), []).append(request)
     for host in sorted(hosts[:SHOWN_HOSTS], key=lambda host: name_of(host, shown.names)):
         yield ""
-        yield f"{look.paint(name_of(host, shown.names), 'bold')}  {host}"
-        yield from sorted(_candidate(request, shown, look) for request in by_host[host])
+        yield f"{screen.paint(name_of(host, shown.names), 'bold')}  {host}"
+        yield from sorted(_candidate(request, shown, screen) for request in by_host[host])
     if len(hosts) > SHOWN_HOSTS:
         more = sum(len(by_host[host]) for host in hosts[SHOWN_HOSTS:])
         yield ""
@@ -82,7 +82,7 @@ def _heading(shown: Shown, hosts: int) -> str:
     return f"{at_least}{counted(many, 'candidate')}{where}, {counted(shown.calls, 'call')}"
 
 
-def _candidate(request: AllocationRequest, shown: Shown, look: Look) -> str:
+def _candidate(request: AllocationRequest, shown: Shown, screen: Screen) -> str:
     summaries = shown.answer.provider_summaries
     parts = []
     for uuid, resources in sorted(
@@ -95,7 +95,7 @@ def _candidate(request: AllocationRequest, shown: Shown, look: Look) -> str:
     lead = "  - "
     return textwrap.fill(
         " + ".join(parts),
-        max(look.width, len(lead) + 20),
+        max(screen.width, len(lead) + 20),
         initial_indent=lead,
         subsequent_indent=" " * len(lead),
         break_long_words=False,

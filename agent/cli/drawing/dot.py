@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 
-from agent.cli.drawing.picture import Box, Kind, Picture
+from agent.cli.drawing.picture import Box, BoxKind, Picture
 from agent.cli.drawing.style import (
     COLOURS,
     DISABLED_COLOUR,
@@ -70,7 +70,7 @@ def _direction(picture: Picture) -> str:
 def _ends(box: Box, hub: int) -> tuple[str, str]:
     """What shares stands above or before the aggregate, the others after it."""
     ends = f"a{hub}", _name(box)
-    return (ends[1], ends[0]) if box.kind is Kind.SHARING else ends
+    return (ends[1], ends[0]) if box.kind is BoxKind.SHARING else ends
 
 
 def _name(box: Box) -> str:

@@ -9,7 +9,7 @@ from html import unescape
 
 from agent.cli.drawing.dot import BREADTH, draw_dot
 from agent.cli.drawing.picture import Picture
-from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.shared.errors import NOT_WELL, CommandError
 from reportclient.plain_text import columns
 
 _TEXT = re.compile(r'(<text [^>]*font-size="([\d.]+)"[^>]*)>([^<]+)</text>')
@@ -18,18 +18,18 @@ SECONDS = 120
 
 
 def draw_svg(picture: Picture) -> str:
-    """The picture, laid out.  :raises Trouble: as :func:`svg_of`."""
+    """The picture, laid out.  :raises CommandError: as :func:`svg_of`."""
     return svg_of(draw_dot(picture))
 
 
 def svg_of(dot: str) -> str:
     """The picture that the text describes.
 
-    :raises Trouble: Graphviz is not installed, fails, or takes too long.
+    :raises CommandError: Graphviz is not installed, fails, or takes too long.
     """
     program = shutil.which("dot")
     if program is None:
-        raise Trouble(
+        raise CommandError(
             "-f svg needs Graphviz's program dot, which is not installed here",
             "install the package graphviz, or take -f mermaid or -f dot",
         )
@@ -44,11 +44,11 @@ def svg_of(dot: str) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise Trouble(
+        raise CommandError(
             f"dot has not drawn it in {SECONDS} seconds", "choose fewer trees", NOT_WELL
         ) from None
     if done.returncode != 0:
-        raise Trouble(f"dot failed: {done.stderr}", "-f dot shows what it was given", NOT_WELL)
+        raise CommandError(f"dot failed: {done.stderr}", "-f dot shows what it was given", NOT_WELL)
     return _TEXT.sub(_held, done.stdout)
 
 

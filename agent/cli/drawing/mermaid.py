@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.cli.drawing.picture import Box, Kind, Picture
+from agent.cli.drawing.picture import Box, BoxKind, Picture
 from agent.cli.drawing.style import COLOURS, DISABLED_COLOUR, MARKS, OVERVIEW
 
 _ESCAPES = {"&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;"}
@@ -25,7 +25,7 @@ def _lines(picture: Picture) -> Iterator[str]:
     for number, hub in enumerate(picture.hubs):
         yield f'  a{number}(["{_text(f"aggregate {hub.title}")}"]):::aggregate'
         for member in hub.boxes:
-            shares = picture.boxes[member].kind is Kind.SHARING
+            shares = picture.boxes[member].kind is BoxKind.SHARING
             yield f"  p{member} -.- a{number}" if shares else f"  a{number} -.- p{member}"
     yield from _legend(picture)
     yield from _classes(picture)

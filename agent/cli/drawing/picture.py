@@ -12,7 +12,7 @@ from enum import Enum
 
 from agent.cli.drawing.fold import Fold, folds
 from agent.cli.drawing.trait_groups import FAMILIES
-from agent.cli.shared.usage import DISABLED, Beside, capacity
+from agent.cli.shared.usage import DISABLED, Usage, capacity
 from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
@@ -29,7 +29,7 @@ SHORT = 8
 _CELLS = frozenset({"VCPU", "PCPU", "MEMORY_MB"})
 
 
-class Kind(Enum):
+class BoxKind(Enum):
     """What a provider is, by what it has; the values are what the legend says."""
 
     ROOT = "root of a tree: a host, mostly"
@@ -47,7 +47,7 @@ class Box:
     """
 
     number: int
-    kind: Kind
+    kind: BoxKind
     title: str
     count: int
     amounts: tuple[str, ...] = ()
@@ -78,10 +78,10 @@ class Picture:
     hubs: tuple[Hub, ...] = ()
     overview: bool = False
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[BoxKind]:
         """Those that the legend has to explain."""
         shown = {box.kind for box in self.boxes}
-        return [kind for kind in Kind if kind in shown]
+        return [kind for kind in BoxKind if kind in shown]
 
     def has(self, mark: str) -> bool:
         """Whether any box is ``foreign``, ``disabled`` or ``marked``."""
@@ -89,7 +89,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Surroundings:
     """What the snapshot does not say.
 
     ``owner``: traits, of which roots that this agent writes have one; empty: nobody knows.
@@ -97,16 +97,16 @@ class Known:
     ``terse``: without traits, and with those aggregates only that connect boxes.
     """
 
-    beside: Beside = field(default_factory=Beside)
+    usage: Usage = field(default_factory=Usage)
     owner: frozenset[str] = frozenset()
     aggregates: Mapping[str, str] = field(default_factory=dict)
     terse: bool = False
 
 
-def picture(snapshot: Snapshot, known: Known | None = None) -> Picture:
+def picture(snapshot: Snapshot, known: Surroundings | None = None) -> Picture:
     """All trees of a snapshot; lone roots that share are among them."""
-    known = known or Known()
-    marked = known.beside.marked
+    known = known or Surroundings()
+    marked = known.usage.marked
     apart = frozenset([marked] if marked else ())
     found = folds(snapshot, apart=apart)
     overview = len(found) > MOST_BOXES
@@ -122,7 +122,7 @@ def picture(snapshot: Snapshot, known: Known | None = None) -> Picture:
     )
 
 
-def _fewest(snapshot: Snapshot, apart: frozenset[str], known: Known) -> list[Fold]:
+def _fewest(snapshot: Snapshot, apart: frozenset[str], known: Surroundings) -> list[Fold]:
     """Those of the same resource classes as one; where that is not enough, of the same kind."""
 
     def by_kind(one: Provider) -> tuple[object, ...]:
@@ -135,16 +135,16 @@ def _fewest(snapshot: Snapshot, apart: frozenset[str], known: Known) -> list[Fol
     return found if len(found) <= MOST_BOXES else folds(snapshot, apart=apart, alike=by_kind)
 
 
-def _is_foreign(one: Provider, snapshot: Snapshot, known: Known) -> bool:
+def _is_foreign(one: Provider, snapshot: Snapshot, known: Surroundings) -> bool:
     root = snapshot.providers[snapshot.root_of(one.uuid)]
     return bool(known.owner) and not known.owner & root.traits
 
 
-def _each(hubs: Mapping[str, tuple[int, ...]], known: Known) -> Iterator[Hub]:
+def _each(hubs: Mapping[str, tuple[int, ...]], known: Surroundings) -> Iterator[Hub]:
     return (Hub(_aggregate(uuid, known), numbers) for uuid, numbers in hubs.items())
 
 
-def _together(hubs: Mapping[str, tuple[int, ...]], known: Known) -> Iterator[Hub]:
+def _together(hubs: Mapping[str, tuple[int, ...]], known: Surroundings) -> Iterator[Hub]:
     """Aggregates of the same boxes as one."""
     alike: dict[tuple[int, ...], list[str]] = {}
     for uuid, numbers in hubs.items():
@@ -154,7 +154,7 @@ def _together(hubs: Mapping[str, tuple[int, ...]], known: Known) -> Iterator[Hub
         yield Hub(several, numbers)
 
 
-def _hubs(found: list[Fold], known: Known) -> dict[str, tuple[int, ...]]:
+def _hubs(found: list[Fold], known: Surroundings) -> dict[str, tuple[int, ...]]:
     """Aggregates with more than one provider, in the order of their names."""
     members: dict[str, list[int]] = {}
     providers: dict[str, int] = {}
@@ -167,14 +167,14 @@ def _hubs(found: list[Fold], known: Known) -> dict[str, tuple[int, ...]]:
     return {uuid: tuple(members[uuid]) for uuid in names if providers[uuid] > 1}
 
 
-def _aggregate(uuid: str, known: Known) -> str:
+def _aggregate(uuid: str, known: Surroundings) -> str:
     return known.aggregates.get(uuid, uuid[:SHORT])
 
 
 @dataclass(frozen=True, slots=True)
 class _Boxes:
     snapshot: Snapshot
-    known: Known
+    known: Surroundings
     hubs: frozenset[str]
 
     def of(self, number: int, fold: Fold, found: list[Fold]) -> Box:
@@ -192,7 +192,7 @@ class _Boxes:
             tuple(self._notes(fold.members)),
             _is_foreign(first, self.snapshot, self.known),
             DISABLED in first.traits,
-            first.uuid == self.known.beside.marked,
+            first.uuid == self.known.usage.marked,
         )
 
     def _amounts(self, members: tuple[Provider, ...]) -> Iterator[str]:
@@ -206,14 +206,14 @@ class _Boxes:
             yield f"{name} {totals}{each}{some}{gives}{self._use(name, having, sum(wholes))}"
 
     def _use(self, name: str, having: list[Provider], whole: int) -> str:
-        usages = self.known.beside.usages
+        usages = self.known.usage.usages
         if usages is None:
             return ""
         used = sum(usages.get(one.uuid, {}).get(name, 0) for one in having)
         return f", used {used}{f' of {whole}' if len(having) > 1 else ''}"
 
     def _notes(self, members: tuple[Provider, ...]) -> Iterator[str]:
-        consumers = sum(self.known.beside.consumers.get(one.uuid, 0) for one in members)
+        consumers = sum(self.known.usage.consumers.get(one.uuid, 0) for one in members)
         if consumers:
             yield f"{consumers} consumer{'s' if consumers > 1 else ''}"
         if self.known.terse:
@@ -235,14 +235,14 @@ def _span(amounts: Iterable[int]) -> str:
     return str(found[0]) if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
 
 
-def _kind(provider: Provider) -> Kind:
+def _kind(provider: Provider) -> BoxKind:
     if provider.shares:
-        return Kind.SHARING
+        return BoxKind.SHARING
     if provider.parent_uuid is None:
-        return Kind.ROOT
+        return BoxKind.ROOT
     if "HW_NUMA_ROOT" in provider.traits or _CELLS & provider.inventory.keys():
-        return Kind.NUMA
-    return Kind.DEVICE if provider.inventory else Kind.PLAIN
+        return BoxKind.NUMA
+    return BoxKind.DEVICE if provider.inventory else BoxKind.PLAIN
 
 
 def _title(members: tuple[Provider, ...], above: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pkgutil import resolve_name
 
-from agent.cli.drawing.picture import Known, picture
+from agent.cli.drawing.picture import Surroundings, picture
 from agent.cli.reading.trees import Trees
 
 FORMATS: Mapping[str, str] = {
@@ -23,8 +23,8 @@ FORMATS: Mapping[str, str] = {
 def drawn_as(name: str, trees: Trees, *, terse: bool = False) -> str:
     """``name`` is one of ``FORMATS``.
 
-    :raises agent.cli.shared.errors.Trouble: it can't be drawn, as svg without Graphviz.
+    :raises agent.cli.shared.errors.CommandError: it can't be drawn, as svg without Graphviz.
     """
     snapshot, beside = trees.together()
-    drawn = picture(snapshot, Known(beside, trees.owner, terse=terse))
+    drawn = picture(snapshot, Surroundings(beside, trees.owner, terse=terse))
     return str(resolve_name(FORMATS[name])(drawn))

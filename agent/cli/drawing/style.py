@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.cli.drawing.picture import Kind
+from agent.cli.drawing.picture import BoxKind
 
-COLOURS: Mapping[Kind, tuple[str, str]] = {
-    Kind.ROOT: ("#cfe2f7", "#2b5f94"),
-    Kind.NUMA: ("#d9eed4", "#3f7a34"),
-    Kind.DEVICE: ("#fdeec4", "#94701a"),
-    Kind.PLAIN: ("#eeeeee", "#777777"),
-    Kind.SHARING: ("#e6d9f2", "#6a3d9a"),
+COLOURS: Mapping[BoxKind, tuple[str, str]] = {
+    BoxKind.ROOT: ("#cfe2f7", "#2b5f94"),
+    BoxKind.NUMA: ("#d9eed4", "#3f7a34"),
+    BoxKind.DEVICE: ("#fdeec4", "#94701a"),
+    BoxKind.PLAIN: ("#eeeeee", "#777777"),
+    BoxKind.SHARING: ("#e6d9f2", "#6a3d9a"),
 }
 """Fill and line of each kind; the fills differ in lightness too."""
 DISABLED_COLOUR = "#c02020"

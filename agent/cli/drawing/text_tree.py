@@ -1,4 +1,4 @@
-"""Draw provider trees as text.  Pure, but that without a ``Look`` stdout is looked at.
+"""Draw provider trees as text.  Pure, but that without a ``Screen`` stdout is looked at.
 
 One line for each provider's name, one for each resource class, its amounts in columns
 that are the same all over the tree; traits and aggregates below.  Sharing providers
@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agent.cli.drawing.columns import Line, in_columns
 from agent.cli.drawing.trait_groups import folded, in_lines
-from agent.cli.shared.screen import Look
-from agent.cli.shared.usage import DISABLED, Beside, Usages, capacity
+from agent.cli.shared.screen import Line, Screen, in_columns
+from agent.cli.shared.usage import DISABLED, Usage, Usages, capacity
 from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
@@ -33,22 +32,22 @@ def draw_tree(
     root: str,
     usages: Usages | None = None,
     *,
-    beside: Beside | None = None,
-    look: Look | None = None,
+    usage: Usage | None = None,
+    screen: Screen | None = None,
 ) -> str:
     """The tree of ``root`` and the sharing providers associated with it.
 
-    ``beside`` has more than ``usages`` and stands in its place.  A terse drawing shows
+    ``usage`` has more than ``usages`` and stands in its place.  A terse drawing shows
     no trait but COMPUTE_STATUS_DISABLED.
     """
-    look = look or Look.of(sys.stdout)
-    drawing = _Drawing(snapshot, beside or Beside(usages), look)
+    screen = screen or Screen.of(sys.stdout)
+    drawing = _Drawing(snapshot, usage or Usage(usages), screen)
     return _in_columns(drawing.lines([root], sharing_with(snapshot, root)), drawing)
 
 
-def draw_trees(snapshot: Snapshot, roots: Sequence[str], beside: Beside, look: Look) -> str:
+def draw_trees(snapshot: Snapshot, roots: Sequence[str], usage: Usage, screen: Screen) -> str:
     """Several trees in the same columns; who shares with whom is for others to say."""
-    drawing = _Drawing(snapshot, beside, look)
+    drawing = _Drawing(snapshot, usage, screen)
     return _in_columns(drawing.lines(roots, {}), drawing)
 
 
@@ -71,9 +70,9 @@ def sharing_with(snapshot: Snapshot, root: str) -> Shared:
 
 def _in_columns(lines: list[Line], drawing: _Drawing) -> str:
     titles: tuple[str, ...] = ("total", "reserved", "ratio", "capacity")
-    if drawing.beside.usages is not None:
+    if drawing.usage.usages is not None:
         titles += ("used", "free")
-    return "\n".join(in_columns(lines, titles, drawing.look))
+    return "\n".join(in_columns(lines, titles, drawing.screen))
 
 
 class _Place(NamedTuple):
@@ -91,8 +90,8 @@ class _Place(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class _Drawing:
     snapshot: Snapshot
-    beside: Beside
-    look: Look
+    usage: Usage
+    screen: Screen
 
     def lines(self, roots: Sequence[str], shared: Shared) -> list[Line]:
         places = [place for root in roots for place in self._places(root)]
@@ -118,7 +117,7 @@ class _Drawing:
             stack += reversed(list(self._children(place.provider.uuid, place.inside)))
 
     def _children(self, uuid: str, before: str) -> Iterator[_Place]:
-        branches = self.look.branches
+        branches = self.screen.branches
         children = children_by_name(self.snapshot, uuid)
         leaves = not any(self._has_children(child.uuid) for child in children)
         for child in children:
@@ -142,7 +141,7 @@ class _Drawing:
             yield from self._provider(_Place(provider, "", "", tight=False), one_line=one_line)
 
     def _provider(self, place: _Place, *, one_line: bool) -> Iterator[Line]:
-        provider, branches = place.provider, self.look.branches
+        provider, branches = place.provider, self.screen.branches
         below = self._has_children(provider.uuid)
         inside = place.inside + (branches.line if below else branches.none)
         if not place.tight:
@@ -156,20 +155,20 @@ class _Drawing:
 
     def _fits(self, place: _Place) -> bool:
         words = self._heading(place.provider, one_line=True)
-        return len(Line(place.here, words).left) <= self.look.width
+        return len(Line(place.here, words).left) <= self.screen.width
 
     def _heading(self, provider: Provider, *, one_line: bool) -> Words:
         name: Words = ((plain(provider.name), "bold"),)
         facts = self._facts(provider) if one_line else ()
-        marked = provider.uuid == self.beside.marked
-        return (*name, *facts, *([(self.look.branches.mark, "yellow")] if marked else []))
+        marked = provider.uuid == self.usage.marked
+        return (*name, *facts, *([(self.screen.branches.mark, "yellow")] if marked else []))
 
     def _facts(self, provider: Provider) -> Words:
         facts = [provider.uuid]
-        generation = self.beside.generations.get(provider.uuid)
+        generation = self.usage.generations.get(provider.uuid)
         if generation is not None:
             facts.append(f"generation {generation}")
-        consumers = self.beside.consumers.get(provider.uuid)
+        consumers = self.usage.consumers.get(provider.uuid)
         if consumers:
             facts.append(f"{consumers} consumer{'s' if consumers > 1 else ''}")
         return tuple((fact, None) for fact in facts)
@@ -178,16 +177,16 @@ class _Drawing:
         record = provider.inventory[resource_class]
         full, whole, style = record.over(None), capacity(record), None
         cells = [str(full.total), str(full.reserved), f"{full.allocation_ratio:g}", str(whole)]
-        if self.beside.usages is not None:
-            used = self.beside.usages.get(provider.uuid, {}).get(resource_class, 0)
+        if self.usage.usages is not None:
+            used = self.usage.usages.get(provider.uuid, {}).get(resource_class, 0)
             cells += [str(used), str(whole - used)]
             style = "yellow" if used > whole * NEARLY_FULL else None
         return Line(inside, ((resource_class, None),), tuple(cells), style)
 
     def _traits(self, provider: Provider, inside: str) -> Iterator[Line]:
-        shown = provider.traits & {DISABLED} if self.look.terse else provider.traits
-        for words in in_lines(folded(shown), max(self.look.width - len(inside), 1)):
+        shown = provider.traits & {DISABLED} if self.screen.terse else provider.traits
+        for words in in_lines(folded(shown), max(self.screen.width - len(inside), 1)):
             red = ((word, "red" if word == DISABLED else None) for word in words)
             yield Line(inside, tuple(red))
-        for aggregate in () if self.look.terse else sorted(provider.aggregates):
+        for aggregate in () if self.screen.terse else sorted(provider.aggregates):
             yield Line(inside, ((f"aggregate {aggregate}", None),))

@@ -5,26 +5,40 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 
+from agent import config
 from agent.cli.forecast.calls import Call, calls_of
-from agent.cli.forecast.drivers import asked
-from agent.cli.forecast.kept_status import KnownStatus
 from agent.cli.reading.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.shared.command_session import Session
+from agent.nodes.identity import IdentityError
+from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.period.find_roots import RootAwaited
 from agent.period.tracker import Tracker
-from agent.provider_config.additions import notes
+from agent.provider_config.additions import Additions, notes
+from agent.service import Service
+from agent.state.driver_store import DriverStore
+from agent.state.kept_root import KeptRoot
+from agent.state.roots import RootStore
+from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
 from agent.told.conditions import Condition, Severity, errors
 from agent.told.reports import Report
-from drivers.errors import ReshapeFailed
+from agent.told.systemd import Systemd
+from drivers import loader
+from drivers.api import DriverContext
+from drivers.errors import DriverError, ReshapeFailed
+from drivers.loaded import words
 from reportclient.explain import name_taken
 from reportclient.http import API
 from reportclient.plan import CreateProvider, Plan, bulked
 from reportclient.reader import provider_named
+from reportclient.root import BulkWrites
 from reportclient.snapshot import EMPTY, Snapshot
+from reportclient.view import View
 
 MADE_UP = "00000000-0000-4000-8000-000000000000"
 """Stands for the compute_id that the agent makes at its first start."""
@@ -66,7 +80,7 @@ def foresee(session: Session, *, at_start: bool, holding: bool = False) -> list[
         ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
         asked(session, own, ReadAhead(api, pool), holding=holding) as nodes,
     ):
-        status = KnownStatus.of(session)
+        status = KeptStatus.of(session)
         trackers = nodes.trackers
         found = [of_root(one, nodes, api, at_start, status) for one in trackers.values()]
         known = [] if holding else notes(nodes.additions, trackers)
@@ -87,7 +101,7 @@ def _awaited(nodes: Nodes) -> Iterator[Foreseen]:
 
 
 def of_root(
-    tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: KnownStatus
+    tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: KeptStatus
 ) -> Foreseen:
     """One root; what the drivers can't say is told, and nothing else is lost."""
     tracker.started = not at_start
@@ -130,3 +144,80 @@ def _taken_names(tracker: Tracker, plan: Plan, api: API) -> Iterator[Condition]:
             other = provider_named(operation.name, api)
             if other is not None:
                 yield Condition(str(name_taken(operation, other, tracker.uuid).args[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptStatus:
+    """``disabled`` is ``None`` where nobody has said; ``unreadable`` says what is wrong then."""
+
+    disabled: bool | None
+    unreadable: str | None = None
+
+    @classmethod
+    def of(cls, session: Session) -> KeptStatus:
+        """From ``service.json`` in the state directory.  Never raises."""
+        try:
+            return cls(ServiceFile.of(session.settings.state_path).load().disabled)
+        except ServiceFileUnreadable as err:
+            return cls(None, str(err))
+
+    def conditions(self) -> Iterator[Condition]:
+        """What keeps a plan from foreseeing the trait."""
+        if self.unreadable is not None:
+            yield Condition(
+                f"whether this host is disabled is not known: {self.unreadable}; compute-agent "
+                "writes the file anew when it hears from the registry"
+            )
+
+
+@contextmanager
+def asked(session: Session, own_uuid: str, api: API, *, holding: bool = False) -> Iterator[Nodes]:
+    """The nodes of this host by its drivers; ``nodes.trackers`` is filled.
+
+    What Placement has is read from Placement; of what the agent has kept only that is
+    loaded which Placement can't tell, such as which driver reports what.  None is saved.
+    Provider files are read as they are now; ``holding`` leaves what they added as it is.
+
+    :raises drivers.errors.DriverError: a driver can't be loaded, opened or can't say
+        which nodes there are.
+    :raises agent.config.ConfigError: an option looks mistyped.
+    """
+    settings = session.settings
+    store = DriverStore(settings.state_path, writing=False)
+    context = DriverContext(settings.host, settings.state_path, session.conf, store=store)
+    drivers = loader.load(settings.drivers, context)
+    config.refuse_typos(session.conf)
+    table = NodeTable.of(settings.state_path, writing=False)
+    bulk = BulkWrites(settings.bulk_chunk)
+    additions = Additions.of(settings.provider_config, settings.state_path, writing=False)
+    additions.holding = holding
+    additions.files.load()
+    nodes = Nodes(own_uuid, drivers, api, settings.rules, bulk, table=table, additions=additions)
+    service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
+    try:
+        service.open()
+        _name_nodes(nodes)
+        for tracker in nodes.trackers.values():
+            _remember(tracker, settings.state_path)
+        yield nodes
+    finally:
+        service.close()
+
+
+def _remember(tracker: Tracker, state_path: Path) -> None:
+    """Who asserted what, and what the agent drains."""
+    kept = KeptRoot(RootStore.of(state_path, writing=False), tracker.uuid)
+    saved = kept.load()
+    tracker.ledger = kept.ledger
+    tracker.view = View(made=saved.made, drained=saved.drained)
+
+
+def _name_nodes(nodes: Nodes) -> None:
+    try:
+        nodes.current()
+    except IdentityError:
+        raise
+    except (Exception, SystemExit) as err:
+        raise DriverError(
+            f"driver {nodes.drivers[0].name} can't name its nodes: {words(err)}"
+        ) from err

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from agent.cli.drawing.fold import natural
-from agent.cli.reading.asked_once import AskedOnce
 from agent.cli.reading.read_ahead import AT_ONCE
-from agent.cli.reading.trees import Fleet, Seen, Trees, look_at
-from agent.cli.shared.errors import NOT_WELL, Trouble
+from agent.cli.reading.trees import Fleet, ObservedTree, Trees, read_tree
+from agent.cli.shared.errors import NOT_WELL, CommandError
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 from reportclient.reader import Listed, members_of, part_of
@@ -27,7 +28,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Selection:
     """Trees whose roots' names match ``pattern``, or all; ``limit`` of them at most."""
 
     pattern: str | None = None
@@ -35,13 +36,13 @@ class Asked:
     most_calls: int = CALLS
 
 
-def look_at_all(asked: Asked, api: API, progress: Progress | None = None) -> Trees:
+def read_trees(asked: Selection, api: API, progress: Progress | None = None) -> Trees:
     """The first trees by name, each with what shares with it.
 
-    2 GETs find all; then come 1 for each tree that is wanted, and the calls of ``look_at``
+    2 GETs find all; then come 1 for each tree that is wanted, and the calls of ``read_tree``
     for those that ``most_calls`` leaves room for.
 
-    :raises Trouble: no root has such a name.
+    :raises CommandError: no root has such a name.
     """
     once = AskedOnce(api)
     roots, hosts_only = _roots(once)
@@ -83,16 +84,16 @@ def _fits(root: Listed, pattern: str) -> bool:
     return pattern == root["uuid"] or fnmatchcase(root["name"], pattern)
 
 
-def _none(pattern: str | None) -> Trouble:
+def _none(pattern: str | None) -> CommandError:
     if pattern is None:
-        return Trouble("Placement has no providers", "compute-agent reports some", NOT_WELL)
-    return Trouble(
+        return CommandError("Placement has no providers", "compute-agent reports some", NOT_WELL)
+    return CommandError(
         f"no root provider has a name like {pattern}",
         "`computectl tree --all` shows what names there are",
     )
 
 
-def _affordable(wanted: list[Listed], asked: Asked, once: AskedOnce) -> list[Listed]:
+def _affordable(wanted: list[Listed], asked: Selection, once: AskedOnce) -> list[Listed]:
     """The first of them, as long as the calls are enough; at least one."""
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
         sizes = list(pool.map(lambda root: _size(root, once), wanted))
@@ -114,11 +115,47 @@ def _silent(words: str) -> None:
     """Nobody watches."""
 
 
-def _read(chosen: list[Listed], once: AskedOnce, progress: Progress) -> list[Seen]:
+def _read(chosen: list[Listed], once: AskedOnce, progress: Progress) -> list[ObservedTree]:
     found = []
     for number, root in enumerate(chosen, 1):
         progress(f"tree {number} of {len(chosen)}, {once.calls} calls so far")
-        seen = look_at(root["uuid"], once)
+        seen = read_tree(root["uuid"], once)
         found += [seen] if seen is not None else []
     progress("")
     return found
+
+
+class AskedOnce:
+    """GETs only; an answer is kept, errors too.  ``calls`` counts what was really sent."""
+
+    def __init__(self, api: API) -> None:
+        self._api = api
+        self._lock = threading.Lock()
+        self._answers: dict[str, Future[dict[str, Any]]] = {}
+
+    @property
+    def calls(self) -> int:
+        """So far."""
+        return len(self._answers)
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """See :class:`reportclient.http.API`."""
+        if method != "GET":
+            raise PermissionError(f"{method} {path}: only what is read can be kept")
+        with self._lock:
+            answer, mine = self._answers.get(path), False
+            if answer is None:
+                answer, mine = self._answers.setdefault(path, Future()), True
+        if mine:
+            self._fill(answer, path, json, needs)
+        return answer.result()
+
+    def _fill(
+        self, answer: Future[dict[str, Any]], path: str, json: Any, needs: str | None
+    ) -> None:
+        try:
+            answer.set_result(self._api.request("GET", path, json=json, needs=needs))
+        except BaseException as err:  # noqa: BLE001  whoever waits for it has to know
+            answer.set_exception(err)

@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.cli.reading.summary import SUMMARY_FROM, Summary, summary_of
+from reportclient.errors import PlacementError
 from reportclient.http import API
 
 AT_ONCE = 8
@@ -66,3 +66,40 @@ class ReadAhead:
 
 def _part(uuid: str, part: str) -> str:
     return f"/resource_providers/{uuid}/{part}"
+
+
+SUMMARY_FROM = 3
+"""Providers of a tree from which on this may cost fewer calls than reading each."""
+TRIED = ("VCPU", "PCPU")
+"""One unit of the first, or else of the next; Placement knows these classes always."""
+NEEDS = "1.31"
+"""``in_tree``; that all providers of a tree are summarised is older."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """What such an answer tells of one provider; ``used`` by resource class."""
+
+    traits: frozenset[str]
+    used: Mapping[str, int]
+
+
+Summary = Mapping[str, Summed]
+
+
+def summary_of(root: str, api: API) -> Summary:
+    """By UUID, for all providers of the tree of ``root``; empty if Placement does not tell."""
+    for resource_class in TRIED:
+        path = f"/allocation_candidates?resources={resource_class}:1&in_tree={root}&limit=1"
+        try:
+            found = api.request("GET", path, needs=NEEDS)["provider_summaries"]
+            if found:
+                return {uuid: _summed(one) for uuid, one in found.items()}
+        except (PlacementError, KeyError, TypeError):
+            return {}  # an older one, or one that does not let us: there is another way
+    return {}
+
+
+def _summed(one: Mapping[str, Any]) -> Summed:
+    used = {name: int(amounts["used"]) for name, amounts in one["resources"].items()}
+    return Summed(frozenset(one["traits"]), used)

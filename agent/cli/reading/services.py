@@ -14,7 +14,7 @@ from typing import Any
 from agent.bus.caller import Caller, new_request_id
 from agent.bus.signing import Operator
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import NOT_WELL, UNUSABLE, Trouble
+from agent.cli.shared.errors import NOT_WELL, UNUSABLE, CommandError
 from agent.option_place import option_place
 from agent.period.traits import DISABLED
 from agent.registry.api import Registry
@@ -37,7 +37,7 @@ WITH_TRAIT = f"/resource_providers?required={DISABLED}"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedService:
     """A record, and how many of its roots have the trait; ``None`` if Placement can't say."""
 
     record: ServiceRecord
@@ -96,7 +96,7 @@ class Services:
         )
         return Control(self.registry, agents, self._settings.down_after)
 
-    def seen(self, records: Iterable[ServiceRecord]) -> tuple[list[Seen], str | None]:
+    def seen(self, records: Iterable[ServiceRecord]) -> tuple[list[ObservedService], str | None]:
         """With what Placement has, or why it can't be asked; one GET for all."""
         try:
             disabled, why_not = _with_trait(self._session.placement()), None
@@ -105,7 +105,7 @@ class Services:
         found = []
         for record in records:
             count = None if disabled is None else len(disabled.intersection(record.roots))
-            found.append(Seen(record, record.is_up(self._settings.down_after), count))
+            found.append(ObservedService(record, record.is_up(self._settings.down_after), count))
         return found, why_not
 
     @cached_property
@@ -140,11 +140,11 @@ def told(host: str | None = None) -> Iterator[None]:
     try:
         yield
     except RegistryError as err:
-        raise Trouble(str(err), *_next_step(err, host)) from err
+        raise CommandError(str(err), *_next_step(err, host)) from err
     except Exception as err:
         # agent.bus.messaging has this class, and is not to be loaded to ask for it.
         if type(err).__name__ == "TransportUnavailable":
-            raise Trouble(str(err), "see transport_url", UNUSABLE) from err
+            raise CommandError(str(err), "see transport_url", UNUSABLE) from err
         raise
 
 

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from agent.cli.reading.read_ahead import AT_ONCE, ReadAhead
-from agent.cli.shared.errors import Trouble
-from agent.cli.shared.usage import Beside
+from agent.cli.shared.errors import CommandError
+from agent.cli.shared.usage import Usage
 from reportclient.http import API
 from reportclient.model import Provider, canonical_uuid
 from reportclient.reader import Listed, part_of, provider_named, provider_with, refresh
@@ -17,12 +17,12 @@ from reportclient.view import View
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedTree:
     """A tree, the sharing providers associated with it, and how much of both is used."""
 
     snapshot: Snapshot
     root: str
-    beside: Beside
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class Trees:
     ``fleet`` is there if all trees were asked for.
     """
 
-    seen: tuple[Seen, ...]
+    seen: tuple[ObservedTree, ...]
     fleet: Fleet | None = None
     owner: frozenset[str] = frozenset()
 
-    def together(self) -> tuple[Snapshot, Beside]:
+    def together(self) -> tuple[Snapshot, Usage]:
         """All in one forest; what is a lone root beside one tree may be part of another."""
         members: dict[str, Provider] = {}
         lone: dict[str, Provider] = {}
@@ -75,35 +75,35 @@ class Trees:
                 (members if own else lone).setdefault(provider.uuid, provider)
         return Snapshot.build({**lone, **members}.values()), self._beside()
 
-    def _beside(self) -> Beside:
+    def _beside(self) -> Usage:
         usages: dict[str, Mapping[str, int]] = {}
         consumers: dict[str, int] = {}
         generations: dict[str, int] = {}
         for seen in self.seen:
-            usages |= seen.beside.usages or {}
-            consumers |= seen.beside.consumers
-            generations |= seen.beside.generations
-        marked = next((one.beside.marked for one in self.seen if one.beside.marked), None)
-        return Beside(usages, consumers, generations, marked)
+            usages |= seen.usage.usages or {}
+            consumers |= seen.usage.consumers
+            generations |= seen.usage.generations
+        marked = next((one.usage.marked for one in self.seen if one.usage.marked), None)
+        return Usage(usages, consumers, generations, marked)
 
 
 def find(name_or_uuid: str, api: API) -> Listed:
     """The provider as Placement lists it; a name that looks like a UUID is found too.
 
-    :raises Trouble: there is none.
+    :raises CommandError: there is none.
     """
     found = _with_uuid(name_or_uuid, api) or provider_named(name_or_uuid, api)
     if found is None:
-        raise Trouble(
+        raise CommandError(
             f"Placement has no provider with the name or UUID {name_or_uuid}",
             "names have to be given in full; `computectl tree` alone shows this host's",
         )
     return found
 
 
-def look_at(
+def read_tree(
     root: str, api: API, *, marked: str | None = None, remembered: View | None = None
-) -> Seen | None:
+) -> ObservedTree | None:
     """Everything about the tree of ``root``, or ``None`` if Placement has no such root.
 
     1 GET, 2 for each provider and 1 for what is used and the traits of all (or 1 for each),
@@ -120,7 +120,7 @@ def look_at(
         used = dict(pool.map(lambda p: _used(p, view, api), to_ask))
     usages = {**ahead.used, **{uuid: amounts for uuid, (amounts, _) in used.items()}}
     consumers = {uuid: count for uuid, (_, count) in used.items()}
-    return Seen(view.snapshot, root, Beside(usages, consumers, view.generations, marked))
+    return ObservedTree(view.snapshot, root, Usage(usages, consumers, view.generations, marked))
 
 
 def _is_used(uuid: str, used: Mapping[str, Mapping[str, int]]) -> bool:

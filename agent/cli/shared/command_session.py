@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent import config
-from agent.cli.shared.errors import Trouble
+from agent.cli.shared.errors import CommandError
 from agent.nodes.identity import FILE_NAME, known_compute_id
 from agent.state.kept_root import saved_roots
 from reportclient.http import API, PlacementAPI, adapter_from_conf
@@ -62,15 +62,15 @@ class Session:
         saved = saved_roots(self.settings.state_path)
         return list(dict.fromkeys([*([own] if own else []), *saved]))
 
-    def no_compute_id(self) -> Trouble:
+    def no_compute_id(self) -> CommandError:
         """To raise where a command can't do without."""
         if self.settings.rules.attached:
-            return Trouble(
+            return CommandError(
                 f"no root of this host is known in {self.settings.state_path} yet: "
                 "has its owner made it, and the agent run here?",
                 "`computectl plan` says what it waits for; a tree is shown by its name as well",
             )
-        return Trouble(
+        return CommandError(
             f"this host has no {FILE_NAME} in {self.settings.state_path} yet: "
             "has the agent run here? (other hosts' trees: by the name of a provider)",
             "start compute-agent, or name its configuration with --config-file",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import difflib
+from typing import Any
+
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError
 from drivers.errors import DriverError
@@ -20,7 +24,7 @@ NOT_WELL, UNUSABLE, CHANGES = 1, 2, 3
 """Exit codes; 3 only where it was asked for."""
 
 
-class Trouble(Exception):
+class CommandError(Exception):
     """``next_step`` says who has to do what; ``code`` is the exit code."""
 
     def __init__(self, what: str, next_step: str, code: int = UNUSABLE) -> None:
@@ -32,36 +36,76 @@ class Trouble(Exception):
         return plain(" ".join(f"{super().__str__().rstrip('. ')}; {self.next_step}".split()))
 
 
-def explained(err: Exception, files: str) -> Trouble:  # noqa: PLR0911  one return a kind
-    """The same as a :class:`Trouble`; ``files`` are those that the configuration came from."""
-    if isinstance(err, Trouble):
+def explained(err: Exception, files: str) -> CommandError:  # noqa: PLR0911  one return a kind
+    """The same as a :class:`CommandError`; ``files`` are those that the configuration came from."""
+    if isinstance(err, CommandError):
         return err
     if isinstance(err, ConfigError):
-        return Trouble(str(err), "mend that, or name another file with --config-file")
+        return CommandError(str(err), "mend that, or name another file with --config-file")
     if isinstance(err, IdentityError):
-        return Trouble(str(err), "compute-agent reports nothing until then")
+        return CommandError(str(err), "compute-agent reports nothing until then")
     if isinstance(err, DriverError):
-        return Trouble(str(err), f"see compute_driver, and the driver's options, in {files}")
+        return CommandError(str(err), f"see compute_driver, and the driver's options, in {files}")
     if isinstance(err, BadQuery):
-        return Trouble(str(err), "nothing was asked; --help shows how it is written")
+        return CommandError(str(err), "nothing was asked; --help shows how it is written")
     if isinstance(err, CannotForbid):
-        return Trouble(str(err), "--include-disabled asks for disabled hosts as well")
+        return CommandError(str(err), "--include-disabled asks for disabled hosts as well")
     if isinstance(err, PlacementError):
         return _placement(err, files)
-    return Trouble(
+    return CommandError(
         f"{type(err).__name__}: {err}",
         "this should not happen: please report what --debug prints",
         NOT_WELL,
     )
 
 
-def _placement(err: PlacementError, files: str) -> Trouble:
+def _placement(err: PlacementError, files: str) -> CommandError:
     if isinstance(err, AuthenticationFailed):
-        return Trouble(str(err), f"see [placement] in {files}")
+        return CommandError(str(err), f"see [placement] in {files}")
     if isinstance(err, Forbidden):
-        return Trouble(str(err), f"see [placement] in {files}")
+        return CommandError(str(err), f"see [placement] in {files}")
     if isinstance(err, TooOld):
-        return Trouble(str(err), "upgrade Placement")
+        return CommandError(str(err), "upgrade Placement")
     if isinstance(err, Unreachable):
-        return Trouble(str(err), f"is Placement up, and [placement] in {files} right?", NOT_WELL)
-    return Trouble(str(err), "nothing was changed", NOT_WELL)
+        return CommandError(
+            str(err), f"is Placement up, and [placement] in {files} right?", NOT_WELL
+        )
+    return CommandError(str(err), "nothing was changed", NOT_WELL)
+
+
+_UNKNOWN = "unrecognized arguments: "
+
+
+def refused(message: str, parser: argparse.ArgumentParser) -> CommandError:
+    """What argparse has to say, as an error like all others."""
+    if not message.startswith(_UNKNOWN):
+        return CommandError(message.removeprefix("argument "), f"`{parser.prog} --help` shows how")
+    word = message.removeprefix(_UNKNOWN).split(" ")[0]
+    if not word.startswith("-"):
+        return CommandError(f"{word} is one argument too many", f"`{parser.prog} --help` shows all")
+    return no_option(word, parser)
+
+
+def no_option(word: str, parser: argparse.ArgumentParser) -> CommandError:
+    """There is none of this name; is a similar one meant?"""
+    option, equals, value = word.partition("=")
+    known = [name for name in parser._option_string_actions if name.startswith("--")]  # noqa: SLF001
+    near = difflib.get_close_matches(option, known, 1)
+    hint = f"is {near[0]}{equals}{value} meant?" if near else f"`{parser.prog} --help` lists all"
+    return CommandError(f"there is no option {option}", hint)
+
+
+class Once(argparse.Action):
+    """For what can be said once only: of a second value, argparse would take the last."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Keep it, if there is none yet."""
+        if option_string and getattr(namespace, self.dest) != self.default:
+            parser.error(f"{option_string} is there twice")
+        setattr(namespace, self.dest, values)

@@ -15,9 +15,8 @@ from cliff.lister import Lister
 
 from agent.cli.app import ComputeCtl
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import UNUSABLE, Trouble, explained
-from agent.cli.shared.screen import Look
-from agent.cli.shared.usage_errors import refused
+from agent.cli.shared.errors import UNUSABLE, CommandError, explained, refused
+from agent.cli.shared.screen import Screen
 from reportclient.plain_text import plain
 
 DEFAULT_FILES = "/etc/compute-agent/compute-agent.conf"
@@ -60,7 +59,7 @@ class DrawnOrListed(Lister, Generic[Answer]):
         """Everything that has to be read."""
 
     @abstractmethod
-    def draw(self, answer: Answer, look: Look, options: argparse.Namespace) -> str:
+    def draw(self, answer: Answer, screen: Screen, options: argparse.Namespace) -> str:
         """The answer for people."""
 
     @abstractmethod
@@ -119,14 +118,14 @@ class DrawnOrListed(Lister, Generic[Answer]):
     def _went_wrong(self, err: Exception, files: str) -> int:
         if self.app.options.debug:
             traceback.print_exc(file=self.app.stderr)
-        trouble = explained(err, files)
-        self.complain(str(trouble))
-        return trouble.code
+        failure = explained(err, files)
+        self.complain(str(failure))
+        return failure.code
 
     def _answer(self, ask: Callable[[], Answer], options: argparse.Namespace) -> int:
         answer = ask()
         if options.formatter in (self.drawn, *self.pictures):
-            text = self.draw(answer, Look.of(self.app.stdout), options)
+            text = self.draw(answer, Screen.of(self.app.stdout), options)
             self.app.stdout.write(f"{text}\n")
         else:
             self._list(answer, options)
@@ -143,7 +142,7 @@ class DrawnOrListed(Lister, Generic[Answer]):
         try:
             self.produce_output(options, columns, rows)
         except ValueError as err:
-            raise Trouble(str(err), "name columns of the list with -c") from err
+            raise CommandError(str(err), "name columns of the list with -c") from err
 
 
 class Offline(DrawnOrListed[Answer]):

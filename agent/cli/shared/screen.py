@@ -1,11 +1,19 @@
-"""How text has to look where it is going: width, characters, colour.  Pure but for ``of``."""
+"""Where computectl writes: how text looks there, and what gets through.  Pure but for streams.
+
+Whatever is in a text, a terminal shows it and obeys none of it: only the colours of ``Screen``
+get through, and line breaks; those of names and reasons are escaped where they are put into
+a line (``reportclient.plain_text``), as here nobody can tell.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any, TextIO, cast
+
+from reportclient.plain_text import plain
 
 NARROWEST = 40
 """Below this nothing looks well; the terminal may wrap by itself."""
@@ -35,7 +43,7 @@ _ASCII = Branches("|- ", "`- ", "|  ", "   ", "<--", "->")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Screen:
     """``width`` in columns; ``boxes``: whether box characters can be shown.
 
     ``terse`` leaves out what is long: traits and aggregates.
@@ -47,7 +55,7 @@ class Look:
     terse: bool = False
 
     @classmethod
-    def of(cls, stream: IO[str], environ: Mapping[str, str] = os.environ) -> Look:
+    def of(cls, stream: IO[str], environ: Mapping[str, str] = os.environ) -> Screen:
         """What suits ``stream``."""
         terminal = stream.isatty()
         plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
@@ -91,3 +99,88 @@ def _width(stream: IO[str], environ: Mapping[str, str]) -> int:
         return max(os.get_terminal_size(stream.fileno()).columns, NARROWEST)
     except (OSError, ValueError, AttributeError):
         return PLAIN_WIDTH
+
+
+_LINES = "\n\t"
+_COLOURS = re.compile("(" + "|".join(map(re.escape, COLOUR_CODES)) + ")")
+_PLAINER = str.maketrans({"…": "...", "×": "x", "→": "->"})  # noqa: RUF001
+"""Our own words, for those that can't show them."""
+
+
+class Terminal:
+    """A stream that can be given any text; all else is the stream's."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @classmethod
+    def of(cls, stream: TextIO) -> TextIO:
+        """It has all that a stream has."""
+        return cast("TextIO", cls(stream))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """As much of it as can be seen; what the encoding lacks is escaped as well."""
+        parts = _COLOURS.split(text)
+        shown = "".join(
+            part if number % 2 else plain(part, _LINES) for number, part in enumerate(parts)
+        )
+        self._stream.write(_encodable(shown, self._stream.encoding))
+        return len(text)
+
+    def replace_line(self, words: str) -> None:
+        """In place of what was written before on this line."""
+        self._stream.write(f"\r\033[K{_encodable(plain(words), self._stream.encoding)}")
+        self._stream.flush()
+
+
+def _encodable(text: str, encoding: str | None) -> str:
+    try:
+        text.encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        assert encoding is not None
+        found = text.translate(_PLAINER).encode(encoding, "backslashreplace")
+        return found.decode(encoding)
+    return text
+
+
+BETWEEN = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """``words`` may each have a style; ``style`` is that of the ``cells``."""
+
+    prefix: str
+    words: tuple[tuple[str, str | None], ...] = ()
+    cells: tuple[str, ...] = ()
+    style: str | None = None
+
+    @property
+    def left(self) -> str:
+        """What stands before the columns, without colour."""
+        return self.prefix + BETWEEN.join(word for word, _ in self.words)
+
+
+def in_columns(lines: Sequence[Line], titles: Sequence[str], screen: Screen) -> Iterator[str]:
+    """The lines as text.  The titles stand above the first, if any line has cells."""
+    rows = [line for line in lines if line.cells]
+    table = [titles, *(row.cells for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    left = max((len(row.left) for row in rows), default=0)
+    roomy = left + sum(widths) + len(BETWEEN) * len(widths) <= screen.width
+    gap = BETWEEN if roomy else " "
+    if rows:
+        yield " " * left + _cells(titles, widths, gap)
+    for line in lines:
+        words = BETWEEN.join(screen.paint(word, style) for word, style in line.words)
+        if line.cells:
+            words += " " * (left - len(line.left))
+            words += screen.paint(_cells(line.cells, widths, gap), line.style)
+        yield (line.prefix + words).rstrip()
+
+
+def _cells(cells: Iterable[str], widths: Iterable[int], gap: str) -> str:
+    return "".join(gap + cell.rjust(width) for cell, width in zip(cells, widths, strict=True))

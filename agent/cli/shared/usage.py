@@ -12,7 +12,7 @@ Usages = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Usage:
     """What a snapshot does not say of its providers; all by UUID.
 
     ``usages``: amounts by resource class, ``None`` if nobody asked; ``consumers``: how

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.cli.asking.constraints import Asked, Kind, constraints, only, without
+from agent.cli.asking.constraints import Aspect, Question, constraints, only, without
 from reportclient.candidates import read_request, written
 
 FULL = (
@@ -12,7 +12,7 @@ FULL = (
 
 
 def test_each_constraint_is_told_as_the_query_has_it() -> None:
-    told = [each.written for each in constraints(Asked(read_request(FULL)))]
+    told = [each.written for each in constraints(Question(read_request(FULL)))]
     assert told == [
         "root_required=!COMPUTE_STATUS_DISABLED",
         "root_required=R",
@@ -29,13 +29,13 @@ def test_each_constraint_is_told_as_the_query_has_it() -> None:
 
 
 def test_what_held_a_group_without_resources_takes_it_along() -> None:
-    asked = Asked(read_request(FULL))
-    subtree = next(each for each in constraints(asked) if each.kind is Kind.SAME_SUBTREE)
+    asked = Question(read_request(FULL))
+    subtree = next(each for each in constraints(asked) if each.kind is Aspect.SAME_SUBTREE)
     left = without(asked, subtree)
     assert left is not None and set(left.request.groups) == {"1"}
 
 
 def test_resources_only_have_nothing_else() -> None:
-    bare = only(Asked(read_request(FULL)), ())
+    bare = only(Question(read_request(FULL)), ())
     assert bare.include_disabled
     assert written(bare.request) == "resources=VCPU:2&resources1=FPGA:1&group_policy=none"

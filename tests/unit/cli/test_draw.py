@@ -9,24 +9,24 @@ from dataclasses import replace
 import pytest
 
 from agent.cli.drawing.text_tree import draw_tree
-from agent.cli.shared.screen import Look
-from agent.cli.shared.usage import Beside, capacity
+from agent.cli.shared.screen import Screen
+from agent.cli.shared.usage import Usage, capacity
 from reportclient.model import Inventory
 from reportclient.snapshot import Snapshot
 from tests.unit.cli.trees import AGGREGATE, numa_host, provider, uuid_of
 
-WIDE = Look(width=100)
-PLAIN = Look(width=100, boxes=False)
+WIDE = Screen(width=100)
+PLAIN = Screen(width=100, boxes=False)
 
 
-def draw(snapshot: Snapshot, root: str = "host1", look: Look = WIDE, **beside) -> list[str]:
-    return draw_tree(snapshot, uuid_of(root), beside=Beside(**beside), look=look).splitlines()
+def draw(snapshot: Snapshot, root: str = "host1", screen: Screen = WIDE, **usage) -> list[str]:
+    return draw_tree(snapshot, uuid_of(root), usage=Usage(**usage), screen=screen).splitlines()
 
 
 def test_a_small_tree_looks_like_this() -> None:
     usages = {uuid_of("host1_numa0"): {"VCPU": 30, "MEMORY_MB": 4096}}
     text = draw_tree(
-        numa_host(pfs=2), uuid_of("host1"), usages, look=replace(PLAIN, width=80, terse=True)
+        numa_host(pfs=2), uuid_of("host1"), usages, screen=replace(PLAIN, width=80, terse=True)
     )
     names = {uuid_of(name): f"<{name}>" for name in ("host1", "host1_numa0", "nfs")}
     shown = re.sub(
@@ -133,7 +133,7 @@ def test_terse_leaves_out_traits_and_aggregates_but_not_that_a_host_is_disabled(
 
 
 def test_ascii_is_enough() -> None:
-    text = "\n".join(draw(numa_host(), look=PLAIN, marked=uuid_of("nfs")))
+    text = "\n".join(draw(numa_host(), screen=PLAIN, marked=uuid_of("nfs")))
     assert text.isascii()
 
 
@@ -142,7 +142,7 @@ def test_without_colour_there_are_no_escapes() -> None:
 
 
 def test_colour_is_for_what_is_full_or_disabled() -> None:
-    lines = draw(disabled_and_full(), look=replace(WIDE, colour=True), usages=FULL)
+    lines = draw(disabled_and_full(), screen=replace(WIDE, colour=True), usages=FULL)
     assert [line for line in lines if "\033[31m" in line] == [
         "   \033[31mCOMPUTE_STATUS_DISABLED\033[0m  COMPUTE_NODE"
     ]
@@ -152,7 +152,7 @@ def test_colour_is_for_what_is_full_or_disabled() -> None:
 
 def test_colour_changes_no_column() -> None:
     bare = draw(disabled_and_full(), usages=FULL)
-    painted = draw(disabled_and_full(), look=replace(WIDE, colour=True), usages=FULL)
+    painted = draw(disabled_and_full(), screen=replace(WIDE, colour=True), usages=FULL)
     assert [re.sub(r"\033\[\d+m", "", line) for line in painted] == bare
 
 

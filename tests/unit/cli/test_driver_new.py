@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.shared.errors import Trouble
+from agent.cli.shared.errors import CommandError
 from driverkit.commands.driver_new import NewDriver, class_name, name_problem
 
 
@@ -63,7 +63,7 @@ def test_nothing_that_is_there_is_overwritten(tmp_path: Path, kind: str) -> None
         there.write_text("mine")
     else:
         there.symlink_to("nowhere")
-    with pytest.raises(Trouble, match="is there already"):
+    with pytest.raises(CommandError, match="is there already"):
         new(there)
     assert kind != "file" or there.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [there]
@@ -71,6 +71,6 @@ def test_nothing_that_is_there_is_overwritten(tmp_path: Path, kind: str) -> None
 
 def test_a_folder_that_can_not_be_made_is_told_and_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(Trouble, match="nothing was written"):
+    with pytest.raises(CommandError, match="nothing was written"):
         new(tmp_path / "file" / "mydriver")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

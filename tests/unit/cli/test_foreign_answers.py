@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agent.cli.asking.unknown_names import unknown
-from agent.cli.reading.all_trees import Asked, look_at_all
+from agent.cli.asking.habits import unknown
+from agent.cli.reading.all_trees import Selection, read_trees
 from agent.cli.reading.provider_names import names_in
 from agent.cli.reading.services import _with_trait
-from agent.cli.reading.trees import look_at
+from agent.cli.reading.trees import read_tree
 from reportclient.errors import UnknownNames, Unreachable
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
@@ -27,8 +27,8 @@ class Foreign:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda api: look_at_all(Asked(limit=1), api),
-        lambda api: look_at(ROOT, api),
+        lambda api: read_trees(Selection(limit=1), api),
+        lambda api: read_tree(ROOT, api),
         lambda api: names_in([ROOT], api),
         lambda api: unknown(UnknownNames("400", frozenset({"HW_X"})), api),
         _with_trait,

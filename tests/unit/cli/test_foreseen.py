@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.cli.forecast.forecast import of_root
-from agent.cli.forecast.kept_status import KnownStatus
+from agent.cli.forecast.forecast import KeptStatus, of_root
 from agent.nodes.nodes import Nodes
 from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext
@@ -34,7 +33,7 @@ def test_a_driver_that_can_not_say_how_it_is_does_not_end_the_plan() -> None:
     nodes = Nodes(ROOT, [LoadedDriver.of("unsure", Unsure())], placement, Rules(("CUSTOM_OURS",)))
     nodes.current()
     (tracker,) = nodes.trackers.values()
-    foreseen = of_root(tracker, nodes, placement, False, KnownStatus(None))
+    foreseen = of_root(tracker, nodes, placement, False, KeptStatus(None))
     assert foreseen.calls
     assert any("degraded() failed: " in said for said in foreseen.wrong)
     (report,) = nodes.period(0.0)

@@ -8,7 +8,7 @@ import pty
 
 import pytest
 
-from agent.cli.shared.screen import PLAIN_WIDTH, Look
+from agent.cli.shared.screen import PLAIN_WIDTH, Screen
 
 
 def stream(encoding: str) -> io.TextIOWrapper:
@@ -19,18 +19,18 @@ def stream(encoding: str) -> io.TextIOWrapper:
     ("encoding", "boxes"), [("utf-8", True), ("ascii", False), ("latin-1", False)]
 )
 def test_boxes_only_where_the_encoding_has_them(encoding: str, boxes: bool) -> None:
-    look = Look.of(stream(encoding), {})
-    assert look.boxes == boxes
-    "".join([*look.branches.__slots__, look.branches.child]).encode(encoding)
+    screen = Screen.of(stream(encoding), {})
+    assert screen.boxes == boxes
+    "".join([*screen.branches.__slots__, screen.branches.child]).encode(encoding)
 
 
 def test_a_pipe_has_no_colour_and_the_usual_width() -> None:
-    assert Look.of(stream("utf-8"), {}) == Look(PLAIN_WIDTH, boxes=True, colour=False)
+    assert Screen.of(stream("utf-8"), {}) == Screen(PLAIN_WIDTH, boxes=True, colour=False)
 
 
 @pytest.mark.parametrize(("said", "width"), [("120", 120), ("7", 40), ("", 80), ("wide", 80)])
 def test_columns_says_the_width(said: str, width: int) -> None:
-    assert Look.of(stream("utf-8"), {"COLUMNS": said}).width == width
+    assert Screen.of(stream("utf-8"), {"COLUMNS": said}).width == width
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,6 @@ def test_columns_says_the_width(said: str, width: int) -> None:
 def test_a_terminal_has_colour_unless_it_says_no(environ: dict[str, str], colour: bool) -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(ours), open(theirs, "w") as terminal:
-        look = Look.of(terminal, environ)
-    assert look.colour == colour
-    assert look.paint("x", "red") == ("\033[31mx\033[0m" if colour else "x")
+        screen = Screen.of(terminal, environ)
+    assert screen.colour == colour
+    assert screen.paint("x", "red") == ("\033[31mx\033[0m" if colour else "x")

@@ -10,9 +10,9 @@ import pytest
 from agent.cli.drawing.dot import draw_dot
 from agent.cli.drawing.graphviz import svg_of
 from agent.cli.drawing.mermaid import draw_mermaid
-from agent.cli.drawing.picture import Box, Kind, Known, Picture, picture, short_traits
-from agent.cli.shared.errors import Trouble
-from agent.cli.shared.usage import Beside
+from agent.cli.drawing.picture import Box, BoxKind, Picture, Surroundings, picture, short_traits
+from agent.cli.shared.errors import CommandError
+from agent.cli.shared.usage import Usage
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
 from reportclient.snapshot import Snapshot
 from tests.unit.cli.trees import AGGREGATE, numa_host, provider, uuid_of
@@ -80,14 +80,14 @@ def test_what_is_below_makes_a_shape_too() -> None:
 
 def test_the_one_that_was_asked_for_is_not_folded_away() -> None:
     marked = uuid_of("host1_numa0_pf7")
-    made = picture(numa_host(pfs=128), Known(Beside(marked=marked)))
+    made = picture(numa_host(pfs=128), Surroundings(Usage(marked=marked)))
     assert box(made, "host1_numa0_pf7").marked
     assert "host1_numa0_pf0 … host1_numa0_pf63  ×63" in titles(made)  # noqa: RUF001
 
 
 def test_use_of_the_folded_is_summed() -> None:
     usages = {uuid_of(f"host1_numa0_pf{n}"): {"SRIOV_NET_VF": n} for n in range(3)}
-    made = picture(numa_host(pfs=128), Known(Beside(usages)))
+    made = picture(numa_host(pfs=128), Surroundings(Usage(usages)))
     assert box(made, "host1_numa0_pf0").amounts == ("SRIOV_NET_VF 8 each, used 3 of 512",)
     assert box(made, "host1_numa1_pf0").amounts == ("SRIOV_NET_VF 8 each, used 0 of 512",)
     assert "VCPU 32, capacity 120, used 0" in made.boxes[1].amounts
@@ -108,12 +108,12 @@ def test_kinds_are_by_what_a_provider_has() -> None:
     )
     kinds = {one.title: one.kind for one in made.boxes}
     assert kinds == {
-        "root": Kind.ROOT,
-        "cell": Kind.NUMA,
-        "empty cell": Kind.NUMA,
-        "gpu": Kind.DEVICE,
-        "bridge": Kind.PLAIN,
-        "pool": Kind.SHARING,
+        "root": BoxKind.ROOT,
+        "cell": BoxKind.NUMA,
+        "empty cell": BoxKind.NUMA,
+        "gpu": BoxKind.DEVICE,
+        "bridge": BoxKind.PLAIN,
+        "pool": BoxKind.SHARING,
     }
 
 
@@ -121,7 +121,7 @@ def test_what_another_service_owns_is_a_strangers() -> None:
     ours = provider("ours", traits=["CUSTOM_OWNER"])
     made = picture(
         Snapshot.build([ours, provider("below", "ours"), provider("other")]),
-        Known(owner=frozenset({"CUSTOM_OWNER"})),
+        Surroundings(owner=frozenset({"CUSTOM_OWNER"})),
     )
     assert [one.title for one in made.boxes if one.foreign] == ["other"]
     assert not picture(Snapshot.build([provider("other")])).has("foreign")
@@ -135,7 +135,7 @@ def test_an_aggregate_of_one_provider_is_a_line_of_its_box() -> None:
 
 def test_terse_is_without_traits_but_tells_what_is_disabled() -> None:
     off = provider("a", traits=["COMPUTE_STATUS_DISABLED", "CUSTOM_X"])
-    made = picture(Snapshot.build([off]), Known(terse=True))
+    made = picture(Snapshot.build([off]), Surroundings(terse=True))
     assert (made.boxes[0].traits, made.boxes[0].disabled) == ((), True)
     assert "disabled" in draw_dot(made)
     assert "disabled" in draw_mermaid(made)
@@ -190,7 +190,7 @@ def many(count: int = 300) -> Snapshot:
 
 def test_three_hundred_different_providers_are_an_overview() -> None:
     usages = {uuid_of("gpu7"): {"VGPU": 3}}
-    made = picture(many(), Known(Beside(usages)))
+    made = picture(many(), Surroundings(Usage(usages)))
     assert made.overview
     assert titles(made) == ["host", "gpu0 … gpu299  ×300"]  # noqa: RUF001
     devices = made.boxes[1]
@@ -208,7 +208,7 @@ def test_an_overview_keeps_apart_what_is_asked_for_disabled_or_of_other_classes(
         ),
     ]
     snapshot = Snapshot.build([*many().walk(), *others])
-    made = picture(snapshot, Known(Beside(marked=uuid_of("gpu5"))))
+    made = picture(snapshot, Surroundings(Usage(marked=uuid_of("gpu5"))))
     assert {"gpu5", "gpu300", "gpu301"} < set(titles(made))
 
 
@@ -229,7 +229,7 @@ def test_aggregates_of_an_overview_are_drawn_together() -> None:
 
 def test_the_legend_shows_what_it_names() -> None:
     off = provider("a", traits=["COMPUTE_STATUS_DISABLED"])
-    known = Known(Beside(marked=uuid_of("a")), owner=frozenset({"CUSTOM_OWNER"}))
+    known = Surroundings(Usage(marked=uuid_of("a")), owner=frozenset({"CUSTOM_OWNER"}))
     text = draw_dot(picture(Snapshot.build([off]), known))
     keys = {
         row.split("</td>")[1].split(">")[-1]: row for row in text.split("<tr>") if "border:" in row
@@ -266,11 +266,11 @@ def test_graphviz_takes_names_with_odd_characters() -> None:
 
 def test_without_graphviz_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(Trouble, match="install the package graphviz, or take -f mermaid"):
+    with pytest.raises(CommandError, match="install the package graphviz, or take -f mermaid"):
         svg_of("digraph {}")
 
 
 @pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
 def test_what_graphviz_complains_about_is_told() -> None:
-    with pytest.raises(Trouble, match="syntax error"):
+    with pytest.raises(CommandError, match="syntax error"):
         svg_of("no graph")

@@ -11,7 +11,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from agent.cli.drawing.picture import Box, Hub, Kind, Picture
+from agent.cli.drawing.picture import Box, BoxKind, Hub, Picture
 from agent.cli.drawing.pictures import FORMATS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "pictures.rst").read_text()
@@ -19,10 +19,17 @@ ODD = 'a<b>&"c#1;'
 PICTURE = Picture(
     boxes=(
         Box(
-            0, Kind.ROOT, ODD, 1, ("VCPU 8, used 2",), ("CUSTOM_A",), ("3 consumers",), marked=True
+            0,
+            BoxKind.ROOT,
+            ODD,
+            1,
+            ("VCPU 8, used 2",),
+            ("CUSTOM_A",),
+            ("3 consumers",),
+            marked=True,
         ),
-        Box(1, Kind.DEVICE, "pf0 and others", 4, ("SRIOV_NET_VF 8",), disabled=True),
-        Box(2, Kind.SHARING, "storage", 1, ("DISK_GB 1000",), foreign=True),
+        Box(1, BoxKind.DEVICE, "pf0 and others", 4, ("SRIOV_NET_VF 8",), disabled=True),
+        Box(2, BoxKind.SHARING, "storage", 1, ("DISK_GB 1000",), foreign=True),
     ),
     edges=((0, 1),),
     hubs=(Hub("7a0e6a3c", (0, 2)),),

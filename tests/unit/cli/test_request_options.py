@@ -12,7 +12,7 @@ from agent.cli.asking.request_options import (
     request_of,
     spelled_out,
 )
-from agent.cli.shared.errors import Trouble
+from agent.cli.shared.errors import CommandError
 from reportclient.candidates import BadQuery, ResourceRequest, read_request
 
 TREE = "00000000-0000-4000-8000-000000000001"
@@ -80,7 +80,7 @@ def test_options_make_the_request_of_the_query(words: str, query: str) -> None:
     ],
 )
 def test_what_can_not_be_read_names_the_option_or_the_group(words: str, named: str) -> None:
-    with pytest.raises((Trouble, BadQuery)) as told:
+    with pytest.raises((CommandError, BadQuery)) as told:
         parsed(*words.split())
     assert named in str(told.value)
 

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from agent.cli.reading.read_ahead import ReadAhead
-from agent.cli.reading.trees import find, look_at
+from agent.cli.reading.trees import find, read_tree
 from agent.cli.shared.command_session import ReadOnly
-from agent.cli.shared.errors import Trouble
+from agent.cli.shared.errors import CommandError
 from reportclient.errors import Unreachable
 from reportclient.model import SHARES_VIA_AGGREGATE
 from reportclient.reader import refresh
@@ -38,18 +38,18 @@ def root(fake_placement: FakePlacement) -> str:
 def test_use_and_consumers_are_those_of_the_allocations(
     fake_placement: FakePlacement, root: str
 ) -> None:
-    seen = look_at(root, fake_placement)
+    seen = read_tree(root, fake_placement)
     names = {p.uuid: p.name for p in seen.snapshot.providers.values()}
-    used = {names[uuid]: dict(amounts) for uuid, amounts in seen.beside.usages.items()}
+    used = {names[uuid]: dict(amounts) for uuid, amounts in seen.usage.usages.items()}
     assert used == {"host 1&2": {"VCPU": 5}, "child": {"VGPU": 1}, "nfs": {"DISK_GB": 10}}
-    assert {names[uuid]: n for uuid, n in seen.beside.consumers.items() if n} == {
+    assert {names[uuid]: n for uuid, n in seen.usage.consumers.items() if n} == {
         "host 1&2": 2,
         "child": 1,
     }
 
 
 def test_no_such_root_is_nothing(fake_placement: FakePlacement) -> None:
-    assert look_at(AGGREGATE, fake_placement) is None
+    assert read_tree(AGGREGATE, fake_placement) is None
 
 
 def test_a_provider_is_found_by_a_name_with_odd_characters(
@@ -70,7 +70,7 @@ def test_a_name_that_looks_like_a_uuid_is_found(fake_placement: FakePlacement) -
 
 
 def test_an_unknown_provider_is_named(fake_placement: FakePlacement) -> None:
-    with pytest.raises(Trouble, match="name or UUID nobody"):
+    with pytest.raises(CommandError, match="name or UUID nobody"):
         find("nobody", fake_placement)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.cli.shared.errors import NOT_WELL, UNUSABLE, Trouble, explained
+from agent.cli.shared.errors import NOT_WELL, UNUSABLE, CommandError, explained
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError
 from drivers.errors import DriverNotFound
@@ -23,13 +23,13 @@ from reportclient import errors
         (errors.Unreachable("refused"), NOT_WELL, "is Placement up"),
         (errors.Rejected("400"), NOT_WELL, "nothing was changed"),
         (RuntimeError("a\nb"), NOT_WELL, "please report"),
-        (Trouble("this", "do that", 1), NOT_WELL, "do that"),
+        (CommandError("this", "do that", 1), NOT_WELL, "do that"),
     ],
 )
 def test_an_error_is_one_line_with_a_next_step(err: Exception, code: int, hint: str) -> None:
-    trouble = explained(err, "a.conf")
-    text = str(trouble)
-    assert trouble.code == code
+    failure = explained(err, "a.conf")
+    text = str(failure)
+    assert failure.code == code
     assert "\n" not in text
     what, _, step = text.partition("; ")
     assert hint in step

@@ -186,28 +186,28 @@ def test_what_an_operator_reserved_stays_as_far_as_it_can():
 
 def test_a_group_whose_traits_change_hands_its_guests_on():
     entry = {"vendor_id": "144d"}
-    look_at = look(*(pci(f"0000:0{n}:00.0") for n in range(3)))
-    tree = written(new_tree(), look_at, **chosen({**entry, "traits": "a"}, group_devices=True))
+    read_tree = look(*(pci(f"0000:0{n}:00.0") for n in range(3)))
+    tree = written(new_tree(), read_tree, **chosen({**entry, "traits": "a"}, group_devices=True))
     (group,) = tree.get_provider_uuids(ROOT)[1:]
     name = "CUSTOM_PCI_144D_A80A"
     held = {"guest": {"allocations": {group: {"resources": {name: 2}}}}}
     for more, traits in ((True, "b"), (False, "c"), (True, "")):
         options = chosen({**entry, "traits": traits}, group_devices=more)
         with pytest.raises(ReshapeNeeded):
-            written(tree, look_at, **options)
-        tree = written(tree, look_at, held, **options)
+            written(tree, read_tree, **options)
+        tree = written(tree, read_tree, held, **options)
         parts = held["guest"]["allocations"]
         assert sum(part["resources"][name] for part in parts.values()) == 2
         assert sum(totals(tree, one).get(name, 0) for one in names(tree)) == 3
 
 
 def test_what_is_left_of_an_earlier_change_is_drained_and_moves_nowhere():
-    look_at = look(*(pci(f"0000:0{n}:00.0") for n in range(3)))
+    read_tree = look(*(pci(f"0000:0{n}:00.0") for n in range(3)))
     apart, group = chosen({"vendor_id": "144d"}), f"{NODE}_all_CUSTOM_PCI_144D_A80A"
-    tree = written(new_tree(), look_at, **apart)
+    tree = written(new_tree(), read_tree, **apart)
     tree.new_child(group, ROOT, child_uuid(ROOT, group))
     tree.update_inventory(group, {"CUSTOM_PCI_144D_A80A": {"total": 3, "reserved": 3}})
-    assert group not in names(written(tree, look_at, **apart)), "and no reshape is asked for"
+    assert group not in names(written(tree, read_tree, **apart)), "and no reshape is asked for"
 
 
 def test_a_device_gets_another_class_only_after_the_old_one_is_free():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.registry import checks, errors, wire
-from agent.registry.address import here
+from agent.registry.access import here
 from agent.registry.errors import ReasonRefused
 from agent.registry.record import is_alive
 from tests.unit.registry.fakes import record

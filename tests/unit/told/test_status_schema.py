@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.cli.shared.screen import Look
+from agent.cli.shared.screen import Screen
 from agent.cli.status import COLUMNS, SeenStatus, _lines
 from agent.told.conditions import Condition, Severity
 from agent.told.reports import Occasion, Report
@@ -58,7 +58,7 @@ def test_a_file_of_any_version_says_what_its_agent_said(version: int) -> None:
     assert node.texts(Severity.ERROR)[0] == "driver libvirt: no disk"
     assert node.took == {"libvirt capabilities": 0.0021}
     assert node.reshape_pending == ("libvirt",)
-    shown = "\n".join(_lines(SeenStatus(status, status.updated, alive=True), Look()))
+    shown = "\n".join(_lines(SeenStatus(status, status.updated, alive=True), Screen()))
     for text in ("disabled (new disks)", "no disk", "in use by 8d1d", "do it: computectl reshape"):
         assert text in shown
 
