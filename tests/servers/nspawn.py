@@ -27,7 +27,7 @@ BINDS = {PYTHON: sys.base_prefix, LIBRARIES: sysconfig.get_path("purelib"), CHEC
 # The overlay's upper half is a tmpfs: on the file system of / it would lie below itself.
 MOUNT = """
 set -e
-mount -t tmpfs -o size=512m tmpfs "$1"
+mount -t tmpfs -o size=1g tmpfs "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
 """

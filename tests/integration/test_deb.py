@@ -1,0 +1,209 @@
+"""The Debian packages: built from wheels, installed, upgraded, taken back and removed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tests.servers.nspawn import CHECKOUT, REPOSITORY, Container, missing
+from tests.servers.placement import RealPlacement
+from tests.servers.systemd_host import SystemdHost
+
+pytestmark = pytest.mark.real_systemd
+
+BEFORE = "0.0.9"
+"""There is no earlier release: the version before is this source under a lower number."""
+BUILD = REPOSITORY / "build" / "deb"
+"""Kept between runs, as .venv is: what the packages bring is installed there once."""
+SOURCES = ("agent", "driverkit", "drivers", "reportclient", "etc")
+BESIDE = ("setup.cfg", "pyproject.toml", "MANIFEST.in", "README.rst", "LICENSE")
+NAMES = ("compute-agent", "compute-registry", "computectl")
+CONFIGURATION = """
+[DEFAULT]
+host = packaged
+compute_driver = fake
+periodic_fuzzy_delay = 0
+update_resources_interval = 1
+[placement]
+auth_type = admin_token
+token = admin
+endpoint = {url}
+"""
+
+
+def packages(version: str) -> Path:
+    return BUILD / "tested" / version
+
+
+def build(version: str, scratch: Path) -> None:
+    """The packages of this source, as if it were of that version."""
+    source = scratch / version
+    for name in SOURCES:
+        shutil.copytree(REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__py*"))
+    for name in BESIDE:
+        shutil.copy(REPOSITORY / name, source / name)
+    config = source / "setup.cfg"
+    config.write_text(re.sub(r"(?m)^version = .*", f"version = {version}", config.read_text()))
+    quiet = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*quiet, "-w", str(scratch), str(source)], check=True)
+    [wheel] = scratch.glob(f"*-{version}-*.whl")
+    shutil.rmtree(packages(version), ignore_errors=True)
+    command = [REPOSITORY / "tools" / "deb.sh", "--wheel", wheel, "--build", BUILD]
+    done = subprocess.run(
+        [*command, "--output", packages(version)],
+        env=os.environ | {"COMPUTE_AGENT_DEB_LEVEL": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def now(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """This version, and the one before, as packages."""
+    scratch = tmp_path_factory.mktemp("wheels")
+    reason = missing(scratch / "try")
+    if reason is not None:
+        pytest.skip(reason)
+    if not Path("/usr/bin/python3").exists() or shutil.which("dpkg-deb") is None:
+        pytest.skip("this is no Debian")
+    version = metadata.version("compute-agent")
+    for each in (BEFORE, version):
+        build(each, scratch)
+    return version
+
+
+class Host(SystemdHost):
+    """A machine that has what Debian brings, and nothing of ours."""
+
+    def dpkg(self, *arguments: str) -> str:
+        return self.container.run("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", *arguments)
+
+    def take(self, version: str) -> None:
+        files = sorted(packages(version).glob("*.deb"))
+        inside = [f"{CHECKOUT}/{file.relative_to(REPOSITORY)}" for file in files]
+        assert len(inside) == 3
+        self.dpkg("--install", "--force-confold", *inside)
+
+    def state(self) -> dict[str, str]:
+        names = ("compute_id", "nodes.json")
+        root = self.container.root / "var/lib/compute-agent"
+        return {name: (root / name).read_text() for name in names if (root / name).exists()}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory, now: str) -> Iterator[Host]:
+    with Container(tmp_path_factory.mktemp("nspawn")) as container:
+        # An image for containers may forbid packages to start anything.
+        container.run("rm", "-f", "/usr/sbin/policy-rc.d")
+        yield Host(container, "compute-agent")
+
+
+def in_placement(placement: RealPlacement) -> dict[str, int]:
+    found = placement.request("GET", "/resource_providers")["resource_providers"]
+    return {one["uuid"]: one["generation"] for one in found}
+
+
+def test_installed_upgraded_taken_back_removed_and_purged(
+    host: Host, now: str, placement: RealPlacement
+) -> None:
+    host.take(BEFORE)
+    assert host.show("compute-agent", "ActiveState") == "inactive", "it is not configured yet"
+    path = "/etc/compute-agent/compute-agent.conf"
+    assert host.container.run("stat", "-c", "%a %U:%G", path) == "640 root:compute-agent"
+    (host.container.root / path[1:]).write_text(CONFIGURATION.format(url=placement.url))
+    host.container.run("systemctl", "enable", "--now", "compute-agent")
+    host.until_status("compute-agent", "1 node reported to Placement")
+    state, reported = host.state(), in_placement(placement)
+    assert state["compute_id"].strip() in reported
+
+    for version in (now, BEFORE):
+        pid = host.show("compute-agent", "MainPID")
+        host.take(version)
+        host.until("compute-agent", lambda: host.show("compute-agent", "MainPID") not in (pid, "0"))
+        host.until_status("compute-agent", "1 node reported to Placement")
+        [started] = re.findall(r"compute-agent (\d[\d.]+)\n", host.log("compute-agent"))[-1:]
+        assert started == version
+        assert host.state() == state
+        assert in_placement(placement) == reported, "nothing was written anew"
+        assert "host = packaged" in (host.container.root / path[1:]).read_text()
+
+    host.dpkg("--remove", "compute-agent", "compute-registry", "compute-agent-common")
+    assert host.show("compute-agent", "LoadState") == "not-found"
+    assert host.state() == state, "for the next installation"
+    assert in_placement(placement) == reported, "that is for computectl retire"
+    host.dpkg("--purge", "compute-agent")
+    assert host.state() == {}
+    assert not (host.container.root / path[1:]).exists()
+
+
+# -- what is in them
+
+
+@pytest.fixture(scope="module")
+def unpacked(now: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the packages hold; Debian's containers leave manual pages out when they install."""
+    top = tmp_path_factory.mktemp("unpacked")
+    for each in packages(now).glob("*.deb"):
+        subprocess.run(["dpkg-deb", "-x", each, top], check=True)
+    return top
+
+
+def test_no_file_says_where_it_was_built(unpacked: Path) -> None:
+    places = ["grep", "-rlF", "-e", str(BUILD), "-e", "/wheels", str(unpacked)]
+    found = subprocess.run(places, capture_output=True, text=True)
+    assert [line for line in found.stdout.split("\n") if line and "/RECORD" not in line] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_program_has_a_manual_page_that_man_can_draw(unpacked: Path, name: str) -> None:
+    [page] = unpacked.glob(f"usr/share/man/man*/{name}.*.gz")
+    drawn = subprocess.run(
+        ["man", "--warnings", "-l", page],
+        env=os.environ | {"MANWIDTH": "100", "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+    )
+    assert (drawn.returncode, drawn.stderr) == (0, "")
+    assert "EXIT STATUS" in drawn.stdout
+
+
+def completed(unpacked: Path, *words: str) -> set[str]:
+    """What bash offers in place of the last word."""
+    file = unpacked / "usr/share/bash-completion/completions" / words[0]
+    function = f"_{words[0].replace('-', '_')}"
+    script = """
+        _get_comp_words_by_ref() {
+            cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+            words=("${COMP_WORDS[@]}")
+        }
+        . "$1"; function=$2; shift 2
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); $function; printf '%s\n' "${COMPREPLY[@]}"
+    """
+    command = ["bash", "-c", script, "bash", str(file), function, *words]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_bash_completes_commands_and_options(unpacked: Path) -> None:
+    assert completed(unpacked, "computectl", "ad") == {"adopt"}
+    assert "--at-start" in completed(unpacked, "computectl", "plan", "--")
+    assert completed(unpacked, "compute-agent", "--config-f") == {"--config-file"}
+    assert "--host-key-of" in completed(unpacked, "compute-registry", "--")
+
+
+def test_zsh_offers_the_same(unpacked: Path) -> None:
+    if shutil.which("zsh") is None:
+        pytest.skip("zsh is not installed")
+    file = unpacked / "usr/share/zsh/vendor-completions/_computectl"
+    text = file.read_text().replace("/usr/share/", f"{unpacked}/usr/share/")
+    script = f"compadd() {{ shift; print -l $@ }}; words=(computectl ad) CURRENT=2\n{text}"
+    done = subprocess.run(["zsh", "-fc", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("adopt\n", "")

@@ -1,0 +1,31 @@
+"""docs/man names each command and option that there is."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from agent import opts
+from agent.registry.opts import COMMAND_LINE as REGISTRY_COMMAND_LINE
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "man"
+
+
+def test_computectls_page_has_every_command() -> None:
+    commands = {point.name.replace("_", " ") for point in metadata.entry_points(group="computectl")}
+    section = (PAGES / "computectl.rst").read_text().partition("\nCOMMANDS\n")[2]
+    terms = re.findall(r"(?m)^(\*\*.*)$", section.partition("\nEXIT STATUS\n")[0])
+    assert set(re.findall(r"\*\*(.+?)\*\*", " ".join(terms))) == commands
+
+
+@pytest.mark.parametrize(
+    ("page", "options"),
+    [("compute-agent", opts.COMMAND_LINE), ("compute-registry", REGISTRY_COMMAND_LINE)],
+)
+def test_the_services_pages_have_every_option(page: str, options: list[object]) -> None:
+    text = (PAGES / f"{page}.rst").read_text()
+    missing = [opt.dest for opt in options if f"\n--{opt.dest.replace('_', '-')} " not in text]  # type: ignore[attr-defined]
+    assert missing == []

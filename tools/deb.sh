@@ -1,0 +1,225 @@
+#!/usr/bin/env bash
+# Builds Debian packages: compute-agent-common, with the environment and computectl, and on it
+# compute-agent and compute-registry, a service each.
+set -euo pipefail
+# shellcheck source=tools/setup.sh
+. "$(dirname "$0")/setup.sh"
+
+usage() {
+    cat <<USAGE
+$(sed -n '2,3s/^# //p' "$0")
+
+usage: tools/deb.sh [--wheel FILE] [--build DIR] [--output DIR]
+
+  --wheel FILE  a wheel of compute-agent that was built before; otherwise one is built of this
+                source
+  --build DIR   where they are put together (build/deb); what is there of an earlier run is
+                used again
+  --output DIR  where the packages go (dist)
+
+They run on the Debian release that they were built on, with its own python3. The versions of
+what they bring are those of constraints.txt.
+
+COMPUTE_AGENT_DEB_LEVEL  how hard to compress: 1 to 22 (19)
+USAGE
+}
+
+WHEEL=
+BUILD=$ROOT/build/deb
+OUTPUT=$ROOT/dist
+SYSTEM_PYTHON=/usr/bin/python3
+HOME_OF_ALL=/opt/compute-agent
+MAINTAINER="${DEBFULLNAME:-compute-agent} <${DEBEMAIL:-root@localhost}>"
+
+read_arguments() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --wheel | --build | --output)
+                [ $# -gt 1 ] || fail "$1 needs a path"
+                case $1 in
+                    --wheel) WHEEL=$(realpath "$2") ;;
+                    --build) BUILD=$(realpath -m "$2") ;;
+                    --output) OUTPUT=$(realpath -m "$2") ;;
+                esac
+                shift
+                ;;
+            -h | --help)
+                usage
+                exit
+                ;;
+            *) fail "unknown argument: $1" 'See tools/deb.sh --help' ;;
+        esac
+        shift
+    done
+    ENVIRONMENT=$BUILD/environment
+    LOG=$BUILD/log
+}
+
+pip() {
+    quietly 'Does pip reach its index (see pip config list)?' \
+        "$ENVIRONMENT/bin/python" -m pip --disable-pip-version-check "$@"
+}
+
+# Of a copy: building leaves its traces where it is done.
+build_wheel() {
+    if [ -n "$WHEEL" ]; then return; fi
+    say "building the wheel"
+    rm -rf "$BUILD/source" "$BUILD/wheel"
+    mkdir -p "$BUILD/source"
+    tar -C "$ROOT" --exclude=__pycache__ --exclude='*.egg-info' -c agent driverkit drivers \
+        reportclient etc setup.cfg pyproject.toml MANIFEST.in README.rst LICENSE |
+        tar -C "$BUILD/source" -x
+    pip wheel --no-deps --wheel-dir "$BUILD/wheel" "$BUILD/source"
+    WHEEL=$(echo "$BUILD"/wheel/*.whl)
+}
+
+make_deb_environment() {
+    if ! "$ENVIRONMENT/bin/python" -m pip --version >/dev/null 2>&1; then
+        quietly 'Is python3-venv installed?' "$SYSTEM_PYTHON" -m venv --clear "$ENVIRONMENT"
+    fi
+}
+
+# pip stays in it: drivers of others are installed beside ours.
+install_wheel() {
+    say "installing ${WHEEL##*/} and what it needs"
+    pip install --no-compile -c "$ROOT/constraints.txt" "$WHEEL[libvirt,registry]"
+    pip install --no-compile --no-deps --force-reinstall "$WHEEL"
+    # With the paths that tracebacks show later.
+    quietly 'This is a fault of a package in it.' "$SYSTEM_PYTHON" -m compileall -q -j2 \
+        -s "$ENVIRONMENT" -p "$HOME_OF_ALL" "$ENVIRONMENT/lib"
+    VERSION=$("$ENVIRONMENT/bin/python" -c \
+        'from importlib import metadata; print(metadata.version("compute-agent"))')
+    # PEP 440 writes 1.0rc1 where Debian has to read that it is before 1.0.
+    DEB_VERSION=$(sed -E 's/\.?(a|b|rc|dev)([0-9]+)/~\1\2/; s/\+/+/' <<<"$VERSION")
+}
+
+# -- what is in the packages
+
+tree_of() { echo "$BUILD/tree/$1"; }
+
+put() { install -D -m "$1" "$2" "$3"; }
+
+# The environment as it is, but for where it says that it is.
+common_tree() {
+    local tree
+    tree=$(tree_of compute-agent-common)
+    mkdir -p "$tree/opt"
+    cp -a "$ENVIRONMENT" "$tree$HOME_OF_ALL"
+    forget_where_it_was_built "$tree$HOME_OF_ALL"
+    mkdir -p "$tree/usr/bin"
+    ln -s "$HOME_OF_ALL/bin/computectl" "$tree/usr/bin/computectl"
+    manual computectl 1 "$tree"
+    completion computectl "$tree"
+    put 0644 "$ROOT/LICENSE" "$tree/usr/share/doc/compute-agent-common/copyright"
+}
+
+forget_where_it_was_built() {
+    grep -rlIF "$ENVIRONMENT" "$1/bin" "$1/pyvenv.cfg" |
+        xargs -r sed -i "s#$ENVIRONMENT#$HOME_OF_ALL#g"
+    rm -f "$1"/lib/python3*/site-packages/compute_agent-*.dist-info/direct_url.json
+    sed -i '/direct_url.json/d' "$1"/lib/python3*/site-packages/compute_agent-*.dist-info/RECORD
+}
+
+service_tree() {
+    local name=$1 sample=$2 tree share
+    tree=$(tree_of "$name")
+    share=$ENVIRONMENT/share/compute-agent
+    put 0644 "$share/systemd/$name.service" "$tree/usr/lib/systemd/system/$name.service"
+    put 0644 "$share/systemd/$name.sysusers" "$tree/usr/lib/sysusers.d/$name.conf"
+    put 0640 "$share/$sample" "$tree/etc/$name/$name.conf"
+    mkdir -p "$tree/usr/bin"
+    ln -s "$HOME_OF_ALL/bin/$name" "$tree/usr/bin/$name"
+    manual "$name" 8 "$tree"
+    completion "$name" "$tree"
+    put 0644 "$ROOT/LICENSE" "$tree/usr/share/doc/$name/copyright"
+}
+
+manual() {
+    local name=$1 section=$2 page=$3/usr/share/man/man$2/$1.$2
+    if [ ! -d "$BUILD/docutils" ]; then
+        pip install --target "$BUILD/docutils" -c "$ROOT/constraints.txt" docutils
+    fi
+    mkdir -p "${page%/*}"
+    PYTHONPATH=$BUILD/docutils quietly "Mend docs/man/$name.rst" "$SYSTEM_PYTHON" -m docutils \
+        --writer=manpage --strict "$ROOT/docs/man/$name.rst" "$page"
+    gzip -9n "$page"
+}
+
+completion() {
+    local name=$1 bash=$2/usr/share/bash-completion/completions/$1
+    mkdir -p "${bash%/*}" "$2/usr/share/zsh/vendor-completions"
+    "$ROOT/tools/deb/completion.sh" "$name" "$ENVIRONMENT/bin/$name" >"$bash" 2>>"$LOG" ||
+        fail "no completion for $name" "All that was said: $LOG"
+    sed "s/@NAME@/$name/g; s/@FUNCTION@/_${name//-/_}/" "$ROOT/tools/deb/completion.zsh" \
+        >"$2/usr/share/zsh/vendor-completions/_$name"
+}
+
+# -- packing
+
+# package NAME ARCHITECTURE DEPENDS RECOMMENDS DESCRIPTION
+package() {
+    local name=$1 architecture=$2 tree script
+    tree=$(tree_of "$name")
+    mkdir -p "$tree/DEBIAN"
+    cat >"$tree/DEBIAN/control" <<CONTROL
+Package: $name
+Version: $DEB_VERSION
+Architecture: $architecture
+Maintainer: $MAINTAINER
+Section: net
+Priority: optional
+Depends: $3
+${4:+Recommends: $4
+}Installed-Size: $(du -sk --apparent-size "$tree" | cut -f1)
+Homepage: https://docs.openstack.org/placement/latest/
+Description: $5
+CONTROL
+    if [ "$name" != compute-agent-common ]; then
+        echo "/etc/$name/$name.conf" >"$tree/DEBIAN/conffiles"
+        for script in postinst prerm postrm; do
+            sed "s/@NAME@/$name/g" "$ROOT/tools/deb/$script" >"$tree/DEBIAN/$script"
+            chmod 0755 "$tree/DEBIAN/$script"
+        done
+    fi
+    mkdir -p "$OUTPUT"
+    quietly 'See above.' dpkg-deb --root-owner-group -Zzstd -z"${COMPUTE_AGENT_DEB_LEVEL:-19}" \
+        --build "$tree" "$OUTPUT"
+    echo "$OUTPUT/${name}_${DEB_VERSION}_$architecture.deb"
+}
+
+# The environment is bound to the minor version of Python that it was made with.
+python_range() {
+    "$SYSTEM_PYTHON" -c 'import sys; major, minor = sys.version_info[:2]
+print(f"python3 (>= {major}.{minor}), python3 (<< {major}.{minor + 1}~)")'
+}
+
+pack() {
+    local architecture same="compute-agent-common (= $DEB_VERSION)"
+    architecture=$(dpkg --print-architecture)
+    say "packing $DEB_VERSION"
+    rm -rf "$BUILD/tree"
+    common_tree
+    service_tree compute-agent etc/compute-agent.conf.sample
+    service_tree compute-registry compute-registry/compute-registry.conf.sample
+    package compute-agent-common "$architecture" "$(python_range)" \
+        'libvirt0, bash-completion' 'environment of compute-agent, and computectl'
+    package compute-agent all "$same, systemd | systemd-sysusers" '' \
+        'reports what a hypervisor has to OpenStack Placement'
+    package compute-registry all "$same, systemd | systemd-sysusers" '' \
+        'keeps the service records of a fleet of compute-agents'
+    rm -rf "$BUILD/tree"
+}
+
+read_arguments "$@"
+umask 022
+export PYTHONDONTWRITEBYTECODE=1 # what is compiled has the paths of the place where it is built
+mkdir -p "$BUILD"
+exec 9>"$BUILD/lock"
+flock 9 # two of these at once would spoil each other's work
+: >"$LOG"
+install_packages python3 python3-venv python3-dev dpkg "${BUILD_PACKAGES[@]}"
+expect_space "$BUILD" 700
+make_deb_environment
+build_wheel
+install_wheel
+pack
