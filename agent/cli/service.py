@@ -134,7 +134,7 @@ class EnableService(OneHost):
         """Refuses one that is enabled: whoever asks has another host in mind, maybe."""
         if not services.registry.get_service(options.host).disabled:
             raise CommandError(f"{options.host} is enabled already", "nothing was changed")
-        done = services.control.switch(options.host, enabled=True, caller=services.caller)
+        done = services.control.switch(options.host, disabled=False, caller=services.caller)
         return _switched(done, services)
 
 
@@ -161,7 +161,7 @@ class DisableService(OneHost):
     def do(self, services: Services, options: argparse.Namespace) -> Shown:
         """Record first, then the agent, then what Placement has."""
         done = services.control.switch(
-            options.host, enabled=False, reason=options.reason, caller=services.caller
+            options.host, disabled=True, reason=options.reason, caller=services.caller
         )
         return _switched(done, services)
 

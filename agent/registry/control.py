@@ -74,13 +74,13 @@ class Control:
     down_after: float = DOWN_AFTER
 
     def switch(
-        self, host: str, *, enabled: bool, reason: str | None = None, caller: Caller = NOBODY
+        self, host: str, *, disabled: bool, reason: str | None = None, caller: Caller = NOBODY
     ) -> Switched:
         """Disable or enable a host, for ``caller``, who stands in the logs.
 
         :raises RegistryError: the record could not be changed; nothing else was done then.
         """
-        record = self.registry.set_status(host, disabled=not enabled, reason=reason)
+        record = self.registry.set_status(host, disabled=disabled, reason=reason)
         # Before the call: the agent's log may say the same earlier otherwise.
         log_switched(record, caller)
         done = self._call(record, caller)

@@ -252,7 +252,7 @@ def test_of_operators_at_once_the_last_one_in_the_record_is_obeyed(
 
     def switch(enabled: bool) -> Switched:
         api = ComputeAgentAPI(caller.transport, timeout=60)
-        return Control(registry_of(agent), api).switch("testhost", enabled=enabled)
+        return Control(registry_of(agent), api).switch("testhost", disabled=not enabled)
 
     for _ in range(4):
         with ThreadPoolExecutor(4) as operators:

@@ -81,7 +81,7 @@ class Operators:
         give_up = time.monotonic() + 240
         while True:
             try:
-                self.control.switch(host, enabled=enabled)
+                self.control.switch(host, disabled=not enabled)
             except RegistryUnavailable:
                 self.refused += 1
                 assert time.monotonic() < give_up, "the registry never came back"

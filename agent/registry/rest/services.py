@@ -94,7 +94,7 @@ class Services:
         if "forced_down" in body:
             record = self._force(request, record, body)
         if status is not None:
-            done = self._switch(request, record, enabled=status == "enabled", reason=reason)
+            done = self._switch(request, record, disabled=status == "disabled", reason=reason)
             record = done.record
         return Answer({"service": self._shown(record, request.version)}, _follows(done))
 
@@ -118,16 +118,16 @@ class Services:
             forced = self._force(request, record, body).forced_down
             return Answer({"service": answer | {"forced_down": forced}})
         reason = body.get("disabled_reason")
-        done = self._switch(request, record, enabled=action == "enable", reason=reason)
+        done = self._switch(request, record, disabled=action != "enable", reason=reason)
         answer["status"] = done.record.status
         more = {"disabled_reason": reason} if reason else {}
         return Answer({"service": answer | more}, _follows(done))
 
     def _switch(
-        self, request: Request, record: ServiceRecord, *, enabled: bool, reason: str | None
+        self, request: Request, record: ServiceRecord, *, disabled: bool, reason: str | None
     ) -> Switched:
         return self.control.switch(
-            record.host, enabled=enabled, reason=reason, caller=request.caller
+            record.host, disabled=disabled, reason=reason, caller=request.caller
         )
 
     def _force(

@@ -12,7 +12,7 @@ from tests.unit.registry.fakes import Agents, OneRecord, record
 def test_a_host_that_is_up_has_its_record_changed_first_and_is_then_called() -> None:
     log: list[object] = []
     done = Control(OneRecord(record(), log), Agents(log)).switch(
-        "host1", enabled=False, reason="new disks"
+        "host1", disabled=True, reason="new disks"
     )
     assert log == [("record", "host1", True, "new disks"), ("call", "host1", False)]
     assert (done.called, done.answer, done.why_not) == (True, "disabled", None)
@@ -35,7 +35,7 @@ def test_others_have_only_their_record_changed_and_it_is_said_why(
 ) -> None:
     log: list[object] = []
     registry = OneRecord(record(**fields), log)
-    done = Control(registry, Agents(log)).switch("host1", enabled=False)
+    done = Control(registry, Agents(log)).switch("host1", disabled=True)
     assert log == [("record", "host1", True, None)]
     assert (done.called, done.answer) == (False, None)
     assert why in done.why_not
@@ -46,7 +46,7 @@ def test_a_host_that_is_no_longer_forced_down_is_told_what_was_decided_meanwhile
     log: list[object] = []
     registry = OneRecord(record(forced_down=True), log)
     control = Control(registry, Agents(log))
-    control.switch("host1", enabled=True)
+    control.switch("host1", disabled=False)
     assert not control.force_down("host1", NOBODY, forced_down=False).forced_down
     assert log[-1] == ("call", "host1", True)
     control.force_down("host1", NOBODY, forced_down=True)
@@ -57,26 +57,26 @@ def test_a_host_that_is_no_longer_forced_down_is_told_what_was_decided_meanwhile
 def test_versions_are_compared_as_numbers(version: str) -> None:
     log: list[object] = []
     registry = OneRecord(record(rpc_version=version), log)
-    assert Control(registry, Agents(log)).switch("host1", enabled=True).called
+    assert Control(registry, Agents(log)).switch("host1", disabled=False).called
 
 
 def test_how_long_a_service_may_be_silent_is_configured() -> None:
     log: list[object] = []
     registry = OneRecord(record(silent_for=61.0), log)
-    assert Control(registry, Agents(log), down_after=90.0).switch("host1", enabled=True).called
+    assert Control(registry, Agents(log), down_after=90.0).switch("host1", disabled=False).called
 
 
 def test_a_call_that_fails_leaves_the_record_and_is_reported() -> None:
     log: list[object] = []
     agents = Agents(log, fails=RuntimeError("no answer in 60 s"))
-    done = Control(OneRecord(record(), log), agents).switch("host1", enabled=False)
+    done = Control(OneRecord(record(), log), agents).switch("host1", disabled=True)
     assert (done.called, done.answer) == (True, None)
     assert "no answer in 60 s" in done.why_not
     assert done.record.disabled
 
 
 def test_without_a_message_bus_nobody_is_called() -> None:
-    done = Control(OneRecord(record(), []), None).switch("host1", enabled=True)
+    done = Control(OneRecord(record(), []), None).switch("host1", disabled=False)
     assert not done.called
     assert "message bus" in done.why_not
 
@@ -90,5 +90,5 @@ def test_nobody_is_called_when_the_record_can_not_be_changed(
 ) -> None:
     log: list[object] = []
     with pytest.raises(error):
-        Control(OneRecord(record(), log), Agents(log)).switch(host, enabled=False, reason=reason)
+        Control(OneRecord(record(), log), Agents(log)).switch(host, disabled=True, reason=reason)
     assert log == []
