@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import copy as copylib
 import uuid as uuidlib
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from reportclient.edit import Edit, refuse_no_name
 from reportclient.model import (
@@ -24,7 +24,7 @@ from reportclient.model import (
     canonical_uuids,
     read_inventory,
 )
-from reportclient.snapshot import Snapshot
+from reportclient.snapshot import EMPTY, Snapshot
 
 __all__ = ["ProviderData", "ProviderTree", "Snapshot"]
 
@@ -33,6 +33,20 @@ InventoryDict = Mapping[str, Mapping[str, Any]]
 
 class ProviderTree(Edit):
     """All providers of a host, and the sharing providers that it is associated with."""
+
+    def __init__(
+        self, base: Snapshot = EMPTY, generations: Mapping[str, int] | None = None
+    ) -> None:
+        super().__init__(base, generations)
+        self._source = ""
+        self._classes_of: dict[str, dict[str, frozenset[str]]] = {}
+        """What sources said in this edit, by source and the UUID of the provider."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copy = super().__deepcopy__(memo)
+        classes_of = {source: dict(named) for source, named in self._classes_of.items()}
+        vars(copy).update(_source=self._source, _classes_of=classes_of)
+        return copy
 
     @property
     def lock(self) -> AbstractContextManager[None]:
@@ -118,17 +132,23 @@ class ProviderTree(Edit):
     def set_records(self, name_or_uuid: str, inventory: Mapping[str, Inventory]) -> None:
         """Set the whole inventory from records; :meth:`update_inventory` does it from dicts."""
         provider = self._find(name_or_uuid)
+        self._note_classes(provider, inventory)
         self._put(provider, replace(provider, inventory=inventory))
 
     # -- whose word it is
 
-    def source(self, name: str) -> AbstractContextManager[None]:  # noqa: ARG002
+    @contextmanager
+    def source(self, name: str) -> Iterator[None]:
         """What is said inside is said by this source of the driver; see :meth:`silent`.
 
-        A source that fails takes only what it said before along.  Means something where
-        the agent keeps who said what.
+        Inventory that other sources gave the same provider in this edit stays.  A source that
+        fails takes only what it said before along, where the agent keeps who said what.
         """
-        return nullcontext()
+        before, self._source = self._source, name
+        try:
+            yield
+        finally:
+            self._source = before
 
     def silent(self, name: str) -> None:
         """This source of the driver can't say anything now: what it said before stays."""
@@ -227,11 +247,25 @@ class ProviderTree(Edit):
                 f"inventory of provider {provider.name}: a dict like {{'VCPU': {{'total': 8}}}} is "
                 f"needed, {{}} for none, not {inventory!r}"
             )
+        inventory = self._beside_others(provider, inventory)
         if _repeats(provider.inventory, inventory):
             return False
         new = read_inventory(inventory, provider.name)
         self._changed[provider.uuid] = replace(provider, inventory=new)
         return True
+
+    def _beside_others(self, provider: Provider, inventory: InventoryDict) -> InventoryDict:
+        self._note_classes(provider, inventory)
+        if len(self._classes_of) == 1:
+            return inventory
+        said = {source: of.get(provider.uuid, ()) for source, of in self._classes_of.items()}
+        others = {name for source in said.keys() - {self._source} for name in said[source]}
+        kept = {n: one.as_dict() for n, one in provider.inventory.items() if n in others}
+        return {**kept, **inventory}
+
+    def _note_classes(self, provider: Provider, classes: Iterable[str]) -> None:
+        named = self._classes_of.setdefault(self._source, {})
+        named[provider.uuid] = frozenset(classes)
 
     def update_traits(
         self, name_or_uuid: str, traits: Iterable[str], generation: int | None = None

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reportclient.model import Inventory, Provider, canonical_uuids
-from reportclient.plan import as_dicts
 from reportclient.provider_tree import InventoryDict, ProviderTree
 from reportclient.snapshot import EMPTY, Snapshot
 
@@ -73,7 +72,6 @@ class RecordingTree(ProviderTree):
     ) -> None:
         super().__init__(base, generations)
         self._whole = base if whole is None else whole
-        self._source = ""
         self.recordings: dict[str, Recording] = {"": Recording()}
         self.silent_sources: set[str] = set()
 
@@ -81,7 +79,6 @@ class RecordingTree(ProviderTree):
         made = super().__deepcopy__(memo)
         vars(made).update(
             _whole=self._whole,
-            _source=self._source,
             recordings=copy.deepcopy(self.recordings, memo),
             silent_sources=set(self.silent_sources),
         )
@@ -92,15 +89,13 @@ class RecordingTree(ProviderTree):
     @contextmanager
     def source(self, name: str) -> Iterator[None]:
         """See :class:`ProviderTree`."""
-        before, self._source = self._source, name
         self.recordings.setdefault(name, Recording())
         try:
-            yield
+            with super().source(name):
+                yield
         except BaseException:
             self.silent_sources.add(name)
             raise
-        finally:
-            self._source = before
 
     def silent(self, name: str) -> None:
         """See :class:`ProviderTree`."""
@@ -178,9 +173,7 @@ class RecordingTree(ProviderTree):
     ) -> bool:
         """See :class:`ProviderTree`; what other sources said of the provider stays."""
         uuid = self._find(name_or_uuid).uuid
-        others = self._of_other_sources(uuid)
-        said = {**others, **inventory} if others and isinstance(inventory, Mapping) else inventory
-        changed = super().update_inventory(uuid, said, generation)
+        changed = super().update_inventory(uuid, inventory, generation)
         self._here.placed[uuid] = None
         self._here.classes[uuid] = frozenset(inventory)
         return changed
@@ -250,16 +243,6 @@ class RecordingTree(ProviderTree):
 
     def _now(self, before: Provider) -> Provider:
         return self._find(before.uuid)
-
-    def _of_other_sources(self, uuid: str) -> dict[str, dict[str, Any]]:
-        if len(self.recordings) == 1:
-            return {}
-        named = (
-            one.classes.get(uuid, ()) for key, one in self.recordings.items() if key != self._source
-        )
-        others = frozenset(name for names in named for name in names)
-        there = self._find(uuid).inventory
-        return as_dicts({name: there[name] for name in others & there.keys()})
 
 
 def _note(said: dict[str, Names], uuid: str, before: Names, after: Names) -> None:

@@ -26,8 +26,7 @@ from drivers.libvirt.connection.host_identity import (
 )
 from drivers.libvirt.connection.session import Refused
 from drivers.libvirt.facts.numa import Known
-from drivers.libvirt.facts.reading import Reader, Reading
-from drivers.libvirt.facts.report import host_report, mixed_cores
+from drivers.libvirt.facts.report import Reader, capabilities, host_report
 from drivers.libvirt.settings import LibvirtSettings, settings_from
 from drivers.libvirt.tree.children import write_report
 
@@ -48,7 +47,6 @@ class LibvirtDriver(ComputeDriver):
         self._is_agents = False
         self._reader = Reader(self._host, self._settings)
         self._wrong: dict[str, str] = {}
-        self._warned: str | None = None
         self._said: frozenset[str] = frozenset()
 
     @classmethod
@@ -97,23 +95,15 @@ class LibvirtDriver(ComputeDriver):
         report = host_report(
             nodename,
             reading,
-            self._settings,
+            self._reader.facts,
             _known(provider_tree, nodename),
             disk_elsewhere=self._disk_is_elsewhere(provider_tree),
         )
         self._wrong = {**report.notes, **others}
-        self._note_mixed_cores(reading)
         self._note_warnings(report.warnings)
         moves = allocations is not None and report.cells
         cells = self._reader.guest_cells(reading.capabilities) if moves else {}
         self._wrong |= write_report(provider_tree, nodename, report, allocations, cells)
-
-    def _note_mixed_cores(self, reading: Reading) -> None:
-        """Once: it works, and somebody may want it so."""
-        words = mixed_cores(reading, self._settings)
-        if words is not None and words != self._warned:
-            LOG.warning("%s", words)
-        self._warned = words
 
     def _name_now(self) -> tuple[str, dict[str, str]]:
         """And what is wrong with it: a name that makes no sense is the one that it was."""
@@ -158,14 +148,14 @@ class LibvirtDriver(ComputeDriver):
         """
         name, known = self._host.hostname(), self._known_host()
         if known is not None and known.name != name:
-            self._same_host(HostIdentity.of(name, documents.read(self._host.capabilities())))
+            self._same_host(HostIdentity.of(name, documents.read(capabilities(self._host))))
         return name
 
     def _note_warnings(self, words: Sequence[str]) -> None:
         """Once each, for as long as it is so."""
         for one in words:
             if one not in self._said:
-                LOG.warning("%s (see docs/libvirt/pci.rst)", one)
+                LOG.warning("%s", one)
         self._said = frozenset(words)
 
 

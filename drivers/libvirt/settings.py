@@ -10,14 +10,14 @@ from drivers.api import DriverContext
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.device_spec import device_specs
-from drivers.libvirt.devices.devices import DeviceSettings
 from drivers.libvirt.devices.encryption import Limits
 from drivers.libvirt.devices.mdev_opts import mdev_settings
 from drivers.libvirt.devices.pci import PciSettings
+from drivers.libvirt.devices.vgpu import MdevSettings
 from drivers.libvirt.facts import numa
-from drivers.libvirt.facts.cpu_model import CpuChoice
-from drivers.libvirt.facts.device_models import TpmChoice
+from drivers.libvirt.facts.cpu_features import CpuChoice
 from drivers.libvirt.facts.disk import Images
+from drivers.libvirt.facts.guest_models import TpmChoice
 from drivers.libvirt.facts.guest_types import QEMU_TYPES
 from drivers.libvirt.facts.memory import MEMORY, PAGES, reserved_pages
 from drivers.libvirt.facts.pmem import PmemLabels, pmem_labels
@@ -35,6 +35,16 @@ _IMAGES_NAMED_BY = {
     "rbd": "images_rbd_pool",
     "zfs": "images_zfs_pool",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSettings:
+    """What the operator decided about devices; ``marks``: traits that all of them get."""
+
+    pci: PciSettings = field(default_factory=PciSettings)
+    mdev: MdevSettings = field(default_factory=MdevSettings)
+    encryption: Limits = field(default_factory=Limits)
+    marks: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from drivers.libvirt.driver import LibvirtDriver
 from tests.integration.agents import NODE, ROOT, Agent
 from tests.servers.placement import RealPlacement
 from tests.unit.libvirt.fake_binding import FakeLibvirt
+from tests.unit.libvirt.hosts import with_disk
 from tests.unit.libvirt.test_settings import context
 
 MIB = 1024 * 1024
@@ -45,8 +46,7 @@ class DocumentedHost:
     def driver(self, text: str = "") -> LibvirtDriver:
         """As it is made at a start."""
         host = Host("fake:///one", self.binding, Deadlines(connect=20, call=20), self.directory)
-        host.file_system_bytes = lambda path: DISK  # type: ignore[method-assign]
-        self._hosts.append(host)
+        self._hosts.append(with_disk(host, DISK))
         told = replace(context(self.directory, text), state_path=self.directory)
         return LibvirtDriver(told, host)
 

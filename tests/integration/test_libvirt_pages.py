@@ -8,7 +8,7 @@ import pytest
 
 from agent.cli.drawing.text_tree import draw_tree
 from agent.cli.shared.screen import Screen
-from drivers.libvirt.facts.device_models import Question, TpmChoice, model_traits
+from drivers.libvirt.facts.guest_models import Question, TpmChoice, model_traits
 from drivers.libvirt.opts import DEFAULT_OPTS, LIBVIRT_OPTS
 from tests.integration.agents import NODE, ROOT, Agent
 from tests.integration.libvirt_hosts import DocumentedHost, drawn

@@ -17,7 +17,10 @@ from drivers.api import ProviderTree
 from drivers.libvirt import documents
 from drivers.libvirt.connection.host import Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
+from drivers.libvirt.devices.devices import all_guests
 from drivers.libvirt.driver import LibvirtDriver
+from drivers.libvirt.facts.guest_types import Question, domain_capabilities
+from drivers.libvirt.facts.report import capabilities
 from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd, missing, private_libvirtd
 from tests.unit.libvirt.test_settings import context
 
@@ -175,7 +178,7 @@ cpu_models = Nonsense-9000
 
 def test_domain_capabilities_can_be_asked_for(libvirtd):
     host = Host(libvirtd.uri, load_binding(), Deadlines())
-    text = host.domain_capabilities(os.uname().machine, "qemu")
+    text = domain_capabilities(host, Question(os.uname().machine, None, "qemu"))
     host.close()
     assert documents.read(text).tag == "domainCapabilities"
 
@@ -191,7 +194,7 @@ def test_libvirts_own_test_driver_is_reported_too(tmp_path):
 
 def test_guests_of_a_real_libvirt_are_read():
     host = Host("test:///default", load_binding(), Deadlines(connect=30, call=30))
-    (document,) = host.guests().documents.values()
+    (document,) = all_guests(host).documents.values()
     host.close()
     found = documents.read(document)
     assert documents.text_of(found, "uuid") and found.find("vcpu") is not None
@@ -202,7 +205,7 @@ def test_the_daemon_and_what_it_started_are_gone_after_stop():
     daemon = PrivateLibvirtd(directory)
     daemon.start()
     host = Host(daemon.uri, load_binding(), Deadlines())
-    host.capabilities()  # QEMU is probed for it
+    capabilities(host)  # QEMU is probed for it
     pid = daemon.pid
     host.close()
     daemon.stop()

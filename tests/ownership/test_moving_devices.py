@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drivers.libvirt.tree.names import child_uuid
-from drivers.libvirt.tree.reported import CELLS, ENCRYPTION, PCI, HostReport, Reported
+from drivers.libvirt.tree.reported import CELLS, ENCRYPTION, PCI, HostReport, Reported, together
 from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import NODE, ROOT, SOON, Host, fails, inventory, reporting
 
@@ -253,6 +253,35 @@ def test_a_silent_source_loses_nothing_and_holds_nobody_else_up(
     host.says(libvirt=says())
     host.settled()
     assert host.names() == {NODE}
+
+
+def root_of(**parts: dict[str, Any]) -> Any:
+    """What facts say of the root, by their names; ``None``: it could never be read."""
+    said = {
+        name: HostReport(inventory)
+        if inventory is not None
+        else HostReport(silent=frozenset({name}), kept=frozenset({"DISK_GB"}))
+        for name, inventory in parts.items()
+    }
+    return lambda tree: reporting(together(said, tree.data(NODE).inventory))(tree, None)
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_disk_that_was_never_read_keeps_its_own_part_and_nothing_else(
+    placement, tmp_path, restart: bool
+) -> None:
+    disk, pmem = {"DISK_GB": slots(9)}, {"CUSTOM_PMEM_NAMESPACE_A": slots(1)}
+    host = Host(placement, {"libvirt": root_of(host=CPUS, disk=disk, pmem=pmem)}, tmp_path)
+    host.settled()
+    unread = root_of(host={"FPGA": slots(1)}, disk=None, pmem={})
+    if restart:
+        host.restart(libvirt=unread)
+    host.says(libvirt=unread)
+    host.settled()
+    assert host.totals() == {"FPGA": 1, "DISK_GB": 9}, "others' classes go all the same"
+    host.says(libvirt=root_of(host={"FPGA": slots(1)}, disk={}, pmem={}))
+    host.settled()
+    assert host.totals() == {"FPGA": 1}
 
 
 @pytest.mark.parametrize("attached", [True, False])

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from drivers.api import ReshapeFailed, ReshapeNeeded
 from drivers.libvirt.devices.device_spec import device_specs
-from drivers.libvirt.devices.devices import Devices, DeviceSettings
+from drivers.libvirt.devices.devices import Devices
 from drivers.libvirt.devices.encryption import Encryption, Limits
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.facts.shares import MemoryPolicy
+from drivers.libvirt.settings import DeviceSettings
 from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from reportclient.reshape import Affected, moved_allocations
@@ -210,9 +211,10 @@ settings = st.builds(
     st.sampled_from([None, 0, 5]),
 )
 found = st.builds(
-    lambda listed, told: Devices(
-        None if listed is None else tuple(listed), encryption=Encryption(told)
-    ),
+    lambda listed, told: {
+        "devices": Devices(None if listed is None else tuple(listed)),
+        "encryption": Encryption(told),
+    },
     st.one_of(*[st.lists(device, min_size=2, max_size=8)] * 9, st.none()),
     maybe(sev),
 )
@@ -242,7 +244,7 @@ def settled(tree, look, **choice):
 @given(found, settings, numa)
 def test_any_devices_give_a_tree_that_placement_takes(devices, wanted, report_numa):
     look, choice = (
-        reading(two_cells(), devices=devices),
+        reading(two_cells(), **devices),
         {"devices": wanted, "report_numa": report_numa},
     )
     tree = written(new_tree(), look, **choice)
@@ -260,10 +262,10 @@ HUGE = two_cells(pages={2048: 64})
 def test_a_host_that_becomes_any_other_keeps_what_guests_have(
     devices, later, before, after, amount, together
 ):
-    tree = written(new_tree(), reading(HUGE, devices=devices), **before)
+    tree = written(new_tree(), reading(HUGE, **devices), **before)
     held = guests_of(tree, amount, together=together)
     then, there = copy.deepcopy(held), tree.freeze()
-    look = reading(HUGE, devices=later)
+    look = reading(HUGE, **later)
     try:
         tree = written(tree, look, **after)
     except ReshapeNeeded:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.libvirt import documents
-from drivers.libvirt.facts.device_models import LISTED, Question, TpmChoice, model_traits
 from drivers.libvirt.facts.disk import Images, disk_gb, storage_pool
+from drivers.libvirt.facts.guest_models import LISTED, Question, TpmChoice, model_traits
 
 KNOWN = frozenset(os_traits.get_traits())
 WORDS = st.sampled_from(

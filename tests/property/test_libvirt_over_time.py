@@ -22,7 +22,7 @@ from reportclient.testing.fake_placement import FakePlacement
 from tests.profiles import examples
 from tests.unit.libvirt.devices import GPU, NIC, NIC_VF, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt
-from tests.unit.libvirt.hosts import NODE, ROOT, capabilities, cell
+from tests.unit.libvirt.hosts import NODE, ROOT, capabilities, cell, with_disk
 from tests.unit.libvirt.test_settings import context
 
 CPUS = 8
@@ -82,7 +82,7 @@ class World:
         state = self.directory / state
         state.mkdir(exist_ok=True)
         host = Host("fake:///one", self.binding, Deadlines(20, 20), self.directory)
-        host.file_system_bytes = lambda _: 500 * 1024**3
+        with_disk(host, 500 * 1024**3)
         told = replace(context(self.directory, self.options), state_path=state)
         named = [LoadedDriver.of("libvirt", LibvirtDriver(told, host))]
         rules = Rules(owner_traits=("CUSTOM_OWNER",), verify_every=300.0)

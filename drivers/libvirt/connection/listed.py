@@ -29,19 +29,6 @@ class Listed:
         return {f"{kind} {name}": f"can't be read: {why}" for name, why in self.unread.items()}
 
 
-class LastRead:
-    """What could be read of each thing the last time, for as long as it is listed."""
-
-    def __init__(self) -> None:
-        self._last: dict[str, str] = {}
-
-    def filled(self, found: Listed) -> Listed:
-        """With the last documents of those that can't be read now."""
-        old = {name: self._last[name] for name in found.unread if name in self._last}
-        self._last = {**old, **found.documents}
-        return Listed(dict(self._last), found.unread)
-
-
 def node_devices(connection: Any, binding: Any, kinds: Sequence[str], problem: Problem) -> Listed:
     """Devices of these kinds (names of libvirt's flags, like ``PCI_DEV``).
 

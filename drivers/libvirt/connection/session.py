@@ -105,6 +105,10 @@ class Session:
             return question(self._connection)
         except (ValueError, LookupError) as err:  # no UTF-8, no document, a number that is missing
             words, unsupported = nonsense(err), False
+        except AttributeError as err:
+            if err.obj is not self._connection:
+                raise
+            words, unsupported = f"this libvirt-python has no {err.name}", True
         except self._binding.libvirtError as err:
             words = _words(err)
             unsupported = err.get_error_code() == self._binding.VIR_ERR_NO_SUPPORT

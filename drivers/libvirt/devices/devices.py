@@ -1,39 +1,24 @@
-"""Pure: all devices of a host, as what is reported below its root."""
+"""PCI devices and parts of them, as what is reported below the root."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from xml.etree.ElementTree import Element
 
 import os_traits
 
-from drivers.libvirt.devices.encryption import CONTEXT, Encryption, Limits, encryption, moved_traits
+from drivers.libvirt.connection.events import DEVICES, GUESTS
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.listed import Listed, guests, node_devices
 from drivers.libvirt.devices.mdev import divisible
 from drivers.libvirt.devices.pci import PciSettings, has_remote_managed, pci_pools
-from drivers.libvirt.devices.pci_devices import PciBus, pci_bus
-from drivers.libvirt.devices.pools import Grouping, many_alike, providers
+from drivers.libvirt.devices.pci_devices import PciBus, assigned_addresses, pci_bus, too_little
+from drivers.libvirt.devices.pools import Grouping, Pool, many_alike, providers
 from drivers.libvirt.devices.vgpu import VGPU, MdevSettings, divided_addresses, vgpu_pools
-from drivers.libvirt.facts.numa import Known
-from drivers.libvirt.tree.reported import ENCRYPTION, MDEV, PCI, Reported
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceSettings:
-    """What the operator decided about devices."""
-
-    pci: PciSettings = field(default_factory=PciSettings)
-    mdev: MdevSettings = field(default_factory=MdevSettings)
-    encryption: Limits = field(default_factory=Limits)
-    marks: frozenset[str] = frozenset()
-    """Traits that every provider of a device gets; nobody takes them away."""
-
-    def kinds(self) -> tuple[str, ...]:
-        """Kinds of node devices to list, by libvirt's names of their flags."""
-        pci = ("PCI_DEV",) if self.pci.specs else ()
-        names = ("NET",) if self.pci.names_networks else ()
-        mdev = ("PCI_DEV", "MDEV_TYPES", "MDEV") if self.mdev.types else ()
-        return tuple(dict.fromkeys((*pci, *names, *mdev)))
+from drivers.libvirt.documents import read
+from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.tree.reported import MDEV, PCI, HostReport, Reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,67 +31,99 @@ class Devices:
     documents: tuple[Element, ...] | None = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     assigned: frozenset[str] = frozenset()
-    encryption: Encryption = field(default_factory=Encryption)
     all_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
-    """Children, and for the root: classes that it keeps if it has them (``kept``), and
-    traits that it has no more.
-    """
+class NodeDevices:
+    """``marks`` are traits that every provider of a device gets; nobody takes them away."""
 
-    children: tuple[Reported, ...]
-    notes: Mapping[str, str]
-    kept: frozenset[str]
-    traits: Mapping[str, bool]
-    silent: frozenset[str]
-    unsure: frozenset[str]
+    pci: PciSettings = field(default_factory=PciSettings)
+    mdev: MdevSettings = field(default_factory=MdevSettings)
+    marks: frozenset[str] = frozenset()
+    name: str = PCI
+
+    def ask(self, look: Look) -> Devices:
+        """Only what the options need.  A device that can't be read is the one that it was."""
+        kinds = self.kinds()
+        found: Listed | None = Listed()
+        if kinds:
+            found = look.sources.read_list(
+                DEVICES, lambda: _node_devices(look.host, kinds), until=DEVICES
+            )
+        taken = self._guests_that_matter(look)
+        assigned = assigned_addresses(taken.documents.values())
+        if found is None:
+            return Devices(None, taken.notes("guest"), assigned)
+        return Devices(
+            tuple(map(read, found.documents.values())),
+            {**found.notes("node device"), **taken.notes("guest")},
+            assigned,
+            all_read=found.unread.keys() <= found.documents.keys(),
+        )
+
+    def judge(self, answer: Devices, of: Subject) -> HostReport:
+        """Of several kinds each device is one."""
+        documents = answer.documents or ()
+        bus, divided = pci_bus(documents), divisible(documents)
+        others = _taken(bus, divided_addresses(divided, self.mdev))
+        pci, pci_notes = pci_pools(of.node, bus, self.pci, answer.assigned, others)
+        gpus, gpu_notes = vgpu_pools(of.node, divided, self.mdev)
+        whole, notes = self._providers(of, pci, self.pci.group_devices, PCI)
+        parts, more = self._providers(of, gpus, self.mdev.group_mdev_devices, MDEV)
+        odd = {} if answer.documents is None else {**pci_notes, **gpu_notes}
+        unknown = answer.documents is None or not answer.all_read
+        both = frozenset({PCI, MDEV})
+        return HostReport(
+            children=[*whole, *parts],
+            traits={} if unknown else self._remote_managed(bus),
+            notes={**odd, **notes, **more, **answer.unread},
+            warnings=many_alike([*whole, *parts]),
+            silent=both if answer.documents is None else frozenset(),
+            unsure=both if unknown else frozenset(),
+            kept=frozenset({VGPU} if unknown and self.mdev.types else ()),
+        )
+
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of node devices to list, by libvirt's names of their flags."""
+        pci = ("PCI_DEV",) if self.pci.specs else ()
+        names = ("NET",) if self.pci.names_networks else ()
+        mdev = ("PCI_DEV", "MDEV_TYPES", "MDEV") if self.mdev.types else ()
+        return tuple(dict.fromkeys((*pci, *names, *mdev)))
+
+    def _guests_that_matter(self, look: Look) -> Listed:
+        """Those whose devices are not to be given again."""
+        if not self.pci.asks_who_uses:
+            return Listed()
+        found = look.sources.read_list(GUESTS, lambda: all_guests(look.host), until=GUESTS)
+        return found or Listed()
+
+    def _providers(
+        self, of: Subject, pools: Sequence[Pool], grouped: bool, source: str
+    ) -> tuple[list[Reported], dict[str, str]]:
+        found, notes = providers(of.node, pools, Grouping(grouped, of.by_cell), of.known)
+        return [replace(one, traits=one.traits | self.marks, source=source) for one in found], notes
+
+    def _remote_managed(self, bus: PciBus) -> dict[str, bool]:
+        """Whether guests can have ports whose network card manages them: where there are such VFs.
+
+        Not told where the entries of device_spec are another service's.
+        """
+        if not self.pci.specs:
+            return {}
+        return {os_traits.COMPUTE_REMOTE_MANAGED_PORTS: has_remote_managed(bus, self.pci)}
 
 
-def below_root(
-    node: str, found: Devices, settings: DeviceSettings, by_cell: bool, known: Known
-) -> Below:
-    """``by_cell`` where NUMA cells are providers."""
-    documents = found.documents or ()
-    bus, divided = pci_bus(documents), divisible(documents)
-    others = _taken(bus, divided_addresses(divided, settings.mdev))
-    pci, pci_notes = pci_pools(node, bus, settings.pci, found.assigned, others)
-    gpus, gpu_notes = vgpu_pools(node, divided, settings.mdev)
-    if found.documents is None:
-        pci_notes = gpu_notes = {}
-    whole, notes = providers(node, pci, Grouping(settings.pci.group_devices, by_cell), known)
-    parts, more = providers(node, gpus, Grouping(settings.mdev.group_mdev_devices, by_cell), known)
-    secret, odd = encryption(node, found.encryption, settings.encryption, known)
-    unknown = found.documents is None or not found.all_read
-    kept = {VGPU} if unknown and settings.mdev.types else set()
-    if found.encryption.domain_capabilities is None:
-        kept.add(CONTEXT)
-    children = (*whole, *(replace(one, source=MDEV) for one in parts), *secret)
-    return Below(
-        tuple(replace(one, traits=one.traits | settings.marks) for one in children),
-        {**pci_notes, **gpu_notes, **notes, **more, **odd, **found.unread},
-        frozenset(kept),
-        {**moved_traits(secret), **_remote_managed(found, bus, settings.pci)},
-        silent=_silent(found),
-        unsure=frozenset({PCI, MDEV}) if unknown else frozenset(),
+def all_guests(host: Host) -> Listed:
+    """Running or not."""
+    return host.ask_aside("the guests", lambda c: guests(c, host.binding), Listed())
+
+
+def _node_devices(host: Host, kinds: Sequence[str]) -> Listed:
+    """Those of these kinds, none where this hypervisor has none to tell of."""
+    return host.ask_aside(
+        "node devices", lambda c: node_devices(c, host.binding, kinds, too_little), Listed()
     )
-
-
-def _remote_managed(found: Devices, bus: PciBus, settings: PciSettings) -> dict[str, bool]:
-    """Whether guests can have ports whose network card manages them: where there are such VFs.
-
-    Not told where the entries of device_spec are another service's.
-    """
-    if not settings.specs or found.documents is None or not found.all_read:
-        return {}
-    return {os_traits.COMPUTE_REMOTE_MANAGED_PORTS: has_remote_managed(bus, settings)}
-
-
-def _silent(found: Devices) -> frozenset[str]:
-    devices = {PCI, MDEV} if found.documents is None else frozenset[str]()
-    secret = set[str]() if found.encryption.told else {ENCRYPTION}
-    return frozenset({*devices, *secret})
 
 
 def _taken(bus: PciBus, divided: Mapping[str, str]) -> dict[str, str]:
@@ -117,8 +134,3 @@ def _taken(bus: PciBus, divided: Mapping[str, str]) -> dict[str, str]:
         if (device := bus.devices.get(address)) is not None and device.physical is not None
     }
     return {**above, **divided}
-
-
-def warnings(below: Below) -> tuple[str, ...]:
-    """What works, but not well."""
-    return many_alike(below.children)

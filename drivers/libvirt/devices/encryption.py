@@ -1,4 +1,4 @@
-"""Pure: how many guests can have their memory encrypted, as MEM_ENCRYPTION_CONTEXT.
+"""How many guests can have their memory encrypted, as MEM_ENCRYPTION_CONTEXT.
 
 One provider for each technique: ``<node>_amd_sev``, ``<node>_amd_sev_es`` or, where the host can
 do that, ``<node>_amd_sev_snp`` in its place, and ``<node>_intel_tdx``, with the trait that says so.
@@ -12,27 +12,32 @@ Earlier releases of Nova had SEV's on the root, from where it moves here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from xml.etree.ElementTree import Element
 
-import os_traits
-
+from drivers.libvirt.connection.events import CONNECTION
 from drivers.libvirt.devices.pools import device_record
-from drivers.libvirt.documents import text_of, whole
+from drivers.libvirt.documents import read, text_of, whole
+from drivers.libvirt.facts.cpu import host_cpu
+from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts.guest_types import Question, domain_capabilities, not_run, questions
 from drivers.libvirt.facts.numa import Known
-from drivers.libvirt.tree.reported import ENCRYPTION, Reported
+from drivers.libvirt.tree.names import CONTEXT, SEV, SEV_ES, SEV_SNP, TDX, TECHNIQUES
+from drivers.libvirt.tree.reported import ENCRYPTION, HostReport, Reported
 from reportclient.model import MAX_INT
 
-CONTEXT = "MEM_ENCRYPTION_CONTEXT"
 OPTION = "[libvirt] num_memory_encrypted_guests"
 TDX_OPTION = "[libvirt] num_intel_tdx_guests"
-SEV, SEV_ES, SEV_SNP, TDX = "amd_sev", "amd_sev_es", "amd_sev_snp", "intel_tdx"
-TRAITS = {
-    SEV: os_traits.HW_CPU_X86_AMD_SEV,
-    SEV_ES: os_traits.HW_CPU_X86_AMD_SEV_ES,
-    SEV_SNP: os_traits.HW_CPU_X86_AMD_SEV_SNP,
-    TDX: os_traits.HW_CPU_X86_INTEL_TDX,
+Q35 = "q35"
+SOURCES = ("memory encryption", "kernel modules", "keys of TDX")
+SWITCHES = {
+    SEV: ("kvm_amd", "sev"),
+    SEV_ES: ("kvm_amd", "sev_es"),
+    SEV_SNP: ("kvm_amd", "sev_snp"),
+    TDX: ("kvm_intel", "tdx"),
 }
+"""Where the kernel has each technique switched on or off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,74 @@ class Limits:
     """Whether guests get the host's CPU (cpu_mode = host-passthrough), which TDX needs."""
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryEncryption:
+    """``marks`` are traits that every provider gets."""
+
+    virt_type: str
+    limits: Limits
+    marks: frozenset[str] = frozenset()
+    name: str = ENCRYPTION
+
+    def ask(self, look: Look) -> Encryption:
+        """Only KVM guests on x86 can have it; TDX only those of machine type q35."""
+        arch = host_cpu(look.capabilities).arch
+        if arch is None:
+            return Encryption(None)
+        if arch != "x86_64" or self.virt_type != "kvm":
+            return Encryption(read(None))
+        if not_run(look.capabilities, "kvm"):
+            return Encryption(None)
+        sources, host = look.sources, look.host
+        machines = [one.machine for one in questions(look.capabilities, "kvm")]
+        question = Question(arch, Q35 if Q35 in machines else None, "kvm")
+        document, modules, keys = SOURCES
+        text = sources.read_or(
+            document, lambda: domain_capabilities(host, question), None, until=CONNECTION
+        )
+        if text is None:
+            sources.ask_again(document)
+        switches = sources.read_or(modules, lambda: host.on_files(modules, _switches), {})
+        off = frozenset(name for name, on in switches.items() if on is False)
+        on = frozenset(name for name, on in switches.items() if on)
+        count = sources.read_or(keys, lambda: host.on_files(keys, _tdx_keys), None)
+        told = not sources.never_answered().intersection(SOURCES)
+        return Encryption(read(text) if text else None, off, on, count, told)
+
+    def judge(self, answer: Encryption, of: Subject) -> HostReport:
+        """SEV's context leaves the root, with its trait."""
+        children, notes = encryption(of.node, answer, self.limits, of.known)
+        return HostReport(
+            children=[replace(one, traits=one.traits | self.marks) for one in children],
+            traits=moved_traits(children),
+            notes=notes,
+            kept=frozenset({CONTEXT} if answer.domain_capabilities is None else ()),
+            silent=frozenset(() if answer.told else {self.name}),
+        )
+
+
+def _switches(root: Path) -> dict[str, bool | None]:
+    """Kernels write Y or 1; what can't be read is not known."""
+    found: dict[str, bool | None] = {}
+    for name, (module, parameter) in SWITCHES.items():
+        said = _text(root / "sys/module" / module / "parameters" / parameter).strip().upper()
+        found[name] = said not in {"N", "0"} if said else None
+    return found
+
+
+def _tdx_keys(root: Path) -> int | None:
+    """Of the kernel's miscellaneous resources, a line each: ``tdx 31``."""
+    lines = map(str.split, _text(root / "sys/fs/cgroup/misc.capacity").splitlines())
+    return next((whole(line[1]) for line in lines if len(line) == 2 and line[0] == "tdx"), None)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def encryption(
     node: str, found: Encryption, limits: Limits, known: Known
 ) -> tuple[list[Reported], dict[str, str]]:
@@ -77,7 +150,7 @@ def encryption(
 
 def moved_traits(reported: list[Reported]) -> dict[str, bool]:
     """Traits that the root had before these providers were there."""
-    return {name: False for one in reported for name in one.traits & {TRAITS[SEV]}}
+    return {name: False for one in reported for name in one.traits & {TECHNIQUES[SEV]}}
 
 
 def _slots(found: Encryption, limits: Limits) -> Iterator[tuple[str, int]]:
@@ -151,7 +224,7 @@ def _limit(slots: dict[str, int], wanted: int | None) -> dict[str, str]:
 def _reported(node: str, technique: str, count: int, known: Known) -> Reported:
     name = f"{node}_{technique}"
     record = device_record(count, known.get(name, {}).get(CONTEXT, {}))
-    traits = frozenset({TRAITS[technique]})
+    traits = frozenset({TECHNIQUES[technique]})
     from_root = frozenset({CONTEXT}) if technique == SEV else frozenset[str]()
     # Who starts a guest takes one context: so Nova reports it too.
     record["max_unit"] = 1
@@ -159,5 +232,5 @@ def _reported(node: str, technique: str, count: int, known: Known) -> Reported:
 
 
 def _as_it_was(node: str, known: Known) -> list[Reported]:
-    names = (f"{node}_{technique}" for technique in TRAITS)
+    names = (f"{node}_{technique}" for technique in TECHNIQUES)
     return [Reported(name, known[name], source=ENCRYPTION) for name in names if known.get(name)]

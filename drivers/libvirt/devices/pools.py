@@ -105,6 +105,7 @@ def many_alike(children: Iterable[Reported]) -> tuple[str, ...]:
     kinds = Counter((min(one.inventory), one.traits) for one in children if one.inventory)
     return tuple(
         f"{count} similar providers of {name} make a search for candidates slow"
+        " (see docs/libvirt/pci.rst)"
         for (name, _), count in sorted(kinds.items(), key=lambda kind: (kind[0][0], kind[1]))
         if count >= MANY
     )

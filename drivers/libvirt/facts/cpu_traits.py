@@ -5,8 +5,9 @@ Every name here is one that os-traits has (a test holds them against it).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from drivers.libvirt.facts.cpu import HostCpu
-from drivers.libvirt.facts.cpu_model import Features
 
 HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 
@@ -97,6 +98,14 @@ OWNED = frozenset(
     [HYPERTHREADING, *_BY_FEATURE["x86_64"], *_BY_FEATURE["aarch64"], *_BY_MODEL["ppc64le"]]
 )
 """All that this module may ever set, and so may take away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Names of features; where ``complete`` is false there may be more."""
+
+    names: frozenset[str]
+    complete: bool
 
 
 def cpu_traits(

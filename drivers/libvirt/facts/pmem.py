@@ -1,4 +1,4 @@
-"""Pure: persistent memory namespaces that guests can have, as CUSTOM_PMEM_NAMESPACE_<label>.
+"""Persistent memory namespaces that guests can have, as CUSTOM_PMEM_NAMESPACE_<label>.
 
 The operator names them by label, in Nova's syntax: ``LABEL:NAMESPACE[|NAMESPACE][,...]``;
 those of one label are alike.  They stay on the root, also where cells are reported:
@@ -8,9 +8,15 @@ who gave one to a guest knows which, and Placement counts them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from os_resource_classes import normalize_name
+
+from drivers.errors import DriverNotReady
+from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.tree.reported import PMEM, HostReport
 
 OPTION = "[libvirt] pmem_namespaces"
 
@@ -18,6 +24,41 @@ LONGEST_CLASS = 255
 
 PmemLabels = Mapping[str, tuple[str, ...]]
 """Names of namespaces by resource class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pmem:
+    """Namespaces by what the kernel calls them."""
+
+    labels: PmemLabels
+    name: str = PMEM
+
+    def ask(self, look: Look) -> frozenset[str] | None:
+        """Names of namespaces that are there; those without a name do not count."""
+        if not self.labels:
+            return frozenset()
+
+        def ask() -> frozenset[str]:
+            return look.host.on_files("persistent memory namespaces", namespace_names)
+
+        return look.sources.read_or("persistent memory", ask, None)
+
+    def judge(self, answer: frozenset[str] | None, of: Subject) -> HostReport:  # noqa: ARG002
+        """Of each label as many as there are."""
+        if answer is None:
+            return HostReport(kept=frozenset(self.labels), silent=frozenset({self.name}))
+        notes = missing_namespaces(self.labels, answer)
+        return HostReport(pmem_inventory(self.labels, answer), notes=notes)
+
+
+def namespace_names(root: Path) -> frozenset[str]:
+    """:raises DriverNotReady: they are there and can't be read."""
+    files = (root / "sys/bus/nd/devices").glob("namespace*/alt_name")
+    try:
+        texts = [file.read_text(errors="replace") for file in files]
+    except OSError as err:
+        raise DriverNotReady(f"no names of persistent memory namespaces: {err}") from err
+    return frozenset(name for text in texts if (name := text.strip()))
 
 
 def pmem_labels(parts: Sequence[str]) -> PmemLabels:

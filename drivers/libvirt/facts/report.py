@@ -1,151 +1,120 @@
-"""From one look at the host to all that is reported of it; no I/O."""
+"""All facts of a host: asked in one look, and judged into one report."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from xml.etree.ElementTree import Element
 
 from drivers.errors import DriverNotReady
-from drivers.guest_cpus import DEDICATED_SET, GuestCpus, guest_cpus, split_cores
-from drivers.inventory import (
-    DISK_GB,
-    InventoryPolicy,
-    cpu_list,
-    over_reserved,
-    root_inventory,
-)
-from drivers.libvirt.devices.devices import below_root, warnings
-from drivers.libvirt.facts import cpu, disk, guest_types, pmem
-from drivers.libvirt.facts.arch_traits import arch_traits
-from drivers.libvirt.facts.cells import numa_cells, with_cpus
-from drivers.libvirt.facts.cpu_traits import cpu_traits
-from drivers.libvirt.facts.numa import Known, Processors, processing
-from drivers.libvirt.facts.reading import Reading
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.devices.devices import NodeDevices, all_guests
+from drivers.libvirt.devices.encryption import MemoryEncryption
+from drivers.libvirt.documents import checked, read
+from drivers.libvirt.facts.architecture import Architecture
+from drivers.libvirt.facts.cells import numa_cells, pages_told
+from drivers.libvirt.facts.cpu_features import CpuFeatures
+from drivers.libvirt.facts.cpus_and_memory import CpusAndMemory
+from drivers.libvirt.facts.disk import Disk
+from drivers.libvirt.facts.fact import Answers, Fact, Look, Subject
+from drivers.libvirt.facts.guest_models import GuestModels
+from drivers.libvirt.facts.numa import Known
+from drivers.libvirt.facts.pmem import Pmem
+from drivers.libvirt.facts.sources import Sources
 from drivers.libvirt.settings import LibvirtSettings
-from drivers.libvirt.tree.reported import CELLS, HostReport
+from drivers.libvirt.tree.guest_cells import guest_cells
+from drivers.libvirt.tree.reported import HOST, HostReport, together
+
+LOG = logging.getLogger(__name__)
+
+
+def facts_of(settings: LibvirtSettings) -> Mapping[str, Fact]:
+    """All that is reported, by name; CPUs and memory first: they decide whether there are cells."""
+    virt_type, devices = settings.cpu.virt_type, settings.devices
+    facts: tuple[Fact, ...] = (
+        CpusAndMemory(
+            settings.policy,
+            settings.memory,
+            settings.report_numa,
+            settings.cpu_power_management,
+            settings.file_backed_memory,
+        ),
+        Disk(settings.images, settings.instances_path, settings.policy, settings.image_cache),
+        Pmem(settings.pmem),
+        Architecture(virt_type),
+        CpuFeatures(settings.cpu),
+        GuestModels(virt_type, settings.tpm),
+        NodeDevices(devices.pci, devices.mdev, devices.marks),
+        MemoryEncryption(virt_type, devices.encryption, devices.marks),
+    )
+    return {fact.name: fact for fact in facts}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the host said: its capabilities, and the answers of facts."""
+
+    capabilities: Element
+    answers: Answers
+
+
+class Reader:
+    """Asks the host; a source that fails is answered from memory."""
+
+    def __init__(self, host: Host, settings: LibvirtSettings) -> None:
+        self._host = host
+        self.facts = facts_of(settings)
+        self.sources = Sources(count=host.events.count)
+        self._pages_told = False
+
+    def read(self) -> Reading:
+        """:raises DriverNotReady: what a report can't do without has never been answered."""
+        document = self.sources.read_or("capabilities", self._capabilities, Element("nothing"))
+        look = Look(self._host, self.sources, document)
+        return Reading(document, {name: fact.ask(look) for name, fact in self.facts.items()})
+
+    def guest_cells(self, capabilities: Element) -> dict[str, int]:
+        """The NUMA cells of guests that are bound to one, by UUID; asked for a reshape only."""
+        try:
+            domains = all_guests(self._host).documents.values()
+        except DriverNotReady as err:
+            LOG.warning("guests are moved without regard to the cells they run on: %s", err)
+            return {}
+        return guest_cells(domains, numa_cells(capabilities))
+
+    def _capabilities(self) -> Element:
+        """Once it told how memory is divided, a document that does not is no answer."""
+        document = read(capabilities(self._host))
+        told = pages_told(numa_cells(document))
+        if self._pages_told and not told:
+            raise DriverNotReady("libvirt's capabilities tell no NUMA cells with pages any more")
+        self._pages_told = told
+        return document
+
+
+def capabilities(host: Host) -> str:
+    """The capabilities document, with hugepages and CPUs as they are now."""
+    return host.ask("capabilities", lambda c: checked(str(c.getCapabilities()), "capabilities"))
 
 
 def host_report(
     node: str,
     reading: Reading,
-    settings: LibvirtSettings,
+    facts: Mapping[str, Fact],
     known: Known,
     *,
     disk_elsewhere: bool = False,
 ) -> HostReport:
     """``known`` is what Placement has of this host's providers, by name; ``disk_elsewhere``:
-    a sharing provider stands for the host's disk.
+    a sharing provider stands for the host's disk.  No I/O.
 
     :raises DriverNotReady: the CPU sets name CPUs that this host does not have.
     """
-    host = Processors(
-        with_cpus(numa_cells(reading.capabilities), reading.asleep),
-        _guest_cpus(reading, settings),
-        reading.memory_kib,
-        settings.policy,
-        settings.memory,
-        told=reading.capabilities.tag == "capabilities",
-    )
-    found = processing(node, settings.report_numa, host, known)
-    current = known.get(node, {})
-    below = below_root(node, reading.devices, settings.devices, bool(found.cells), known)
-    kept = {name: current[name] for name in below.kept if name in current}
-    room = {} if disk_elsewhere else _disk(reading, settings, current)
-    own = {**room, **_pmem(reading, settings, current)}
-    return HostReport(
-        {**kept, **found.root, **own},
-        found.cells,
-        below.children,
-        traits=_traits(reading) | _medium(reading, elsewhere=disk_elsewhere) | dict(below.traits),
-        notes={
-            **guest_types.not_run(reading.capabilities, settings.cpu.virt_type),
-            **host.cpus.left_out,
-            **reading.notes,
-            **found.notes,
-            **({} if disk_elsewhere else _disk_notes(reading, settings)),
-            **_pmem_notes(reading, settings),
-            **below.notes,
-        },
-        warnings=warnings(below),
-        silent=below.silent | (frozenset() if found.complete else {CELLS}),
-        unsure=below.unsure | (frozenset() if host.told else {CELLS}),
-    )
-
-
-def mixed_cores(reading: Reading, settings: LibvirtSettings) -> str | None:
-    """A warning, if some core runs a dedicated CPU beside a shared one."""
-    mixed = split_cores(_guest_cpus(reading, settings), cpu.cores(reading.capabilities))
-    if not mixed:
-        return None
-    return (
-        f"{DEDICATED_SET}: CPU {cpu_list(mixed)} shares its core with a CPU of cpu_shared_set:"
-        " guests that want it for themselves will notice the others"
-    )
-
-
-def _guest_cpus(reading: Reading, settings: LibvirtSettings) -> GuestCpus:
-    try:
-        return guest_cpus(
-            reading.present_cpus,
-            reading.online_cpus,
-            settings.policy,
-            wakes_dedicated=settings.cpu_power_management,
-        )
-    except ValueError as err:
-        raise DriverNotReady(str(err)) from None
-
-
-def _disk(
-    reading: Reading, settings: LibvirtSettings, current: Mapping[str, Mapping[str, Any]]
-) -> Mapping[str, Mapping[str, Any]]:
-    """An amount that can't be told stays as Placement has it."""
-    if reading.disk_bytes is None:
-        return {DISK_GB: current[DISK_GB]} if DISK_GB in current else {}
-    return root_inventory(_disk_gb(reading), _policy(reading, settings), current)
-
-
-def _policy(reading: Reading, settings: LibvirtSettings) -> InventoryPolicy:
-    """With what cached images take, in whole GiB, as reserved."""
-    cached = -(-reading.cached_bytes // 1024**3)
-    own = settings.policy.reserved(DISK_GB)
-    if not cached:
-        return settings.policy
-    return replace(settings.policy, reserved_disk_mb=(own + cached) * 1024)
-
-
-def _pmem(
-    reading: Reading, settings: LibvirtSettings, current: Mapping[str, Mapping[str, Any]]
-) -> Mapping[str, Mapping[str, Any]]:
-    if reading.pmem_namespaces is None:
-        return {name: current[name] for name in settings.pmem if name in current}
-    return pmem.pmem_inventory(settings.pmem, reading.pmem_namespaces)
-
-
-def _disk_gb(reading: Reading) -> dict[str, int]:
-    return {DISK_GB: disk.disk_gb(reading.disk_bytes or 0)}
-
-
-def _traits(reading: Reading) -> dict[str, bool]:
-    """Whether the host has a trait; those that can't be told are not in there."""
-    host_cpu = cpu.host_cpu(reading.capabilities)
-    threads = cpu.hyperthreading(reading.capabilities)
-    found = cpu_traits(host_cpu, reading.features, threads)
-    return found | arch_traits(host_cpu, reading.capabilities) | dict(reading.models)
-
-
-def _medium(reading: Reading, *, elsewhere: bool) -> dict[str, bool]:
-    """A trait of the host's own disk says nothing of one that others share."""
-    return {disk.SSD: False, disk.HDD: False} if elsewhere else dict(reading.medium)
-
-
-def _disk_notes(reading: Reading, settings: LibvirtSettings) -> dict[str, str]:
-    if reading.disk_bytes is None and not settings.images.in_files:
-        return {DISK_GB: disk.unknown_size(settings.images)}
-    return over_reserved(_disk_gb(reading), _policy(reading, settings))
-
-
-def _pmem_notes(reading: Reading, settings: LibvirtSettings) -> dict[str, str]:
-    if reading.pmem_namespaces is None:
-        return {}
-    return pmem.missing_namespaces(settings.pmem, reading.pmem_namespaces)
+    of = Subject(node, reading.capabilities, known, disk_elsewhere=disk_elsewhere)
+    parts: dict[str, HostReport] = {}
+    for name, answer in reading.answers.items():
+        parts[name] = facts[name].judge(answer, of)
+        if name == HOST:
+            of = replace(of, by_cell=bool(parts[name].cells))
+    return together(parts, of.current)

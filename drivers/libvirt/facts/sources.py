@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from drivers.errors import DriverNotReady
+from drivers.libvirt.connection.listed import Listed
 
 SLOW = 300.0
 """Seconds after which what events cover is asked for again all the same."""
@@ -38,6 +39,7 @@ class Sources:
         self._count = count
         self._kept: dict[str, tuple[int, float]] = {}
         self._answers: dict[str, Any] = {}
+        self._listed: dict[str, dict[str, str]] = {}
         self._failed: dict[str, str] = {}
         self._took: dict[str, float] = {}
 
@@ -52,17 +54,17 @@ class Sources:
             kept: T = self._answers[name]
             return kept
         started = self._clock()
+        self._kept.pop(name, None)
         try:
-            answer = question()
+            self._answers[name] = question()
         except DriverNotReady as err:
             self._failed[name] = str(err)
-            self._kept.pop(name, None)
             if name not in self._answers:
                 raise
         else:
-            self._answers[name] = answer
             self._failed.pop(name, None)
-            self._keep(name, count, started)
+            if count is not None:
+                self._kept[name] = (count, started)
         finally:
             self._took[name] = self._clock() - started
         last: T = self._answers[name]
@@ -77,6 +79,23 @@ class Sources:
         except DriverNotReady:
             return otherwise
 
+    def read_list(
+        self, name: str, question: Callable[[], Listed], until: str | None = None
+    ) -> Listed | None:
+        """As ``read``; what can't be read is as it was, for as long as it is listed.
+
+        ``None``: they could never be listed.
+        """
+        found = self.read_or(name, question, None, until)
+        if found is None:
+            return None
+        if found.unread:
+            self.ask_again(name)
+        last = self._listed.get(name, {})
+        old = {one: last[one] for one in found.unread if one in last}
+        self._listed[name] = {**old, **found.documents}
+        return Listed(dict(self._listed[name]), found.unread)
+
     def ask_again(self, name: str) -> None:
         """Keep this answer no longer than until the next time."""
         self._kept.pop(name, None)
@@ -89,18 +108,12 @@ class Sources:
         """Sources that have been asked, and nothing is known from them."""
         return frozenset(name for name in self._failed if name not in self._answers)
 
+    def took(self) -> dict[str, float]:
+        """Seconds that each source took the last time."""
+        return dict(self._took)
+
     def _is_kept(self, name: str, count: int | None) -> bool:
         if count is None or name not in self._kept:
             return False
         then, at = self._kept[name]
         return then == count and self._clock() - at < SLOW
-
-    def _keep(self, name: str, count: int | None, at: float) -> None:
-        if count is not None:
-            self._kept[name] = (count, at)
-        else:
-            self._kept.pop(name, None)
-
-    def took(self) -> dict[str, float]:
-        """Seconds that each source took the last time."""
-        return dict(self._took)

@@ -15,7 +15,7 @@ from drivers.errors import ReshapeNeeded
 from drivers.libvirt.tree.moves import Move, move_allocations
 from drivers.libvirt.tree.moving import Moving
 from drivers.libvirt.tree.names import child_uuid, earlier, is_same_thing, made_by_nova, sources_of
-from drivers.libvirt.tree.reported import HOST, TRAITS, HostReport, Records, Reported
+from drivers.libvirt.tree.reported import HOST, OF_THE_ROOT, TRAITS, HostReport, Records, Reported
 from reportclient.model import Allocations, Inventory, ProviderData
 from reportclient.provider_tree import ProviderTree
 
@@ -72,8 +72,11 @@ def write_report(
 
 
 def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
-    with tree.source(HOST):
-        tree.update_inventory(root, report.inventory)
+    for source in dict.fromkeys((*OF_THE_ROOT, *report.whose.values())):
+        records = report.inventory.items()
+        mine = {name: one for name, one in records if report.whose.get(name, HOST) == source}
+        with tree.source(source):
+            tree.update_inventory(root, mine)
     there = {trait for trait, has in report.traits.items() if has}
     with tree.source(TRAITS):
         tree.update_traits(root, tree.data(root).traits - report.traits.keys() | there)

@@ -20,17 +20,25 @@ from collections.abc import Iterable
 
 import os_traits
 
-from drivers.libvirt.devices.encryption import CONTEXT, TRAITS
 from drivers.libvirt.devices.vgpu import VGPU
 from drivers.libvirt.tree.reported import CELLS, ENCRYPTION, MDEV, PCI
 from reportclient.model import ProviderData
 from reportclient.provider_tree import own_uuid
 
+CONTEXT = "MEM_ENCRYPTION_CONTEXT"
+SEV, SEV_ES, SEV_SNP, TDX = "amd_sev", "amd_sev_es", "amd_sev_snp", "intel_tdx"
+TECHNIQUES = {
+    SEV: os_traits.HW_CPU_X86_AMD_SEV,
+    SEV_ES: os_traits.HW_CPU_X86_AMD_SEV_ES,
+    SEV_SNP: os_traits.HW_CPU_X86_AMD_SEV_SNP,
+    TDX: os_traits.HW_CPU_X86_INTEL_TDX,
+}
+"""Of memory encryption, with the trait that says so."""
 GROUP = "_all_"
 _CELL = re.compile(r".+_numa\d+")
 _PCI = re.compile(r".+_[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7]")
 _DIVIDED = re.compile(r".+_pci_[0-9a-f]{4,8}_[0-9a-f]{2}_[0-9a-f]{2}_[0-7]")
-_TECHNIQUES = tuple(f"_{technique}" for technique in TRAITS)
+_ENCRYPTED = tuple(f"_{technique}" for technique in TECHNIQUES)
 _OWNER = "OWNER_"
 
 
@@ -43,7 +51,7 @@ def sources_of(name: str) -> frozenset[str]:
     """Who may have reported a provider that is called so."""
     if _CELL.fullmatch(name) and GROUP not in name:
         return frozenset({CELLS})
-    return frozenset({ENCRYPTION} if name.endswith(_TECHNIQUES) else {PCI, MDEV})
+    return frozenset({ENCRYPTION} if name.endswith(_ENCRYPTED) else {PCI, MDEV})
 
 
 def is_same_thing(node: str, name: str, old: str) -> bool:
@@ -73,4 +81,4 @@ def made_by_nova(data: ProviderData) -> bool:
         return os_traits.COMPUTE_MANAGED_PCI_DEVICE in data.traits
     if _DIVIDED.fullmatch(name):
         return all(one == VGPU or one.startswith("CUSTOM_") for one in classes)
-    return name.endswith(_TECHNIQUES) and classes <= {CONTEXT}
+    return name.endswith(_ENCRYPTED) and classes <= {CONTEXT}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 CELLS, PCI, MDEV, ENCRYPTION = "cells", "pci", "mdev", "encryption"
-HOST, TRAITS = "host", "traits"
+HOST, TRAITS, DISK, PMEM = "host", "traits", "disk", "pmem"
+OF_THE_ROOT = (HOST, DISK, PMEM)
 """Sources: whose word what is reported is; each may be silent alone."""
 
 Records = Mapping[str, Mapping[str, Any]]
@@ -36,8 +40,10 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """A whole host: the root's own inventory, and all that is below it.
+    """A host, or what one fact says of it: the root's own inventory, and all that is below it.
 
+    ``whose`` word a class of the root is; ``HOST``'s where that is not said.  ``kept`` are
+    classes that stay on the root as Placement has them, while who reports them can't say.
     ``traits`` of the root: whether the host has each; those that can't be told are not in
     there, and stay as they are.  ``notes`` say what is odd, by what it is about, and
     ``warnings`` what works, but not well.
@@ -46,7 +52,7 @@ class HostReport:
     what is here for them is how it was.  Of the ``unsure`` ones not all is: nothing of theirs goes.
     """
 
-    inventory: Records
+    inventory: Records = field(default_factory=dict)
     cells: Mapping[int, Reported] = field(default_factory=dict)
     children: Sequence[Reported] = ()
     traits: Mapping[str, bool] = field(default_factory=dict)
@@ -54,3 +60,30 @@ class HostReport:
     warnings: Sequence[str] = ()
     silent: frozenset[str] = frozenset()
     unsure: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+    whose: Mapping[str, str] = field(default_factory=dict)
+
+
+def together(parts: Mapping[str, HostReport], current: Records) -> HostReport:
+    """One report of what facts say, by their names; ``current`` is what the root has."""
+    kept = {name for part in parts.values() for name in part.kept & current.keys()}
+    said: dict[str, Any] = {name: current[name] for name in kept}
+    whose: dict[str, str] = {}
+    for source, part in parts.items():
+        said |= part.inventory
+        whose |= dict.fromkeys(part.inventory, source)
+    return HostReport(
+        said,
+        _merged(part.cells for part in parts.values()),
+        tuple(one for part in parts.values() for one in part.children),
+        _merged(part.traits for part in parts.values()),
+        _merged(part.notes for part in parts.values()),
+        tuple(one for part in parts.values() for one in part.warnings),
+        frozenset().union(*(part.silent for part in parts.values())),
+        frozenset().union(*(part.unsure for part in parts.values())),
+        whose=whose,
+    )
+
+
+def _merged(parts: Iterable[Mapping[K, V]]) -> dict[K, V]:
+    return {key: value for part in parts for key, value in part.items()}

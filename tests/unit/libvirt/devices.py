@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from xml.etree.ElementTree import Element
 
 from drivers.libvirt import documents
 from drivers.libvirt.devices.devices import Devices
-from drivers.libvirt.devices.encryption import Encryption
 
 NIC, NIC_VF, GPU, DISK = ("8086", "1572"), ("8086", "154c"), ("10de", "1eb8"), ("144d", "a80a")
 
@@ -92,13 +90,9 @@ def sev(guests: int | None = 15, es_guests: int | None = 84, supported: str = "y
     )
 
 
-NO_ENCRYPTION = Encryption(Element("domainCapabilities"))
-
-
 def devices(*listed: str, **fields: object) -> Devices:
     """What was read of a host with these node devices."""
-    given = {"encryption": NO_ENCRYPTION, **fields}
-    return Devices(tuple(map(documents.read, listed)), **given)  # type: ignore[arg-type]
+    return Devices(tuple(map(documents.read, listed)), **fields)  # type: ignore[arg-type]
 
 
 def _address(address: str) -> str:

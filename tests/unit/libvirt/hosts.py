@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
 from drivers.api import ProviderTree
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt import documents
+from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.session import Deadlines
-from drivers.libvirt.facts import cpu, cpu_model
-from drivers.libvirt.facts.cpu_model import CpuChoice
-from drivers.libvirt.facts.disk import Images
-from drivers.libvirt.facts.reading import Reading
-from drivers.libvirt.facts.report import host_report
+from drivers.libvirt.devices.devices import Devices
+from drivers.libvirt.devices.encryption import Encryption
+from drivers.libvirt.facts import cpu, cpu_features
+from drivers.libvirt.facts.cpu_features import CpuChoice
+from drivers.libvirt.facts.cpus_and_memory import Counted
+from drivers.libvirt.facts.disk import Images, Room
+from drivers.libvirt.facts.report import Reading, facts_of, host_report
 from drivers.libvirt.settings import LibvirtSettings
+from drivers.libvirt.tree import reported
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport
 from reportclient.model import Allocations
@@ -72,25 +77,51 @@ def settings(**fields: Any) -> LibvirtSettings:
 
 
 def reading(text: str, memory_mib: int = 8192, **fields: Any) -> Reading:
-    """What would be read of a host with this document; all its CPUs are online."""
+    """What would be read of a host with this document; all its CPUs are online.
+
+    Facts that are not named here have not been asked: they say nothing.
+    """
     document = documents.read(text)
     host_cpu = cpu.host_cpu(document)
     choice = CpuChoice(mode="host-passthrough")
-    asked = cpu_model.questions(host_cpu, choice)
-    features = cpu_model.guest_features(host_cpu, choice, asked, [None] * len(asked))
+    asked = cpu_features.questions(host_cpu, choice)
+    features = cpu_features.guest_features(host_cpu, choice, asked, [None] * len(asked))
     ids = document.findall("host/topology/cells/cell/cpus/cpu")
-    cpus = frozenset().union(*(documents.numbers(one.get("id")) for one in ids)) or {0}
-    given = {
-        "capabilities": document,
-        "present_cpus": frozenset(cpus),
-        "online_cpus": frozenset(cpus),
-        "memory_kib": memory_mib * 1024,
-        "disk_bytes": 100 * 1024**3,
-        "features": features,
-        "pmem_namespaces": frozenset(),
-        **fields,
+    cpus = frozenset().union(*(documents.numbers(one.get("id")) for one in ids)) or frozenset({0})
+    counted = Counted(
+        fields.pop("present_cpus", cpus),
+        fields.pop("online_cpus", cpus),
+        memory_mib * 1024,
+        fields.pop("asleep", {}),
+    )
+    room = Room(
+        fields.pop("disk_bytes", 100 * 1024**3),
+        fields.pop("cached_bytes", 0),
+        (fields.pop("spins", None),),
+        no_pool=fields.pop("no_pool", False),
+    )
+    answers = {
+        reported.HOST: counted,
+        reported.DISK: room,
+        reported.PMEM: fields.pop("pmem_namespaces", frozenset()),
+        "architecture": None,
+        "CPU features": features,
+        reported.PCI: fields.pop("devices", Devices()),
+        reported.ENCRYPTION: fields.pop("encryption", Encryption(Element("domainCapabilities"))),
     }
-    return Reading(**given)
+    assert not fields, fields
+    return Reading(document, answers)
+
+
+def with_disk(host: Host, size: int) -> Host:
+    """The file system of its instances is so large, in bytes."""
+    on_files = host.on_files
+
+    def told(what: str, job: Any) -> Any:
+        return size if what.startswith("the size of the file system") else on_files(what, job)
+
+    host.on_files = told  # type: ignore[method-assign]
+    return host
 
 
 def new_tree() -> ProviderTree:
@@ -102,7 +133,7 @@ def new_tree() -> ProviderTree:
 def report_of(tree: ProviderTree, look: Reading, **fields: Any) -> HostReport:
     found = [tree.data(uuid) for uuid in tree.get_provider_uuids(NODE)]
     known = {data.name: data.inventory for data in found}
-    return host_report(NODE, look, settings(**fields), known)
+    return host_report(NODE, look, facts_of(settings(**fields)), known)
 
 
 def written(

@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from drivers.libvirt.facts.block import device_spins, file_system_spins
+from drivers.libvirt.facts.file_systems import device_spins, file_system_spins
 
 MOUNTS = """\
 22 27 0:21 / /proc rw - proc proc rw

@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from drivers.libvirt.facts.cpu import HostCpu
-from drivers.libvirt.facts.cpu_model import CpuChoice, Features, guest_features, mode_of, questions
+from drivers.libvirt.facts.cpu_features import (
+    CpuChoice,
+    Features,
+    guest_features,
+    mode_of,
+    questions,
+)
 
 X86 = HostCpu("x86_64", "Haswell", "Intel", frozenset({"vmx"}), "<cpu>the host's</cpu>")
 ARM = HostCpu("aarch64", None, "ARM", frozenset({"asimd", "sve"}), "<cpu/>")

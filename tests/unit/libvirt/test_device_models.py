@@ -9,8 +9,8 @@ import pytest
 
 from agent.period.traits import CAPABILITY_TRAITS
 from drivers.libvirt import documents
-from drivers.libvirt.facts import arch_traits
-from drivers.libvirt.facts.device_models import (
+from drivers.libvirt.facts import architecture
+from drivers.libvirt.facts.guest_models import (
     BUSES,
     IGB,
     IOMMU,
@@ -95,7 +95,7 @@ def those(found: dict[str, bool], prefix: str) -> set[str]:
 
 
 def test_every_trait_of_os_traits_is_told_by_somebody_or_is_known_not_to_be():
-    by_others = set(CAPABILITY_TRAITS.values()) | arch_traits.OWNED
+    by_others = set(CAPABILITY_TRAITS.values()) | architecture.OWNED
     ours = set(told(full_document()))
     told_of = {name for name in ours | by_others | NOT_OURS if name.startswith("COMPUTE_")}
     assert set(os_traits.get_traits("COMPUTE_")) == told_of

@@ -82,7 +82,7 @@ def test_traits_of_the_disk_only_where_all_are_alike_and_known():
 
 
 def test_disk_stands_below_the_root_with_its_trait():
-    tree = written(new_tree(), reading(two_cells(), medium={SSD: True, HDD: False}))
+    tree = written(new_tree(), reading(two_cells(), spins=False))
     assert totals(tree)["DISK_GB"] == 100
     assert tree.has_traits(NODE, [SSD]) and not tree.has_traits(NODE, [HDD])
 
@@ -90,7 +90,7 @@ def test_disk_stands_below_the_root_with_its_trait():
 def test_an_unknown_size_keeps_what_placement_has_and_says_what_to_do():
     tree = new_tree()
     tree.update_inventory(NODE, {"DISK_GB": {"total": 7}})
-    look = reading(two_cells(), disk_bytes=None)
+    look = reading(two_cells(), disk_bytes=None, no_pool=True)
     images = Images("rbd", "vms")
     assert totals(written(tree, look, images=images))["DISK_GB"] == 7
     told = report_of(tree, look, images=images).notes["DISK_GB"]

@@ -6,7 +6,6 @@ import pytest
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt import documents
-from drivers.libvirt.devices.devices import Devices, DeviceSettings
 from drivers.libvirt.devices.encryption import (
     CONTEXT,
     SEV,
@@ -16,6 +15,7 @@ from drivers.libvirt.devices.encryption import (
     Encryption,
     Limits,
 )
+from drivers.libvirt.settings import DeviceSettings
 from drivers.libvirt.tree.names import child_uuid
 from reportclient.model import MAX_INT
 from tests.unit.libvirt.devices import sev
@@ -32,7 +32,7 @@ def look(told, off=(), on=(), keys=None):
         if isinstance(told, Encryption)
         else Encryption(documents.read(told), frozenset(off), frozenset(on), keys)
     )
-    return reading(two_cells(), devices=Devices(encryption=found))
+    return reading(two_cells(), encryption=found)
 
 
 def limit(number):

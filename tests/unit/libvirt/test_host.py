@@ -10,10 +10,30 @@ import pytest
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt.connection.host import PAUSE, Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
+from drivers.libvirt.devices.devices import all_guests
+from drivers.libvirt.facts import file_systems
+from drivers.libvirt.facts.cpu_features import cpu_models, expanded_cpu
+from drivers.libvirt.facts.cpus_and_memory import cpu_count, cpu_map, memory_kib
+from drivers.libvirt.facts.disk import below
+from drivers.libvirt.facts.guest_types import Question, domain_capabilities
+from drivers.libvirt.facts.pmem import namespace_names
 from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt, FakeLibvirtError
 
 DEADLINES = Deadlines(connect=60, call=60, keepalive_interval=5, keepalive_count=3)
 IMPATIENT = Deadlines(connect=1, call=1, keepalive_interval=5, keepalive_count=3)
+
+
+def size_of(host: Host, path: Path) -> int:
+    return host.on_files(
+        f"the file system of {path}",
+        lambda root: file_systems.file_system_size(below(root, path)),
+    )
+
+
+def cached_bytes(host: Host, cache: Path, beside: Path) -> int:
+    return host.on_files(
+        "images", lambda root: file_systems.bytes_of_files(below(root, cache), below(root, beside))
+    )
 
 
 class Clock:
@@ -55,8 +75,8 @@ def impatient(binding, clock, tmp_path):
 
 def test_all_calls_are_made_by_one_thread_over_one_connection(host, binding):
     host.hostname()
-    host.memory_kib()
-    host.cpu_map()
+    memory_kib(host)
+    cpu_map(host)
     assert binding.calls == [
         "open",
         "setKeepAlive(5, 3)",
@@ -70,58 +90,58 @@ def test_all_calls_are_made_by_one_thread_over_one_connection(host, binding):
 
 def test_answers_are_plain_values(host):
     assert host.hostname() == "node-1"
-    assert host.memory_kib() == 8 * 1024 * 1024
-    assert host.cpu_map() == (True, True)
-    assert host.cpu_count() == 2
-    assert host.cpu_models("x86_64") == ("Haswell-noTSX", "EPYC")
-    assert host.domain_capabilities("x86_64", "kvm") == "<domainCapabilities/>"
+    assert memory_kib(host) == 8 * 1024 * 1024
+    assert cpu_map(host) == (True, True)
+    assert cpu_count(host) == 2
+    assert cpu_models(host, "x86_64") == ("Haswell-noTSX", "EPYC")
+    assert domain_capabilities(host, Question("x86_64", None, "kvm")) == "<domainCapabilities/>"
     assert host.unanswered() == {}
 
 
 def test_what_can_not_change_is_asked_for_once_per_connection(host, binding):
     for _ in range(3):
-        host.cpu_models("x86_64")
-        host.expanded_cpu("<cpu/>", "x")
+        cpu_models(host, "x86_64")
+        expanded_cpu(host, "<cpu/>", "x")
     calls = binding.calls
     assert calls.count("getCPUModelNames") == calls.count("baselineCPU") == 1
     binding.lose_connections()
-    host.expanded_cpu("<cpu/>", "x")
+    expanded_cpu(host, "<cpu/>", "x")
     assert calls.count("baselineCPU") == 2
 
 
 def test_a_hypervisor_without_a_cpu_map_has_none_and_other_errors_are_told(host, binding):
     binding.refused["getCPUMap"] = FakeLibvirtError("not supported", 3)
-    assert host.cpu_map() is None
+    assert cpu_map(host) is None
     binding.refused["getCPUMap"] = FakeLibvirtError("out of luck")
     with pytest.raises(DriverNotReady, match="out of luck"):
-        host.cpu_map()
+        cpu_map(host)
 
 
 def test_persistent_memory_namespaces_with_a_name_are_listed(host, tmp_path):
-    assert host.pmem_namespaces() == set()
+    assert host.on_files("names", namespace_names) == set()
     for number, name in enumerate(["ns0", "", "ns2"]):
         device = tmp_path / f"sys/bus/nd/devices/namespace0.{number}"
         device.mkdir(parents=True)
         (device / "alt_name").write_text(f"{name}\n")
-    assert host.pmem_namespaces() == {"ns0", "ns2"}
+    assert host.on_files("names", namespace_names) == {"ns0", "ns2"}
 
 
 def test_a_guest_that_goes_while_guests_are_read_is_left_out(host, binding):
     binding.answers["listAllDomains"] = [FakeDomain("<domain/>"), FakeDomain(None)]
-    assert list(host.guests().documents.values()) == ["<domain/>"]
+    assert list(all_guests(host).documents.values()) == ["<domain/>"]
 
 
 def test_a_file_system_that_hangs_keeps_nobody_from_asking_libvirt(binding, tmp_path, monkeypatch):
     host = Host("fake:///one", binding, Deadlines(connect=60, call=1), tmp_path)
     released = threading.Event()
     monkeypatch.setattr(
-        "drivers.libvirt.connection.host.file_system_size", lambda path: released.wait(600)
+        "drivers.libvirt.facts.file_systems.file_system_size", lambda path: released.wait(600)
     )
     with pytest.raises(DriverNotReady, match="file system of /srv.*no answer within"):
-        host.file_system_bytes(Path("/srv"))
+        size_of(host, Path("/srv"))
     assert host.hostname() == "node-1"
     with pytest.raises(DriverNotReady, match="still waiting"):
-        host.file_system_bytes(Path("/srv"))
+        size_of(host, Path("/srv"))
     released.set()
     host.close()
 
@@ -145,9 +165,9 @@ def test_a_connection_lost_during_a_call_says_what_was_asked(host, binding):
 
     binding.refused["getMemoryStats"] = Dying("end of file")
     with pytest.raises(DriverNotReady, match="fake:///one.*memory.*end of file"):
-        host.memory_kib()
+        memory_kib(host)
     del binding.refused["getMemoryStats"]
-    assert host.memory_kib() == 8 * 1024 * 1024
+    assert memory_kib(host) == 8 * 1024 * 1024
 
 
 def test_a_daemon_that_is_down_is_tried_once_a_second_and_found_when_back(host, binding, clock):
@@ -168,7 +188,7 @@ def test_a_hung_call_ends_at_its_deadline_and_the_next_are_refused_at_once(impat
     host.hostname()
     binding.hang()
     with pytest.raises(DriverNotReady, match=r"fake:///one.*memory.*1 s"):
-        host.memory_kib()
+        memory_kib(host)
     for _ in range(20):
         with pytest.raises(DriverNotReady, match="still waiting for an earlier call"):
             host.hostname()
@@ -203,16 +223,16 @@ def test_where_writing_is_not_allowed_a_read_only_connection_does(host, binding,
 
 def test_an_optional_answer_may_be_missing_and_its_reason_is_kept(host, binding):
     binding.refused["getDomainCapabilities"] = FakeLibvirtError("operation forbidden", 29)
-    assert host.domain_capabilities("x86_64", "kvm") is None
+    assert domain_capabilities(host, Question("x86_64", None, "kvm")) is None
     assert "operation forbidden" in host.unanswered()["domain capabilities of x86_64 on kvm"]
     del binding.refused["getDomainCapabilities"]
-    assert host.domain_capabilities("x86_64", "kvm") is not None
+    assert domain_capabilities(host, Question("x86_64", None, "kvm")) is not None
     assert host.unanswered() == {}
 
 
 def test_what_an_earlier_connection_could_not_answer_is_forgotten(host, binding):
     binding.refused["baselineCPU"] = FakeLibvirtError("no such model")
-    host.expanded_cpu("<cpu/>", "x")
+    expanded_cpu(host, "<cpu/>", "x")
     assert host.unanswered()
     binding.lose_connections()
     host.hostname()
@@ -221,13 +241,13 @@ def test_what_an_earlier_connection_could_not_answer_is_forgotten(host, binding)
 
 def test_a_driver_without_memory_statistics_has_node_info(host, binding):
     binding.refused["getMemoryStats"] = FakeLibvirtError("not supported", 3)
-    assert host.memory_kib() == 1024
+    assert memory_kib(host) == 1024
 
 
 def test_other_errors_about_memory_are_not_answered_from_elsewhere(host, binding):
     binding.refused["getMemoryStats"] = FakeLibvirtError("out of luck", 1)
     with pytest.raises(DriverNotReady, match="out of luck"):
-        host.memory_kib()
+        memory_kib(host)
 
 
 def test_no_error_holds_a_connection(host, binding):
@@ -253,12 +273,12 @@ def test_closing_is_bounded_and_done_by_the_thread_that_owns_the_connection(host
 
 def test_the_file_system_of_a_path_that_is_not_there_is_its_nearest_parents(host, tmp_path):
     (tmp_path / "var").mkdir()
-    size = host.file_system_bytes(Path("/var/lib/not/there"))
-    assert size == host.file_system_bytes(Path("/var")) > 0
+    size = size_of(host, Path("/var/lib/not/there"))
+    assert size == size_of(host, Path("/var")) > 0
 
 
 def test_file_systems_are_read_without_libvirt(host, binding):
-    host.file_system_bytes(Path("/"))
+    size_of(host, Path("/"))
     assert binding.calls == []
 
 
@@ -270,9 +290,9 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
 
 def test_cached_images_count_with_what_they_take_of_the_disk(host, tmp_path):
     instances, cache = Path("/srv/instances"), Path("/srv/instances/_base")
-    assert host.cached_bytes(cache, instances) == 0, "there is no cache yet"
+    assert cached_bytes(host, cache, instances) == 0, "there is no cache yet"
     (tmp_path / "srv/instances/_base/sub").mkdir(parents=True)
     (tmp_path / "srv/instances/_base/image").write_bytes(b"x" * 10_000)
     with (tmp_path / "srv/instances/_base/sparse").open("wb") as file:
         file.truncate(1 << 30)
-    assert 10_000 <= host.cached_bytes(cache, instances) < 1 << 20
+    assert 10_000 <= cached_bytes(host, cache, instances) < 1 << 20

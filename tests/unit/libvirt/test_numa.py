@@ -7,7 +7,6 @@ import pytest
 from drivers.api import DriverNotReady, ReshapeNeeded
 from drivers.inventory import InventoryPolicy, Ratio
 from drivers.libvirt.facts.memory import ReservedPages
-from drivers.libvirt.facts.report import mixed_cores
 from drivers.libvirt.facts.shares import MemoryPolicy
 from tests.unit.libvirt.hosts import (
     NODE,
@@ -17,7 +16,6 @@ from tests.unit.libvirt.hosts import (
     new_tree,
     reading,
     report_of,
-    settings,
     totals,
     two_cells,
     written,
@@ -169,8 +167,9 @@ def test_a_cpu_set_beyond_the_host_is_named():
 def test_dedicated_cpus_beside_shared_ones_on_one_core_are_named():
     text = capabilities(cell(0, [0, 1], siblings="0-1"), cell(1, [2, 3], siblings="2-3"))
     policy = InventoryPolicy(shared_cpus=frozenset({0}), dedicated_cpus=frozenset({1, 2, 3}))
-    assert "CPU 1 shares its core" in mixed_cores(reading(text), settings(policy=policy))
-    assert mixed_cores(reading(text), settings()) is None
+    (words,) = report_of(new_tree(), reading(text), policy=policy).warnings
+    assert "CPU 1 shares its core" in words
+    assert not report_of(new_tree(), reading(text)).warnings
 
 
 def test_persistent_memory_is_on_the_root():

@@ -9,10 +9,10 @@ import pytest
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.devices.device_spec import device_specs
-from drivers.libvirt.devices.devices import DeviceSettings
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.pci_devices import assigned_addresses
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
+from drivers.libvirt.settings import DeviceSettings
 from drivers.libvirt.tree.names import child_uuid
 from tests.unit.libvirt.devices import DISK, GPU, NIC, NIC_VF, devices, guest, mdev, net, pci
 from tests.unit.libvirt.hosts import (
@@ -272,7 +272,8 @@ MANY = [pci(f"0000:{n:02x}:00.0", GPU, cell=n % 2) for n in range(8)]
 def test_many_similar_providers_are_warned_of():
     report = report_of(new_tree(), look(*MANY), **chosen({"vendor_id": "10de"}))
     assert report.warnings == (
-        "8 similar providers of CUSTOM_PCI_10DE_1EB8 make a search for candidates slow",
+        "8 similar providers of CUSTOM_PCI_10DE_1EB8 make a search for candidates slow"
+        " (see docs/libvirt/pci.rst)",
     )
     assert not report_of(new_tree(), look(*MANY[1:]), **chosen({"vendor_id": "10de"})).warnings
 

@@ -14,14 +14,15 @@ from drivers.libvirt import documents
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.device_spec import device_specs
-from drivers.libvirt.devices.devices import Devices, DeviceSettings
+from drivers.libvirt.devices.devices import Devices
 from drivers.libvirt.devices.encryption import Encryption
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.facts import arch_traits, cpu_traits
+from drivers.libvirt.facts import architecture, cpu_traits
 from drivers.libvirt.facts.cells import numa_cells
 from drivers.libvirt.facts.shares import MemoryPolicy
+from drivers.libvirt.settings import DeviceSettings
 from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt
@@ -55,7 +56,7 @@ def test_every_document_gives_trees_that_placement_takes(name):
         for provider in tree.freeze().walk():
             for resource_class, record in provider.inventory.items():
                 assert record.problem() is None, resource_class
-        assert tree.data(NODE).traits <= cpu_traits.OWNED | arch_traits.OWNED
+        assert tree.data(NODE).traits <= cpu_traits.OWNED | architecture.OWNED
 
 
 @pytest.mark.parametrize("name", CAPABILITIES)
@@ -164,7 +165,7 @@ def test_node_devices_and_domain_capabilities_are_read_too():
         document = documents.read(text)
         found = tuple(document.iter("device"))
         told = Encryption(document if document.tag == "domainCapabilities" else None)
-        look = reading(two_cells(), devices=Devices(found, encryption=told))
+        look = reading(two_cells(), devices=Devices(found), encryption=told)
         wanted = DeviceSettings(
             PciSettings(device_specs(["{}"])), MdevSettings((MdevType("vfio_ccw-io"),))
         )

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from drivers.libvirt.capabilities import CAPABILITIES
 from drivers.libvirt.documents import read
-from drivers.libvirt.facts import arch_traits, cpu_traits
+from drivers.libvirt.facts import architecture, cpu_traits
 from drivers.libvirt.facts.cpu import HostCpu
-from drivers.libvirt.facts.cpu_model import Features
+from drivers.libvirt.facts.cpu_features import Features
 
 INTEL = HostCpu("x86_64", "Haswell", "Intel")
 AMD = HostCpu("x86_64", "EPYC", "AMD")
@@ -25,7 +25,7 @@ def traits(cpu: HostCpu, *names: str, complete: bool = True) -> dict[str, bool]:
 
 def test_every_name_is_a_standard_trait():
     known = set(os_traits.get_traits())
-    assert cpu_traits.OWNED | arch_traits.OWNED <= known
+    assert cpu_traits.OWNED | architecture.OWNED <= known
 
 
 def test_every_trait_of_a_processor_is_known():
@@ -38,7 +38,7 @@ def test_every_trait_of_a_processor_is_known():
 
 
 def test_all_architectures_of_the_standard_are_known():
-    assert arch_traits.OWNED == set(
+    assert architecture.OWNED == set(
         os_traits.get_traits("HW_ARCH_") + os_traits.get_traits("COMPUTE_ARCH_")
     )
 
@@ -87,12 +87,12 @@ def test_hyperthreading_is_said_when_it_is_known(threads):
 
 def test_nothing_known_nothing_said():
     assert cpu_traits.cpu_traits(HostCpu(), None, None) == {}
-    assert arch_traits.arch_traits(HostCpu(), read(None)) == {}
+    assert architecture.arch_traits(HostCpu(), read(None)) == {}
 
 
 def test_host_and_guest_architectures():
     document = "<c><guest><arch name='i686'/></guest><guest><arch name='aarch64'/></guest></c>"
-    found = arch_traits.arch_traits(HostCpu("x86_64"), read(document))
+    found = architecture.arch_traits(HostCpu("x86_64"), read(document))
     assert {name for name, has in found.items() if has} == {
         "HW_ARCH_X86_64",
         "COMPUTE_ARCH_AARCH64",

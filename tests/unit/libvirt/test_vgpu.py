@@ -6,9 +6,9 @@ import pytest
 
 from agent import config
 from drivers.errors import ReshapeNeeded
-from drivers.libvirt.devices.devices import DeviceSettings
+from drivers.libvirt.devices.devices import Devices
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
-from drivers.libvirt.settings import settings_from
+from drivers.libvirt.settings import DeviceSettings, settings_from
 from drivers.libvirt.tree.names import child_uuid
 from tests.unit.libvirt.devices import GPU, devices, mdev, pci
 from tests.unit.libvirt.hosts import (
@@ -150,11 +150,7 @@ def test_a_class_of_its_own_has_no_old_place():
 
 
 def test_they_stay_there_while_the_devices_are_not_known():
-    look_without = look()
-    unheard = reading(
-        two_cells(),
-        devices=type(look_without.devices)(None, encryption=look_without.devices.encryption),
-    )
+    unheard = reading(two_cells(), devices=Devices(None))
     tree = written(old_tree(), unheard, **enabled("nvidia-35"))
     assert tree.data(ROOT).inventory["VGPU"]["total"] == 8
 

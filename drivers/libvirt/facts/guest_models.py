@@ -1,4 +1,4 @@
-"""Pure: what guests can be given (COMPUTE_* traits), from domain capabilities.
+"""What guests can be given (COMPUTE_* traits), from domain capabilities.
 
 The host's own architecture decides, over its usual machine types: what only emulated
 guests of another one can have is no promise to the host's guests.  What libvirt's
@@ -15,12 +15,12 @@ from xml.etree.ElementTree import Element
 
 import os_traits
 
+from drivers.libvirt.connection.events import CONNECTION
+from drivers.libvirt.connection.host import Host
 from drivers.libvirt.documents import read
-from drivers.libvirt.facts.cpu import host_cpu
-from drivers.libvirt.facts.guest_types import QEMU_TYPES, able
-
-MACHINES = MappingProxyType({"x86_64": ("pc", "q35"), "i686": ("pc", "q35"), "aarch64": ("virt",)})
-"""Machine types that guests are commonly given, as far as the host has them."""
+from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts.guest_types import Question, domain_capabilities, questions
+from drivers.libvirt.tree.reported import HostReport
 
 BUSES = "COMPUTE_STORAGE_BUS_"
 VIDEO = "COMPUTE_GRAPHICS_MODEL_"
@@ -104,25 +104,41 @@ class TpmChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What domain capabilities are asked of; ``machine`` ``None``: the default one."""
+class GuestModels:
+    """A document that libvirt refuses is told by the host (``unanswered``)."""
 
-    arch: str
-    machine: str | None
     virt_type: str
+    tpm: TpmChoice
+    name: str = "domain capabilities"
+
+    def ask(self, look: Look) -> tuple[Sequence[str | None], Versions | None]:
+        """A document for each question; what hangs on versions is left alone without them."""
+        asked, host = questions(look.capabilities, self.virt_type), look.host
+
+        def documents() -> list[str | None]:
+            return [domain_capabilities(host, one) for one in asked]
+
+        found = look.sources.read_or(self.name, documents, [], until=CONNECTION)
+        if None in found:
+            look.sources.ask_again(self.name)
+        if not asked:
+            return found, None
+        versions = look.sources.read_or("versions", lambda: _versions(host), None, CONNECTION)
+        return found, versions
+
+    def judge(
+        self, answer: tuple[Sequence[str | None], Versions | None], of: Subject
+    ) -> HostReport:
+        """By the host's own architecture."""
+        asked, (documents, versions) = questions(of.capabilities, self.virt_type), answer
+        return HostReport(traits=model_traits(asked, documents, tpm=self.tpm, versions=versions))
 
 
-def questions(capabilities: Element, virt_type: str) -> tuple[Question, ...]:
-    """For the host's architecture; none where its guests are not of ``virt_type``."""
-    arch = host_cpu(capabilities).arch
-    if arch is None or virt_type not in QEMU_TYPES:
-        return ()
-    guests = able(capabilities, virt_type)
-    if not guests:
-        return ()
-    names = {(machine.text or "").strip() for guest in guests for machine in guest.iter("machine")}
-    machines: list[str | None] = [name for name in MACHINES.get(arch, ()) if name in names]
-    return tuple(Question(arch, machine, virt_type) for machine in machines or [None])
+def _versions(host: Host) -> Versions | None:
+    """``None``: this hypervisor has none."""
+    return host.ask_if_able(
+        "versions", lambda c: Versions(int(c.getLibVersion()), int(c.getVersion())), None
+    )
 
 
 def model_traits(

@@ -1,11 +1,11 @@
-"""Pure: which CPU a guest of this host gets, and so which features it can count on.
+"""Which CPU a guest of this host gets, and so which features it can count on: HW_CPU_* traits.
 
     host-model, host-passthrough   the host's features
     custom                         those of each model of ``cpu_models`` together
     none                           those of QEMU's default model
 
 and ``cpu_model_extra_flags`` on top of each.  Models are names; libvirt writes their
-features out (:class:`Question`).
+features out (:class:`Question`).  Traits of features: :mod:`drivers.libvirt.facts.cpu_traits`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 
-from drivers.libvirt.documents import read
-from drivers.libvirt.facts.cpu import HostCpu, features
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.documents import checked, read
+from drivers.libvirt.facts.cpu import HostCpu, features, host_cpu, hyperthreading
+from drivers.libvirt.facts.cpu_traits import Features, cpu_traits
+from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.tree.reported import HostReport
 
 AARCH64 = "aarch64"
 HOST_MODES = frozenset({"host-model", "host-passthrough"})
@@ -44,11 +48,45 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Features:
-    """Names of features; where ``complete`` is false there may be more."""
+class CpuFeatures:
+    """What libvirt does not answer is told by the host (``unanswered``)."""
 
-    names: frozenset[str]
-    complete: bool
+    choice: CpuChoice
+    name: str = "CPU features"
+
+    def ask(self, look: Look) -> Features | None:
+        """Libvirt's own gaps leave features out."""
+        return look.sources.read_or(self.name, lambda: self._features(look), None)
+
+    def judge(self, answer: Features | None, of: Subject) -> HostReport:
+        """Of the host's kind of CPU."""
+        threads = hyperthreading(of.capabilities)
+        return HostReport(traits=cpu_traits(host_cpu(of.capabilities), answer, threads))
+
+    def _features(self, look: Look) -> Features | None:
+        cpu, host = host_cpu(look.capabilities), look.host
+        known = cpu_models(host, cpu.arch) if self.choice.models and cpu.arch else ()
+        asked = questions(cpu, self.choice, known)
+        answers = [expanded_cpu(host, one.document, one.name) for one in asked]
+        return guest_features(cpu, self.choice, asked, answers)
+
+
+def expanded_cpu(host: Host, cpu: str, name: str) -> str | None:
+    """A <cpu> document with all features of its model, ``name``, written out."""
+    flag = host.binding.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
+    return host.ask_optional(
+        f"the features of {name}",
+        lambda c: checked(str(c.baselineCPU([cpu], flag)), "cpu"),
+        once=True,
+    )
+
+
+def cpu_models(host: Host, arch: str) -> tuple[str, ...]:
+    """Names of the CPU models that libvirt knows of an architecture."""
+    names = host.ask_optional(
+        f"CPU models of {arch}", lambda c: tuple(map(str, c.getCPUModelNames(arch))), once=True
+    )
+    return names or ()
 
 
 def mode_of(choice: CpuChoice, arch: str | None) -> str | None:

@@ -1,0 +1,178 @@
+"""CPUs and memory of the host, of its root or of its NUMA cells; hugepages among it.
+
+What is asked, and by which numbers; what is whose decides :mod:`drivers.libvirt.facts.numa`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from drivers.errors import DriverNotReady
+from drivers.guest_cpus import DEDICATED_SET, GuestCpus, guest_cpus, split_cores
+from drivers.inventory import InventoryPolicy, cpu_list
+from drivers.libvirt.connection.host import Host, some
+from drivers.libvirt.connection.session import Refused
+from drivers.libvirt.facts import cpu, numa
+from drivers.libvirt.facts.cells import numa_cells, with_cpus
+from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts.shares import MemoryPolicy
+from drivers.libvirt.facts.sources import Sources
+from drivers.libvirt.tree.reported import CELLS, HOST, HostReport
+
+ALL_CELLS = -1
+"""VIR_NODE_MEMORY_STATS_ALL_CELLS, which older bindings do not name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """CPUs that are there and those that are online; ``memory_kib`` ``None``: never told.
+
+    ``asleep`` are dedicated CPUs that are offline until a guest gets them, with their NUMA
+    cells, which the capabilities do not tell.
+    """
+
+    present: frozenset[int]
+    online: frozenset[int]
+    memory_kib: int | None
+    asleep: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CpusAndMemory:
+    """``file_backed_memory`` in MiB; 0: guests have the host's own memory."""
+
+    policy: InventoryPolicy
+    memory: MemoryPolicy
+    report_numa: str = numa.OFF
+    wakes_dedicated: bool = False
+    file_backed_memory: int = 0
+    name: str = HOST
+
+    def ask(self, look: Look) -> Counted:
+        """:raises DriverNotReady: it is not known what CPUs there are."""
+        present, online = _cpus(look)
+        return Counted(present, online, self._memory(look), self._asleep(look, present - online))
+
+    def judge(self, answer: Counted, of: Subject) -> HostReport:
+        """:raises DriverNotReady: the CPU sets name CPUs that this host does not have."""
+        host = numa.Processors(
+            with_cpus(numa_cells(of.capabilities), answer.asleep),
+            self._guest_cpus(answer),
+            answer.memory_kib,
+            self.policy,
+            self.memory,
+            told=of.capabilities.tag == "capabilities",
+        )
+        found = numa.processing(of.node, self.report_numa, host, of.known)
+        return HostReport(
+            found.root,
+            found.cells,
+            notes={**host.cpus.left_out, **found.notes},
+            warnings=_mixed_cores(host.cpus, of.capabilities),
+            silent=frozenset() if found.complete else frozenset({CELLS}),
+            unsure=frozenset() if host.told else frozenset({CELLS}),
+        )
+
+    def _memory(self, look: Look) -> int | None:
+        """In KiB: the host's, or what the operator has in files."""
+        if self.file_backed_memory:
+            return self.file_backed_memory * 1024
+        return look.sources.read_or("memory", lambda: memory_kib(look.host), None)
+
+    def _asleep(self, look: Look, offline: frozenset[int]) -> Mapping[int, int]:
+        """Only where it matters, by the kernel of the agent's own machine."""
+        if self.report_numa == numa.OFF or not self.wakes_dedicated:
+            return {}
+        inside = (cell.cpus for cell in numa_cells(look.capabilities))
+        dedicated = self.policy.dedicated_cpus or frozenset()
+        cpus = dedicated & offline - frozenset().union(*inside)
+        if not cpus:
+            return {}
+
+        def ask() -> dict[int, int]:
+            return look.host.on_files("NUMA cells of CPUs", lambda root: cells_of(root, cpus))
+
+        return look.sources.read_or("cells of offline CPUs", ask, {})
+
+    def _guest_cpus(self, answer: Counted) -> GuestCpus:
+        try:
+            return guest_cpus(
+                answer.present, answer.online, self.policy, wakes_dedicated=self.wakes_dedicated
+            )
+        except ValueError as err:
+            raise DriverNotReady(str(err)) from None
+
+
+def _cpus(look: Look) -> tuple[frozenset[int], frozenset[int]]:
+    sources: Sources = look.sources
+    found = sources.read_or("the CPU map", lambda: cpu_map(look.host), None)
+    if found:
+        online = frozenset(number for number, on in enumerate(found) if on)
+        return frozenset(range(len(found))), online
+    told = frozenset().union(*(cell.cpus for cell in numa_cells(look.capabilities)))
+    if not told:
+        told = frozenset(range(sources.read("the number of CPUs", lambda: cpu_count(look.host))))
+    return told, told
+
+
+def _mixed_cores(cpus: GuestCpus, capabilities: Element) -> list[str]:
+    mixed = split_cores(cpus, cpu.cores(capabilities))
+    words = (
+        f"{DEDICATED_SET}: CPU {cpu_list(mixed)} shares its core with a CPU of cpu_shared_set:"
+        " guests that want it for themselves will notice the others"
+    )
+    return [words] if mixed else []
+
+
+def cpu_map(host: Host) -> tuple[bool, ...] | None:
+    """Of each CPU that is there, by its number, whether it is online; ``None``: never said."""
+    return host.ask_if_able("the CPU map", lambda c: _some_on(c.getCPUMap()[1]), None)
+
+
+def cpu_count(host: Host) -> int:
+    """Online CPUs, by number only."""
+    return host.ask("node info", lambda c: some(int(c.getInfo()[2]), "CPU"))
+
+
+def memory_kib(host: Host) -> int:
+    """Memory of the host in KiB.
+
+    Node info and the NUMA cells are no use here: on machines that initialise memory lazily
+    they grow for hours.  Only drivers without memory statistics are asked for them.
+    """
+    try:
+        return host.ask("memory", lambda c: some(_total(c), "memory"))
+    except Refused as err:
+        if not err.unsupported:
+            raise
+    return host.ask("node info", lambda c: some(int(c.getInfo()[1]), "memory")) * 1024
+
+
+def cells_of(root: Path, cpus: Iterable[int]) -> dict[int, int]:
+    """NUMA cells by CPU, as far as the kernel says; it does of offline ones, too.
+
+    :raises DriverNotReady: they are there and can't be read.
+    """
+    system = root / "sys/devices/system/cpu"
+    try:
+        links = [(n, link.name) for n in cpus for link in (system / f"cpu{n}").glob("node*")]
+    except OSError as err:
+        raise DriverNotReady(f"no NUMA cells of CPUs: {err}") from err
+    cells = {number: name.removeprefix("node") for number, name in links}
+    return {number: int(cell) for number, cell in cells.items() if cell.isdecimal()}
+
+
+def _total(connection: Any) -> int:
+    return int(connection.getMemoryStats(ALL_CELLS, 0)["total"])
+
+
+def _some_on(cpus: Iterable[Any]) -> tuple[bool, ...]:
+    """An empty map is one that this hypervisor does not keep."""
+    found = tuple(map(bool, cpus))
+    if found and not any(found):
+        raise ValueError("a CPU map without any CPU that is online")
+    return found

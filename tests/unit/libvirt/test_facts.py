@@ -1,0 +1,150 @@
+"""A fact of the host is one file.  What a newcomer forgets is named here.
+
+``docs/libvirt/facts.rst`` is the checklist.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import os_traits
+import pytest
+
+from drivers.api import ProviderTree
+from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.session import Deadlines
+from drivers.libvirt.driver import LibvirtDriver
+from drivers.libvirt.facts import report
+from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.tree.reported import HostReport
+from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
+from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, settings, two_cells, written
+from tests.unit.libvirt.test_settings import context
+
+HERE = Path(__file__).resolve()
+DRIVER = HERE.parents[3] / "drivers/libvirt"
+DOCS = HERE.parents[3] / "docs/libvirt"
+FACTS = report.facts_of(settings())
+PAGE = (DOCS / "facts.rst").read_text()
+
+
+def classes_of_facts() -> dict[str, Path]:
+    """All that ask and judge, with the file that each is in."""
+    found = {}
+    for file in sorted([*DRIVER.glob("facts/*.py"), *DRIVER.glob("devices/*.py")]):
+        module = importlib.import_module(f"drivers.libvirt.{file.parent.name}.{file.stem}")
+        for name, one in inspect.getmembers(module, inspect.isclass):
+            is_fact = hasattr(one, "ask") and hasattr(one, "judge") and name != "Fact"
+            if is_fact and one.__module__ == module.__name__:
+                found[name] = file
+    return found
+
+
+def test_every_fact_is_asked():
+    asked = {type(fact).__name__ for fact in FACTS.values()}
+    forgotten = classes_of_facts().keys() - asked
+    assert not forgotten, f"add {', '.join(forgotten)} to facts_of() in facts/report.py"
+
+
+def test_every_fact_has_a_name_of_its_own():
+    assert len(FACTS) == len(classes_of_facts())
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_every_fact_is_in_the_table_of_the_docs(name):
+    file = classes_of_facts()[type(FACTS[name]).__name__].relative_to(DRIVER)
+    row = rf"^``{re.escape(name)}``\s+``{re.escape(str(file))}``\s+\S"
+    assert re.search(row, PAGE, re.MULTILINE), f"docs/libvirt/facts.rst has no row for {name}"
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_every_fact_has_a_test_of_its_own(name):
+    module = classes_of_facts()[type(FACTS[name]).__name__].stem
+    texts = [file.read_text() for file in HERE.parent.glob("test_*.py") if file != HERE]
+    imported = re.compile(rf"^(from \S+\.{module} import|from .* import .*\b{module}\b)", re.M)
+    assert any(map(imported.search, texts)), f"no test in tests/unit/libvirt imports {module}"
+
+
+def test_every_trait_that_a_fact_names_is_a_standard_one():
+    """Placement would refuse the others."""
+    pattern = re.compile(r"\"((?:HW|COMPUTE|STORAGE|MISC)_[A-Z0-9_]+)\"")
+    known = {*os_traits.get_traits()}
+    for file in classes_of_facts().values():
+        words = {word for word in pattern.findall(file.read_text()) if not word.endswith("_")}
+        assert words <= known, file
+
+
+class Mute:
+    """Every question fails, as of a host that answers its name and nothing else."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        binding = FakeLibvirt()
+        binding.refused = {
+            call: FakeLibvirtError("out of luck") for call in binding.answers if call[0] != "v"
+        }
+        self.host = Host("fake:///one", binding, Deadlines(connect=60, call=60), tmp_path)
+        self.host.on_files = self._no_files  # type: ignore[method-assign]
+
+    def _no_files(self, what, _job):
+        raise report.DriverNotReady(f"no files: {what}")
+
+
+@pytest.mark.parametrize("name", [name for name in FACTS if name != "host"])
+def test_a_fact_that_was_never_told_takes_nothing_away(name, tmp_path):
+    """It says nothing, or that it is silent; the host's name and CPUs are another matter."""
+    mute = Mute(tmp_path)
+    reader = report.Reader(mute.host, settings(pmem={"CUSTOM_PMEM_NAMESPACE_A": ("ns0",)}))
+    document = reading(two_cells()).capabilities
+    fact = reader.facts[name]
+    answer = fact.ask(Look(mute.host, reader.sources, document))
+    said = fact.judge(answer, Subject(NODE, document))
+    assert not said.inventory and not said.children
+    assert said.silent or name in {"architecture", "CPU features", "domain capabilities", "pci"}
+    mute.host.close()
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """A fact as somebody writes it on the first day: nothing else has to change."""
+
+    name: str = "newcomer"
+
+    def ask(self, look: Look) -> bool | None:
+        return look.sources.read_or(
+            self.name,
+            lambda: look.host.ask_if_able("news", lambda c: bool(c.getNews()), None),
+            None,
+        )
+
+    def judge(self, answer: bool | None, _of: Subject) -> HostReport:
+        return HostReport(traits={} if answer is None else {"COMPUTE_NODE": answer})
+
+
+@pytest.mark.parametrize(("news", "has"), [(1, True), (0, False), (None, None)])
+def test_a_new_trait_is_one_class_and_a_line(news, has, monkeypatch, tmp_path):
+    """A libvirt (or a binding) that has no such call says nothing, and breaks nothing."""
+    monkeypatch.setattr(report, "Architecture", lambda _virt_type: Newcomer())
+    binding = FakeLibvirt()
+    if news is not None:
+        binding.answers["getNews"] = news
+    host = Host("fake:///one", binding, Deadlines(connect=60, call=60), tmp_path)
+    driver, tree = LibvirtDriver(context(tmp_path, ""), host=host), ProviderTree()
+    tree.new_root("node-1", ROOT)
+    tree.add_traits("node-1", *["COMPUTE_NODE"] * (has is not True))
+    driver.update_provider_tree(tree, "node-1")
+    assert tree.has_traits("node-1", ["COMPUTE_NODE"]) is (has is not False)
+    assert driver.degraded() == {}
+    host.close()
+
+
+def test_facts_that_a_test_does_not_speak_of_are_not_asked():
+    """So a new one breaks no test of another one."""
+    look = reading(two_cells())
+    assert "domain capabilities" not in look.answers
+    assert not any(
+        trait.startswith("COMPUTE_NET") for trait in written(new_tree(), look).data(NODE).traits
+    )
