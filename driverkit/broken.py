@@ -13,13 +13,16 @@ from drivers.loaded import words
 _WIDTH = 88
 _INDENT = 6
 _ROOT = Path(__file__).parents[1]
-_OURS = tuple(
-    str(_ROOT / part) for part in ("agent", "driverkit", "drivers/loaded.py", "reportclient")
-)
+_PARTS = ("agent", "driverkit", "drivers/deadline.py", "drivers/loaded.py", "reportclient")
+_OURS = tuple(str(_ROOT / part) for part in _PARTS)
 
 
 class Broken(Exception):
     """The driver breaks the rule; the text shows what was seen, provider by provider."""
+
+
+class Hung(Broken):
+    """A method has not returned in time; nothing more can be asked of the driver."""
 
 
 class Inapplicable(Exception):

@@ -1,7 +1,7 @@
-"""Run the kit on an installed driver, in a process of its own, and read its verdicts.
+"""Run the kit on an installed driver, in a process of its own, and read its verdicts as they come.
 
 A driver that hangs, exits or crashes the interpreter takes nothing with it but what had
-not been judged by then.
+not been judged by then; nothing that it started is left behind.
 """
 
 from __future__ import annotations
@@ -9,19 +9,25 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from driverkit.rulebook import RULES, Rule
 
 KEPT, SKIPPED, NOT_JUDGED, BROKEN = "kept", "skipped", "not judged", "broken"
 _WORST_LAST = (SKIPPED, KEPT, NOT_JUDGED, BROKEN)
-LIMIT = 1200.0
-"""Seconds for all rules together."""
+LIMIT = 600.0
+END_WITHIN = 10.0
+FIXTURES = "COMPUTE_AGENT_DRIVER_FIXTURES"
+"""Of the child's environment: the file with the author's test class."""
 _PLUGINS = ("driverkit.testing.plugin", "driverkit.testing.verdicts")
 
 
@@ -55,12 +61,16 @@ class Installed:
     host: str
     config_files: Sequence[str] = ()
     config_dirs: Sequence[str] = ()
+    fixtures: str | None = None
+    """A file with a class that derives from ``DriverContract``, for its fixtures."""
 
 
 def check(
     driver: Installed, *, real_placement: bool = False, limit: float = LIMIT
-) -> list[Verdict]:
-    """A verdict for each rule, in the order of the rules.
+) -> Iterator[Verdict]:
+    """A verdict for each rule, in the order of the rules, each as soon as it is known.
+
+    ``limit``: seconds without any word of the kit, after which it is ended.
 
     :raises NoPytest: say so; it is an extra.
     :raises CheckFailed: nothing could be judged.
@@ -69,11 +79,13 @@ def check(
         raise NoPytest("pytest is not installed")
     with tempfile.TemporaryDirectory(prefix="driver-check-") as name:
         directory = Path(name)
-        ended = _run(_arguments(driver, directory, real_placement=real_placement), directory, limit)
-        lines = list(_lines(directory / "verdicts"))
-        if not lines:
+        reader, writer = os.pipe()
+        arguments = _arguments(driver, directory, real_placement=real_placement)
+        with _running(arguments, directory, writer, driver.fixtures) as child:
+            run = _Run(driver.name, reader, child, limit)
+            yield from run.verdicts()
+        if not run.heard:
             raise CheckFailed(f"the kit did not run: {_tail(directory / 'output')}")
-    return list(_verdicts(lines, ended))
 
 
 def _arguments(driver: Installed, directory: Path, *, real_placement: bool) -> list[str]:
@@ -86,53 +98,98 @@ def _arguments(driver: Installed, directory: Path, *, real_placement: bool) -> l
     arguments += ["--installed-driver", driver.name, "--agent-host", driver.host]
     arguments += [word for file in driver.config_files for word in ("--agent-config-file", file)]
     arguments += [word for path in driver.config_dirs for word in ("--agent-config-dir", path)]
-    arguments += ["--verdicts", str(directory / "verdicts")]
     return [*arguments, "--real-placement"] if real_placement else arguments
 
 
-def _run(arguments: Sequence[str], directory: Path, limit: float) -> str:
-    """Let it run; why it ended before its time, or nothing."""
+@contextmanager
+def _running(
+    arguments: Sequence[str], directory: Path, writer: int, fixtures: str | None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The kit at work; at the end it is gone, with all that the driver started."""
     with (directory / "output").open("wb") as output:
         child = subprocess.Popen(  # noqa: S603  # our own module
-            [sys.executable, "-m", "pytest", *arguments],
+            [sys.executable, "-m", "pytest", *arguments, "--verdicts", str(writer)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=directory,
-            env=_environment(os.environ),
+            env=_environment(os.environ, fixtures),
+            pass_fds=[writer],
+            start_new_session=True,
         )
+        os.close(writer)
         try:
-            code = child.wait(limit)
-        except subprocess.TimeoutExpired:
-            return f"it took more than {limit:g} s"
+            yield child
         finally:
-            child.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-    return "" if code in (0, 1) else f"the process ended with {code}"
 
 
-def _environment(base: Mapping[str, str]) -> dict[str, str]:
+@dataclass(slots=True)
+class _Run:
+    """What the child has said until now."""
+
+    driver: str
+    reader: int
+    child: subprocess.Popen[bytes]
+    limit: float
+    heard: bool = False
+    begun: str = ""
+    """The rule that is being looked at."""
+    lines: dict[str, list[Mapping[str, str]]] = field(default_factory=dict)
+
+    def verdicts(self) -> Iterator[Verdict]:
+        """Each rule once another one has begun, and the rest at the end."""
+        left = list(RULES.values())
+        ended = ""
+        with os.fdopen(self.reader, "rb") as pipe:
+            while left and (line := self._line(pipe)):
+                said = json.loads(line)
+                self.heard, self.begun = True, said["rule"]
+                if said.get("ended"):
+                    ended = said["ended"]
+                elif "verdict" in said:
+                    self.lines.setdefault(self.begun, []).append(said)
+                while left[0].name != self.begun and self.begun in {rule.name for rule in left}:
+                    yield self._verdict(left.pop(0), "it was left out")
+        if not self.heard:
+            return
+        ended = ended or self._end()
+        for rule in left:
+            yield self._verdict(rule, ended)
+
+    def _line(self, pipe: IO[bytes]) -> bytes:
+        ready, _, _ = select.select([pipe], [], [], self.limit)
+        return pipe.readline() if ready else b""
+
+    def _end(self) -> str:
+        try:
+            code = self.child.wait(END_WITHIN)
+        except subprocess.TimeoutExpired:
+            return f"driver {self.driver} hung while {self.begun} was looked at"
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return (
+            f"driver {self.driver} ended the process ({how}) while {self.begun} was looked at: "
+            "it must neither call os._exit nor crash the interpreter"
+        )
+
+    def _verdict(self, rule: Rule, ended: str) -> Verdict:
+        said = self.lines.get(rule.name)
+        if not said:
+            return Verdict(rule, BROKEN if rule.name == self.begun else NOT_JUDGED, ended)
+        worst = max(said, key=lambda line: _WORST_LAST.index(line["verdict"]))
+        return Verdict(rule, worst["verdict"], worst["seen"] if worst["verdict"] != KEPT else "")
+
+
+def _environment(base: Mapping[str, str], fixtures: str | None) -> dict[str, str]:
     ours = {key: value for key, value in base.items() if not key.startswith("PYTEST_")}
     path = os.pathsep.join(item for item in sys.path if item)
-    return {**ours, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path}
-
-
-def _lines(path: Path) -> Iterator[dict[str, str]]:
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return (json.loads(line) for line in text.splitlines())
-
-
-def _verdicts(lines: Iterable[Mapping[str, str]], ended: str) -> Iterator[Verdict]:
-    found: dict[str, list[Mapping[str, str]]] = {}
-    for line in lines:
-        found.setdefault(line["rule"], []).append(line)
-    for name, rule in RULES.items():
-        said = found.get(name, [{"verdict": NOT_JUDGED, "seen": ended}])
-        worst = max(said, key=lambda line: _WORST_LAST.index(line["verdict"]))
-        seen = worst["seen"] if worst["verdict"] != KEPT else ""
-        yield Verdict(rule, worst["verdict"], seen)
+    ours |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path}
+    return {**ours, FIXTURES: fixtures} if fixtures else ours
 
 
 def _tail(output: Path) -> str:
     lines = output.read_text(encoding="utf-8", errors="replace").splitlines()
-    return " / ".join(line.strip() for line in lines[-5:] if line.strip())
+    errors = [line[1:] for line in lines if line.startswith("E ")]  # as pytest marks them
+    return " / ".join(line.strip() for line in (errors or lines)[-5:] if line.strip())

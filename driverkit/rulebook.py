@@ -64,6 +64,14 @@ _RULES = (
         "class out when there is none of it) and reserved at most total.",
     ),
     Rule(
+        "status-trait",
+        "COMPUTE_STATUS_DISABLED is not set.",
+        "The agent sets it while the host is disabled, and takes away any other: what a driver "
+        "says with it never reaches the scheduler.",
+        "Leave the trait alone. What can't be used for a while is reserved in its inventory, or "
+        "not reported; that the hypervisor is lost is told by watch(tell).",
+    ),
+    Rule(
         "own-names",
         "A child's name is its own in the whole cloud.",
         "Provider names are unique in all of Placement: where two hosts have a gpu0, the "

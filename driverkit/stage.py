@@ -1,34 +1,41 @@
 """A driver at work: a Placement, and its roots in it, period by period as the agent has them.
 
-What the driver does wrong on the way is a :class:`DriverRaised`; which rule that breaks
-is for the judges to say.
+A period is the agent's own (:class:`agent.period.tracker.Tracker`).  What the driver does
+wrong on the way is a :class:`DriverRaised`; which rule that breaks is for the judges to say.
 """
 
 from __future__ import annotations
 
 import contextlib
 import uuid as uuidlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from driverkit.broken import BadFixture, DriverRaised, NotJudged
-from driverkit.caller import Caller
+from agent.ownership.ledger import Ledger
+from agent.period.decide import Decision
+from agent.period.rules import Rules
+from agent.period.tracker import Tracker
+from agent.told.reports import Report
+from driverkit.broken import BadFixture, DriverRaised, Hung, NotJudged
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
+from drivers.deadline import WITHIN, Calls, DriverHangs
 from drivers.loaded import LoadedDriver
-from reportclient.apply import Outcome, apply
-from reportclient.diff import diff
-from reportclient.errors import AlreadyThere
+from reportclient.client import Client
+from reportclient.errors import PlacementError
 from reportclient.http import API
-from reportclient.plan import CreateProvider, Plan
-from reportclient.reader import found_with, refresh
+from reportclient.reader import refresh
+from reportclient.root import Root as ReportedRoot
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 NAMESPACE = uuidlib.UUID("5b1e6f0c-6d0e-4f0a-9b1f-7d3c1a2e4f60")
 """From it and a node's name comes the UUID of a root whose driver tells none."""
-ATTEMPTS = 5
-"""How often a period plans anew, as in the agent."""
+RULES = Rules(
+    ("CUSTOM_OWNER_COMPUTE_AGENT",), verify_every=1.0, audit_every=1.0, reshape_when_running=True
+)
+"""The agent's defaults, but that each period reads all that Placement has."""
+PERIOD = 60.0
 
 MakeDriver = Callable[[], ComputeDriver]
 T = TypeVar("T")
@@ -41,7 +48,8 @@ class Stage:
     api: API
     context: DriverContext
     make: MakeDriver
-    caller: Caller = field(default_factory=Caller)
+    within: float = WITHIN
+    """Seconds for each call of the driver, as in the agent."""
     opened: list[LoadedDriver] = field(default_factory=list)
     back_within: float = 60.0
     """Seconds in which a driver has to notice that its backend is back."""
@@ -49,62 +57,58 @@ class Stage:
     def open(self, make: MakeDriver | None = None) -> LoadedDriver:
         """A fresh driver after its ``init_host``.  :raises DriverRaised: it failed at that."""
         loaded = self.made(make)
-        lifecycle = loaded.lifecycle
-        if lifecycle is not None:
-            self.said("init_host", lambda: lifecycle.init_host(self.context.host))
+        said("init_host", lambda: loaded.init_host(self.context.host))
         return loaded
 
     def made(self, make: MakeDriver | None = None) -> LoadedDriver:
         """A fresh driver that was not opened.  :raises DriverRaised: it can't be made."""
-        loaded = self.said("make_driver", lambda: _loaded((make or self.make)()))
-        if any(loaded.driver is known.driver for known in self.opened):
+        making = Calls(self.within)
+        driver = said("make_driver", lambda: making("make_driver", make or self.make))
+        if driver is None:
+            raise BadFixture("make_driver returned None: a driver is needed")
+        if any(driver is known.driver for known in self.opened):
             raise BadFixture("make_driver gave the same driver twice: a fresh one is needed")
-        self.opened.append(loaded)
-        return loaded
+        self.opened.append(LoadedDriver.of(type(driver).__name__, driver, self.within))
+        return self.opened[-1]
 
     def nodes(self, loaded: LoadedDriver) -> list[str]:
         """The names of its nodes.  :raises DriverRaised: it can't say, or not properly."""
-        return self.said("get_available_nodes", loaded.nodes)
+        return said("get_available_nodes", loaded.nodes)
 
     def roots(self, loaded: LoadedDriver) -> list[Root]:
         """A root for each of its nodes; Placement knows none of them before it is reported."""
         nodes = self.nodes(loaded)
-        told = self.said("get_nodenames_by_uuid", loaded.uuids_told)
+        told = said("get_nodenames_by_uuid", loaded.uuids_told)
         return [self.root(node, told.get(node)) for node in nodes]
 
     def root(self, node: str, uuid: str | None = None) -> Root:
         """The root of this name, read from Placement."""
-        return Root(self, node, uuid or _uuid_of(node)).read()
-
-    def said(self, method: str, question: Callable[[], T], caller: Caller | None = None) -> T:
-        """The driver's answer, from the thread of ``caller``.
-
-        :raises DriverRaised: whatever it raised, or that it takes too long.
-        """
-        try:
-            return (caller or self.caller).call(question)
-        except (Exception, SystemExit) as err:
-            raise DriverRaised(method, err) from err
+        return Root(self, node, ReportedRoot(uuid or _uuid_of(node), self.api, RULES.times)).read()
 
     def clean_up(self, loaded: LoadedDriver) -> None:
         """Its ``cleanup_host``, if it has one.  :raises DriverRaised: it failed at that."""
-        lifecycle = loaded.lifecycle
-        if lifecycle is not None:
-            self.said("cleanup_host", lambda: lifecycle.cleanup_host(self.context.host))
+        said("cleanup_host", lambda: loaded.cleanup_host(self.context.host))
 
     def close(self) -> None:
         """Close all drivers that were opened, as far as they let themselves be closed."""
         for loaded in self.opened:
-            with contextlib.suppress(DriverRaised):  # the rule closes is about that
+            with contextlib.suppress(DriverRaised, Hung):  # the rule closes is about that
                 self.clean_up(loaded)
         self.opened.clear()
-        self.caller.close()
 
 
-def _loaded(driver: ComputeDriver) -> LoadedDriver:
-    if driver is None:
-        raise TypeError("it returned None, not a driver")
-    return LoadedDriver.of(type(driver).__name__, driver)
+def said(method: str, question: Callable[[], T]) -> T:
+    """The driver's answer.
+
+    :raises Hung: it has none in time.
+    :raises DriverRaised: whatever it raised.
+    """
+    try:
+        return question()
+    except DriverHangs as err:
+        raise Hung(str(err)) from None
+    except (Exception, SystemExit) as err:
+        raise DriverRaised(method, err) from err
 
 
 def _uuid_of(node: str) -> str:
@@ -120,79 +124,84 @@ class Root:
 
     stage: Stage
     node: str
-    uuid: str
-    view: View = field(default_factory=View)
+    reported: ReportedRoot
+    ledger: Ledger = field(default_factory=Ledger)
+    now: float = 0.0
+
+    @property
+    def uuid(self) -> str:
+        """The root provider's."""
+        return self.reported.uuid
+
+    @property
+    def view(self) -> View:
+        """What is known of Placement."""
+        return self.reported.view
 
     def read(self) -> Root:
         """Everything anew, as Placement has it; which names it lacks is not asked again."""
         absent = self.view.known.absent
-        view = refresh(self.view, self.uuid, self.stage.api, everything=True)
-        self.view = replace(view, known=replace(view.known, absent=absent))
+        ours = self.ledger.holders.keys()
+        view = refresh(self.view, self.uuid, self.stage.api, everything=True, ours=ours)
+        self.reported.view = replace(view, known=replace(view.known, absent=absent))
         return self
 
     def fresh(self) -> ProviderTree:
-        """The tree that a driver is handed."""
+        """All that there is, for a driver to edit; the agent hides what others own."""
         tree = self.view.edit()
         if not tree.exists(self.uuid):
             tree.new_root(self.node, self.uuid)
         return tree
 
     def ask(
-        self,
-        loaded: LoadedDriver,
-        tree: ProviderTree,
-        allocations: Allocations | None = None,
-        caller: Caller | None = None,
+        self, loaded: LoadedDriver, tree: ProviderTree, allocations: Allocations | None = None
     ) -> None:
         """Let the driver edit ``tree``.  :raises DriverRaised: whatever it raised."""
         question = lambda: loaded.ask(tree, self.node, allocations)  # noqa: E731
-        self.stage.said(f"update_provider_tree for node {self.node}", question, caller)
+        said(f"update_provider_tree for node {self.node}", question)
 
-    def wish(self, loaded: LoadedDriver, caller: Caller | None = None) -> Snapshot:
+    def wish(self, loaded: LoadedDriver) -> Snapshot:
         """The driver's answer to what Placement has.  :raises NotJudged: it is of no use."""
         tree = self.fresh()
-        self.ask(loaded, tree, caller=caller)
+        self.ask(loaded, tree)
         if not tree.exists(self.node) or tree.data(self.node).uuid != self.uuid:
             raise NotJudged(f"the root provider {self.node} is gone or renamed: see root-stays")
         return tree.freeze()
 
-    def plan(self, wish: Snapshot, allocations: Allocations | None = None) -> Plan:
-        """What the agent would send for it; strangers' sharing providers are never written."""
-        known, strangers = self.view.known, self.view.strangers - self.view.made
-        before = self.view.snapshot
-        return diff(before, wish, allocations, known=known, strangers=strangers)
+    def decided(self, loaded: LoadedDriver) -> Decision:
+        """What a period would write.  :raises DriverRaised: the driver raised something."""
+        self.now += PERIOD
+        decision = self._tracker(loaded).look(self.now)
+        self._raise_any(decision.answer.errors.values())
+        return decision
 
-    def report(self, loaded: LoadedDriver) -> Outcome:
-        """A whole period: ask, plan and write, anew where Placement asks for that."""
-        for _ in range(ATTEMPTS):
-            outcome = self.send(self.plan(self.wish(loaded)))
-            if outcome.stopped_by is None:
-                break
-            self.read()
-            self._look_at(outcome)
-        return outcome
-
-    def send(self, plan: Plan) -> Outcome:
-        """Write it; the view is then what was acknowledged."""
-        outcome = apply(plan, self.view, self.stage.api)
-        self.view = outcome.view
-        return outcome
+    def report(self, loaded: LoadedDriver) -> Report:
+        """A whole period of the agent's.  :raises DriverRaised: the driver raised something."""
+        self.now += PERIOD
+        tracker = self._tracker(loaded)
+        report = tracker.period(self.now)
+        self.ledger = tracker.ledger
+        self._raise_any(report.driver_errors.values())
+        return report
 
     def edited_by_stranger(self, edit: Callable[[ProviderTree], None]) -> None:
         """Somebody else changes the tree in Placement; the view is read anew."""
-        self.read()
-        tree = self.view.edit()
+        client = Client(self.stage.api, strict=True)
+        tree = client.tree(self.uuid)
         edit(tree)
-        plan = diff(self.view.snapshot, tree.freeze(), known=self.view.known)
-        outcome = apply(plan, self.view, self.stage.api)
-        for err in (*outcome.failed.values(), outcome.stopped_by):
-            if err is not None:
-                raise NotJudged(f"node {self.node}: Placement refuses a stranger's edit: {err}")
-        self.view = View(made=self.view.made)
+        try:
+            client.update(tree)
+        except (PlacementError, ValueError) as err:
+            raise NotJudged(
+                f"node {self.node}: Placement refuses a stranger's edit: {err}"
+            ) from None
         self.read()
 
-    def _look_at(self, outcome: Outcome) -> None:
-        """A provider that the driver makes is there already, beside the tree."""
-        made = outcome.stopped_at
-        if isinstance(outcome.stopped_by, AlreadyThere) and isinstance(made, CreateProvider):
-            self.view = found_with(self.view, made.uuid, self.stage.api) or self.view
+    def _tracker(self, loaded: LoadedDriver) -> Tracker:
+        return Tracker(self.reported, self.node, [loaded], RULES, ledger=self.ledger, started=True)
+
+    def _raise_any(self, errors: Iterable[BaseException]) -> None:
+        for err in errors:
+            if isinstance(err, DriverHangs):
+                raise Hung(str(err)) from None
+            raise DriverRaised(f"update_provider_tree for node {self.node}", err) from err

@@ -45,7 +45,7 @@ def load(names: Sequence[str], context: DriverContext) -> list[LoadedDriver]:
         if name not in found:
             raise DriverNotFound(not_found(name, found))
     return [
-        driver_from(_extension(name, found[name], _within(context.conf)), context, found[name])
+        driver_from(_extension(name, found[name], call_timeout(context.conf)), context, found[name])
         for name in dict.fromkeys(names)
     ]
 
@@ -69,7 +69,7 @@ def driver_from(
     problem = class_problem(extension.plugin)
     if problem is not None:
         raise DriverLoadFailed(f"{where}: {problem}")
-    within = _within(context.conf)
+    within = call_timeout(context.conf)
 
     def make() -> ComputeDriver:
         _register_options(extension.plugin, context.conf)
@@ -87,7 +87,8 @@ def driver_from(
     return LoadedDriver.of(extension.name, driver, within)
 
 
-def _within(conf: Any) -> float:
+def call_timeout(conf: Any) -> float:
+    """Seconds that each call of a driver may take, by the operator's option."""
     if conf is None:
         return WITHIN
     conf.register_opts(CALL_OPTS, "compute")

@@ -34,7 +34,18 @@ LEFT = VERDICT_WIDTH + NAME_WIDTH + 4
 NARROWEST = 30
 MEND = "    mend: "
 
-Verdicts = list[Verdict]
+
+class Verdicts:
+    """As they come; those that came are kept."""
+
+    def __init__(self, coming: Iterator[Verdict]) -> None:
+        self._coming = coming
+        self.seen: list[Verdict] = []
+
+    def __iter__(self) -> Iterator[Verdict]:
+        for verdict in self._coming:
+            self.seen.append(verdict)
+            yield verdict
 
 
 class CheckDriver(DrawnOrListed[Verdicts]):
@@ -49,6 +60,7 @@ class CheckDriver(DrawnOrListed[Verdicts]):
     examples = """\
   computectl driver check libvirt                    each rule, and how to mend what is broken
   computectl driver check libvirt --real-placement   against a Placement started for it
+  computectl driver check mine --fixtures tests/test_driver.py   with what its own test can break
   computectl driver check libvirt -f json            for programs
 """
 
@@ -61,6 +73,13 @@ class CheckDriver(DrawnOrListed[Verdicts]):
             action="store_true",
             help="report to a real Placement, started for this check; needs compute-agent[dev]",
         )
+        parser.add_argument(
+            "--fixtures",
+            metavar="FILE",
+            help="a Python file with a class that derives from driverkit.testing.DriverContract: "
+            "its fixtures (lose_backend, lose_device, make_big_driver, reshape_case, "
+            "driver_config) hold the installed driver to the rules that need them",
+        )
         return parser
 
     def ask(self, session: Session, options: argparse.Namespace) -> Verdicts:
@@ -70,19 +89,23 @@ class CheckDriver(DrawnOrListed[Verdicts]):
             raise DriverNotFound(loader.not_found(options.driver, found))
         conf, settings = session.conf, session.settings
         files, folders = _absolute(conf.config_file), _absolute(conf.config_dir)
-        driver = Installed(options.driver, settings.host, files, folders)
-        try:
-            return check(driver, real_placement=options.real_placement)
-        except NoPytest as err:
+        if options.fixtures is not None and not Path(options.fixtures).is_file():
             raise CommandError(
-                str(err), "the kit needs it: pip install 'compute-agent[kit]'"
-            ) from None
-        except CheckFailed as err:
-            raise CommandError(str(err), "nothing was judged", NOT_WELL) from None
+                f"{options.fixtures} is no file", "name the file with your test class"
+            )
+        given = None if options.fixtures is None else _absolute([options.fixtures])[0]
+        driver = Installed(options.driver, settings.host, files, folders, given)
+        return Verdicts(_checked(driver, real_placement=options.real_placement))
 
     def draw(self, answer: Verdicts, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """A line for each rule; below it what was seen and how to mend it."""
-        return "\n".join(_lines(answer, screen))
+        """A line for each rule as it comes; below it what was seen and how to mend it."""
+        line = None
+        for text in _lines(answer, screen):
+            if line is not None:
+                self.app.stdout.write(f"{line}\n")
+                self.app.stdout.flush()
+            line = text
+        return line or ""
 
     def table(self, answer: Verdicts) -> Table:
         """A row for each rule."""
@@ -92,14 +115,23 @@ class CheckDriver(DrawnOrListed[Verdicts]):
 
     def verdict(self, answer: Verdicts, options: argparse.Namespace) -> int:
         """1 if a rule is broken, or could not be judged."""
-        broken = [it.rule.name for it in answer if it.verdict == BROKEN]
-        unknown = [it.rule.name for it in answer if it.verdict == NOT_JUDGED]
+        broken = [it.rule.name for it in answer.seen if it.verdict == BROKEN]
+        unknown = [it.rule.name for it in answer.seen if it.verdict == NOT_JUDGED]
         if not broken and not unknown:
             return 0
         for names, what in ((broken, "broken"), (unknown, "could not be judged")):
             if names:
                 self.complain(f"driver {options.driver}: {what}: {', '.join(names)}")
         return NOT_WELL
+
+
+def _checked(driver: Installed, *, real_placement: bool) -> Iterator[Verdict]:
+    try:
+        yield from check(driver, real_placement=real_placement)
+    except NoPytest as err:
+        raise CommandError(str(err), "the kit needs it: pip install 'compute-agent[kit]'") from None
+    except CheckFailed as err:
+        raise CommandError(str(err), "nothing was judged", NOT_WELL) from None
 
 
 def _absolute(paths: Iterable[str] | None) -> list[str]:

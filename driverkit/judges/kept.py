@@ -24,7 +24,6 @@ def tree_not_kept(stage: Stage) -> None:
     loaded = stage.open()
     for root in stage.roots(loaded):
         handed = _handed_over(root, loaded)
-        stage.said("nothing", lambda: None)  # the thread has forgotten the question before
         gc.collect()
         for what, ref in handed.items():
             if (left := ref()) is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from driverkit.broken import Broken, DriverRaised, Inapplicable, NotJudged
-from driverkit.caller import Caller
 from driverkit.differences import differences, shown
 from driverkit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
+from reportclient.plan import replay
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
 
@@ -24,8 +24,7 @@ def second_period(stage: Stage) -> None:
     for root in stage.roots(loaded):
         root.report(loaded)
         for _ in range(PERIODS):
-            root.read()
-            _expect_nothing_to_write(root, again(root, loaded, _LATER), "the period before")
+            _expect_nothing_to_write(root, loaded, _LATER, "the period before")
 
 
 def agree(stage: Stage) -> None:
@@ -44,10 +43,9 @@ def restart(stage: Stage) -> None:
     for root in roots:
         root.report(before)
     after = stage.open()
+    when = "a fresh driver, asked in what another one has reported,"
     for root in roots:
-        root.read()
-        wish = again(root, after, "a fresh driver, asked in what another one has reported,")
-        _expect_nothing_to_write(root, wish, "the driver before the restart")
+        _expect_nothing_to_write(root, after, when, "the driver before the restart")
 
 
 def any_order(stage: Stage) -> None:
@@ -69,11 +67,8 @@ def any_thread(stage: Stage) -> None:
     for root in stage.roots(loaded):
         said = _alike(root, loaded, loaded)
         for _ in range(2):
-            elsewhere = Caller()
-            try:
-                later = again(root, loaded, "in another thread", elsewhere)
-            finally:
-                elsewhere.close()
+            elsewhere = LoadedDriver.of(loaded.name, loaded.driver, stage.within)
+            later = again(root, elsewhere, "in another thread")
             _expect_same(root, said, later, "in one thread, then in another one")
 
 
@@ -94,34 +89,36 @@ def thread_safe(stage: Stage) -> None:
     if len(roots) < 2:
         raise Inapplicable("there is only one node: let make_driver show two or more")
     alone = [root.wish(loaded) for root in roots]
+
+    def ask(root: Root) -> Snapshot:
+        return again(root, loaded, "asked together with others")
+
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for _ in range(ROUNDS):
-            together = list(pool.map(lambda root: _in_own_thread(root, loaded), roots))
+            together = list(pool.map(ask, roots))
             for root, one, two in zip(roots, alone, together, strict=True):
                 _expect_same(root, one, two, "asked alone, then together with the others")
 
 
-def _in_own_thread(root: Root, loaded: LoadedDriver) -> Snapshot:
-    caller = Caller()
-    try:
-        return again(root, loaded, "asked together with others", caller)
-    finally:
-        caller.close()
-
-
-def again(root: Root, loaded: LoadedDriver, when: str, caller: Caller | None = None) -> Snapshot:
+def again(root: Root, loaded: LoadedDriver, when: str) -> Snapshot:
     """The driver's answer, where it gave one before.  :raises Broken: it raises something."""
     try:
-        return root.wish(loaded, caller)
+        return root.wish(loaded)
     except DriverRaised as raised:
         raise Broken(f"node {root.node}: {when} {raised.at_length()}") from None
 
 
-def _expect_nothing_to_write(root: Root, wish: Snapshot, since: str) -> None:
-    plan = root.plan(wish)
+def _expect_nothing_to_write(root: Root, loaded: LoadedDriver, when: str, since: str) -> None:
+    try:
+        plan = root.decided(loaded).plan
+    except DriverRaised as raised:
+        raise Broken(f"node {root.node}: {when} {raised.at_length()}") from None
     if plan:
         calls = ", ".join(f"{count} {kind}" for kind, count in sorted(plan.counts().items()))
-        found = shown(differences(root.view.snapshot, wish))
+        after = root.view.edit()
+        for operation in plan.operations:
+            replay(operation, after)
+        found = shown(differences(root.view.snapshot, after.freeze()))
         raise Broken(
             f"node {root.node}: since {since}, although nothing has happened:\n{found}\n"
             f"(to send: {calls})"

@@ -8,15 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agent.told.conditions import Severity
 from driverkit.broken import BadFixture, Broken, DriverRaised, NotJudged
 from driverkit.differences import differences, shown
 from driverkit.stage import Root, Stage
-from drivers.api import Allocations, ProviderTree
+from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.errors import ReshapeNeeded
 from drivers.loaded import LoadedDriver
-from reportclient.diff import diff
 from reportclient.errors import PlacementError
-from reportclient.model import Inventory
 from reportclient.reader import allocations as read_allocations
 from reportclient.reshape import (
     Affected,
@@ -24,7 +23,7 @@ from reportclient.reshape import (
     moved_allocations,
     refuse_misshapen,
 )
-from reportclient.snapshot import EMPTY, Snapshot
+from reportclient.snapshot import Snapshot
 
 OWNER = {
     "project_id": "driver-kit",
@@ -73,15 +72,6 @@ class Reshaped:
     before: Allocations
     after: Allocations
 
-    def affected(self) -> Affected:
-        """The inventories that it changes."""
-        old = self.root.view.snapshot
-        changed = [u for u in self.wish.changed_since(old) if _of(old, u) != _of(self.wish, u)]
-        return Affected(
-            {uuid: _of(old, uuid) for uuid in changed},
-            {uuid: _of(self.wish, uuid) for uuid in changed},
-        )
-
     def named(self, text: str) -> str:
         """With the names of providers beside their UUIDs."""
         for snapshot in (self.root.view.snapshot, self.wish):
@@ -89,11 +79,6 @@ class Reshaped:
                 if uuid in text and f"{provider.name} ({uuid})" not in text:
                     text = text.replace(uuid, f"{provider.name} ({uuid})")
         return text
-
-
-def _of(snapshot: Snapshot, uuid: str) -> Mapping[str, Inventory]:
-    provider = snapshot.get(uuid)
-    return {} if provider is None else provider.inventory
 
 
 def needed(stage: Stage) -> None:
@@ -112,7 +97,7 @@ def needed_once(stage: Stage, case: ReshapeCase) -> None:
     """Not again after it was done."""
     old = old_shape(stage, case)
     try:
-        root = done(old.reshaped())
+        root = done(old, old.reshaped())
     except Broken as err:
         raise NotJudged(f"{err} (see reshape-totals)") from None
     _expect_none(root, old.loaded, "the reshape was done")
@@ -148,22 +133,25 @@ def asked(stage: Stage, case: ReshapeCase) -> None:
 
 def totals(stage: Stage, case: ReshapeCase) -> None:
     """Each consumer's amounts, and what Placement says to it."""
-    reshaped = old_shape(stage, case).reshaped()
+    old = old_shape(stage, case)
+    reshaped = old.reshaped()
+    affected = Affected.between(old.root.view.snapshot, reshaped.wish)
     try:
-        moved_allocations(reshaped.before, reshaped.after, reshaped.affected())
+        moved_allocations(reshaped.before, reshaped.after, affected)
     except AllocationsBroken as err:
         raise Broken(reshaped.named(str(err))) from None
-    done(reshaped)
+    done(old, reshaped)
 
 
-def done(reshaped: Reshaped) -> Root:
-    """The root after the reshape, written.  :raises Broken: Placement does not take it."""
-    root = reshaped.root
-    moved = {c: held for c, held in reshaped.after.items() if held != reshaped.before.get(c)}
-    outcome = root.send(root.plan(reshaped.wish, moved))
-    refused = [*outcome.failed.values(), *filter(None, [outcome.stopped_by])]
-    if refused:
-        said = "\n".join(reshaped.named(str(err)) for err in refused)
+def done(old: Old, reshaped: Reshaped) -> Root:
+    """The root after a period with the reshape.  :raises Broken: it can't be written."""
+    root = old.root
+    try:
+        wrong = root.report(old.loaded).texts(Severity.ERROR)
+    except DriverRaised as raised:
+        raise Broken(raised.at_length()) from None
+    if wrong:
+        said = reshaped.named("\n".join(wrong))
         raise Broken(f"node {root.node}: Placement does not take the reshape:\n{said}")
     return root.read()
 
@@ -237,10 +225,10 @@ def old_shape(stage: Stage, case: ReshapeCase) -> Old:
             f"reshape_case: its tree has none of the driver's nodes: {stage.nodes(loaded)}"
         )
     root = stage.root(node, tree.data(node).uuid)
-    outcome = root.send(diff(EMPTY, tree.freeze()))
-    if outcome.failed or outcome.stopped_by:
-        refused = [*outcome.failed.values(), outcome.stopped_by]
-        raise BadFixture(f"reshape_case: Placement does not take its tree: {refused}")
+    before = _Before(stage.context, tree.freeze())
+    wrong = root.report(LoadedDriver.of(loaded.name, before)).texts(Severity.ERROR)
+    if wrong:
+        raise BadFixture(f"reshape_case: Placement does not take its tree: {wrong}")
     root.edited_by_stranger(lambda edit: _add_foreign(edit, root))
     old = Old(root, loaded, _consumer(f"foreign {root.uuid}"))
     there = root.view.snapshot.named(_foreign_name(root))
@@ -250,6 +238,35 @@ def old_shape(stage: Stage, case: ReshapeCase) -> Old:
         _allocate(old, held["allocations"], consumer)
     root.read()
     return old
+
+
+class _Before(ComputeDriver):
+    """The driver as it was when it reported the old shape."""
+
+    def __init__(self, context: DriverContext, shape: Snapshot) -> None:
+        super().__init__(context)
+        self._shape = shape
+
+    def get_available_nodes(self) -> list[str]:
+        """Not asked."""
+        return []
+
+    def update_provider_tree(
+        self,
+        tree: ProviderTree,
+        nodename: str,  # noqa: ARG002
+        allocations: Allocations | None = None,  # noqa: ARG002
+    ) -> None:
+        """As the fixture's tree."""
+        for one in self._shape.walk():
+            if not tree.exists(one.uuid):
+                above = one.parent_uuid
+                tree.new_child(one.name, above, one.uuid) if above else tree.new_root(
+                    one.name, one.uuid
+                )
+            tree.set_records(one.uuid, one.inventory)
+            tree.add_traits(one.uuid, *one.traits)
+            tree.add_aggregates(one.uuid, *one.aggregates)
 
 
 def _foreign_name(root: Root) -> str:

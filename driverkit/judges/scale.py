@@ -111,7 +111,6 @@ def _periods(root: Root, loaded: LoadedDriver) -> None:
         root.wish(loaded)
         if time.monotonic() > end:
             break
-    root.stage.said("nothing", lambda: None)
     gc.collect()
 
 

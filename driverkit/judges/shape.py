@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from driverkit.broken import Broken, DriverRaised, Inapplicable
 from driverkit.differences import called, shown
 from driverkit.judges.proper import LONGEST_NAME, is_own, problems
-from driverkit.stage import Root, Stage
+from driverkit.stage import Root, Stage, said
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loaded import LoadedDriver
 from reportclient.errors import NameTaken
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
+
+STATUS = "COMPUTE_STATUS_DISABLED"
 
 
 def answers(stage: Stage) -> None:
@@ -20,14 +22,14 @@ def answers(stage: Stage) -> None:
     try:
         loaded = stage.open()
         roots = stage.roots(loaded)
-        said = [root for root in roots if _says_anything(root, root.wish(loaded))]
+        spoken = [root for root in roots if _says_anything(root, root.wish(loaded))]
     except DriverRaised as raised:
         if isinstance(raised.err, DriverNotReady):
             raise Broken(f"{raised}\n(the kit needs a backend that answers here)") from None
         raise Broken(raised.at_length()) from None
     if not roots:
         raise Broken("get_available_nodes() returned no node; the kit needs a backend with one")
-    if not said:
+    if not spoken:
         names = ", ".join(root.node for root in roots)
         raise Broken(
             f"nothing was said of any node ({names}): no inventory, trait, aggregate or child"
@@ -59,14 +61,14 @@ def closes(stage: Stage) -> None:
 def node_names(stage: Stage) -> None:
     """The same names again, and from another driver."""
     one, other = stage.open(), stage.open()
-    first, told = _nodes(stage, one), stage.said("get_nodenames_by_uuid", one.uuids_told)
+    first, told = _nodes(stage, one), said("get_nodenames_by_uuid", one.uuids_told)
     for node in first:
         if len(node) > LONGEST_NAME:
             raise Broken(f"the name {node} has {len(node)} characters, not 1 to {LONGEST_NAME}")
     for again, who in ((_nodes(stage, one), "asked again"), (_nodes(stage, other), "a new driver")):
         if set(again) != set(first):
             raise Broken(f"first {_listed(first)}; {who}: {_listed(again)}")
-    if told != (later := stage.said("get_nodenames_by_uuid", other.uuids_told)):
+    if told != (later := said("get_nodenames_by_uuid", other.uuids_told)):
         raise Broken(f"UUIDs by node: first {told}; a new driver: {later}")
     if unknown := sorted(told.keys() - first):
         raise Broken(
@@ -111,6 +113,16 @@ def root_stays(stage: Stage) -> None:
                 )
 
 
+def status_trait(stage: Stage) -> None:
+    """Not set on anything; that it stays is a rule about what is another's."""
+    loaded = stage.open()
+    for root in stage.roots(loaded):
+        wish = root.wish(loaded)
+        marked = [it.name for it in wish.walk() if STATUS in it.traits]
+        if marked:
+            raise Broken(f"node {root.node}: {STATUS} was set on {_listed(marked)}")
+
+
 def valid(stage: Stage) -> None:
     """All that it says is proper, and Placement takes it."""
     loaded = stage.open()
@@ -119,11 +131,11 @@ def valid(stage: Stage) -> None:
         if found:
             raise Broken(f"node {root.node}:\n{shown(found)}")
     for root in stage.roots(loaded):
-        outcome = root.report(loaded)
-        refused = [*outcome.failed.items(), ("the rest", outcome.stopped_by)]
-        said = [f"{_name(root, key)}: {err}" for key, err in refused if _is_refusal(err)]
-        if said:
-            raise Broken(f"node {root.node}: Placement answers\n{shown(said)}")
+        report = root.report(loaded)
+        refused = [*report.failed.items(), ("the rest", report.error)]
+        answers = [f"{_name(root, key)}: {err}" for key, err in refused if _is_refusal(err)]
+        if answers:
+            raise Broken(f"node {root.node}: Placement answers\n{shown(answers)}")
 
 
 def _wish(root: Root, loaded: LoadedDriver) -> Snapshot:

@@ -13,8 +13,8 @@ from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.provider_tree import ProviderTree, own_uuid
 from reportclient.snapshot import Snapshot
 
-TRAITS = ("COMPUTE_NODE", "CUSTOM_DRIVER_KIT_STRANGER")
-"""One that the agent sets itself, and an operator's."""
+TRAITS = ("CUSTOM_DRIVER_KIT_STRANGER", "COMPUTE_NODE", "COMPUTE_STATUS_DISABLED")
+"""An operator's, and those that the agent sets itself."""
 CLASS = "CUSTOM_DRIVER_KIT_STRANGER"
 AGGREGATE = "7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a01"
 NODES = 3
@@ -154,7 +154,7 @@ def _add_child(tree: ProviderTree, uuid: str) -> None:
     name = f"{tree.data(uuid).name[:170]}_driver_kit_stranger"
     child = tree.new_child(name, uuid)
     tree.update_inventory(child, {CLASS: {"total": 2}})
-    tree.update_traits(child, [TRAITS[1]])
+    tree.update_traits(child, [TRAITS[0]])
 
 
 def _add_shared(tree: ProviderTree, name: str) -> None:

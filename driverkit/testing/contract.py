@@ -10,6 +10,7 @@ import pytest
 
 from driverkit.broken import (
     Broken,
+    Hung,
     Inapplicable,
     NotJudged,
     explained,
@@ -22,6 +23,7 @@ from driverkit.judges.scale import MakeBigDriver
 from driverkit.rulebook import RULES
 from driverkit.stage import MakeDriver, Stage
 from drivers.api import DriverContext
+from drivers.loader import call_timeout
 from reportclient.errors import PlacementError
 from reportclient.http import API
 
@@ -30,10 +32,14 @@ Fixture = TypeVar("Fixture")
 
 
 class RuleFailed(pytest.fail.Exception):  # type: ignore[misc,name-defined]  # made by a decorator
-    """A failed test; ``verdict`` and ``seen`` for those who make a table of it."""
+    """A failed test; ``verdict`` and ``seen`` for those who make a table of it.
 
-    def __init__(self, text: str, verdict: str, seen: str) -> None:
+    ``hangs``: nothing more can be asked of the driver.
+    """
+
+    def __init__(self, text: str, verdict: str, seen: str, *, hangs: bool = False) -> None:
         super().__init__(text, pytrace=False)
+        self.hangs = hangs
         self.verdict = verdict
         self.seen = seen
 
@@ -48,7 +54,8 @@ def judges(name: str) -> Callable[[Test], Test]:
             try:
                 test(*args, **fixtures)
             except Broken as err:
-                failure = RuleFailed(explained(rule, str(err)), "broken", str(err))
+                hangs = isinstance(err, Hung)
+                failure = RuleFailed(explained(rule, str(err)), "broken", str(err), hangs=hangs)
             except NotJudged as err:
                 failure = RuleFailed(not_judged(rule, err), "not judged", str(err))
             except PlacementError as err:
@@ -112,7 +119,8 @@ class DriverContract:
         self, make_driver: MakeDriver, driver_context: DriverContext, driver_placement: API
     ) -> Iterator[Stage]:
         """Where the driver is put to work."""
-        stage = Stage(driver_placement, driver_context, make_driver)
+        within = call_timeout(driver_context.conf)
+        stage = Stage(driver_placement, driver_context, make_driver, within)
         yield stage
         stage.close()
 
@@ -135,6 +143,10 @@ class DriverContract:
     @judges("valid")
     def test_placement_takes_names_and_amounts(self, driver_stage: Stage) -> None:
         shape.valid(driver_stage)
+
+    @judges("status-trait")
+    def test_the_status_trait_is_the_agents(self, driver_stage: Stage) -> None:
+        shape.status_trait(driver_stage)
 
     @judges("own-names")
     def test_names_are_its_own(self, driver_stage: Stage) -> None:

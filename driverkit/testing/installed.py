@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+import sys
+from importlib import util
+from pathlib import Path
+
 import pytest
 
+from driverkit.check import FIXTURES
+from driverkit.context import Options, options_of
 from driverkit.stage import MakeDriver
 from driverkit.testing.contract import DriverContract
 from drivers import loader
 from drivers.api import DriverContext
 
 
-class TestInstalledDriver(DriverContract):
-    """Loaded by its entry point, with the options of the agent's own configuration."""
+def _class_in(file: str) -> type[DriverContract]:
+    """The test class of an author's file.  :raises ImportError: it has none."""
+    sys.path.insert(0, str(Path(file).parent))
+    spec = util.spec_from_file_location("driver_fixtures", file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    module = sys.modules[spec.name] = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    kinds = [one for one in vars(module).values() if inspect.isclass(one)]
+    for kind in kinds:
+        if issubclass(kind, DriverContract) and kind.__module__ == module.__name__:
+            return kind
+    raise ImportError(f"{file} has no class that derives from driverkit.testing.DriverContract")
+
+
+class _Installed(DriverContract):
+    """With the options of the agent's own configuration."""
+
+    @pytest.fixture
+    def driver_context(self, installed_driver_context: DriverContext) -> DriverContext:
+        """The operator's configuration, but a state path of its own."""
+        return installed_driver_context
+
+
+_BASE = _class_in(os.environ[FIXTURES]) if FIXTURES in os.environ else _Installed
+
+
+class TestInstalledDriver(_BASE):  # type: ignore[misc,valid-type]  # as it was asked for
+    """Loaded by its entry point; with an author's fixtures, what these break and mend."""
 
     @pytest.fixture
     def make_driver(self, driver_context: DriverContext, installed_driver: str) -> MakeDriver:
@@ -19,6 +54,6 @@ class TestInstalledDriver(DriverContract):
         return lambda: loader.load([installed_driver], driver_context)[0].driver
 
     @pytest.fixture
-    def driver_context(self, installed_driver_context: DriverContext) -> DriverContext:
-        """The operator's configuration, but a state path of its own."""
-        return installed_driver_context
+    def driver_options(self) -> Options:
+        """Registered when it is loaded; the drivers that the author's file names, at once."""
+        return options_of(vars(sys.modules[_BASE.__module__]).values())

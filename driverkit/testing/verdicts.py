@@ -6,7 +6,9 @@ Loaded by name in that child process only, so that its options are in nobody's w
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+import os
+import sys
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +44,39 @@ def installed_driver_context(request: pytest.FixtureRequest, tmp_path: Path) -> 
     return DriverContext(option("--agent-host"), tmp_path, conf)
 
 
+def pytest_runtest_setup(item: pytest.Function) -> None:
+    """Which rule is looked at: should the process end, it is known what it ended in."""
+    rule: Rule | None = getattr(item.function, "driver_rule", None)
+    if rule is not None:
+        _say(item.config, {"rule": rule.name})
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Function, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """One line for each test that has a rule, as it comes: a hang loses only what follows."""
+    """One line for each test that has a rule, as it comes."""
     report = yield
     rule: Rule | None = getattr(item.function, "driver_rule", None)
     if rule is not None and (report.when == "call" or not report.passed):
-        line = {"rule": rule.name, **_verdict(report, call)}
-        with Path(item.config.getoption("--verdicts")).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        _say(item.config, {"rule": rule.name, **_verdict(report, call)})
+        if getattr(call.excinfo and call.excinfo.value, "hangs", False):
+            why = f"nothing more was asked: the driver hung in the rule {rule.name}"
+            _say(item.config, {"rule": rule.name, "ended": why})
+            item.session.shouldstop = why
     return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """A thread of the driver's that does not end holds nobody up."""
+    os.close(int(config.getoption("--verdicts")))
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _say(config: pytest.Config, line: Mapping[str, Any]) -> None:
+    os.write(int(config.getoption("--verdicts")), (json.dumps(line) + "\n").encode())
 
 
 def _verdict(report: pytest.TestReport, call: pytest.CallInfo[None]) -> dict[str, Any]:

@@ -523,7 +523,11 @@ class ReportsFromMemory(GoodDriver):
         return self.last
 
 
-@breaks("lost-backend", "TooLong: no answer within", fixtures=("lose_backend",))
+@breaks(
+    "lost-backend",
+    "update_provider_tree(host1) has not returned within 3 s",
+    fixtures=("lose_backend",),
+)
 class Hangs(GoodDriver):
     def cards(self, nodename):
         while not self.backend.up:
@@ -566,6 +570,20 @@ class NeverTriesAgain(GoodDriver):
         if self.lost:
             raise DriverNotReady("lost for good")
         return super().get_available_nodes()
+
+
+@breaks("status-trait", "COMPUTE_STATUS_DISABLED was set on host1")
+class DisablesItself(GoodDriver):
+    def report(self, tree, node, cards, allocations):
+        super().report(tree, node, cards, allocations)
+        tree.add_traits(node, "COMPUTE_STATUS_DISABLED")
+
+
+@breaks("strangers-traits", "trait COMPUTE_STATUS_DISABLED of provider host1")
+class EnablesItself(GoodDriver):
+    def report(self, tree, node, cards, allocations):
+        super().report(tree, node, cards, allocations)
+        tree.remove_traits(node, "COMPUTE_STATUS_DISABLED")
 
 
 @breaks("lost-device", "has all that it had before", fixtures=("lose_device",))

@@ -35,6 +35,99 @@ class ExitsLater(ComputeDriver):
         provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
 """
 
+HANGS_LATER = """\
+import subprocess
+import threading
+from pathlib import Path
+
+from drivers.api import ComputeDriver
+
+
+class HangsLater(ComputeDriver):
+    calls = 0
+
+    def get_available_nodes(self):
+        child = subprocess.Popen(["sleep", "100000"])
+        with Path(__file__).with_name("started").open("a") as file:
+            file.write(f"{child.pid}\\n")
+        return [self.context.host]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        HangsLater.calls += 1
+        if HangsLater.calls > 4:
+            threading.Event().wait()
+        provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
+"""
+FOLDERS = """\
+from pathlib import Path
+
+from drivers.api import ComputeDriver
+from oslo_config import cfg
+
+
+class Folders(ComputeDriver):
+    @classmethod
+    def list_opts(cls):
+        return [("folders", [cfg.StrOpt("root", default="/nowhere")])]
+
+    def get_available_nodes(self):
+        return [self.context.host]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        found = {f"{nodename}_{it.name}" for it in Path(self.context.conf.folders.root).iterdir()}
+        for uuid in provider_tree.get_provider_uuids(nodename)[1:]:
+            name = provider_tree.exists(uuid) and provider_tree.data(uuid).name
+            if name and name.startswith(f"{nodename}_f") and name not in found:
+                if "stranger" not in name:
+                    provider_tree.remove(uuid)
+        for name in sorted(found):
+            if not provider_tree.exists(name):
+                provider_tree.new_child(name, nodename)
+            provider_tree.update_inventory(name, {"CUSTOM_FOLDER": {"total": 1}})
+"""
+FOLDERS_FIXTURES = """\
+import shutil
+
+import pytest
+from disks import Folders
+
+from driverkit.testing import DriverContract
+
+
+class TestFolders(DriverContract):
+    @pytest.fixture
+    def root(self, tmp_path):
+        for number in range(3):
+            (tmp_path / "root" / f"f{number}").mkdir(parents=True)
+        return tmp_path / "root"
+
+    @pytest.fixture
+    def driver_config(self, root):
+        return f"[folders]\\nroot = {root}\\n"
+
+    @pytest.fixture
+    def make_driver(self):
+        pytest.fail("the installed driver is meant")
+
+    @pytest.fixture
+    def lose_backend(self, root):
+        return lambda: shutil.rmtree(root)
+
+    @pytest.fixture
+    def lose_device(self, root):
+        return lambda: (root / "f1").rmdir()
+
+    @pytest.fixture
+    def make_big_driver(self, root, driver_context):
+        def make(devices):
+            shutil.rmtree(root)
+            for number in range(devices):
+                (root / f"f{number}").mkdir(parents=True)
+            return Folders(driver_context)
+
+        return make
+"""
+
 
 def install(site: Path, name: str, source: str) -> Path:
     """Put a driver of this name below ``site``, for PYTHONPATH."""

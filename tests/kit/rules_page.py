@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 
@@ -20,7 +21,7 @@ def lines(rule: Rule) -> Iterator[str]:
 
 def literal(text: str) -> str:
     """Nothing in it may be taken for markup."""
-    return text.replace("*", r"\*").replace("_,", r"\_,").replace("_.", r"\_.")
+    return re.sub(r"(?<=\w)_(?!\w)", r"\\_", text.replace("*", r"\*"))
 
 
 if __name__ == "__main__":

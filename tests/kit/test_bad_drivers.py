@@ -6,7 +6,6 @@ import inspect
 
 import pytest
 
-from driverkit.caller import Caller
 from driverkit.stage import Stage
 from driverkit.testing import RULES, DriverContract
 from driverkit.testing.contract import RuleFailed
@@ -43,7 +42,7 @@ def test_a_bad_driver_is_caught(bad: Bad, driver_context) -> None:
         FakePlacement(),
         driver_context,
         lambda: bad.driver(driver_context, backend),
-        Caller(3.0 if bad.driver.__name__ == "Hangs" else 60.0),
+        3.0 if bad.driver.__name__ == "Hangs" else 60.0,
         back_within=0.3,
     )
     hooks = {
@@ -99,6 +98,32 @@ class TestGoodDriver(DriverContract):
     @pytest.fixture
     def reshape_case(self):
         return old_shape()
+
+
+POOL = "7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a77"
+
+
+class SharesFromTheReshapeOn(GoodDriver):
+    """Makes a sharing provider in the very period in which its cards get their inventory."""
+
+    def report(self, tree, node, cards, allocations):
+        super().report(tree, node, cards, allocations)
+        if not tree.exists(POOL):
+            tree.new_root(f"{node}_pool", POOL)
+        tree.update_inventory(POOL, {"DISK_GB": {"total": 100}})
+        tree.add_traits(POOL, "MISC_SHARES_VIA_AGGREGATE")
+        for provider in (POOL, node):
+            tree.add_aggregates(provider, POOL)
+
+
+class TestGoodDriverThatShares(TestGoodDriver):
+    @pytest.fixture
+    def make_driver(self, driver_context, backend):
+        return lambda: SharesFromTheReshapeOn(driver_context, backend)
+
+    @pytest.fixture
+    def make_big_driver(self):
+        return None
 
 
 class GoodInThreads(GoodDriver):

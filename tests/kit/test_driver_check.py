@@ -11,7 +11,15 @@ import pytest
 from driverkit.check import BROKEN, KEPT, NOT_JUDGED, Installed, check
 from driverkit.rulebook import RULES
 from tests.integration.agent_host import AgentHost
-from tests.kit.installed import EXITS_LATER, SETS_ALL_TRAITS, install
+from tests.kit.installed import (
+    EXITS_LATER,
+    FOLDERS,
+    FOLDERS_FIXTURES,
+    HANGS_LATER,
+    SETS_ALL_TRAITS,
+    install,
+)
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -38,14 +46,74 @@ def test_a_broken_rule_is_an_exit_code_of_1_and_a_row_that_says_how_to_mend_it(h
     }
 
 
-def test_a_driver_that_ends_the_process_loses_only_what_was_not_judged_yet(tmp_path, monkeypatch):
+def test_a_driver_that_ends_the_process_is_named_with_the_rule(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(install(tmp_path / "site", "exits-later", EXITS_LATER)))
-    verdicts = check(Installed("exits-later", "host1"))
-    found = {it.rule.name: it for it in verdicts}
+    found = {it.rule.name: it for it in check(Installed("exits-later", "host1"))}
+    assert list(found) == list(RULES)
     assert found["answers"].verdict == KEPT
+    (broken,) = [it for it in found.values() if it.verdict == BROKEN]
+    said = f"driver exits-later ended the process (exit code 7) while {broken.rule.name} was"
+    assert broken.seen.startswith(said)
     assert found["steady-memory"].verdict == NOT_JUDGED
-    assert found["steady-memory"].seen == "the process ended with 7"
-    assert not [it for it in verdicts if it.verdict == BROKEN]
+    assert found["steady-memory"].seen == broken.seen
+
+
+def test_a_driver_that_hangs_is_told_with_its_rule_and_nothing_is_left_behind(host, tmp_path):
+    site = install(tmp_path / "site", "hangs-later", HANGS_LATER)
+    host.configure(driver="hangs-later", more="[compute]\ndriver_timeout = 1\n")
+    said = host.ctl("driver", "check", "hangs-later", "-f", "json", PYTHONPATH=str(site))
+    assert said.code == 1, said.err
+    rows = {row["rule"]: row for row in said.json()}
+    assert list(rows) == list(RULES)
+    (hung,) = [row for row in rows.values() if "has not returned" in row["seen"]]
+    assert hung["verdict"] == "broken"
+    assert "update_provider_tree(host1) has not returned within 1 s" in hung["seen"]
+    last = rows["steady-memory"]
+    why = f"nothing more was asked: the driver hung in the rule {hung['rule']}"
+    assert (last["verdict"], last["seen"]) == ("not judged", why)
+    pids = [int(line) for line in (site / "started").read_text().split()]
+    eventually(lambda: not any(runs(pid) for pid in pids))
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_rows_come_while_the_rest_is_judged_and_nobody_has_to_wait_for_that(tmp_path, monkeypatch):
+    site = install(tmp_path / "site", "hangs-later", HANGS_LATER)
+    monkeypatch.syspath_prepend(str(site))
+    rows = check(Installed("hangs-later", "host1"))
+    assert next(rows).rule.name == "answers"  # it hangs for a minute in what comes later
+    rows.close()
+    pids = [int(line) for line in (site / "started").read_text().split()]
+    eventually(lambda: not any(runs(pid) for pid in pids))
+
+
+def test_an_installed_driver_is_held_to_the_rules_that_need_an_authors_fixtures(host, tmp_path):
+    site = install(tmp_path / "site", "disks", FOLDERS)
+    (tmp_path / "test_mine.py").write_text(FOLDERS_FIXTURES)
+    words = ["driver", "check", "disks", "--fixtures", str(tmp_path / "test_mine.py")]
+    said = host.bare_ctl(*words, "-f", "json", PYTHONPATH=str(site))
+    rows = {row["rule"]: row for row in said.json()}
+    verdicts = {name: row["verdict"] for name, row in rows.items()}
+    assert verdicts["lost-device"] == verdicts["time"] == verdicts["memory"] == "kept"
+    assert verdicts["lost-backend"] == "broken", rows
+    assert verdicts["reshape-asked"] == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(None, "is no file"), ("import nowhere", "nowhere"), ("x = 1", "has no class that derives")],
+)
+def test_a_file_that_has_no_fixtures_is_told(host, tmp_path, text, said):
+    file = tmp_path / "mine.py"
+    if text is not None:
+        file.write_text(text)
+    told = host.bare_ctl("driver", "check", "fake", "--fixtures", str(file))
+    assert told.code in (1, 2) and said in told.err, told.err
 
 
 def test_a_driver_that_is_not_installed_is_a_line_with_those_that_are(host):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
@@ -17,7 +18,8 @@ from tests.integration.transcripts import Uuids, replayed
 from tests.kit.installed import SETS_ALL_TRAITS, install
 from tests.kit.rules_page import listed
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "driver-kit.rst").read_text()
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "driver-kit.rst").read_text()
 _NAMED = re.compile(r"^\.\. code-block:: python\n    :name: (\S+)\n\n((?:    .*\n|\n)+)", re.M)
 HAS_NO_OLD_SHAPE = {"reshape-needed", "reshape-asked", "reshape-totals", "foreign-allocations"}
 
@@ -87,6 +89,15 @@ def test_the_page_lists_the_rules() -> None:
     assert PAGE.endswith("The rules\n=========\n\n" + listed()), (
         "python -m tests.kit.rules_page prints them"
     )
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.rst")), ids=lambda page: page.stem)
+def test_docutils_finds_nothing_wrong_with_a_page(page: Path) -> None:
+    core = pytest.importorskip("docutils.core")
+    said = io.StringIO()
+    settings = {"report_level": 2, "warning_stream": said}
+    core.publish_doctree(page.read_text(), source_path=str(page), settings_overrides=settings)
+    assert said.getvalue() == ""
 
 
 @pytest.mark.timeout(900)
