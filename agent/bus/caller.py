@@ -51,7 +51,7 @@ class Caller:
     def __str__(self) -> str:
         """For a line of a log."""
         words = [
-            f"by {self.user}" if self.user else "by nobody knows whom",
+            f"by {self.user}" if self.user else "by an unknown caller",
             f"of project {self.project}" if self.project else "",
             f"from {self.where}" if self.where else "",
             f"[{self.request_id}]" if self.request_id else "",

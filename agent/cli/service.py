@@ -242,8 +242,8 @@ def in_full(services: Iterable[ObservedService], screen: Screen) -> Iterator[str
         last = f"last heartbeat {seconds} ago" if record.last_seen else "no heartbeat ever"
         yield f"{screen.paint(record.host, 'bold')}  {record.status}{reason}, {seen.state}, {last}"
         yield f"  uuid      {record.uuid}"
-        yield f"  agent     {record.address or 'nobody knows where'}"
-        yield f"  rpc       {record.rpc_version or 'nobody knows which version'}"
+        yield f"  agent     {record.address or 'unknown'}"
+        yield f"  rpc       {record.rpc_version or 'unknown'}"
         yield f"  roots     {' '.join(record.roots) or 'none yet'}"
         yield f"  placement {_placement(seen)}"
 

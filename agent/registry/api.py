@@ -30,8 +30,8 @@ class Registry(Protocol):
         """Say that the agent of ``host`` is alive; the first time makes the record.
 
         ``address`` says where it runs, as :func:`agent.registry.access.here` does: it has
-        to be the same after a restart of the agent, or the restarted one is taken for a
-        stranger until the old one counts as down.
+        to be the same after a restart of the agent, or the restarted one is taken for
+        another one until the old one counts as down.
 
         :raises HostTaken: an agent at another address, that is up, uses this name.
         """

@@ -157,7 +157,7 @@ def reason_not_to_call(record: ServiceRecord, down_after: float = DOWN_AFTER) ->
         return f"{record.host} is down; its agent reads the record when it starts"
     version = _version(record.rpc_version)
     if version is None:
-        return f"nobody knows which RPC version {record.host} speaks; it takes its time to follow"
+        return f"the RPC version of {record.host} is not known; {LATER}"
     if version < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         return (

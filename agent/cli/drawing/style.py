@@ -17,7 +17,7 @@ COLOURS: Mapping[BoxKind, tuple[str, str]] = {
 DISABLED_COLOUR = "#c02020"
 
 MARKS: Mapping[str, str] = {
-    "foreign": "dashed border: a stranger's, not written by this agent",
+    "foreign": "dashed border: foreign, not written by this agent",
     "disabled": "red border: disabled, takes no new guests",
     "marked": "thick border: the provider asked for",
 }

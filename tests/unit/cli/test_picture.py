@@ -117,7 +117,7 @@ def test_kinds_are_by_what_a_provider_has() -> None:
     }
 
 
-def test_what_another_service_owns_is_a_strangers() -> None:
+def test_what_another_service_owns_is_foreign() -> None:
     ours = provider("ours", traits=["CUSTOM_OWNER"])
     made = picture(
         Snapshot.build([ours, provider("below", "ours"), provider("other")]),
@@ -158,7 +158,7 @@ def test_the_legend_has_what_is_shown_and_nothing_else() -> None:
         assert "sharing provider" in text
         assert "several of the same shape" in text
         assert "no inventory" not in text
-        assert "stranger" not in text
+        assert "foreign, not" not in text
         assert "asked for" not in text
 
 
@@ -234,7 +234,7 @@ def test_the_legend_shows_what_it_names() -> None:
     keys = {
         row.split("</td>")[1].split(">")[-1]: row for row in text.split("<tr>") if "border:" in row
     }
-    assert 'style="dashed"' in keys["dashed border: a stranger&#x27;s, not written by this agent"]
+    assert 'style="dashed"' in keys["dashed border: foreign, not written by this agent"]
     assert 'color="#c02020"' in keys["red border: disabled, takes no new guests"]
     assert 'border="3"' in keys["thick border: the provider asked for"]
 

@@ -25,8 +25,8 @@ def test_a_host_that_is_up_has_its_record_changed_first_and_is_then_called() -> 
         ({"silent_for": 61.0}, "host1 is down"),
         ({"forced_down": True}, "forced down"),
         ({"last_seen": None, "silent_for": None}, "never been up"),
-        ({"rpc_version": None}, "nobody knows"),
-        ({"rpc_version": "newest"}, "nobody knows"),
+        ({"rpc_version": None}, "is not known"),
+        ({"rpc_version": "newest"}, "is not known"),
         ({"rpc_version": "4.23"}, "older than 5.0"),
     ],
 )
