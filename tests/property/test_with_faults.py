@@ -119,7 +119,7 @@ troubles = st.tuples(
 )
 """Placement has the wish but for the class of each, and then a call fails for good."""
 periods = st.tuples(st.just("period"), st.sampled_from((60.0, 2 * VERIFY)))
-restarts = st.tuples(st.just("restart"), st.sampled_from(("saved", "older", "lost")))
+restarts = st.tuples(st.just("restart"), st.sampled_from(("saved", "older", "ledger lost", "lost")))
 steps = st.lists(
     st.one_of(wishes, acts, meddlings, meddlings, fails, troubles, periods, periods, restarts),
     max_size=16,
