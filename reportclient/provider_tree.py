@@ -304,15 +304,13 @@ class ProviderTree(Edit):
 
     def add_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
         """Add aggregates (UUIDs) and leave the others alone."""
-        provider = self._find(name_or_uuid)
-        members = provider.aggregates | _aggregates(provider, aggregates)
-        self._put(provider, replace(provider, aggregates=members))
+        self.update_aggregates(name_or_uuid, self._find(name_or_uuid).aggregates.union(aggregates))
 
     def remove_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
         """Take away aggregates (UUIDs) and leave the others alone."""
         provider = self._find(name_or_uuid)
         members = provider.aggregates - _aggregates(provider, aggregates)
-        self._put(provider, replace(provider, aggregates=members))
+        self.update_aggregates(provider.uuid, members)
 
     def update_resources(self, name_or_uuid: str, resources: Mapping[str, Any]) -> bool:
         """Keep resources that a driver hands out one by one; Placement never sees them."""

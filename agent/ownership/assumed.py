@@ -10,6 +10,7 @@ from agent.ownership.ledger import (
     DERIVED,
     FILES,
     FORMER,
+    NONE,
     NOTHING,
     STATUS,
     Holders,
@@ -26,31 +27,36 @@ from reportclient.snapshot import Snapshot
 
 
 def assumed(ledger: Ledger, observed: Snapshot, answers: Round, policy: Policy) -> Ledger:
-    """What counts as this host's though it stands in no ledger.
+    """With what counts as this host's though it stands in no ledger.
 
     Providers below the root whose UUID is made from it and their name; where nothing was
     kept yet, also the classes of own providers of which a driver speaks, as an inventory
     belongs to who reports it.  Nobody who is configured holds them: they go if a driver
-    takes them away or leaves them out, and all have answered.
+    takes them away or leaves them out, and all have answered.  And what drivers adopt: all
+    that a provider has which nobody here holds.
     """
-    if policy.root not in observed:
-        return ledger
+    more: dict[str, Holders] = {}
     drivers = {driver_of(one.manager) for one in answers.statements}
     takes_over = not (ledger.begun or ledger.lost or policy.attached)
     spoken = NOTHING.union(*(one.inventoried for one in answers.statements if takes_over))
     unheld = observed.providers.keys() - ledger.holders.keys()
-    more: dict[str, Holders] = {}
-    anybody = observed.providers if spoken or unheld else ()
-    for uuid in (one for one in anybody if one in spoken or one in unheld):
-        if observed.root_of(uuid) != policy.root:
+    for uuid in (one for one in observed.providers if one in spoken or one in unheld):
+        if policy.root not in observed or observed.root_of(uuid) != policy.root:
             continue
-        provider, row = observed.providers[uuid], dict[str, Holding]()
-        if uuid in spoken and ledger.of(uuid).keys() <= _NO_DRIVERS:
+        provider, row = observed.providers[uuid], dict(ledger.of(uuid))
+        if uuid in spoken and row.keys() <= _NO_DRIVERS:
             row[FORMER] = Holding(classes=frozenset(provider.inventory))
         if uuid in unheld and _is_derived(provider, policy.root, drivers):
             row[DERIVED] = Holding(True, frozenset(provider.inventory))
-        if row:
-            more[uuid] = {**ledger.of(uuid), **row}
+        more[uuid] = row
+    for statement in () if policy.attached else answers.statements:  # who made it is at work there
+        for uuid in statement.adopted & observed.providers.keys():
+            row = dict(more.get(uuid, ledger.of(uuid)))
+            if not any(held.provider for held in row.values()):
+                held = row.get(statement.manager, NONE)
+                row[statement.manager] = held.joined(everything_on(observed.providers[uuid]))
+                more[uuid] = row
+    more = {uuid: row for uuid, row in more.items() if row != ledger.of(uuid)}
     return replace(ledger, holders={**ledger.holders, **more}) if more else ledger
 
 
@@ -62,13 +68,3 @@ def _is_derived(provider: Provider, root: str, drivers: Iterable[str]) -> bool:
         return False
     names = (provider.name, *(f"{one.partition(':')[2]} {provider.name}" for one in drivers))
     return any(provider.uuid == own_uuid(root, name) for name in names)
-
-
-def with_adopted(ledger: Ledger, observed: Snapshot, answers: Round) -> Ledger:
-    """With what drivers take over: all that a provider has which nobody here holds."""
-    for statement in answers.statements:
-        for uuid in statement.adopted:
-            provider = observed.get(uuid)
-            if provider is not None and not ledger.is_ours(uuid):
-                ledger = ledger.adding(statement.manager, uuid, everything_on(provider))
-    return ledger

@@ -25,28 +25,33 @@ class Placing:
     changes: Changes
     told: list[tuple[Provider, str]] = field(default_factory=list)
 
-    def mend(self, free: Collection[str] = ()) -> None:
-        """Undo each move, rename and creation that the tree as a whole does not allow.
+    def placed(self, leaving: Collection[str]) -> list[str]:
+        """Mend it, and take away what leaves; UUIDs of what has to stay, as something below does.
 
-        ``free``: providers whose names others may have.
+        Others may have the names of what leaves.
         """
-        placed = [u for u, new in self.changes.items() if new is not None and self._moved(new)]
-        while placed:
-            bad = {uuid: why for uuid in placed if (why := self._problem(uuid, placed, free))}
-            if not bad:
-                return
-            uuid, why = next(iter(bad.items()))
-            placed.remove(uuid)
-            self._undo(uuid, why)
+        leaving = frozenset(leaving)
+        self._mend(leaving)
+        kept = self._kept(leaving)
+        self.changes.update(dict.fromkeys(leaving.difference(kept)))
+        self._mend(())
+        return kept
 
-    def remove(self, leaving: Collection[str]) -> list[str]:
-        """Take away what leaves; UUIDs of what has to stay, as something below it does."""
+    def _mend(self, free: Collection[str]) -> None:
+        """Undo each move, rename and creation that the tree as a whole does not allow."""
+        placed = [u for u, new in self.changes.items() if new is not None and self._moved(new)]
+        problems = ((uuid, self._problem(uuid, placed, free)) for uuid in tuple(placed))
+        while bad := next(((uuid, why) for uuid, why in problems if why), None):
+            placed.remove(bad[0])
+            self._undo(*bad)
+            problems = ((uuid, self._problem(uuid, placed, free)) for uuid in tuple(placed))
+
+    def _kept(self, leaving: Collection[str]) -> list[str]:
         kept: dict[str, None] = {}
-        if leaving:
-            for uuid in {**dict.fromkeys(self.observed.providers), **dict.fromkeys(self.changes)}:
-                if uuid not in leaving and self._now(uuid) is not None:
-                    kept.update(dict.fromkeys(self._leaving_above(uuid, leaving)))
-        self.changes.update(dict.fromkeys(uuid for uuid in leaving if uuid not in kept))
+        everybody = {**self.observed.providers, **self.changes} if leaving else ()
+        for uuid in everybody:
+            if uuid not in leaving and self._now(uuid) is not None:
+                kept.update(dict.fromkeys(self._leaving_above(uuid, leaving)))
         return list(kept)
 
     def _leaving_above(self, uuid: str, leaving: Collection[str]) -> Iterator[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from agent.ownership.hearing import Drained
 from agent.ownership.ledger import Ledger
 from agent.ownership.policy import Policy
 from agent.ownership.recording import RecordingTree
 from agent.ownership.settle import Settled, settle
-from agent.ownership.showing import Drained, Shown, shown_to
+from agent.ownership.showing import Shown, shown_to
 from agent.ownership.statement import Round, Spoken, statements_of
 from reportclient.snapshot import Snapshot
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from agent.ownership.hearing import Drained
 from agent.ownership.ledger import ADOPTED, FORMER, NONE, Holding, Ledger, driver_of, joined
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import EMPTY, Snapshot
-
-Drained = Mapping[str, Mapping[str, int]]
-"""What was reserved of classes before they were drained, by provider."""
 
 
 @dataclass(frozen=True, slots=True)

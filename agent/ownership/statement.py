@@ -8,7 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from agent.ownership.ledger import FILES, NONE, NOTHING, Holding, Ledger, driver_of
-from agent.ownership.recording import Recording, RecordingTree
+from agent.ownership.recording import NO_WORD, RecordingTree, Word
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
@@ -95,46 +95,39 @@ class Round:
         return frozenset(driver_of(one.manager) for one in self.statements)
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """What a driver said, of which tree and with which ledger, and so what it asserts.
-
-    ``statements`` are by source, ``silent`` are the managers that did not answer.
-    """
+class Heard(NamedTuple):
+    """What a driver said, of which tree and with which ledger."""
 
     base: Snapshot
     ledger: Ledger
     changed: Mapping[str, Provider | None]
     removed: list[str]
-    recordings: Mapping[str, Recording]
-    silent_sources: frozenset[str]
-    statements: tuple[Statement, ...] = ()
-    silent: frozenset[str] = NOTHING
+    words: Mapping[str, Mapping[str, Word]]
+    silent: frozenset[str]
 
     @classmethod
-    def on(cls, tree: RecordingTree, ledger: Ledger) -> Spoken:
-        """What was said on this tree, not yet what it asserts."""
+    def on(cls, tree: RecordingTree, ledger: Ledger) -> Heard:
+        """What was said on this tree; it may be edited afterwards."""
+        words = {source: dict(said) for source, said in tree.words.items()}
         silent = frozenset(tree.silent_sources)
-        said = tree.base, ledger, tree.edits(), tree.removed_by_name(), tree.recordings, silent
-        return cls(*said)
+        return cls(tree.base, ledger, tree.edits(), tree.removed_by_name(), words, silent)
 
-    def repeats(self, last: Spoken) -> bool:
-        """Whether the same was said, on the same tree and with the same ledger."""
-        return (
-            last.base is self.base
-            and last.ledger is self.ledger
-            and last.silent_sources == self.silent_sources
-            and last.changed == self.changed
-            and last.removed == self.removed
-            and last.recordings == self.recordings
-        )
-
-    def changed_since(self, last: Spoken, source: str) -> dict[str, None]:
+    def changed_since(self, last: Heard, source: str) -> dict[str, None]:
         """UUIDs of the providers of which one source may assert something else than then."""
-        now, then = self.recordings[source], last.recordings[source]
+        now, then = self.words[source], last.words[source]
+        words = (uuid for uuid, word in now.items() if then.get(uuid) != word)
+        unsaid = (uuid for uuid in then if uuid not in now)
         around = self.base.changed_since(last.base), self.ledger.changed_since(last.ledger)
-        edited = self.changed, last.changed
-        return dict.fromkeys(chain(now.changed_since(then), *around, *edited))
+        return dict.fromkeys(chain(words, unsaid, *around, self.changed, last.changed))
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What a driver asserts: ``statements`` by source; ``silent`` are those that didn't answer."""
+
+    heard: Heard
+    statements: tuple[Statement, ...]
+    silent: frozenset[str]
 
 
 def statements_of(
@@ -145,18 +138,15 @@ def statements_of(
     What it asserted before and left in the tree is asserted still.  With what was said
     ``last``, of whatever, it costs what changed since.
     """
-    spoken = Spoken.on(tree, ledger)
-    if last is not None and spoken.repeats(last):
+    heard = Heard.on(tree, ledger)
+    if last is not None and last.heard == heard:
         return last
-    tree.recordings.setdefault("", Recording())
     found = tuple(
-        _statement(driver, source, spoken, tree, last)
-        for source in tree.recordings
-        if not source or source not in tree.silent_sources
+        _statement(driver, source, heard, tree, last)
+        for source in heard.words
+        if not source or source not in heard.silent
     )
-    recordings = {source: one.copied() for source, one in tree.recordings.items()}
-    silent = frozenset(f"{driver}/{source}" for source in tree.silent_sources)
-    return replace(spoken, recordings=recordings, statements=found, silent=silent)
+    return Spoken(heard, found, frozenset(f"{driver}/{source}" for source in heard.silent))
 
 
 def without_moves(statement: Statement, ledger: Ledger) -> Statement:
@@ -170,45 +160,48 @@ def without_moves(statement: Statement, ledger: Ledger) -> Statement:
         return statement
     where: dict[str, set[str]] = {}
     for uuid, holders in ledger.holders.items():
-        held = (held.classes for who, held in holders.items() if driver_of(who) == driver)
-        for name in NOTHING.union(*held):
-            where.setdefault(name, set()).add(uuid)
+        for who, held in holders.items():
+            for name in held.classes if driver_of(who) == driver else ():
+                where.setdefault(name, set()).add(uuid)
     said = dict(statement.said)
     for uuid, one in statement.said.items():
-        moving = {name for name in one.holding.classes if uuid not in where.get(name, {uuid})}
-        if moving:
-            said[uuid] = Said(
-                one.holding._replace(classes=one.holding.classes - moving), one.provider
-            )
-        if moving and moving == one.holding.classes and uuid not in ledger.holders:
+        classes = one.holding.classes
+        stays = frozenset(name for name in classes if uuid in where.get(name, {uuid}))
+        if stays != classes:
+            said[uuid] = one._replace(holding=one.holding._replace(classes=stays))
+        if classes and not stays and uuid not in ledger.holders:
             del said[uuid]
     return replace(statement, said=said)
 
 
 def _statement(
-    driver: str, source: str, spoken: Spoken, tree: RecordingTree, last: Spoken | None
+    driver: str, source: str, heard: Heard, tree: RecordingTree, last: Spoken | None
 ) -> Statement:
-    manager, recording = f"{driver}/{source}" if source else driver, tree.recordings[source]
-    said = _said(manager, source, spoken, tree, last)
-    removed = NOTHING if source else frozenset(spoken.removed)
-    gone = NOTHING if source else frozenset(tree.gone())
-    inventoried, adopted = frozenset(recording.classes), frozenset(recording.adopted)
-    return Statement(manager, said, removed, gone, inventoried, adopted)
+    manager, words = f"{driver}/{source}" if source else driver, heard.words[source]
+    return Statement(
+        manager,
+        _said(manager, source, heard, tree, last),
+        removed=NOTHING if source else frozenset(heard.removed),
+        gone=NOTHING if source else frozenset(tree.gone()),
+        inventoried=frozenset(uuid for uuid, word in words.items() if word.classes is not None),
+        adopted=frozenset(uuid for uuid, word in words.items() if word.adopted),
+    )
 
 
 def _said(
-    manager: str, source: str, spoken: Spoken, tree: RecordingTree, last: Spoken | None
+    manager: str, source: str, heard: Heard, tree: RecordingTree, last: Spoken | None
 ) -> dict[str, Said]:
-    recording, ledger = tree.recordings[source], spoken.ledger
+    words, ledger = heard.words[source], heard.ledger
     before = next((o for o in (last.statements if last else ()) if o.manager == manager), None)
     if last is not None and before is not None:
-        said, uuids = dict(before.said), spoken.changed_since(last, source)
+        said, uuids = dict(before.said), heard.changed_since(last.heard, source)
     else:
         held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
-        said, uuids = {}, dict.fromkeys(chain(recording.spoken, held))
+        said, uuids = {}, dict.fromkeys(chain(words, held))
     for uuid in uuids:
         provider, held_before = tree.provider(uuid), ledger.held(uuid, manager)
-        holding = NONE if provider is None else _holding(recording, provider, held_before)
+        word = words.get(uuid, NO_WORD)
+        holding = NONE if provider is None else _holding(word, provider, held_before)
         if provider is not None and holding != NONE:
             said[uuid] = Said(holding, provider)
         else:
@@ -216,22 +209,11 @@ def _said(
     return said
 
 
-def _holding(recording: Recording, provider: Provider, before: Holding) -> Holding:
-    uuid, there = provider.uuid, provider.inventory.keys()
-    classes = recording.classes.get(uuid, before.classes)
-    said_before = NOTHING if uuid in recording.renewed else before.traits
+def _holding(word: Word, provider: Provider, before: Holding) -> Holding:
     now = Holding(
-        before.provider or uuid in recording.placed,
-        classes if classes <= there else classes & there,
-        _still(recording.traits.get(uuid), said_before, provider.traits),
-        _still(recording.aggregates.get(uuid), before.aggregates, provider.aggregates),
-    )
+        before.provider or word.placed,
+        before.classes if word.classes is None else word.classes,
+        (NOTHING if word.renewed else before.traits) | (word.traits or NOTHING),
+        before.aggregates | (word.aggregates or NOTHING),
+    ).within(provider)
     return before if now == before else now
-
-
-def _still(
-    now: frozenset[str] | None, before: frozenset[str], there: frozenset[str]
-) -> frozenset[str]:
-    """Named now or before, and left in the tree."""
-    names = before if now is None else before | now
-    return names if names <= there else names & there

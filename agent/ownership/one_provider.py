@@ -1,0 +1,180 @@
+"""What one provider shall be, and who holds what of it from now on.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from agent.ownership.hearing import Hearing
+from agent.ownership.ledger import (
+    AGENT,
+    DERIVED,
+    FILES,
+    FORMER,
+    NONE,
+    Holders,
+    Holding,
+    driver_of,
+    joined,
+    words_for,
+)
+from agent.ownership.statement import Said
+from reportclient.model import Inventory, Provider
+
+UNKNOWN_BEFORE = frozenset({DERIVED, FORMER})
+"""Managers that only stand for somebody of whom no ledger knows."""
+
+
+class OneProvider:
+    """Of a hearing.  Ask first for :meth:`after`: that decides whose each class is."""
+
+    def __init__(self, hearing: Hearing, uuid: str) -> None:
+        self.hearing, self.uuid = hearing, uuid
+        self.before = hearing.observed.get(uuid)
+        self.holders, self.sayings = hearing.ledger.of(uuid), hearing.said.get(uuid, [])
+        unheard = frozenset[str]() if hearing.is_spoken_of(uuid) else UNKNOWN_BEFORE
+        self.quiet = hearing.quiet | unheard
+        self.silent = joined(held for who, held in self.holders.items() if who in self.quiet)
+        heard = joined(held for who, held in self.holders.items() if who not in self.quiet)
+        self.asserted = joined(said.holding for _, said in self.sayings)
+        self.released = heard.without(self.silent).without(self.asserted)
+        self.owners: dict[str, str] = {}
+        """Whose a class is, or (without a class) the provider."""
+
+    def after(self) -> Provider | None:
+        """What it shall be, where it stays; ``None``: it is not there, and nobody says so."""
+        places = list(self._places())
+        if self.before is None and not places:
+            return None
+        owner, place = places[0] if places else ("", self.before)
+        assert place is not None
+        before = self.before or Provider(self.uuid, place.name, place.parent_uuid)
+        self._settle_place(before, owner, place, places)
+        gone, said = self.released, self.asserted
+        return Provider(
+            self.uuid,
+            place.name,
+            place.parent_uuid,
+            self._inventory(before),
+            (before.traits - gone.traits | said.traits) - self.hearing.denied(self.uuid),
+            before.aggregates - gone.aggregates | said.aggregates,
+        )
+
+    def is_leaving(self) -> bool:
+        """Whether it goes: not while somebody who can't be asked has something on it."""
+        policy, waiting = self.hearing.policy, self.hearing.answers.waiting
+        is_gone = self.before is not None and self.released.provider
+        if not is_gone or self.uuid == policy.root or not policy.may_drop(self.uuid):
+            return False
+        missed = self.holders.keys() & self.quiet - UNKNOWN_BEFORE
+        return bool(waiting) or all(driver_of(who) == AGENT for who in missed)
+
+    def row(self) -> Holders:
+        """Who holds what from now on; what was released stays until Placement is without it."""
+        quiet = self.hearing.quiet
+        now = {who: self._won_by(who, said.holding) for who, said in self.sayings}
+        known = (held for who, held in self.holders.items() if who in quiet - UNKNOWN_BEFORE)
+        kept = joined([self.asserted, *known])
+        for who, held in self.holders.items():
+            if who in quiet:
+                left = held.without(kept) if who == FORMER else held
+            elif now.get(who) == held:
+                continue
+            else:
+                # What is not there now may only have been missed; it is to be made, and then seen.
+                is_missed = self.before is None and kept.provider
+                left = (held if is_missed else held.within(self.before)).without(kept)
+            now[who] = now.get(who, NONE).joined(left)
+        return {who: held for who, held in now.items() if held != NONE and who != DERIVED}
+
+    # -- whose the provider is
+
+    def _places(self) -> Iterator[tuple[str, Provider]]:
+        """Who says where it is, and where; the first one decides."""
+        placing = {who: said.provider for who, said in self.sayings if said.holding.provider}
+        known = self.quiet - UNKNOWN_BEFORE
+        keepers = (who for who, held in self.holders.items() if held.provider and who in known)
+        keeper = None if self.before is None else next(keepers, None)
+        if keeper is not None and self.before is not None:
+            yield keeper, placing.pop(keeper, self.before)
+        yield from placing.items()
+
+    def _settle_place(
+        self, before: Provider, owner: str, place: Provider, places: list[tuple[str, Provider]]
+    ) -> None:
+        if places:
+            self.owners[""] = owner
+        for who, other in places[1:]:
+            if (other.name, other.parent_uuid) != (place.name, place.parent_uuid):
+                text = f"{words_for(who)} renamed or moved it; {words_for(owner)} reports it"
+                self.hearing.problem(before, text)
+
+    def _won_by(self, who: str, said: Holding) -> Holding:
+        """Of what is exclusive only what it was first to say."""
+        classes = frozenset(name for name in said.classes if self.owners.get(name, who) == who)
+        provider = said.provider and self.owners.get("", who) == who
+        return said._replace(provider=provider, classes=classes)
+
+    # -- whose its classes are
+
+    def _inventory(self, before: Provider) -> dict[str, Inventory]:
+        after = dict(before.inventory)
+        if self.hearing.policy.may_drop(self.uuid):
+            for name in self.released.classes & after.keys():
+                del after[name]
+        for name in self.silent.classes & after.keys():
+            holders = (who for who, held in self.holders.items() if name in held.classes)
+            self.owners[name] = next(who for who in holders if who in self.quiet)
+        for who, said in self.sayings:
+            for name in said.holding.classes:
+                self._claim(name, who, said, before, after)
+        return after
+
+    def _claim(
+        self, name: str, who: str, said: Said, before: Provider, after: dict[str, Inventory]
+    ) -> None:
+        """One says that the provider has a class: the first in order who does decides."""
+        owner, record = self.owners.get(name, who), said.provider.inventory[name]
+        yields = owner in self.hearing.quiet and self.hearing.answers.is_before(who, owner)
+        if owner != who and not yields:
+            self._compare(name, who, record, before, after[name])
+        elif who == FILES and self._is_foreign(name, before):
+            self._file_yields(name, before)
+        else:
+            after[name], self.owners[name] = self._record(name, record, before), who
+
+    def _record(self, name: str, said: Inventory, before: Provider) -> Inventory:
+        """With what it leaves unsaid as it is; reserved as it was before it was drained."""
+        there = before.inventory.get(name)
+        reserved = self.hearing.drained.get(self.uuid, {}).get(name)
+        if there is not None and reserved is not None:
+            there = replace(there, reserved=min(reserved, said.total))
+        return said.over(there)
+
+    def _is_foreign(self, name: str, before: Provider) -> bool:
+        held = any(name in held.classes for held in self.holders.values())
+        return name in before.inventory and not held
+
+    def _compare(
+        self, name: str, who: str, said: Inventory, before: Provider, there: Inventory
+    ) -> None:
+        owner = self.owners[name]
+        if driver_of(who) == driver_of(owner):
+            return
+        if who == FILES:
+            self._file_yields(name, before)
+        elif said.over(there) != there:
+            owns, says = words_for(owner), words_for(who)
+            self.hearing.problem(
+                before,
+                f"{name} is reported by {owns}, and differently by {says}: "
+                f"{owns.removeprefix('driver ')} counts, being the first in compute_driver",
+            )
+
+    def _file_yields(self, name: str, before: Provider) -> None:
+        place = self.hearing.place_in_files(self.uuid, name)
+        self.hearing.problem(
+            before,
+            f"{place}: {name} is reported by a driver, or was set by somebody else: that holds; "
+            "take it out of the file, or out of Placement",
+        )
