@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import or_, sub
 from typing import NamedTuple
 
 from reportclient.model import Provider
@@ -45,23 +46,13 @@ class Holding(NamedTuple):
         """The claims of both."""
         if other in (self, NONE):
             return self
-        return Holding(
-            self.provider or other.provider,
-            self.classes | other.classes,
-            self.traits | other.traits,
-            self.aggregates | other.aggregates,
-        )
+        return Holding(self[0] or other[0], *map(or_, self[1:], other[1:]))
 
     def without(self, other: Holding) -> Holding:
         """The claims that ``other`` does not have."""
         if other == NONE:
             return self
-        return Holding(
-            self.provider and not other.provider,
-            self.classes - other.classes,
-            self.traits - other.traits,
-            self.aggregates - other.aggregates,
-        )
+        return Holding(self[0] and not other[0], *map(sub, self[1:], other[1:]))
 
     def within(self, provider: Provider | None) -> Holding:
         """The claims that Placement has."""

@@ -40,11 +40,21 @@ class Placing:
     def _mend(self, free: Collection[str]) -> None:
         """Undo each move, rename and creation that the tree as a whole does not allow."""
         placed = [u for u, new in self.changes.items() if new is not None and self._moved(new)]
-        problems = ((uuid, self._problem(uuid, placed, free)) for uuid in tuple(placed))
-        while bad := next(((uuid, why) for uuid, why in problems if why), None):
+        while bad := self._first_problem(placed, free):
             placed.remove(bad[0])
             self._undo(*bad)
-            problems = ((uuid, self._problem(uuid, placed, free)) for uuid in tuple(placed))
+
+    def _first_problem(
+        self, placed: Sequence[str], free: Collection[str]
+    ) -> tuple[str, str] | None:
+        names: dict[str, str] = {}
+        for uuid in placed:
+            new = self._now(uuid)
+            assert new is not None
+            problem = self._problem(new, names.setdefault(new.name, uuid), free)
+            if problem is not None:
+                return uuid, problem
+        return None
 
     def _kept(self, leaving: Collection[str]) -> list[str]:
         kept: dict[str, None] = {}
@@ -75,18 +85,20 @@ class Placing:
         if old is not None:
             self.changes[uuid] = replace(new, name=old.name, parent_uuid=old.parent_uuid)
 
-    def _problem(self, uuid: str, placed: Sequence[str], free: Collection[str]) -> str | None:
-        new, old = self._now(uuid), self.observed.get(uuid)
-        assert new is not None
-        root = self._root_of(new)
+    def _problem(self, new: Provider, first: str, free: Collection[str]) -> str | None:
+        """``first``: who of those that are placed is the first that gets the name."""
+        uuid, root = new.uuid, self._root_of(new)
         if root is None:
             return "is below a provider that is not made: not made either"
         if root in self.policy.strangers:
             return "is below a provider that belongs to somebody else: not made"
-        if old is not None and root not in {self.observed.root_of(uuid), self.policy.root}:
+        own = {self.policy.root, self.observed.root_of(uuid) if uuid in self.observed else root}
+        if root not in own:
             return "would move to the tree of another root: it stays where it is"
-        holder = self._holder(new, placed, free)
-        if holder is not None:
+        there = self.observed.named(new.name)
+        now = None if there is None or there.uuid in free else self._now(there.uuid)
+        holder = now.uuid if now is not None and now.name == new.name else first
+        if holder != uuid:
             return f"its name is that of {holder}, which is not this agent's to remove or rename"
         return None
 
@@ -100,13 +112,3 @@ class Placing:
             seen.add(above.uuid)
             above = self._now(above.parent_uuid)
         return None if above is None else above.uuid
-
-    def _holder(self, new: Provider, placed: Sequence[str], free: Collection[str]) -> str | None:
-        """The UUID of another provider that has the name and keeps it."""
-        there = self.observed.named(new.name)
-        if there is not None and there.uuid not in {new.uuid, *free}:
-            now = self._now(there.uuid)
-            if now is not None and now.name == new.name:
-                return there.uuid
-        before = (self._now(uuid) for uuid in placed[: placed.index(new.uuid)])
-        return next((one.uuid for one in before if one is not None and one.name == new.name), None)

@@ -9,11 +9,12 @@ the owner's trait) nobody else asserts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import os_traits
 
 from agent.ownership.ledger import (
+    AGENT,
     FILES,
     NONE,
     NOTHING,
@@ -47,28 +48,30 @@ class Policy:
         self, manager: str, said: Said, observed: Snapshot, ledger: Ledger
     ) -> tuple[Said | None, list[str]]:
         """What of an assertion counts, and why the rest does not."""
-        before = observed.get(said.provider.uuid)
-        if driver_of(manager) != "agent":
+        before, problems = observed.get(said.provider.uuid), list[str]()
+        if driver_of(manager) != AGENT:
             said, problems = self._without_reserved(manager, said, before)
-        else:
-            problems = []
         if before is None:
             reason = self._no_new_root(said.provider)
             return (None, [*problems, reason]) if reason else (said, problems)
         if manager == FILES:
-            said = self._beside_others(said, before, ledger)
-        if before.uuid in self.strangers:
-            text = "belongs to somebody else and shares with us: not changed"
-            return None, problems + ([text] if _differs(before, said) else [])
+            said = _beside_others(said, before, ledger)
+        reason = self._not_ours(before, ledger)
+        if reason:
+            return None, [*problems, reason] if _differs(before, said) else problems
         if self.attached and not ledger.is_ours(before.uuid):
             return self._beside_owner(manager, said, before, ledger, problems)
-        if self._is_foreign(before, ledger):
-            text = (
-                "was made by somebody else: not changed (to take it over: computectl adopt "
-                f"{before.uuid}, or ProviderTree.adopt in the driver)"
-            )
-            return None, problems + ([text] if _differs(before, said) else [])
         return said, problems
+
+    def _not_ours(self, provider: Provider, ledger: Ledger) -> str | None:
+        if provider.uuid in self.strangers:
+            return "belongs to somebody else and shares with us: not changed"
+        if self.attached or not self._is_foreign(provider, ledger):
+            return None
+        return (
+            "was made by somebody else: not changed (to take it over: computectl adopt "
+            f"{provider.uuid}, or ProviderTree.adopt in the driver)"
+        )
 
     def _is_foreign(self, provider: Provider, ledger: Ledger) -> bool:
         """Below the root, and of nobody here; where no ledger was kept that can't be known."""
@@ -100,12 +103,6 @@ class Policy:
         ]
         return Said(said.holding._replace(traits=traits), said.provider), told
 
-    def _beside_others(self, said: Said, before: Provider, ledger: Ledger) -> Said:
-        """What somebody put there before a file said it is never taken away with the file."""
-        held = joined(ledger.of(before.uuid).values()).traits
-        foreign = said.holding.traits & before.traits - held
-        return Said(said.holding._replace(traits=said.holding.traits - foreign), said.provider)
-
     def _no_new_root(self, provider: Provider) -> str | None:
         if provider.parent_uuid is not None or provider.uuid == self.root:
             return None
@@ -122,7 +119,7 @@ class Policy:
         self, manager: str, said: Said, before: Provider, ledger: Ledger, problems: list[str]
     ) -> tuple[Said | None, list[str]]:
         problems = [*problems, *self._owners(said, before)]
-        if before.uuid != self.root or driver_of(manager) == "files":
+        if before.uuid != self.root or manager == FILES:
             return None, problems
         # What was there before is its owner's, also if a driver says the same.
         held = ledger.held(before.uuid, manager).traits
@@ -141,14 +138,21 @@ class Policy:
             yield "its aggregates are its owner's: left as they are"
 
 
+def _beside_others(said: Said, before: Provider, ledger: Ledger) -> Said:
+    """What somebody put there before a file said it is never taken away with the file."""
+    held = joined(ledger.of(before.uuid).values()).traits
+    foreign = said.holding.traits & before.traits - held
+    return said._replace(holding=said.holding._replace(traits=said.holding.traits - foreign))
+
+
 def _differs(before: Provider, said: Said) -> bool:
     holding, wanted = said.holding, said.provider
-    placed = replace(wanted, inventory={}, traits=NOTHING, aggregates=NOTHING)
-    there = replace(before, inventory={}, traits=NOTHING, aggregates=NOTHING)
-    same = holding.traits <= before.traits and holding.aggregates <= before.aggregates
-    same = same and all(_says(wanted, before, name) for name in holding.classes)
-    same = same and (not holding.provider or before.inventory.keys() <= wanted.inventory.keys())
-    return not same or (holding.provider and placed != there)
+    if holding.within(before) != holding or not all(
+        _says(wanted, before, name) for name in holding.classes
+    ):
+        return True
+    placed = (wanted.name, wanted.parent_uuid) == (before.name, before.parent_uuid)
+    return holding.provider and not (placed and before.inventory.keys() <= wanted.inventory.keys())
 
 
 def _says(wanted: Provider, before: Provider, name: str) -> bool:
