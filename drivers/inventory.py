@@ -122,7 +122,11 @@ def root_inventory(
     Placement would refuse it, and nothing would be left to use anyhow.
     """
     return {
-        name: _record(name, min(total, MAX_INT), policy, current.get(name))
+        name: record(
+            min(total, MAX_INT),
+            policy.reserved(name),
+            policy.ratios.get(name, Ratio(configured=1.0)).given(current.get(name)),
+        )
         for name, total in amounts.items()
         if total > 0
     }
@@ -137,14 +141,18 @@ def over_reserved(amounts: Mapping[str, int], policy: InventoryPolicy) -> dict[s
     }
 
 
-def _record(
-    name: str, total: int, policy: InventoryPolicy, current: Mapping[str, Any] | None
+def record(
+    total: int, reserved: int | None = None, ratio: float = 1.0, max_unit: int | None = None
 ) -> dict[str, Any]:
-    return {
+    """Of ``total`` of something, each of which a guest can have alone.
+
+    ``reserved`` ``None``: as Placement has it; ``max_unit`` ``None``: one guest can have all.
+    """
+    made = {
         "total": total,
-        "reserved": min(policy.reserved(name), total),
         "min_unit": 1,
-        "max_unit": total,
+        "max_unit": total if max_unit is None else max_unit,
         "step_size": 1,
-        "allocation_ratio": policy.ratios.get(name, Ratio(configured=1.0)).given(current),
+        "allocation_ratio": ratio,
     }
+    return made if reserved is None else {**made, "reserved": min(reserved, total)}

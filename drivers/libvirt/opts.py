@@ -7,8 +7,7 @@ from typing import Any
 from oslo_config import cfg, types
 
 from drivers import opts as common
-from drivers.libvirt.devices.mdev_opts import DEVICES_OPTS
-from drivers.libvirt.devices.pci_opts import PCI_OPTS
+from drivers.libvirt.devices.opts import DEVICES_OPTS, PCI_OPTS
 
 LIBVIRT_OPTS = [
     cfg.StrOpt(

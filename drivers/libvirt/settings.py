@@ -11,7 +11,7 @@ from drivers.inventory import InventoryPolicy
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.device_spec import device_specs
 from drivers.libvirt.devices.encryption import Limits
-from drivers.libvirt.devices.mdev_opts import mdev_settings
+from drivers.libvirt.devices.opts import mdev_settings
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings
 from drivers.libvirt.facts import numa

@@ -19,6 +19,7 @@ from typing import Any
 
 import os_traits
 
+from drivers.inventory import record
 from drivers.libvirt.facts.handover import waits_for
 from drivers.libvirt.facts.numa import Known
 from drivers.libvirt.tree.reported import Reported
@@ -71,8 +72,8 @@ def providers(
             inventory: dict[str, dict[str, Any]] = {}
             notes[name] = waits_for(old, first.resource_class)
         else:
-            record = device_record(count, current.get(first.resource_class, {}), first.used)
-            inventory = {first.resource_class: record}
+            there = current.get(first.resource_class, {})
+            inventory = {first.resource_class: device_record(count, there, first.used)}
         reported.append(
             Reported(
                 name,
@@ -88,16 +89,8 @@ def providers(
 
 def device_record(total: int, current: Mapping[str, Any], used: bool = False) -> dict[str, Any]:
     """Inventory of so many devices; what an operator reserved stays, as far as it can."""
-    record: dict[str, Any] = {
-        "total": total,
-        "min_unit": 1,
-        "max_unit": total,
-        "step_size": 1,
-        "allocation_ratio": 1.0,
-    }
-    if used or int(current.get("reserved") or 0) > total:
-        record["reserved"] = total
-    return record
+    all_of_them = used or int(current.get("reserved") or 0) > total
+    return record(total, total if all_of_them else None)
 
 
 def many_alike(children: Iterable[Reported]) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from drivers.inventory import PCPU, VCPU, CurrentInventory
-
-Records = Mapping[str, Mapping[str, Any]]
+from drivers.libvirt.tree.reported import Records
 
 
 def waits_for(old: Iterable[str], new: str) -> str:
@@ -37,7 +36,7 @@ def cpus_once(
                 continue
             most = max(_total(known.get(name, {}).get(new, {})), records[new]["total"] - held)
             if most < records[new]["total"]:
-                found[name] = _at_most(records, new, most)
+                found[name] = at_most(records, new, most)
                 notes[name] = waits_for([old], new)
     return found, notes
 
@@ -55,7 +54,8 @@ def _held(
     return sum(_total(current.get(old, {})) for current in known.values())
 
 
-def _at_most(records: Records, name: str, most: int) -> Records:
+def at_most(records: Records, name: str, most: int) -> Records:
+    """With no more than ``most`` of a class."""
     rest = {key: record for key, record in records.items() if key != name}
     if not most:
         return rest

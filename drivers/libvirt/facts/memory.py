@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drivers.inventory import CurrentInventory
+from drivers.inventory import CurrentInventory, record
 from reportclient.model import MAX_INT
 
 HUGEPAGES = "CUSTOM_HUGEPAGES_"
@@ -73,26 +73,13 @@ def hugepages(
 
     Of sizes that are not in ``reserved``, what an operator reserved in Placement stays.
     """
-    return {
-        hugepage_class(size): _record(min(count, MAX_INT), reserved.get(size), current, size)
-        for size, count in pages.items()
-        if count > 0
-    }
-
-
-def _record(
-    total: int, reserved: int | None, current: CurrentInventory, size: int
-) -> dict[str, Any]:
-    if reserved is None:
-        reserved = int(current.get(hugepage_class(size), {}).get("reserved") or 0)
-    return {
-        "total": total,
-        "reserved": min(reserved, total),
-        "min_unit": 1,
-        "max_unit": total,
-        "step_size": 1,
-        "allocation_ratio": 1.0,
-    }
+    found = {}
+    for size, count in pages.items():
+        if count > 0:
+            name = hugepage_class(size)
+            there = int(current.get(name, {}).get("reserved") or 0)
+            found[name] = record(min(count, MAX_INT), reserved.get(size, there))
+    return found
 
 
 def shared_out(amount: int, weights: Sequence[int]) -> list[int]:

@@ -15,6 +15,7 @@ from typing import Any
 from os_resource_classes import normalize_name
 
 from drivers.errors import DriverNotReady
+from drivers.inventory import record
 from drivers.libvirt.facts.fact import Look, Subject
 from drivers.libvirt.tree.reported import PMEM, HostReport
 
@@ -89,18 +90,7 @@ def pmem_labels(parts: Sequence[str]) -> PmemLabels:
 def pmem_inventory(labels: PmemLabels, there: frozenset[str]) -> dict[str, dict[str, Any]]:
     """Inventory by class of the namespaces that are ``there``."""
     counts = {name: len(there.intersection(wanted)) for name, wanted in labels.items()}
-    return {
-        name: {
-            "total": count,
-            "reserved": 0,
-            "min_unit": 1,
-            "max_unit": count,
-            "step_size": 1,
-            "allocation_ratio": 1.0,
-        }
-        for name, count in counts.items()
-        if count
-    }
+    return {name: record(count, 0) for name, count in counts.items() if count}
 
 
 def missing_namespaces(labels: PmemLabels, there: frozenset[str]) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from drivers.guest_cpus import GuestCpus
 from drivers.inventory import (
@@ -18,6 +18,7 @@ from drivers.inventory import (
 )
 from drivers.libvirt.facts.cells import Cell
 from drivers.libvirt.facts.memory import OFF, PAGES, ReservedPages, hugepages, memory_mb, shared_out
+from drivers.libvirt.tree.reported import Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +27,6 @@ class MemoryPolicy:
 
     report_hugepages: str = OFF
     reserved_pages: tuple[ReservedPages, ...] = ()
-
-    def reserved_of(self, cells: Iterable[Cell]) -> dict[int, int]:
-        """Reserved pages of these cells by size in KiB."""
-        numbers = {cell.number for cell in cells}
-        found: dict[int, int] = {}
-        for one in self.reserved_pages:
-            if one.cell in numbers:
-                found[one.size] = found.get(one.size, 0) + one.count
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +38,7 @@ class Share:
     pages: Mapping[int, int] = field(default_factory=dict)
     reserved_pages: Mapping[int, int] = field(default_factory=dict)
 
-    def inventory(self, current: CurrentInventory) -> dict[str, dict[str, Any]]:
+    def inventory(self, current: CurrentInventory) -> Records:
         """Records by class; ``current`` is what Placement knows."""
         return {
             **root_inventory(self.amounts, self.policy, current),
@@ -65,15 +57,9 @@ def whole_host(
     policy: InventoryPolicy,
     memory: MemoryPolicy,
 ) -> Share:
-    """All of it, for the root."""
-    pages: dict[int, int] = {}
-    for cell in cells:
-        for size, count in cell.pages.items():
-            pages[size] = pages.get(size, 0) + count
-    huge_kib = sum(cell.huge_kib for cell in cells)
-    amounts = _cpus(cpus, cpus.shared | cpus.dedicated)
-    amounts[MEMORY_MB] = memory_mb(memory_kib, huge_kib, memory.report_hugepages)
-    return _share(amounts, policy, pages, memory, cells)
+    """All of it, for the root; also CPUs that are in no cell."""
+    amounts = _amounts(cells, cpus, cpus.shared | cpus.dedicated, memory_kib, memory)
+    return _share(cells, amounts, policy, memory)
 
 
 def of_cells(
@@ -89,34 +75,44 @@ def of_cells(
     that initialise memory lazily they grow for hours, and the host's does not.
     """
     kib = shared_out(memory_kib, [cell.memory_kib for cell in cells])
-    amounts = [_cpus(cpus, cell.cpus) for cell in cells]
-    for cell, mine, part in zip(cells, amounts, kib, strict=True):
-        mine[MEMORY_MB] = memory_mb(part, cell.huge_kib, memory.report_hugepages)
+    amounts = [
+        _amounts([c], cpus, c.cpus, part, memory) for c, part in zip(cells, kib, strict=True)
+    ]
     own_cpus = shared_out(policy.reserved_cpus, [mine[VCPU] for mine in amounts])
     own_memory = shared_out(policy.reserved_memory_mb, [mine[MEMORY_MB] for mine in amounts])
+    policies = (
+        replace(policy, reserved_cpus=of_cpus, reserved_memory_mb=of_memory)
+        for of_cpus, of_memory in zip(own_cpus, own_memory, strict=True)
+    )
     return {
-        cell.number: _share(
-            mine,
-            replace(policy, reserved_cpus=own_cpus[n], reserved_memory_mb=own_memory[n]),
-            cell.pages,
-            memory,
-            [cell],
-        )
-        for n, (cell, mine) in enumerate(zip(cells, amounts, strict=True))
+        cell.number: _share([cell], mine, own, memory)
+        for cell, mine, own in zip(cells, amounts, policies, strict=True)
+    }
+
+
+def _amounts(
+    cells: Sequence[Cell], cpus: GuestCpus, among: frozenset[int], kib: int, memory: MemoryPolicy
+) -> dict[str, int]:
+    huge_kib = sum(cell.huge_kib for cell in cells)
+    return {
+        VCPU: len(cpus.shared & among),
+        PCPU: len(cpus.dedicated & among),
+        MEMORY_MB: memory_mb(kib, huge_kib, memory.report_hugepages),
     }
 
 
 def _share(
+    cells: Sequence[Cell],
     amounts: Mapping[str, int],
     policy: InventoryPolicy,
-    pages: Mapping[int, int],
     memory: MemoryPolicy,
-    cells: Iterable[Cell],
 ) -> Share:
     if memory.report_hugepages != PAGES:
         return Share(amounts, policy)
-    return Share(amounts, policy, pages, memory.reserved_of(cells))
-
-
-def _cpus(cpus: GuestCpus, among: frozenset[int]) -> dict[str, int]:
-    return {VCPU: len(cpus.shared & among), PCPU: len(cpus.dedicated & among)}
+    pages: Counter[int] = Counter()
+    reserved: Counter[int] = Counter()
+    for cell in cells:
+        pages.update(cell.pages)
+        for one in memory.reserved_pages:
+            reserved[one.size] += one.count if one.cell == cell.number else 0
+    return Share(amounts, policy, pages, reserved)
