@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +14,7 @@ from agent.nodes.identity import IdentityError
 from agent.nodes.node_table import NodeTable
 from agent.nodes.roll_call import roll_call
 from agent.nodes.vanished import Vanished
-from agent.nodes.workers import Job, Workers
+from agent.nodes.workers import Job, Workers, safely
 from agent.period.find_roots import FoundRoots
 from agent.period.mark import mark_of
 from agent.period.rules import Rules
@@ -24,9 +23,7 @@ from agent.period.traits import DISABLED
 from agent.provider_config.additions import Additions
 from agent.state.kept_root import KeptRoot, saved_roots
 from agent.state.roots import RootStore
-from agent.told.reports import Occasion, Report
-from drivers.errors import DriverError
-from drivers.loaded import words
+from agent.told.reports import Report
 from drivers.loader import LoadedDriver
 from reportclient.http import API
 from reportclient.root import BulkWrites, Root
@@ -100,7 +97,7 @@ class Nodes:
         except (Exception, SystemExit) as err:  # noqa: BLE001  as above
             return [self._nobody(err)]
         self._through().close()
-        return self._each(trackers, lambda one: _as_switch(one.switch(now, disabled=disabled)))
+        return self._each(trackers, lambda one: one.switch(now, disabled=disabled))
 
     def _free_names(self, trackers: Sequence[Tracker]) -> None:
         """Nodes can have each other's names, in a circle even: nobody could begin."""
@@ -204,10 +201,10 @@ class Nodes:
     def _each(self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]) -> list[Report]:
         busy = any(self.workers.busy(tracker.uuid) is not None for tracker in trackers)
         if len(trackers) == 1 and not busy:
-            return [_safely(job, trackers[0])]
+            return [safely(job, trackers[0])]
         self.workers.at_once = self.rules.nodes_at_once
         found = self._taught(trackers, job) if not busy else {}
-        rest = {one.uuid: partial(_safely, job, one) for one in trackers if one.uuid not in found}
+        rest = {one.uuid: partial(safely, job, one) for one in trackers if one.uuid not in found}
         found |= self.workers.run(rest)
         return [self._told(tracker, found.get(tracker.uuid)) for tracker in trackers]
 
@@ -222,7 +219,7 @@ class Nodes:
         teacher = known[0] if known else new[0]
         found = {}
         if not known:
-            found = self.workers.run({teacher.uuid: partial(_safely, job, teacher)})
+            found = self.workers.run({teacher.uuid: partial(safely, job, teacher)})
         if self.workers.busy(teacher.uuid) is None:
             for tracker in new:
                 if tracker is not teacher:
@@ -296,16 +293,3 @@ class Nodes:
         """A last period of theirs may still be under way."""
         due = self.departures.due(now)
         return [(uuid, one) for uuid, one in due if self.workers.busy(uuid) is None]
-
-
-def _safely(job: Callable[[Tracker], Report], tracker: Tracker) -> Report:
-    began = time.monotonic()
-    try:
-        report = job(tracker)
-    except SystemExit as err:
-        report = Report(tracker.node, error=DriverError(f"a driver ended: {words(err)}"))
-    return replace(report, seconds=time.monotonic() - began)
-
-
-def _as_switch(report: Report) -> Report:
-    return replace(report, occasion=Occasion.SWITCH)

@@ -11,9 +11,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from agent.period.tracker import Tracker
 from agent.told.reports import Report
+from drivers.errors import DriverError
+from drivers.loaded import words
 
 Job = Callable[[], Report]
 
@@ -87,3 +90,13 @@ class Workers:
                 self._late[key] = report
             del self._since[key]
             round_.done.put((key, report))
+
+
+def safely(job: Callable[[Tracker], Report], tracker: Tracker) -> Report:
+    """With how long it took; a driver that ends the process ends its own period only."""
+    began = time.monotonic()
+    try:
+        report = job(tracker)
+    except SystemExit as err:
+        report = Report(tracker.node, error=DriverError(f"a driver ended: {words(err)}"))
+    return replace(report, seconds=time.monotonic() - began)

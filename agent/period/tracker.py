@@ -17,7 +17,7 @@ from agent.period.rules import Rules
 from agent.period.traits import DISABLED
 from agent.provider_config.additions import Additions
 from agent.state.kept_root import KeptRoot
-from agent.told.reports import Report
+from agent.told.reports import Occasion, Report
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.apply import Outcome, apply
@@ -93,7 +93,8 @@ class Tracker:
         have written meanwhile.  No driver is asked.  A root that is not there yet gets its
         trait from its first period.
         """
-        return self._with_retries(now, lambda api: self._switch_once(api, now, disabled))
+        report = self._with_retries(now, lambda api: self._switch_once(api, now, disabled))
+        return replace(report, occasion=Occasion.SWITCH)
 
     def _with_retries(self, now: float, once: Callable[[Counting], Report]) -> Report:
         result, api = self.root.attempt(now, once)

@@ -204,7 +204,7 @@ def test_a_node_that_hangs_does_not_hold_the_others(placement) -> None:
     reports = service.period()
     wrong = {report.node: report.texts() for report in reports if not report.ok}
     assert wrong.keys() == driver.hangs
-    assert "driver rack is at update_provider_tree(node0)" in wrong["node0"]["error"]
+    assert "driver rack is at update_provider_tree(node0)" in wrong["node0"][0]
     assert placement.stranger.inventory(uuid_of("node29"))["CUSTOM_BAREMETAL"]["total"] == 2
     asked = driver.asked["node0"]
     assert {r.node for r in service.period() if not r.ok} == driver.hangs

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from agent.told.reports import Occasion, Report
+from tests.integration.agents import Agent, Small, inventory
 from tests.unit.test_service_switch import service_of
 
 
@@ -39,3 +40,11 @@ def test_a_switch_is_no_second_period() -> None:
     assert numbers.calls == {Occasion.PERIOD: 6, Occasion.SWITCH: 1}
     assert numbers.seconds == 4.5
     assert numbers.failed == {"libvirt": 2}
+
+
+def test_a_report_of_real_roots_says_what_it_was_and_how_long_it_took(placement) -> None:
+    agent = Agent(placement, Small(inventory()))
+    (period,) = agent.nodes.period(agent.now, disabled=False)
+    (switch,) = agent.nodes.switch(agent.now, disabled=True)
+    assert (period.occasion, switch.occasion) == (Occasion.PERIOD, Occasion.SWITCH)
+    assert period.seconds > 0 and switch.seconds > 0
