@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -39,12 +39,17 @@ def test_the_computectl_beside_this_python_is_named(
     assert f"Ask more: {tmp_path}/computectl --config-file /x/" in shown(Path("/x/dev.conf"))
 
 
+class Served(NamedTuple):
+    url: str
+    token: str = "admin"
+
+
 def test_what_it_writes_for_computectl_is_good_in_every_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     conf = config.load(["--state-path", "here/state"])
-    assert f"state_path = {tmp_path}/here/state\n" in _configuration(conf, "http://p")
+    assert f"state_path = {tmp_path}/here/state\n" in _configuration(conf, Served("http://p"))
     assert config.settings(conf).state_path == tmp_path / "here" / "state"
 
 
@@ -78,7 +83,7 @@ def loaded(path: Path, *arguments: str) -> Any:
 def test_the_configuration_for_computectl_says_the_same(tmp_path: Path) -> None:
     (tmp_path / "ours.conf").write_text(WRITTEN)
     before = loaded(tmp_path / "ours.conf", "--compute-driver", "fake,libvirt")
-    (tmp_path / "dev.conf").write_text(_configuration(before, "http://here"))
+    (tmp_path / "dev.conf").write_text(_configuration(before, Served("http://here")))
     after = loaded(tmp_path / "dev.conf")
     assert (after.host, after.compute_driver) == ("host1", ["fake", "libvirt"])
     assert after.reserved_huge_pages == before.reserved_huge_pages

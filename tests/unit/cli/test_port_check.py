@@ -43,7 +43,7 @@ def test_each_method_of_the_tree_is_fine(method: str) -> None:
 
 
 def test_a_method_that_the_tree_does_not_have_is_named() -> None:
-    assert in_the_body("provider_tree.lock.acquire()") == [("must", "provider_tree.lock")]
+    assert in_the_body("provider_tree.latch()") == [("must", "provider_tree.latch")]
 
 
 def test_the_tree_is_known_by_its_place_whatever_it_is_called() -> None:
