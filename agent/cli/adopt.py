@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.cli.reading.trees import find
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import CommandError
 from agent.cli.shared.listing import DrawnOrListed, Table
@@ -22,9 +23,9 @@ from agent.state.kept_root import KeptRoot
 from agent.state.lock import InUse, lock
 from agent.state.roots import RootStore
 from reportclient.http import API
-from reportclient.model import Inventory, Provider, canonical_uuid
+from reportclient.model import Inventory, Provider
 from reportclient.plain_text import plain
-from reportclient.reader import Listed, part_of, provider_named, provider_with, traits_of
+from reportclient.reader import Listed, part_of, provider_with, traits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Adopt(DrawnOrListed[Adopted]):
     def ask(self, session: Session, options: argparse.Namespace) -> Adopted:
         """Look whether it can be ours, and write the file."""
         api = session.placement()
-        found = _find(options.provider, api)
+        found = find(options.provider, api)
         if found["parent_provider_uuid"] is not None:
             return _adopt_below(session, found, api)
         before = _before(session)
@@ -97,22 +98,6 @@ def _before(session: Session) -> str | None:
     try:
         return session.compute_id()
     except IdentityError:
-        return None
-
-
-def _find(name_or_uuid: str, api: API) -> Listed:
-    found = provider_named(name_or_uuid, api) or _with_uuid(name_or_uuid, api)
-    if found is None:
-        raise CommandError(
-            f"Placement has no provider {name_or_uuid}", "computectl tree shows others"
-        )
-    return found
-
-
-def _with_uuid(text: str, api: API) -> Listed | None:
-    try:
-        return provider_with(canonical_uuid(text, "provider"), api)
-    except ValueError:
         return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +25,6 @@ from agent.cli.asking.why import Explainer, Why
 from agent.cli.drawing.candidates import (
     SHOWN_HOSTS,
     Shown,
-    counted,
     draw_candidates,
     used_only,
 )
@@ -35,7 +33,7 @@ from agent.cli.reading.trees import find
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, CommandError, Once
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Screen
+from agent.cli.shared.screen import Screen, counted, filled
 from reportclient.asking import How, allocation_candidates
 from reportclient.candidates import AllocationCandidates, ResourceRequest, read_request
 from reportclient.counting import Counting
@@ -162,7 +160,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
         if answer.why is None:
             return text
         paragraphs = (
-            _filled(bullet, words, screen)
+            filled(words, screen.width, bullet, "  " if bullet else "")
             for bullet, words in told(list(answer.explained), answer.why)
         )
         return "\n".join([text, "", *paragraphs])
@@ -237,14 +235,3 @@ def _rows(shown: Shown) -> list[Sequence[Any]]:
             whole = {one: summary.capacity[one] for one in resources} if summary else {}
             rows.append([*place, name, uuid, resources, suffixes.get(uuid, []), free, whole])
     return rows
-
-
-def _filled(bullet: str, words: str, screen: Screen) -> str:
-    return textwrap.fill(
-        words,
-        screen.width,
-        initial_indent=bullet,
-        subsequent_indent="  " if bullet else "",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

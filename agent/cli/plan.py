@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from agent.cli.forecast.wording import Words
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import CHANGES, NOT_WELL
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Screen
+from agent.cli.shared.screen import Screen, counted, filled
 from agent.nodes.identity import FILE_NAME
 from reportclient.plain_text import plain
 
@@ -114,13 +113,12 @@ def _lines(foreseen: Foreseen, screen: Screen, *, calls: bool) -> Iterator[str]:
         but = ", but not all is well" if foreseen.wrong else ""
         yield f"{name}: nothing would change{but}"
         return
-    count = len(foreseen.calls)
-    yield f"{name}: {count} change{'s' if count > 1 else ''}"
+    yield f"{name}: {counted(len(foreseen.calls), 'change')}"
     words = Words(foreseen.plan, foreseen.before, screen.branches.arrow)
     for call in foreseen.calls:
         if calls:
             yield ""
-        yield _wrapped(words.of(call.operation), WORDS_INDENT, screen)
+        yield filled(words.of(call.operation), screen.width, WORDS_INDENT)
         if calls:
             yield from _call(call, screen)
 
@@ -142,18 +140,6 @@ def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:
         else:
             line = longer
     yield line
-
-
-def _wrapped(text: str, indent: str, screen: Screen) -> str:
-    """Broken at spaces only, so that names and UUIDs stay whole."""
-    return textwrap.fill(
-        text,
-        max(screen.width, len(indent) + 20),
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _row(foreseen: Foreseen, call: Call) -> Sequence[Any]:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from agent.cli.asking.habits import refuse_habits, unknown
 from agent.cli.asking.request_options import add_group_options, provider_query_of
-from agent.cli.drawing.candidates import counted
 from agent.cli.reading.provider_names import name_of, names_in
 from agent.cli.reading.trees import find
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, CommandError, Once
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Screen
+from agent.cli.shared.screen import Screen, counted
 from reportclient.asking import FoundProviders, How, resource_providers
 from reportclient.candidates import ListedProvider, ProviderQuery, read_provider_query
 from reportclient.counting import Counting

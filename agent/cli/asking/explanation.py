@@ -10,7 +10,7 @@ from agent.cli.asking.constraints import Aspect, Constraint, Question, constrain
 from agent.cli.asking.facts import LOOKED_AT, Facts
 from agent.cli.asking.tally import Tally
 from agent.cli.asking.why import MOST_CALLS, Effect, Why
-from agent.cli.drawing.candidates import counted
+from agent.cli.shared.screen import counted
 from reportclient.http import API
 from reportclient.query.request import called
 

@@ -13,7 +13,7 @@ from agent.cli.asking.constraints import (
     one_of,
     with_amount,
 )
-from agent.cli.drawing.candidates import counted
+from agent.cli.shared.screen import counted
 from reportclient.asking import How, allocation_candidates, resource_providers
 from reportclient.candidates import (
     ListedProvider,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.cli.drawing.candidates import counted
 from agent.cli.drawing.fold import in_natural_order
 from agent.cli.drawing.text_tree import draw_trees
 from agent.cli.reading.trees import Trees
-from agent.cli.shared.screen import Screen
+from agent.cli.shared.screen import Screen, counted
 from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot

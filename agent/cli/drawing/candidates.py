@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.cli.reading.provider_names import name_of
-from agent.cli.shared.screen import Screen
+from agent.cli.shared.screen import Screen, counted, filled
 from reportclient.candidates import AllocationCandidates, AllocationRequest, ProviderSummary
 
 SHOWN_HOSTS = 20
@@ -27,11 +26,6 @@ class Shown:
 def draw_candidates(shown: Shown, screen: Screen) -> str:
     """All that there is for people."""
     return "\n".join(_lines(shown, screen))
-
-
-def counted(number: int, what: str) -> str:
-    """``1 host``, ``2 hosts``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _given(resources: Mapping[str, int], summary: ProviderSummary) -> str:
@@ -92,12 +86,4 @@ def _candidate(request: AllocationRequest, shown: Shown, screen: Screen) -> str:
         parts.append(f"{name_of(uuid, shown.names)} ({_given(resources, summaries[uuid])}{shared})")
     for uuid, suffixes in used_only(request).items():
         parts.append(f"{name_of(uuid, shown.names)} (group {', '.join(suffixes)})")
-    lead = "  - "
-    return textwrap.fill(
-        " + ".join(parts),
-        max(screen.width, len(lead) + 20),
-        initial_indent=lead,
-        subsequent_indent=" " * len(lead),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return filled(" + ".join(parts), screen.width, "  - ", " " * 4)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, TextIO, cast
@@ -71,6 +72,23 @@ class Screen:
         if style is None or not self.colour or not text.strip():
             return text
         return f"{_CODES[style]}{text}{_END}"
+
+
+def filled(text: str, width: int, indent: str = "", hanging: str | None = None) -> str:
+    """Broken at spaces only, so that names and UUIDs stay whole; not below a readable width."""
+    return textwrap.fill(
+        text,
+        max(width, len(indent) + 20),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  " if hanging is None else hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def counted(number: int, what: str) -> str:
+    """``1 host``, ``2 hosts``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def ago(seconds: float | None) -> str:
