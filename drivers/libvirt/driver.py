@@ -21,11 +21,11 @@ from drivers.libvirt.connection.host_identity import (
     KEPT_HOST,
     NAME,
     HostIdentity,
+    another_host,
     renamed,
-    stranger,
 )
 from drivers.libvirt.connection.session import Refused
-from drivers.libvirt.facts.numa import Known
+from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.facts.report import Reader, capabilities, host_report
 from drivers.libvirt.settings import LibvirtSettings, settings_from
 from drivers.libvirt.tree.children import write_report
@@ -96,7 +96,7 @@ class LibvirtDriver(ComputeDriver):
             nodename,
             reading,
             self._reader.facts,
-            _known(provider_tree, nodename),
+            _observed(provider_tree, nodename),
             disk_elsewhere=self._disk_is_elsewhere(provider_tree),
         )
         self._wrong = {**report.notes, **others}
@@ -120,7 +120,7 @@ class LibvirtDriver(ComputeDriver):
     def _same_host(self, now: HostIdentity) -> dict[str, str]:
         """What to tell of it.  :raises DriverNotReady: another host answers."""
         first = self._known_host() or now
-        if problem := stranger(first, now):
+        if problem := another_host(first, now):
             self._host.lost(problem)
             raise DriverNotReady(
                 f"{problem}; if it is this one,"
@@ -166,6 +166,6 @@ def _settings(context: DriverContext) -> LibvirtSettings:
         raise DriverLoadFailed(f"the libvirt driver's configuration: {err}") from err
 
 
-def _known(tree: ProviderTree, nodename: str) -> Known:
+def _observed(tree: ProviderTree, nodename: str) -> Observed:
     found = (tree.data(uuid) for uuid in tree.get_provider_uuids(nodename))
     return {data.name: data.inventory for data in found}

@@ -170,7 +170,7 @@ class Host:
         """``otherwise`` from a hypervisor that never answers this."""
         return _if_able(lambda: self.ask(what, question), otherwise)
 
-    def ask_aside(self, what: str, question: Question[T], otherwise: D) -> T | D:
+    def ask_over_side_connection(self, what: str, question: Question[T], otherwise: D) -> T | D:
         """The same over a side connection, one for each ``what``.
 
         A pool whose server hangs, or a device whose firmware does, blocks whoever asks for it
@@ -178,7 +178,7 @@ class Host:
         report nor the verdict that libvirt itself is lost.
         """
         self._ensure_connected()
-        return _if_able(lambda: self._ask_aside(what, question), otherwise)
+        return _if_able(lambda: self._over_side_connection(what, question), otherwise)
 
     def on_files(self, what: str, job: Callable[[Path], T]) -> T:
         """What ``job`` finds below the root of this host's file system."""
@@ -187,7 +187,7 @@ class Host:
         except (Overdue, Blocked) as err:
             raise DriverNotReady(f"{what}: {err}") from None
 
-    def _ask_aside(self, what: str, question: Question[T]) -> T:
+    def _over_side_connection(self, what: str, question: Question[T]) -> T:
         def make() -> Session:
             return Session(self.binding, self.uri, self._deadlines)
 

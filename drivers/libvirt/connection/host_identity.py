@@ -37,7 +37,7 @@ class HostIdentity:
         return cls(str(found["name"]), str(found["uuid"])) if known and found else None
 
 
-def stranger(first: HostIdentity, now: HostIdentity) -> str | None:
+def another_host(first: HostIdentity, now: HostIdentity) -> str | None:
     """Why the one that answers now is another host; ``None``: nothing says so."""
     if first.name == now.name or None in (first.uuid, now.uuid) or first.uuid == now.uuid:
         return None

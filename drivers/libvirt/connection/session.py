@@ -132,15 +132,16 @@ class Session:
             return
         if self._subscriptions is not None:
             self._subscriptions.end(connection)
+        if self._on_lost is not None:
+            self._attempt("no callback to take back", connection.unregisterCloseCallback)
+        self._attempt("closing the connection", connection.close)
+
+    def _attempt(self, what: str, call: Callable[[], object]) -> None:
+        """What may fail, as hypervisors without a daemon lack some of it."""
         try:
-            if self._on_lost is not None:
-                connection.unregisterCloseCallback()
+            call()
         except self._binding.libvirtError as err:
-            LOG.debug("no callback to take back: %s", _words(err))
-        try:
-            connection.close()
-        except self._binding.libvirtError as err:
-            LOG.debug("closing the connection to %s: %s", self._uri, _words(err))
+            LOG.debug("%s (%s): %s", what, self._uri, _words(err))
 
     def _is_alive(self) -> bool:
         if self._connection is None:
@@ -207,21 +208,16 @@ class Session:
             if reason != CLOSED_BY_US:
                 on_lost(WHY_CLOSED[reason if reason < len(WHY_CLOSED) else 0])
 
-        try:
-            self._connection.registerCloseCallback(closed, None)
-        except self._binding.libvirtError as err:  # drivers without a daemon have none
-            LOG.debug("no word of a lost connection to %s: %s", self._uri, _words(err))
+        self._attempt(
+            "no word of a lost connection",
+            lambda: self._connection.registerCloseCallback(closed, None),
+        )
 
     def _keep_alive(self) -> None:
         """Have libvirt itself end calls to a daemon that is silent for too long."""
-        if not self._deadlines.keepalive_interval:
-            return
-        try:
-            self._connection.setKeepAlive(
-                self._deadlines.keepalive_interval, self._deadlines.keepalive_count
-            )
-        except self._binding.libvirtError as err:  # drivers without a daemon have none
-            LOG.debug("no keepalive for %s: %s", self._uri, _words(err))
+        interval, count = self._deadlines.keepalive_interval, self._deadlines.keepalive_count
+        if interval:
+            self._attempt("no keepalive", lambda: self._connection.setKeepAlive(interval, count))
 
 
 def nonsense(err: Exception) -> str:

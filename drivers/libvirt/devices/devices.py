@@ -101,7 +101,7 @@ class NodeDevices:
     def _providers(
         self, of: Subject, pools: Sequence[Pool], grouped: bool, source: str
     ) -> tuple[list[Reported], dict[str, str]]:
-        found, notes = providers(of.node, pools, Grouping(grouped, of.by_cell), of.known)
+        found, notes = providers(of.node, pools, Grouping(grouped, of.by_cell), of.observed)
         return [replace(one, traits=one.traits | self.marks, source=source) for one in found], notes
 
     def _remote_managed(self, bus: PciBus) -> dict[str, bool]:
@@ -116,12 +116,12 @@ class NodeDevices:
 
 def all_guests(host: Host) -> Listed:
     """Running or not."""
-    return host.ask_aside("the guests", lambda c: guests(c, host.binding), Listed())
+    return host.ask_over_side_connection("the guests", lambda c: guests(c, host.binding), Listed())
 
 
 def _node_devices(host: Host, kinds: Sequence[str]) -> Listed:
     """Those of these kinds, none where this hypervisor has none to tell of."""
-    return host.ask_aside(
+    return host.ask_over_side_connection(
         "node devices", lambda c: node_devices(c, host.binding, kinds, too_little), Listed()
     )
 

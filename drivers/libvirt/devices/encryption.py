@@ -22,7 +22,7 @@ from drivers.libvirt.documents import read, text_of, whole
 from drivers.libvirt.facts.cpu import host_cpu
 from drivers.libvirt.facts.fact import Look, Subject
 from drivers.libvirt.facts.guest_types import Question, domain_capabilities, not_run, questions
-from drivers.libvirt.facts.numa import Known
+from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.tree.names import CONTEXT, SEV, SEV_ES, SEV_SNP, TDX, TECHNIQUES
 from drivers.libvirt.tree.reported import ENCRYPTION, HostReport, Reported
 from reportclient.model import MAX_INT
@@ -101,7 +101,7 @@ class MemoryEncryption:
 
     def judge(self, answer: Encryption, of: Subject) -> HostReport:
         """SEV's context leaves the root, with its trait."""
-        children, notes = encryption(of.node, answer, self.limits, of.known)
+        children, notes = encryption(of.node, answer, self.limits, of.observed)
         return HostReport(
             children=[replace(one, traits=one.traits | self.marks) for one in children],
             traits=moved_traits(children),
@@ -134,17 +134,17 @@ def _text(file: Path) -> str:
 
 
 def encryption(
-    node: str, found: Encryption, limits: Limits, known: Known
+    node: str, found: Encryption, limits: Limits, observed: Observed
 ) -> tuple[list[Reported], dict[str, str]]:
     """Providers, and what is odd.
 
     What could not be asked stays as Placement has it.
     """
     if found.domain_capabilities is None:
-        return _as_it_was(node, known), {}
+        return _as_it_was(node, observed), {}
     slots = dict(_slots(found, limits))
     notes = _limit(slots, limits.sev) | _tdx_notes(found, limits)
-    reported = [_reported(node, name, count, known) for name, count in slots.items() if count]
+    reported = [_reported(node, name, count, observed) for name, count in slots.items() if count]
     return reported, notes
 
 
@@ -221,9 +221,9 @@ def _limit(slots: dict[str, int], wanted: int | None) -> dict[str, str]:
     return {}
 
 
-def _reported(node: str, technique: str, count: int, known: Known) -> Reported:
+def _reported(node: str, technique: str, count: int, observed: Observed) -> Reported:
     name = f"{node}_{technique}"
-    record = device_record(count, known.get(name, {}).get(CONTEXT, {}))
+    record = device_record(count, observed.get(name, {}).get(CONTEXT, {}))
     traits = frozenset({TECHNIQUES[technique]})
     from_root = frozenset({CONTEXT}) if technique == SEV else frozenset[str]()
     # Who starts a guest takes one context: so Nova reports it too.
@@ -231,6 +231,8 @@ def _reported(node: str, technique: str, count: int, known: Known) -> Reported:
     return Reported(name, {CONTEXT: record}, traits, from_root=from_root, source=ENCRYPTION)
 
 
-def _as_it_was(node: str, known: Known) -> list[Reported]:
+def _as_it_was(node: str, observed: Observed) -> list[Reported]:
     names = (f"{node}_{technique}" for technique in TECHNIQUES)
-    return [Reported(name, known[name], source=ENCRYPTION) for name in names if known.get(name)]
+    return [
+        Reported(name, observed[name], source=ENCRYPTION) for name in names if observed.get(name)
+    ]

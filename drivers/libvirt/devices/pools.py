@@ -21,7 +21,7 @@ import os_traits
 
 from drivers.inventory import record
 from drivers.libvirt.facts.handover import waits_for
-from drivers.libvirt.facts.numa import Known
+from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.tree.reported import Reported
 
 MANY = 8
@@ -60,12 +60,12 @@ class Grouping:
 
 
 def providers(
-    node: str, pools: Sequence[Pool], grouping: Grouping, known: Known
+    node: str, pools: Sequence[Pool], grouping: Grouping, observed: Observed
 ) -> tuple[list[Reported], dict[str, str]]:
     """What is reported of them, and what is odd about it, by provider name."""
     reported, notes = [], {}
     for name, members in _by_name(node, pools, grouping).items():
-        first, current = members[0], known.get(name, {})
+        first, current = members[0], observed.get(name, {})
         count = sum(pool.count for pool in members)
         old = sorted(current.keys() - {first.resource_class})
         if old and first.resource_class not in current:

@@ -67,7 +67,7 @@ class CpusAndMemory:
             self.memory,
             told=of.capabilities.tag == "capabilities",
         )
-        found = numa.processing(of.node, self.report_numa, host, of.known)
+        found = numa.processing(of.node, self.report_numa, host, of.observed)
         return HostReport(
             found.root,
             found.cells,

@@ -159,7 +159,7 @@ def below(root: Path, path: Path) -> Path:
 
 def _active_pools(host: Host) -> Listed:
     """None from a libvirt without storage."""
-    return host.ask_aside(
+    return host.ask_over_side_connection(
         "storage pools", lambda c: active_pools(c, host.binding, too_little), Listed()
     )
 

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 
 from drivers.inventory import CurrentInventory
 from drivers.libvirt.connection.host import Host
-from drivers.libvirt.facts.numa import Known
+from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.facts.sources import Sources
 from drivers.libvirt.tree.reported import HostReport
 
@@ -29,7 +29,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Of what is judged; ``known`` is what Placement has of this host's providers, by name.
+    """Of what is judged; ``observed`` is what Placement has of this host's providers, by name.
 
     ``by_cell``: NUMA cells are providers; ``disk_elsewhere``: a sharing provider stands for
     the host's disk.
@@ -37,14 +37,14 @@ class Subject:
 
     node: str
     capabilities: Element
-    known: Known = field(default_factory=dict)
+    observed: Observed = field(default_factory=dict)
     by_cell: bool = False
     disk_elsewhere: bool = False
 
     @property
     def current(self) -> CurrentInventory:
         """The root's inventory, as Placement has it."""
-        return self.known.get(self.node, {})
+        return self.observed.get(self.node, {})
 
 
 class Fact(Protocol):

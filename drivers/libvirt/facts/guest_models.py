@@ -37,41 +37,31 @@ LISTED = (
 """Traits by prefix, and where a document has their names: section and enum."""
 
 X86 = frozenset({"x86_64", "i686"})
-_PCI_VIFS = frozenset({"virtio", "e1000", "e1000e", "rtl8139", "pcnet", "ne2k_pci"})
-_PCI_SOUND = frozenset({"es1370", "ac97", "ich6", "ich9", "usb"})
+PCI_VIFS = frozenset({"virtio", "e1000", "e1000e", "rtl8139", "pcnet", "ne2k_pci"})
+PCI_SOUNDS = frozenset({"es1370", "ac97", "ich6", "ich9", "usb"})
+PCI_ARCHES = (*X86, "aarch64", "ppc64le", "ppc64", "riscv64", "armv7l", "loongarch64")
+X86_IOMMUS = frozenset({"intel", "virtio", "auto"})
 
-VIFS: Mapping[str, frozenset[str]] = MappingProxyType(
+Models = Mapping[str, frozenset[str]]
+"""By architecture."""
+
+VIFS: Models = MappingProxyType(
     {
-        "x86_64": _PCI_VIFS | {"vmxnet3"},
-        "i686": _PCI_VIFS | {"vmxnet3"},
-        "aarch64": _PCI_VIFS,
-        "ppc64le": _PCI_VIFS | {"spapr_vlan"},
-        "ppc64": _PCI_VIFS | {"spapr_vlan"},
+        **dict.fromkeys(PCI_ARCHES, PCI_VIFS),
+        **dict.fromkeys(X86, PCI_VIFS | {"vmxnet3"}),
+        **dict.fromkeys(("ppc64le", "ppc64"), PCI_VIFS | {"spapr_vlan"}),
         "s390x": frozenset({"virtio"}),
-        "riscv64": _PCI_VIFS,
-        "armv7l": _PCI_VIFS,
-        "loongarch64": _PCI_VIFS,
     }
 )
-SOUNDS: Mapping[str, frozenset[str]] = MappingProxyType(
+SOUNDS: Models = MappingProxyType(
     {
-        "x86_64": _PCI_SOUND | {"sb16", "pcspk"},
-        "i686": _PCI_SOUND | {"sb16", "pcspk"},
-        "aarch64": _PCI_SOUND,
-        "ppc64le": _PCI_SOUND,
-        "ppc64": _PCI_SOUND,
+        **dict.fromkeys(PCI_ARCHES, PCI_SOUNDS),
+        **dict.fromkeys(X86, PCI_SOUNDS | {"sb16", "pcspk"}),
         "s390x": frozenset(),
-        "riscv64": _PCI_SOUND,
-        "armv7l": _PCI_SOUND,
-        "loongarch64": _PCI_SOUND,
     }
 )
-IOMMUS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "x86_64": frozenset({"intel", "virtio", "auto"}),
-        "i686": frozenset({"intel", "virtio", "auto"}),
-        "aarch64": frozenset({"smmuv3", "virtio", "auto"}),
-    }
+IOMMUS: Models = MappingProxyType(
+    {**dict.fromkeys(X86, X86_IOMMUS), "aarch64": frozenset({"smmuv3", "virtio", "auto"})}
 )
 
 UNSAID = frozenset({"COMPUTE_NET_VIF_MODEL_SRIOV", "COMPUTE_NET_VIF_MODEL_IGB"}) | {

@@ -20,21 +20,21 @@ def waits_for(old: Iterable[str], new: str) -> str:
 
 
 def cpus_once(
-    wished: Mapping[str, Records], known: Mapping[str, CurrentInventory]
+    desired: Mapping[str, Records], observed: Mapping[str, CurrentInventory]
 ) -> tuple[dict[str, Records], dict[str, str]]:
     """What the root and the cells report, less CPUs that are inventory of the other class still;
     and what waits for that, by provider.
 
-    Both by provider name; ``known`` is what Placement has.  Of CPUs that were in both classes
+    Both by provider name; ``observed`` is what Placement has.  Of CPUs that were in both classes
     as many as were there stay.
     """
-    found, notes = dict(wished), dict[str, str]()
+    found, notes = dict(desired), dict[str, str]()
     for old, new in ((VCPU, PCPU), (PCPU, VCPU)):
-        for name, records in wished.items():
-            held = _held(old, name, wished, known)
+        for name, records in desired.items():
+            held = _held(old, name, desired, observed)
             if new not in records or not held:
                 continue
-            most = max(_total(known.get(name, {}).get(new, {})), records[new]["total"] - held)
+            most = max(_total(observed.get(name, {}).get(new, {})), records[new]["total"] - held)
             if most < records[new]["total"]:
                 found[name] = at_most(records, new, most)
                 notes[name] = waits_for([old], new)
@@ -42,16 +42,16 @@ def cpus_once(
 
 
 def _held(
-    old: str, name: str, wished: Mapping[str, Records], known: Mapping[str, CurrentInventory]
+    old: str, name: str, desired: Mapping[str, Records], observed: Mapping[str, CurrentInventory]
 ) -> int:
     """CPUs that this provider gives up as ``old`` ones, or, if all do, that anyone has so."""
-    if old in wished[name]:
+    if old in desired[name]:
         return 0
-    if old in known.get(name, {}):
-        return _total(known[name][old])
-    if any(old in records for records in wished.values()):
+    if old in observed.get(name, {}):
+        return _total(observed[name][old])
+    if any(old in records for records in desired.values()):
         return 0
-    return sum(_total(current.get(old, {})) for current in known.values())
+    return sum(_total(current.get(old, {})) for current in observed.values())
 
 
 def at_most(records: Records, name: str, most: int) -> Records:

@@ -26,8 +26,8 @@ NUMA_ROOT = frozenset({"HW_NUMA_ROOT"})
 OFF, NESTED = "off", "nested"
 """Values of [libvirt] report_numa."""
 
-Known = Mapping[str, CurrentInventory]
-"""What Placement knows of this host's providers, by name."""
+Observed = Mapping[str, CurrentInventory]
+"""What Placement has of this host's providers, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,11 @@ def cell_name(node: str, number: int) -> str:
     return f"{node}_numa{number}"
 
 
-def processing(node: str, report_numa: str, host: Processors, known: Known) -> Processing:
+def processing(node: str, report_numa: str, host: Processors, observed: Observed) -> Processing:
     """CPUs and memory of a host, by the operator's choice; no CPU is offered twice."""
-    there = {name: known[name] for name in known if name == node or _number(node, name) is not None}
+    there = {
+        name: observed[name] for name in observed if name == node or _number(node, name) is not None
+    }
     if report_numa == NESTED and not host.cells:
         return _unknown(node, there)
     shares = host.shares(node, report_numa)
@@ -94,7 +96,7 @@ def processing(node: str, report_numa: str, host: Processors, known: Known) -> P
 
 
 def _records(
-    node: str, name: str, share: Share, host: Processors, there: Known
+    node: str, name: str, share: Share, host: Processors, there: Observed
 ) -> tuple[Records, dict[str, str]]:
     """Of one provider, and what is odd.
 
@@ -145,7 +147,7 @@ def _number(node: str, name: str) -> int | None:
     return int(number) if number != name and number.isdigit() else None
 
 
-def _cells(node: str, inventories: Known) -> dict[int, Reported]:
+def _cells(node: str, inventories: Observed) -> dict[int, Reported]:
     return {
         number: Reported(name, inventories[name], NUMA_ROOT, source=CELLS)
         for name in inventories
@@ -153,7 +155,7 @@ def _cells(node: str, inventories: Known) -> dict[int, Reported]:
     }
 
 
-def _ratios(node: str, there: Known) -> dict[str, dict[str, Any]]:
+def _ratios(node: str, there: Observed) -> dict[str, dict[str, Any]]:
     """Amounts belong to their provider; a ratio is the operator's, wherever it stands.
 
     The root's counts before that of the first cell that has one.
@@ -166,12 +168,12 @@ def _ratios(node: str, there: Known) -> dict[str, dict[str, Any]]:
     }
 
 
-def _as_it_was(node: str, there: Known) -> tuple[Records, dict[int, Reported]]:
+def _as_it_was(node: str, there: Observed) -> tuple[Records, dict[int, Reported]]:
     root = {name: r for name, r in there.get(node, {}).items() if is_processing(name)}
     return root, _cells(node, dict(sorted(there.items())))
 
 
-def _unknown(node: str, there: Known) -> Processing:
+def _unknown(node: str, there: Observed) -> Processing:
     """Nothing moves on the word of a document that says nothing."""
     words = (
         "libvirt tells of no NUMA cells: CPUs and memory stay as Placement has them; if this"

@@ -19,7 +19,7 @@ from drivers.libvirt.facts.cpus_and_memory import CpusAndMemory
 from drivers.libvirt.facts.disk import Disk
 from drivers.libvirt.facts.fact import Answers, Fact, Look, Subject
 from drivers.libvirt.facts.guest_models import GuestModels
-from drivers.libvirt.facts.numa import Known
+from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.facts.pmem import Pmem
 from drivers.libvirt.facts.sources import Sources
 from drivers.libvirt.settings import LibvirtSettings
@@ -102,16 +102,16 @@ def host_report(
     node: str,
     reading: Reading,
     facts: Mapping[str, Fact],
-    known: Known,
+    observed: Observed,
     *,
     disk_elsewhere: bool = False,
 ) -> HostReport:
-    """``known`` is what Placement has of this host's providers, by name; ``disk_elsewhere``:
+    """``observed`` is what Placement has of this host's providers, by name; ``disk_elsewhere``:
     a sharing provider stands for the host's disk.  No I/O.
 
     :raises DriverNotReady: the CPU sets name CPUs that this host does not have.
     """
-    of = Subject(node, reading.capabilities, known, disk_elsewhere=disk_elsewhere)
+    of = Subject(node, reading.capabilities, observed, disk_elsewhere=disk_elsewhere)
     parts: dict[str, HostReport] = {}
     for name, answer in reading.answers.items():
         parts[name] = facts[name].judge(answer, of)
