@@ -6,11 +6,7 @@ A root becomes the host's root; one below the host's root stands in the ledger f
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from agent.cli.reading.trees import find
 from agent.cli.shared.command_session import Session
@@ -20,7 +16,6 @@ from agent.cli.shared.screen import Screen
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
 from agent.ownership.ledger import ADOPTED, everything_on
 from agent.state.kept_root import KeptRoot
-from agent.state.lock import InUse, lock
 from agent.state.roots import RootStore
 from reportclient.http import API
 from reportclient.model import Inventory, Provider
@@ -121,25 +116,12 @@ def _adopt_below(session: Session, found: Listed, api: API) -> Adopted:
             f"{found['name']} is no root, and not below this host's either: it is below {root}",
             "adopt its root if that is this host's, or run this on the host that it belongs to",
         )
-    with _no_agent(session.settings.state_path):
+    with session.without_agent(
+        "stop compute-agent, adopt the provider, then start compute-agent again"
+    ):
         return Adopted(
             found["name"], found["uuid"], root, below=True, was_ours=_claim(session, found, api)
         )
-
-
-@contextmanager
-def _no_agent(state_path: Path) -> Iterator[None]:
-    """A running agent has its ledger in memory and would not see what is written."""
-    try:
-        held = lock(state_path)
-    except InUse as err:
-        step = "stop compute-agent, adopt the provider, then start compute-agent again"
-        raise CommandError(err.what, step) from err
-    try:
-        yield
-    finally:
-        if held is not None:
-            os.close(held)
 
 
 def _claim(session: Session, found: Listed, api: API) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +12,7 @@ from agent import config
 from agent.cli.shared.errors import CommandError
 from agent.nodes.identity import FILE_NAME, known_compute_id
 from agent.state.kept_root import saved_roots
+from agent.state.lock import InUse, lock
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 from reportclient.transport import LIMIT
 
@@ -61,6 +64,22 @@ class Session:
             return []
         saved = saved_roots(self.settings.state_path)
         return list(dict.fromkeys([*([own] if own else []), *saved]))
+
+    @contextmanager
+    def without_agent(self, next_step: str) -> Iterator[None]:
+        """A running agent has its ledger in memory and would not see what is written.
+
+        :raises CommandError: one runs.
+        """
+        try:
+            held = lock(self.settings.state_path)
+        except InUse as err:
+            raise CommandError(err.what, next_step) from err
+        try:
+            yield
+        finally:
+            if held is not None:
+                os.close(held)
 
     def no_compute_id(self) -> CommandError:
         """To raise where a command can't do without."""

@@ -1,0 +1,174 @@
+"""``computectl retire``: take this host's providers out of Placement."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from agent.cli.reading.retirement import Leaving, leaving
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import NOT_WELL
+from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.screen import Screen
+from agent.period.mark import service_of
+from agent.state.kept_root import KeptRoot
+from agent.state.roots import RootStore
+from reportclient.apply import apply
+from reportclient.errors import PlacementError
+from reportclient.http import API
+from reportclient.plain_text import plain
+
+COLUMNS = ("provider", "uuid", "root", "fate", "users")
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """What was looked at, which providers are gone, and what went wrong."""
+
+    host: str
+    roots: list[Leaving]
+    gone: frozenset[str] = frozenset()
+    failed: list[PlacementError] = field(default_factory=list)
+    wanted: bool = True
+    """Whether somebody said yes."""
+
+    def blocks(self) -> Iterator[str]:
+        """What is in the way."""
+        for root in self.roots:
+            yield from (text for one in root.leavers if (text := one.blocks()))
+
+    def complaints(self) -> Iterator[str]:
+        """What is not well."""
+        blocks = list(self.blocks())
+        yield from blocks
+        if blocks:
+            yield "nothing was removed"
+        elif not self.wanted:
+            yield "nothing was removed; --yes does it"
+        for err in self.failed:
+            yield f"{err}; what is gone is gone, run it again for the rest"
+
+    @property
+    def going(self) -> int:
+        """How many providers."""
+        return sum(one.fate == "goes" for root in self.roots for one in root.leavers)
+
+
+class Retire(DrawnOrListed[Retired]):
+    """Take this host's providers out of Placement.
+
+    For a host that is given up, or that another service is to report. Stop and disable
+    compute-agent before. Shows what goes, and asks; nothing goes while a guest uses any
+    of it, or while it has a provider of somebody else below it. A sharing provider goes
+    with the last host that has it. The host's identity stays in state_path: started
+    again, compute-agent reports under the same UUID.
+    """
+
+    drawn = "words"
+    examples = """\
+  computectl retire                    show what goes, and ask
+  computectl retire --yes              do not ask
+  computectl retire -f json            a row for each provider; nothing is removed
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Whether to ask."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+        return parser
+
+    def ask(self, session: Session, options: argparse.Namespace) -> Retired:
+        """Look, ask, and remove it, while no agent runs that would make it again."""
+        if not session.roots():
+            raise session.no_compute_id()
+        with session.without_agent("stop compute-agent, and disable it, then retire the host"):
+            api = session.placement(writing=True)
+            seen = Retired(session.settings.host, _seen(session, api))
+            if not seen.going or any(seen.blocks()):
+                return seen
+            if not (options.yes or self._agreed(seen, options)):
+                return Retired(seen.host, seen.roots, wanted=False)
+            return _removed(session, seen, api)
+
+    def _agreed(self, seen: Retired, options: argparse.Namespace) -> bool:
+        if options.formatter != self.drawn or not self.app.stdin.isatty():
+            return False
+        screen = Screen.of(self.app.stdout)
+        self.app.stdout.write(f"{self.draw(seen, screen, options)}\n")
+        self.app.stdout.write(f"Remove {seen.going} providers from Placement? [y/N] ")
+        self.app.stdout.flush()
+        return self.app.stdin.readline().strip().lower() in ("y", "yes")
+
+    def draw(self, answer: Retired, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+        """What goes, or went."""
+        lines = [line for root in answer.roots for line in _words(root, answer.gone, screen)]
+        if answer.gone and not answer.failed:
+            lines += [
+                f"{len(answer.gone)} providers are removed from Placement",
+                f"its record stays until: computectl service delete {plain(answer.host)}",
+            ]
+        return "\n".join(lines) or "Placement has nothing of this host"
+
+    def table(self, answer: Retired) -> Table:
+        """A row for each provider."""
+        return COLUMNS, [
+            (
+                one.provider.name,
+                one.provider.uuid,
+                root.root,
+                "removed" if one.provider.uuid in answer.gone else one.fate,
+                list(one.users),
+            )
+            for root in answer.roots
+            for one in root.leavers
+        ]
+
+    def verdict(self, answer: Retired, options: argparse.Namespace) -> int:  # noqa: ARG002
+        """Whether all is gone."""
+        complaints = list(answer.complaints())
+        for complaint in complaints:
+            self.complain(complaint)
+        return NOT_WELL if complaints else 0
+
+
+def _seen(session: Session, api: API) -> list[Leaving]:
+    """Of each root; where there are several, another service may have taken one over."""
+    settings, roots = session.settings, session.roots()
+    store = RootStore.of(settings.state_path, writing=False)
+    service = session.compute_id() if len(roots) > 1 else None
+    found = []
+    for root in roots:
+        kept = KeptRoot(store, root)
+        kept.load()
+        attached = settings.rules.attached
+        found.append(leaving(root, kept.ledger, api, attached=attached, service=service))
+    return found
+
+
+def _removed(session: Session, seen: Retired, api: API) -> Retired:
+    store = RootStore.of(session.settings.state_path)
+    gone: set[str] = set()
+    failed: list[PlacementError] = []
+    for root in seen.roots:
+        outcome = apply(root.plan(), root.view(), api)
+        errors = [*outcome.failed.values(), *filter(None, [outcome.stopped_by])]
+        gone |= {one.provider.uuid for one in root.leavers} - set(outcome.view.snapshot.providers)
+        failed += errors
+        if not errors and not root.reported_by:
+            KeptRoot(store, root.root).forget()
+    return Retired(seen.host, seen.roots, frozenset(gone), failed)
+
+
+def _words(root: Leaving, gone: frozenset[str], screen: Screen) -> Iterator[str]:
+    for mark in sorted(root.reported_by):
+        yield f"{root.root} is left to the service {service_of(mark)}, which reports it now"
+    for one in root.leavers:
+        name = screen.paint(plain(one.provider.name), "bold")
+        what = {
+            "goes": "removed" if one.provider.uuid in gone else "remove",
+            "shared": "leave, other hosts have it too:",
+            "foreign": "somebody else's:",
+            "in use": "in use:",
+        }[one.fate]
+        yield f"  {what} {name} ({one.provider.uuid})"

@@ -1,0 +1,125 @@
+"""``computectl retire`` on a real Placement."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+import pytest
+
+from drivers.fake.driver import DEFAULT_SCRIPT
+from tests.integration.agent_host import AgentHost
+from tests.servers.placement import RealPlacement
+
+
+def names(placement: RealPlacement) -> set[str]:
+    found = placement.request("GET", "/resource_providers")["resource_providers"]
+    return {one["name"] for one in found}
+
+
+def uuid(placement: RealPlacement, name: str) -> str:
+    [found] = placement.request("GET", f"/resource_providers?name={name}")["resource_providers"]
+    return str(found["uuid"])
+
+
+@pytest.fixture
+def host(placement: RealPlacement, tmp_path) -> AgentHost:
+    """Two cells with a card each, and storage that it shares; reported once."""
+    host = AgentHost(tmp_path, placement.url)
+    host.configure()
+    host.script(DEFAULT_SCRIPT.read_text())
+    assert host.agent().code == 0
+    return host
+
+
+def test_all_of_the_host_goes_and_comes_back_under_the_same_uuid(host, placement) -> None:
+    before, root = names(placement), uuid(placement, "host1")
+    placement.stranger.create_provider("elsewhere")
+    said = host.ctl("retire", "--yes")
+    assert (said.code, said.err) == (0, "")
+    assert "8 providers are removed" in said.out
+    assert names(placement) == {"elsewhere"}
+    assert host.ctl("retire", "--yes").out == "Placement has nothing of this host\n"
+    assert host.agent().code == 0
+    assert names(placement) == {"elsewhere", *before}
+    assert uuid(placement, "host1") == root
+
+
+def test_without_a_yes_it_only_shows(host, placement) -> None:
+    mark = placement.mark()
+    said = host.ctl("retire")
+    assert said.code == 1
+    assert "remove host1_numa0_pf0" in said.out
+    assert "nothing was removed; --yes does it" in said.err
+    rows = host.ctl("retire", "-f", "json").json()
+    assert {row["fate"] for row in rows} == {"goes"}
+    assert {line.split()[0] for line in map(str, placement.since(mark))} <= {"GET"}
+
+
+def test_nothing_goes_while_a_guest_is_there(host, placement) -> None:
+    before = names(placement)
+    guest = placement.stranger.put_allocation({uuid(placement, "host1_numa1"): {"VCPU": 1}})
+    said = host.ctl("retire", "--yes")
+    assert said.code == 1
+    assert f"is in use by {guest}" in said.err
+    assert "nothing was removed" in said.err
+    assert names(placement) == before
+
+
+def test_nothing_goes_from_above_a_strangers_provider(host, placement) -> None:
+    before = names(placement)
+    strange = placement.stranger.create_child(uuid(placement, "host1_numa0"), "strange")
+    said = host.ctl("retire", "--yes")
+    assert said.code == 1
+    assert f"computectl adopt {strange}" in said.err
+    assert names(placement) == {"strange", *before}
+
+
+def test_what_other_hosts_share_stays(host, placement, tmp_path) -> None:
+    aggregates = placement.stranger.aggregates(uuid(placement, "host1_nfs"))
+    other = placement.stranger.create_provider("host2")
+    placement.stranger.set_aggregates(other, aggregates)
+    said = host.ctl("retire", "--yes")
+    assert (said.code, said.err) == (0, "")
+    assert "leave, other hosts have it too: host1_nfs" in said.out
+    assert names(placement) == {"host2", "host1_nfs"}
+
+
+def test_of_anothers_root_only_ours_goes(host, placement, tmp_path) -> None:
+    placement.empty()
+    host = AgentHost(tmp_path / "attached", placement.url, "nova1")
+    host.directory.mkdir()
+    host.configure(more="[compute]\nroot_provider = attach\n")
+    host.script(
+        "nodes: {nova1: {traits: [CUSTOM_OURS], children: {card: {inventory: {SRIOV_NET_VF: 8}}}}}"
+    )
+    root = placement.stranger.create_provider("nova1")
+    placement.stranger.add_trait(root, "HW_CPU_X86_VMX")
+    assert host.agent().code == 0
+    assert len(names(placement)) == 2
+    said = host.ctl("retire", "--yes")
+    assert (said.code, said.err) == (0, "")
+    assert names(placement) == {"nova1"}
+    assert placement.stranger.traits(root) == {"HW_CPU_X86_VMX"}
+
+
+def test_a_running_agent_is_in_the_way(host, placement) -> None:
+    before = names(placement)
+    state = os.open(host.directory / "state", os.O_RDONLY)
+    try:
+        fcntl.flock(state, fcntl.LOCK_EX)
+        said = host.ctl("retire", "--yes")
+    finally:
+        os.close(state)
+    assert said.code == 2
+    assert "stop compute-agent, and disable it" in said.err
+    assert names(placement) == before
+
+
+def test_a_host_that_never_reported_has_nothing_to_retire(placement, tmp_path) -> None:
+    host = AgentHost(tmp_path, placement.url)
+    host.configure()
+    said = host.ctl("retire", "--yes")
+    assert said.code == 2
+    assert "no compute_id" in said.err
+    assert not host.compute_id.exists()
