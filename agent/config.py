@@ -157,9 +157,21 @@ def refuse_typos(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigError: naming the file, the line, and what was probably meant.
     """
+    own = {group for group, _ in opts.list_opts()} | {http.GROUP}
     for path in files_of(conf):
-        for error in _typos(path, conf):
-            raise ConfigError(error)
+        for meant, error in _typos(path, conf):
+            if meant in own:
+                raise ConfigError(error)
+
+
+def doubtful_groups(conf: cfg.ConfigOpts) -> list[str]:
+    """Groups that nobody has registered but that look like a driver's.
+
+    One may as well be that of a driver that is gone: it stops nobody.
+    """
+    own = {group for group, _ in opts.list_opts()} | {http.GROUP}
+    found = [typo for path in files_of(conf) for typo in _typos(path, conf)]
+    return [text for meant, text in found if meant not in own]
 
 
 def files_of(conf: cfg.ConfigOpts) -> Iterator[Path]:
@@ -190,7 +202,8 @@ def as_written(conf: cfg.ConfigOpts) -> Written:
     return found
 
 
-def _typos(path: Path, conf: cfg.ConfigOpts) -> Iterator[str]:
+def _typos(path: Path, conf: cfg.ConfigOpts) -> Iterator[tuple[str, str]]:
+    """The group that is meant (``DEFAULT`` for an option, in whichever group), and a text."""
     sections: dict[str, dict[str, list[str]]] = {}
     cfg.ConfigParser(str(path), sections).parse()
     ours = _registered(conf)
@@ -199,10 +212,11 @@ def _typos(path: Path, conf: cfg.ConfigOpts) -> Iterator[str]:
         if section not in ours:
             if near:
                 where = _line(path, section)
-                yield f"{path}:{where}: no group [{section}]; is [{near[0]}] meant?"
+                yield near[0], f"{path}:{where}: no group [{section}]; is [{near[0]}] meant?"
             continue
         for name in found:
-            yield from _option_typo(path, section, name, ours[section])
+            for text in _option_typo(path, section, name, ours[section]):
+                yield "DEFAULT", text
 
 
 def _option_typo(path: Path, section: str, name: str, known: set[str]) -> Iterator[str]:

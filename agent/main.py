@@ -97,6 +97,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
     context = DriverContext(settings.host, settings.state_path, conf, loop.refresh, store)
     drivers = loader.load(settings.drivers, context)
     config.refuse_typos(conf)
+    for text in config.doubtful_groups(conf):
+        LOG.warning("%s", text)
     dev = _dev(conf, stack)
     adapter = dev.adapter() if dev else _adapter(conf)
     api = PlacementAPI(adapter, on_answer=systemd.feed)

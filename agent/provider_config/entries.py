@@ -165,12 +165,11 @@ def _entry(
     document: Document, path: Path, provider: Mapping[str, Any]
 ) -> tuple[Entry, list[Finding]]:
     [(by, identifier)] = provider["identification"].items()
-    if by == "uuid" and identifier != COMPUTE_NODE:
+    if identifier == COMPUTE_NODE:
+        by = "uuid"  # Nova's own example has it as a name
+    elif by == "uuid":
         identifier = identifier.lower()
     classes, problems = _classes(document, (*path, "inventories", "additional"), provider)
-    if by == "name" and identifier == COMPUTE_NODE:
-        text = f"{COMPUTE_NODE} is no name: write uuid: {COMPUTE_NODE}"
-        problems.append(document.finding((*path, "identification", "name"), text))
     entry = Entry(
         by,
         identifier,

@@ -11,10 +11,12 @@ from driverkit.porting.nova_api import (
     CALLED,
     CLASS_ATTRIBUTES,
     DROP,
+    HELPERS,
     LOOK,
     MUST,
     NEWEST,
     OLDER_METHODS,
+    OPTIONAL,
     TREE_LOOKS,
     TREE_METHODS,
     instead_of,
@@ -40,6 +42,7 @@ def findings(source: DriverSource) -> list[Finding]:
             *_imports(source),
             *_uses(source),
             *_classes(source),
+            *_missing(source),
             *_functions(source),
             *_trees(source),
         }
@@ -47,7 +50,7 @@ def findings(source: DriverSource) -> list[Finding]:
 
 
 def _imports(source: DriverSource) -> Iterator[Finding]:
-    used = {node.id for node in source.alive() if isinstance(node, ast.Name)}
+    used = {node.id for node in source.alive() if source.is_global(node)}
     for node in source.alive():
         if isinstance(node, ast.Import):
             names = [(alias.asname or alias.name.partition(".")[0], alias) for alias in node.names]
@@ -99,9 +102,11 @@ def _is_virtapi(node: ast.Attribute | ast.Name) -> bool:
 
 def _classes(source: DriverSource) -> Iterator[Finding]:
     for driver in source.classes:
-        own = methods(driver)
+        own = _methods(source, driver)
         yield from _constructor(own.get("__init__"))
         yield from _attributes(driver)
+        if source.is_base(driver):
+            continue
         if "get_available_nodes" not in own:
             text = "it names the nodes that this driver reports, such as [self.context.host]"
             yield Finding(driver.lineno, MUST, f"{driver.name}: no get_available_nodes", text)
@@ -112,6 +117,50 @@ def _classes(source: DriverSource) -> Iterator[Finding]:
             if one in own and other not in own:
                 text = f"beside {one}: both are called, or none; it may be empty"
                 yield Finding(own[one].lineno, MUST, f"{driver.name}: no {other}", text)
+
+
+def _methods(source: DriverSource, driver: ast.ClassDef) -> dict[str, Function]:
+    """Also those of classes that it derives from, in this file."""
+    return {
+        name: node
+        for kind in reversed([*source.inherited(driver)])
+        for name, node in methods(kind).items()
+    }
+
+
+def _missing(source: DriverSource) -> Iterator[Finding]:
+    """What it calls on itself and neither it nor the base class here has."""
+    set_anywhere = {
+        node.attr
+        for node in ast.walk(source.module)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    for driver in source.classes:
+        kinds = [*source.inherited(driver)]
+        here = set_anywhere | CALLED.keys() | HELPERS
+        for kind in kinds:
+            here |= {name for node in kind.body for name in _defined(node)}
+        for function in _methods(source, driver).values():
+            if function in source.reached:
+                yield from _calls_on_self(function, here)
+
+
+def _defined(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, Function | ast.ClassDef):
+        yield node.name
+    for name in ast.walk(node) if isinstance(node, ast.Assign | ast.AnnAssign) else ():
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
+            yield name.id
+
+
+def _calls_on_self(function: Function, here: set[str]) -> Iterator[Finding]:
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        called = node.func
+        if _is_name(called.value, "self") and called.attr not in here:
+            text = "nothing here has it: bring along that of Nova's base class, or of another file"
+            yield Finding(node.lineno, MUST, f"self.{called.attr}()", text)
 
 
 def _constructor(init: Function | None) -> Iterator[Finding]:
@@ -136,7 +185,9 @@ def _attributes(driver: ast.ClassDef) -> Iterator[Finding]:
 
 
 def _functions(source: DriverSource) -> Iterator[Finding]:
-    own = {name: node for driver in source.classes for name, node in methods(driver).items()}
+    own = {
+        name: node for driver in source.classes for name, node in _methods(source, driver).items()
+    }
     for function in source.functions:
         name = function.name
         if function not in source.reached:
@@ -154,7 +205,14 @@ def _called(function: Function) -> Finding:
         verdict, advice = MUST, "allocations=None has to be its last argument"
     if not isinstance(function, ast.FunctionDef):
         verdict, advice = MUST, "it can't be async"
+    elif name in OPTIONAL and _only_raises(function):
+        verdict, advice = MUST, "it only raises: leave it out, for having it is to be called"
     return Finding(function.lineno, verdict, f"{name}()", advice)
+
+
+def _only_raises(function: Function) -> bool:
+    body = [node for node in function.body if not isinstance(node, ast.Expr)]
+    return len(body) == 1 and isinstance(body[0], ast.Raise)
 
 
 def _takes_allocations(function: Function) -> bool:

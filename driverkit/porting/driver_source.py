@@ -10,10 +10,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from driverkit.porting.nova_api import CALLED, NEWEST, OLDER_METHODS
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class DriverSource:
     classes: tuple[ast.ClassDef, ...]
     aliases: Mapping[str, str]
     """``{"exception": "nova.exception"}``: what names of the file stand for."""
+    hidden: frozenset[int]
+    """``id`` of each name that is an argument, a variable or the like, whatever it is called."""
 
     @classmethod
     def parse(cls, text: str) -> DriverSource:
@@ -33,7 +37,12 @@ class DriverSource:
         module = ast.parse(text)
         functions = tuple(_functions(module))
         return cls(
-            module, functions, _reached(module, functions), _drivers(module), _aliases(module)
+            module,
+            functions,
+            _reached(module, functions),
+            _drivers(module),
+            _aliases(module),
+            frozenset(_hidden(module, frozenset())),
         )
 
     def alive(self) -> Iterator[ast.AST]:
@@ -46,9 +55,27 @@ class DriverSource:
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self.aliases:
+        if not self.is_global(node) or node.id not in self.aliases:
             return None
         return ".".join([self.aliases[node.id], *reversed(parts)])
+
+    def is_global(self, node: ast.AST) -> TypeGuard[ast.Name]:
+        """Whether it is a name, and no function has another meaning for it there."""
+        return isinstance(node, ast.Name) and id(node) not in self.hidden
+
+    def is_base(self, driver: ast.ClassDef) -> bool:
+        """Whether another driver of the file derives from it."""
+        return any(
+            ast.unparse(base) == driver.name for other in self.classes for base in other.bases
+        )
+
+    def inherited(self, driver: ast.ClassDef) -> Iterator[ast.ClassDef]:
+        """The class, and those of this file that it derives from."""
+        yield driver
+        named = {node.name: node for node in self.module.body if isinstance(node, ast.ClassDef)}
+        for base in driver.bases:
+            if isinstance(base, ast.Name) and base.id in named and named[base.id] is not driver:
+                yield from self.inherited(named[base.id])
 
 
 def methods(driver: ast.ClassDef) -> dict[str, Function]:
@@ -78,13 +105,21 @@ def _alive(node: ast.AST, reached: frozenset[Function]) -> Iterator[ast.AST]:
 
 
 def _drivers(module: ast.Module) -> tuple[ast.ClassDef, ...]:
-    found = (node for node in ast.walk(module) if isinstance(node, ast.ClassDef))
-    return tuple(
-        each
-        for each in found
-        if any(ast.unparse(base).endswith("ComputeDriver") for base in each.bases)
-        or "get_available_nodes" in methods(each)
-    )
+    """Those that derive from ``ComputeDriver``, also by way of others of the file."""
+    kinds = [node for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+    names: set[str] = set()
+    for _ in kinds:
+        names |= {
+            each.name
+            for each in kinds
+            if any(_is_driver(ast.unparse(base), names) for base in each.bases)
+            or "get_available_nodes" in methods(each)
+        }
+    return tuple(each for each in kinds if each.name in names)
+
+
+def _is_driver(base: str, names: set[str]) -> bool:
+    return base.endswith("ComputeDriver") or base in names
 
 
 def _reached(module: ast.Module, functions: tuple[Function, ...]) -> frozenset[Function]:
@@ -104,6 +139,46 @@ def _reached(module: ast.Module, functions: tuple[Function, ...]) -> frozenset[F
         for function in by_name[name]:
             todo += [said for node in ast.walk(function) for said in _mentions(node)]
     return frozenset(each for name in done for each in by_name[name])
+
+
+def _hidden(node: ast.AST, local: frozenset[str]) -> Iterator[int]:
+    if isinstance(node, ast.Name) and node.id in local:
+        yield id(node)
+    inner = local
+    if isinstance(node, Function | ast.Lambda):
+        for outer in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
+            yield from _hidden(outer, local)
+        inner = local | _locals(node)
+    elif isinstance(node, Comprehension):
+        inner = local | {name for part in node.generators for name in _stored(part.target)}
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.arguments):
+            yield from _hidden(child, inner)
+
+
+def _locals(function: Function | ast.Lambda) -> frozenset[str]:
+    """Its arguments, and what it sets; ``global`` names and imports are not its own."""
+    arguments = function.args
+    every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    names = {one.arg for one in (*every, arguments.vararg, arguments.kwarg) if one is not None}
+    body = function.body if isinstance(function, Function) else []
+    todo: list[ast.AST] = [*body]
+    shared: set[str] = set()
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Global):
+            shared.update(node.names)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        if not isinstance(node, Function | ast.Lambda | ast.ClassDef | Comprehension):
+            todo += ast.iter_child_nodes(node)
+    return frozenset(names - shared)
+
+
+def _stored(target: ast.AST) -> Iterator[str]:
+    return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
 
 
 def _mentions(node: ast.AST) -> Iterator[str]:

@@ -31,6 +31,11 @@ CALLED: Mapping[str, tuple[str, str]] = {
 NEWEST = "update_provider_tree"
 OLDER_METHODS = ("get_inventory", "get_traits", "get_available_resource")
 
+HELPERS = frozenset({"_get_allocation_ratios", "_get_reserved_host_disk_gb_from_config"})
+"""Of Nova's base class, and of ours as well."""
+OPTIONAL = frozenset(CALLED) - {"__init__", "get_available_nodes", NEWEST, *OLDER_METHODS}
+"""Those that need not be there at all."""
+
 TREE_METHODS = frozenset(name for name in dir(ProviderTree) if not name.startswith("_"))
 TREE_LOOKS: Mapping[str, str] = {
     "update_traits": "sets all traits, strangers' too: better add_traits and remove_traits",
@@ -51,6 +56,7 @@ _CONF = "self.context.conf; the driver's own options come from list_opts()"
 USES: Mapping[str, str] = {
     "nova": "there is no nova here: bring along what it does",
     "nova.block_device": "guests are not this agent's: leave it out",
+    "nova.compute.provider_tree": "drivers.api, for ProviderTree",
     "nova.compute.provider_tree.ProviderTree": "drivers.api.ProviderTree",
     "nova.conf": _CONF,
     "nova.conf.CONF.host": "self.context.host",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from keystoneauth1 import loading
+from oslo_config import cfg
 
 from agent import config, opts
 from drivers.libvirt import opts as libvirt_opts
@@ -276,3 +277,14 @@ def test_a_value_of_the_wrong_kind_names_the_option_and_the_file_and_nothing_of_
         config.settings(config.load(["--config-file", str(path)]))
     assert f"update_resources_interval in {path}" in str(told.value)
     assert "LocationInfo" not in str(told.value)
+
+
+@pytest.mark.parametrize("section", ["author_devb", "author_dev"])
+def test_the_section_of_a_driver_that_is_gone_stops_nobody(tmp_path: Path, section: str) -> None:
+    file = tmp_path / "agent.conf"
+    file.write_text(f"[author_deva]\nroot = /\n[{section}]\nroot = /\n")
+    conf = config.load(["--config-file", str(file)])
+    conf.register_opts([cfg.StrOpt("root")], "author_deva")
+    config.refuse_typos(conf)
+    (said,) = config.doubtful_groups(conf)
+    assert said == f"{file}:3: no group [{section}]; is [author_deva] meant?"

@@ -8,7 +8,7 @@ import pytest
 
 from driverkit.porting.advice import findings
 from driverkit.porting.driver_source import DriverSource
-from driverkit.porting.nova_api import CALLED, TREE_LOOKS, TREE_METHODS
+from driverkit.porting.nova_api import CALLED, HELPERS, TREE_LOOKS, TREE_METHODS
 from drivers import abilities
 from drivers.api import ComputeDriver
 
@@ -159,3 +159,61 @@ def test_every_method_that_the_agent_calls_is_in_the_table() -> None:
     names = {name for each in (ComputeDriver, *protocols) for name in vars(each) if name[0] != "_"}
     fields = {"api_version", "capabilities", "thread_safe"}
     assert set(CALLED) - {"__init__"} == names - fields
+
+
+@pytest.mark.parametrize(
+    ("before", "body"),
+    [
+        ("from nova.compute import provider_tree\n", "provider_tree.exists(nodename)"),
+        ("from nova.virt import driver\n", "return [driver.name for driver in nodename]"),
+        ("from nova import utils\n", "utils = 1; print(utils)"),
+        ("from nova import utils\n", "for utils in nodename: print(utils.name)"),
+        ("from nova import utils\n", "return (lambda utils: utils.name)(nodename)"),
+    ],
+)
+def test_an_argument_or_a_variable_is_no_module_of_that_name(before: str, body: str) -> None:
+    assert [what for verdict, what in in_the_body(body, before) if verdict == "must"] == []
+
+
+def test_the_module_is_meant_where_no_variable_hides_it() -> None:
+    body = "print([utils for utils in nodename], utils.execute)"
+    said = in_the_body(body, "from nova import utils\n")
+    assert ("must", "utils.execute") in said
+
+
+def test_a_helper_of_novas_base_class_is_named_unless_it_is_here_too() -> None:
+    assert in_the_body("self._get_allocation_ratios({})") == []
+    assert in_the_body("self._emit_event(1)") == [("must", "self._emit_event()")]
+
+
+def test_what_a_class_of_the_file_defines_is_inherited() -> None:
+    text = """
+    class Base(driver.ComputeDriver):
+        def get_available_nodes(self):
+            return self._names()
+
+        def _names(self):
+            return []
+
+    class Mine(Base):
+        def update_provider_tree(self, provider_tree, nodename, allocations=None):
+            self._names()
+    """
+    said = [(verdict, what) for _, verdict, what in found(text)]
+    assert [what for verdict, what in said if ": no " in what] == []
+    assert [what for verdict, what in said if what.startswith("self.")] == []
+
+
+def test_an_optional_method_that_only_raises_is_to_be_left_out() -> None:
+    text = GOOD.format(body="pass") + (
+        '    def set_host_enabled(self, enabled):\n        """Not."""\n'
+        "        raise NotImplementedError()\n"
+    )
+    assert [(verdict, what) for _, verdict, what in found(text) if verdict != "fine"] == [
+        ("must", "set_host_enabled()")
+    ]
+
+
+def test_the_helpers_are_those_that_the_base_class_has() -> None:
+    private = {name for name in vars(ComputeDriver) if name.startswith("_get")}
+    assert private == HELPERS

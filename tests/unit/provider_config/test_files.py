@@ -54,6 +54,15 @@ def wrong(text: str) -> list[str]:
     return [str(finding) for finding in caught.value.findings]
 
 
+@pytest.mark.parametrize("by", ["uuid", "name"])
+def test_the_compute_node_is_each_root_also_where_it_stands_as_a_name(by: str) -> None:
+    """As in the example of Nova's page on provider files."""
+    text = entry("traits: {additional: [CUSTOM_A]}", f"{by}: $COMPUTE_NODE")
+    found = parsed([("a.yaml", text)]).entries
+    assert found.explicit == () and found.default is not None
+    assert found.default.traits == {"CUSTOM_A"}
+
+
 def entry(body: str, whom: str = "name: x") -> str:
     return f"{HEAD}providers:\n- identification: {{{whom}}}\n  {body}\n"
 
@@ -178,11 +187,6 @@ def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
         ),
         (f"{HEAD}__source_file: x\n", ":2: __source_file: is reserved, and can't be set"),
         (f"{HEAD}provider: []\n", ":2: provider: unknown key; is providers meant?"),
-        (
-            f"{HEAD}providers:\n- identification: {{name: $COMPUTE_NODE}}\n",
-            ":3: providers[0].identification.name: $COMPUTE_NODE is no name: "
-            "write uuid: $COMPUTE_NODE",
-        ),
         (f"{HEAD}providers:\n", ":2: providers: has to be a list of providers, not nothing"),
         (
             f"{HEAD}providers:\n- traits: {{additional: [CUSTOM_A]}}\n",
