@@ -15,9 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from agent.registry.checks import AUTO
+
+if TYPE_CHECKING:
+    from agent.registry.record import ServiceRecord
 
 UNTOUCHED = 1
 """Version of a record whose status nobody has changed."""
@@ -60,26 +63,6 @@ TABLE: Mapping[Event, Mapping[State, State | None]] = {
 }
 OF_A_CALLER = frozenset({Event.DISABLE, Event.ENABLE})
 """All others a program reports; it yields to an operator's record."""
-
-
-class Record(Protocol):
-    """What decides of a :class:`agent.registry.record.ServiceRecord`."""
-
-    @property
-    def version(self) -> int:
-        """It grows with each change of status."""
-
-    @property
-    def disabled(self) -> bool:
-        """Whether it says so."""
-
-    @property
-    def disabled_reason(self) -> str | None:
-        """Why."""
-
-    @property
-    def is_auto(self) -> bool:
-        """Whether a program disabled it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +112,7 @@ def after_call(status: ServiceStatus, *, disabled: bool, version: int) -> Servic
     return ServiceStatus(disabled, None, version)
 
 
-def after_record(status: ServiceStatus, record: Record) -> ServiceStatus:
+def after_record(status: ServiceStatus, record: ServiceRecord) -> ServiceStatus:
     """Where the record holds.
 
     One that nobody has ever changed was made by a first heartbeat, and says nothing about a
@@ -149,7 +132,7 @@ class Verdict(Enum):
     OURS_IS_LATER = "the same, since the record is an older one"
 
 
-def _record_is_older(ours: ServiceStatus, record: Record) -> bool:
+def _record_is_older(ours: ServiceStatus, record: ServiceRecord) -> bool:
     """It was restored from a backup, or made anew by a heartbeat, and would enable this host.
 
     Whoever lost it did not decide that.  A record that disables counts, whatever its age.
@@ -159,24 +142,24 @@ def _record_is_older(ours: ServiceStatus, record: Record) -> bool:
     return record.version < ours.record_version
 
 
-def _is_acknowledged(ours: ServiceStatus, _: Record) -> bool:
+def _is_acknowledged(ours: ServiceStatus, _: ServiceRecord) -> bool:
     return ours.acknowledged
 
 
-def _agree(ours: ServiceStatus, record: Record) -> bool:
+def _agree(ours: ServiceStatus, record: ServiceRecord) -> bool:
     same = bool(ours.disabled) == record.disabled
     return same and (ours.state is State.AUTO) == record.is_auto
 
 
-def _operator_beats_program(ours: ServiceStatus, record: Record) -> bool:
+def _operator_beats_program(ours: ServiceStatus, record: ServiceRecord) -> bool:
     return ours.by_program and record.disabled and not record.is_auto
 
 
-def _changed_since(ours: ServiceStatus, record: Record) -> bool:
+def _changed_since(ours: ServiceStatus, record: ServiceRecord) -> bool:
     return ours.record_version is not None and ours.record_version != record.version
 
 
-VERDICTS: tuple[tuple[Callable[[ServiceStatus, Record], bool], Verdict], ...] = (
+VERDICTS: tuple[tuple[Callable[[ServiceStatus, ServiceRecord], bool], Verdict], ...] = (
     (_record_is_older, Verdict.OURS_IS_LATER),
     (_is_acknowledged, Verdict.RECORD),
     (_agree, Verdict.RECORD),
@@ -186,6 +169,6 @@ VERDICTS: tuple[tuple[Callable[[ServiceStatus, Record], bool], Verdict], ...] = 
 """The first that applies; if none does, ``OURS``."""
 
 
-def verdict(ours: ServiceStatus, record: Record) -> Verdict:
+def verdict(ours: ServiceStatus, record: ServiceRecord) -> Verdict:
     """Who is right."""
     return next((found for applies, found in VERDICTS if applies(ours, record)), Verdict.OURS)

@@ -255,7 +255,10 @@ def purity(source: Source) -> Iterator[Violation]:
     """Rule 3: pure modules do no I/O, log nothing, read no clock, and lean on pure ones."""
     if not source.matches(PURE):
         return
+    typed = _for_types_only(source.tree)
     for found in source.imports():
+        if found.line in typed:
+            continue
         ours = found.library in OURS
         impure = found.library in IMPURE_MODULES and found.module not in PURE_PARTS
         if impure or (ours and not _is_pure(found.module)):
@@ -326,6 +329,16 @@ def _may_be_late(source: Source, found: Import) -> bool:
 def _is_pure(module: str) -> bool:
     path = module.replace(".", "/")
     return f"{path}.py" in PURE
+
+
+def _for_types_only(tree: ast.Module) -> set[int]:
+    """Lines below ``if TYPE_CHECKING``: nothing is imported there when the program runs."""
+    guarded = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+    )
+    return {line for node in guarded for line in range(node.lineno, (node.end_lineno or 0) + 1)}
 
 
 def _within(module: str, allowed: tuple[str, ...]) -> bool:

@@ -45,7 +45,11 @@ BREACHES = {
 FINE = {
     "direction": ("drivers/a.py", "from reportclient.model import Provider\nimport drivers.errors"),
     "doors": ("drivers/libvirt/connection/host.py", "import json, libvirt"),
-    "purity": ("reportclient/diff.py", "import copy\nfrom reportclient.model import Provider"),
+    "purity": (
+        "reportclient/diff.py",
+        "import copy\nfrom reportclient.model import Provider\n"
+        "if TYPE_CHECKING:\n    from datetime import datetime",
+    ),
     "state": (
         "drivers/libvirt/a.py",
         "LOG = 1\nNAMES = {'a': 1}\nAlias = dict[str, int]\n__all__ = ['f']\n"
