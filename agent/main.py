@@ -214,7 +214,10 @@ def _until_stopped(service: Service, loop: Loop, settings: config.Settings) -> N
 
 
 def _reload(service: Service, loop: Loop) -> None:
-    loop.post(service.nodes.additions.files.read).add_done_callback(_log_failure)
+    reloaded = service.reloading()
+    reading = loop.post(service.nodes.additions.files.read)
+    reading.add_done_callback(_log_failure)
+    reading.add_done_callback(lambda _: reloaded())
     loop.refresh()
 
 

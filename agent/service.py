@@ -127,6 +127,16 @@ class Service:
         if not self._ready:
             self._tell_systemd(why)
 
+    def reloading(self) -> Callable[[], None]:
+        """Tell systemd of a reload; what to call at its end.
+
+        A service that is not up yet says nothing: the end of a reload would make it count as up.
+        """
+        if not self._ready:
+            return lambda: None
+        self.systemd.reloading()
+        return self.systemd.reloaded
+
     def _tell_systemd(self, status: str) -> None:
         if self._ready:
             self.systemd.status(status)

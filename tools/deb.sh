@@ -125,6 +125,10 @@ service_tree() {
     tree=$(tree_of "$name")
     share=$ENVIRONMENT/share/compute-agent
     put 0644 "$share/systemd/$name.service" "$tree/usr/lib/systemd/system/$name.service"
+    if systemd_can_back_off; then
+        put 0644 "$share/systemd/back-off.conf" \
+            "$tree/usr/lib/systemd/system/$name.service.d/back-off.conf"
+    fi
     put 0644 "$share/systemd/$name.sysusers" "$tree/usr/lib/sysusers.d/$name.conf"
     put 0640 "$share/$sample" "$tree/etc/$name/$name.conf"
     mkdir -p "$tree/usr/bin"
@@ -132,6 +136,13 @@ service_tree() {
     manual "$name" 8 "$tree"
     completion "$name" "$tree"
     put 0644 "$ROOT/LICENSE" "$tree/usr/share/doc/$name/copyright"
+}
+
+# An older one knows no RestartSteps=, and would say so at each start.
+systemd_can_back_off() {
+    local version
+    version=$(systemctl --version 2>/dev/null | awk 'NR == 1 { print int($2) }')
+    [ "${version:-0}" -ge 254 ]
 }
 
 manual() {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -38,6 +39,15 @@ class Systemd:
         """Still alive and making progress."""
         if self.watchdog is not None:
             self._send("WATCHDOG=1")
+
+    def reloading(self) -> None:
+        """What was configured is read again, until :meth:`reloaded` (sd_notify(3))."""
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={now}")
+
+    def reloaded(self) -> None:
+        """It is in use, or refused; the status stays as it was."""
+        self._send("READY=1")
 
     def stopping(self) -> None:
         """The service is going down."""

@@ -171,6 +171,16 @@ def test_reload_asks_for_a_period_and_does_not_restart(host: Host) -> None:
     assert host.show("patient", "MainPID") == pid
 
 
+def test_a_hang_up_is_a_reload_to_systemd(host: Host) -> None:
+    host.until_active("steady")
+    changed, pid = "StateChangeTimestampMonotonic", host.show("steady", "MainPID")
+    before = host.show("steady", changed)
+    host.container.run("kill", "-HUP", pid)
+    host.until("steady", lambda: host.show("steady", changed) != before)
+    host.until_active("steady")
+    assert (host.show("steady", "MainPID"), host.show("steady", "Result")) == (pid, "success")
+
+
 def test_stop_is_quick_and_clean(host: Host) -> None:
     host.until_active("steady")
     host.container.run("systemctl", "stop", "steady")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,6 +50,14 @@ def test_ready_and_status_come_in_one_message(manager: Manager) -> None:
 def test_stopping_says_so(manager: Manager) -> None:
     Systemd(manager.address).stopping()
     assert manager.heard() == ["STOPPING=1\nSTATUS=stopping"]
+
+
+def test_a_reload_says_when_it_began_and_that_it_is_over(manager: Manager) -> None:
+    Systemd(manager.address).reloading()
+    Systemd(manager.address).reloaded()
+    began, over = manager.heard()
+    assert re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", began)
+    assert over == "READY=1"
 
 
 def test_the_watchdog_is_fed_only_where_there_is_one(manager: Manager) -> None:
