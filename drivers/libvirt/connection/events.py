@@ -7,9 +7,14 @@ Any thread may call.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+LOG = logging.getLogger(__name__)
 
 CONNECTION = "connection"
 """What holds as long as libvirtd runs; ends with the connection."""
@@ -17,8 +22,32 @@ DEVICES = "node devices"
 POOLS = "storage pools"
 GUESTS = "guests"
 
+GUEST_EVENTS = frozenset({0, 1, 2, 5})
+"""Of a guest's life: defined, undefined, started, stopped."""
+
 GATHER = 0.3
 """Seconds from an event until somebody is woken: what comes together is told together."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """``methods`` is what the methods of a connection begin with, ``event`` a constant."""
+
+    topic: str
+    event: str
+    methods: str
+    only: frozenset[int] | None = None
+    """Numbers of what happened; of others nothing is told.  ``None``: all count."""
+
+
+_KINDS = (
+    _Kind(DEVICES, "VIR_NODE_DEVICE_EVENT_ID_LIFECYCLE", "nodeDevice"),
+    _Kind(DEVICES, "VIR_NODE_DEVICE_EVENT_ID_UPDATE", "nodeDevice"),
+    _Kind(POOLS, "VIR_STORAGE_POOL_EVENT_ID_LIFECYCLE", "storagePool"),
+    _Kind(POOLS, "VIR_STORAGE_POOL_EVENT_ID_REFRESH", "storagePool"),
+    _Kind(GUESTS, "VIR_DOMAIN_EVENT_ID_LIFECYCLE", "domain", GUEST_EVENTS),
+    _Kind(GUESTS, "VIR_DOMAIN_EVENT_ID_DEVICE_ADDED", "domain"),
+)
 
 
 def _nobody() -> None:
@@ -88,3 +117,48 @@ class Events:
         with self._lock:
             wake, self._timer = self._wake, None
         wake()
+
+
+class Subscriptions:
+    """A connection's events, as topics, on its worker thread.
+
+    The callbacks must hold neither the connection nor the session: see ``session``.
+    """
+
+    def __init__(self, binding: Any, changed: Callable[[str], None]) -> None:
+        self._binding = binding
+        self._changed = changed
+        self._taken: list[tuple[_Kind, int]] = []
+
+    def begin(self, connection: Any) -> frozenset[str]:
+        """Subscribe; returns the topics of which all changes will be told."""
+        refused = {kind.topic for kind in _KINDS if not self._take(kind, connection)}
+        return frozenset(kind.topic for kind in _KINDS) - refused
+
+    def end(self, connection: Any) -> None:
+        """Take all back: before the connection is closed."""
+        taken, self._taken = self._taken, []
+        for kind, number in taken:
+            try:
+                getattr(connection, f"{kind.methods}EventDeregisterAny")(number)
+            except self._binding.libvirtError as err:
+                LOG.debug("%s can't be taken back: %s", kind.event, err)
+
+    def _take(self, kind: _Kind, connection: Any) -> bool:
+        event = getattr(self._binding, kind.event)
+        register = getattr(connection, f"{kind.methods}EventRegisterAny")
+        try:
+            number = register(None, event, _teller(kind, self._changed), None)
+        except self._binding.libvirtError as err:  # this hypervisor has none of them
+            LOG.debug("no events of %s: %s", kind.topic, err)
+            return False
+        self._taken.append((kind, number))
+        return True
+
+
+def _teller(kind: _Kind, changed: Callable[[str], None]) -> Callable[..., None]:
+    def told(_connection: object, _subject: object, event: object = None, *_more: object) -> None:
+        if kind.only is None or event in kind.only:
+            changed(kind.topic)
+
+    return told

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt.connection.events import Events
-from drivers.libvirt.connection.subscriptions import Subscriptions
+from drivers.libvirt.connection.events import Events, Subscriptions
 
 LOG = logging.getLogger(__name__)
 
