@@ -149,7 +149,7 @@ def _transport(settings: config.Settings, conf: Any) -> Any:
     """The message bus; ``None`` where there is none, or for a single period that needs none."""
     if not settings.transport_url or (conf.once and settings.registry.access == "direct"):
         return None
-    from agent.bus import messaging  # noqa: PLC0415  40 MiB, for those who have a bus
+    from agent.bus import messaging  # noqa: PLC0415  for those who have a bus
 
     logs.quiet_bus()
     return messaging.transport(
