@@ -39,7 +39,7 @@ class ProviderTree(Edit):
     ) -> None:
         super().__init__(base, generations)
         self._source = ""
-        self._classes_of: dict[str, dict[str, frozenset[str]]] = {}
+        self._classes_of: dict[str, dict[str, tuple[str, ...]]] = {"": {}}
         """What sources said in this edit, by source and the UUID of the provider."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -132,7 +132,7 @@ class ProviderTree(Edit):
     def set_records(self, name_or_uuid: str, inventory: Mapping[str, Inventory]) -> None:
         """Set the whole inventory from records; :meth:`update_inventory` does it from dicts."""
         provider = self._find(name_or_uuid)
-        self._note_classes(provider, inventory)
+        self._classes_of[self._source][provider.uuid] = tuple(inventory)
         self._put(provider, replace(provider, inventory=inventory))
 
     # -- whose word it is
@@ -145,6 +145,7 @@ class ProviderTree(Edit):
         fails takes only what it said before along, where the agent keeps who said what.
         """
         before, self._source = self._source, name
+        self._classes_of.setdefault(name, {})
         try:
             yield
         finally:
@@ -247,7 +248,9 @@ class ProviderTree(Edit):
                 f"inventory of provider {provider.name}: a dict like {{'VCPU': {{'total': 8}}}} is "
                 f"needed, {{}} for none, not {inventory!r}"
             )
-        inventory = self._beside_others(provider, inventory)
+        self._classes_of[self._source][provider.uuid] = tuple(inventory)
+        if len(self._classes_of) > 1:
+            inventory = self._beside_others(provider, inventory)
         if _repeats(provider.inventory, inventory):
             return False
         new = read_inventory(inventory, provider.name)
@@ -255,17 +258,10 @@ class ProviderTree(Edit):
         return True
 
     def _beside_others(self, provider: Provider, inventory: InventoryDict) -> InventoryDict:
-        self._note_classes(provider, inventory)
-        if len(self._classes_of) == 1:
-            return inventory
         said = {source: of.get(provider.uuid, ()) for source, of in self._classes_of.items()}
         others = {name for source in said.keys() - {self._source} for name in said[source]}
         kept = {n: one.as_dict() for n, one in provider.inventory.items() if n in others}
         return {**kept, **inventory}
-
-    def _note_classes(self, provider: Provider, classes: Iterable[str]) -> None:
-        named = self._classes_of.setdefault(self._source, {})
-        named[provider.uuid] = frozenset(classes)
 
     def update_traits(
         self, name_or_uuid: str, traits: Iterable[str], generation: int | None = None
