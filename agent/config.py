@@ -7,6 +7,7 @@ said with the file, the line and the option.
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -80,6 +81,29 @@ def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.Co
     except (cfg.Error, OSError) as err:
         raise ConfigError(" ".join(str(err).split())) from err
     return conf
+
+
+def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
+    """Read the files again; options that may change while the agent runs get their new values.
+
+    The log has those that did, and those that changed and need a restart.
+
+    :raises ConfigError: with what to mend; nothing is changed.
+    """
+    afresh = load(args, command_line=opts.COMMAND_LINE)
+    settings(afresh)
+    refuse_typos(conf)
+    try:
+        log_level(afresh)
+        conf.mutate_config_files()
+    except (cfg.Error, ValueError) as err:
+        raise ConfigError(with_line(where_read(str(err)))) from err
+
+
+def log_level(conf: cfg.ConfigOpts) -> int:
+    """Of :mod:`logging`; on a terminal with ``--dev`` the drawing says what happens."""
+    quiet = logging.WARNING if conf.dev else logging.INFO
+    return logging.DEBUG if conf.debug else quiet
 
 
 def _no_text(args: Sequence[str]) -> Iterator[Path]:

@@ -79,6 +79,7 @@ class Loop:
     """Seconds at least between a period and one that somebody asks for after it."""
     longest_gap: float = 30.0
     """The same, where what is asked for fails again and again."""
+    _schedule: Schedule | None = None
     _asked: bool = False
     _rest_until: float = -inf
     _failed: int = 0
@@ -92,9 +93,9 @@ class Loop:
 
         ``period`` returns ``False`` if it failed.
         """
-        schedule = Schedule(interval, self.clock() + first_in)
+        schedule = self._schedule = Schedule(interval, self.clock() + first_in)
         while not self.stopping:
-            command = self._wait(schedule.due)
+            command = self._wait(schedule)
             if command is Command.STOP or self.stopping:
                 break
             well = period() is not False
@@ -130,6 +131,12 @@ class Loop:
             self.commands.put(job)
         return job.done
 
+    def every(self, interval: float | None) -> None:
+        """Another interval from now on.  Only for what runs in the loop's thread."""
+        if self._schedule is not None:
+            self._schedule.interval = interval
+            self._schedule.due = inf if interval is None else self.clock() + interval
+
     def later(self, seconds: float, work: Callable[[], object]) -> None:
         """Have something done after that time.  Only for what runs in the loop's thread."""
         self._later.append((self.clock() + seconds, work))
@@ -140,7 +147,7 @@ class Loop:
         seconds = min(self.longest_gap, self.gap * 2.0 ** min(self._failed, 16))
         self._rest_until = self.clock() + seconds
 
-    def _wait(self, due: float) -> Command | None:
+    def _wait(self, schedule: Schedule) -> Command | None:
         """The next command, or ``None`` when it is time.
 
         One period serves everybody who asked before it began.
@@ -148,7 +155,7 @@ class Loop:
         while True:
             self._do_what_is_due()
             self._drain()
-            now = self.clock()
+            now, due = self.clock(), schedule.due
             if self.stopping:
                 return Command.STOP
             if due <= now or (self._asked and self._rest_until <= now):

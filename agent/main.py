@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ from agent.open_secrets import open_secrets
 from agent.option_place import option_place
 from agent.provider_config.additions import Additions
 from agent.registry.errors import RegistryError
+from agent.reload import Reload
 from agent.service import Service
 from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse, lock
@@ -134,7 +135,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         return 0 if service.period() and not additions.files.findings else FAILED
     stack.callback(switches.stop)
     switches.start()
-    _until_stopped(service, loop, settings)
+    _until_stopped(Reload(conf, args, service, loop, status_file, settings))
     return 0
 
 
@@ -177,8 +178,7 @@ def _adapter(conf: Any) -> Any:
 
 
 def _start_logging(conf: Any) -> None:
-    quiet = logging.WARNING if conf.dev else logging.INFO
-    logs.start(logging.DEBUG if conf.debug else quiet)
+    logs.start(config.log_level(conf))
     for chatty in ("keystoneauth", "urllib3", "stevedore", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     LOG.info("compute-agent %s", version())
@@ -196,11 +196,12 @@ def _no_meaning(number: int, _: object) -> None:
     LOG.info("%s means nothing to compute-agent now", signal.Signals(number).name)
 
 
-def _until_stopped(service: Service, loop: Loop, settings: config.Settings) -> None:
-    """Run until SIGTERM or SIGINT; SIGHUP reads provider files again, and asks for a period."""
-    signal.signal(signal.SIGTERM, lambda *_: _stop(service, loop, settings.shutdown_within))
-    signal.signal(signal.SIGINT, lambda *_: _stop(service, loop, settings.shutdown_within))
-    signal.signal(signal.SIGHUP, lambda *_: _reload(service, loop))
+def _until_stopped(reload: Reload) -> None:
+    """Run until SIGTERM or SIGINT; SIGHUP reads anew what may change, and asks for a period."""
+    service, loop, settings = reload.service, reload.loop, reload.settings
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: _stop(service, loop, reload.settings.shutdown_within))
+    signal.signal(signal.SIGHUP, lambda *_: reload.ask())
     first_in = 0.0 if settings.at_once else random.uniform(0, settings.first_within)
     if first_in > opts.READY_WITHIN:
         service.ready_anyway(f"first report in {first_in:.0f} s")
@@ -211,19 +212,6 @@ def _until_stopped(service: Service, loop: Loop, settings: config.Settings) -> N
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:
         pool.submit(loop.run, service.period, settings.interval, first_in).result()
     LOG.info("Stopped")
-
-
-def _reload(service: Service, loop: Loop) -> None:
-    reloaded = service.reloading()
-    reading = loop.post(service.nodes.additions.files.read)
-    reading.add_done_callback(_log_failure)
-    reading.add_done_callback(lambda _: reloaded())
-    loop.refresh()
-
-
-def _log_failure(done: Future[None]) -> None:
-    if not done.cancelled() and done.exception() is not None:
-        LOG.error("Provider files could not be read again", exc_info=done.exception())
 
 
 def _ready_at_the_latest(service: Service) -> None:

@@ -32,6 +32,7 @@ DEFAULT: list[cfg.Opt] = [
     cfg.IntOpt(
         "update_resources_interval",
         default=0,
+        mutable=True,
         min=-1,
         help="Seconds between two periods. 0 means 60. -1 means one period at start, and "
         "then only when something asks for one (SIGHUP, an event of the hypervisor).",
@@ -59,6 +60,7 @@ DEFAULT: list[cfg.Opt] = [
     cfg.IntOpt(
         "graceful_shutdown_timeout",
         default=60,
+        mutable=True,
         min=1,
         help="Seconds that a stop may take. After that the agent leaves at once; it can be "
         "killed at any moment without loss.",
@@ -69,6 +71,7 @@ COMPUTE: list[cfg.Opt] = [
     cfg.IntOpt(
         "resource_provider_association_refresh",
         default=300,
+        mutable=True,
         min=0,
         help="Seconds between two verifications of the whole tree: one GET, and three more "
         "for each provider that somebody else changed. 0 switches them off.",
@@ -76,6 +79,7 @@ COMPUTE: list[cfg.Opt] = [
     cfg.IntOpt(
         "audit_interval",
         default=86400,
+        mutable=True,
         min=0,
         help="Seconds between two audits, in which everything about every provider is read "
         "again. Verifications do not see aggregates that somebody wrote with a microversion "
@@ -166,7 +170,7 @@ COMMAND_LINE: list[cfg.Opt] = [
         help="Start a Placement of its own (SQLite, in state_path), report to it and draw "
         "the tree. For trying things out.",
     ),
-    cfg.BoolOpt("debug", default=False, help="Log at DEBUG level."),
+    cfg.BoolOpt("debug", default=False, mutable=True, help="Log at DEBUG level."),
 ]
 
 READY_WITHIN = 15.0

@@ -36,6 +36,11 @@ def start(level: int) -> None:
         handler.setFormatter(Lines(journal=is_journal()))
 
 
+def set_level(level: int) -> None:
+    """Log so much from now on."""
+    logging.getLogger().setLevel(level)
+
+
 def complain(text: str) -> None:
     """The last words of a service that can't go on; the text may have several lines."""
     mark = "<3>" if is_journal() else ""

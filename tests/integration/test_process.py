@@ -250,6 +250,41 @@ def test_sighup_asks_for_a_period(agent: AgentProcess, placement: RealPlacement)
     assert placement.stranger.inventory(own_uuid(agent))["VCPU"]["total"] == 6
 
 
+def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(
+    agent: AgentProcess, placement: RealPlacement
+) -> None:
+    agent.options = "update_resources_interval = 3600\nperiodic_fuzzy_delay = 0\n"
+    agent.start()
+    agent.until_logged("reported", times=1)
+    quick = "update_resources_interval = 1\nperiodic_fuzzy_delay = 7\ndebug = true\n"
+    agent.options = quick + "[compute]\nresource_provider_association_refresh = 1\n"
+    agent.write()
+    agent.send(signal.SIGHUP)
+    agent.until_logged("update_resources_interval changed from [3600] to [1]", times=1)
+    agent.until_logged("Ignoring change to immutable option DEFAULT.periodic_fuzzy_delay", times=1)
+    agent.until_logged("DEBUG", times=1)
+    placement.stranger.set_inventory(own_uuid(agent), {"VCPU": {"total": 1}})
+    agent.until_logged("SetInventory", times=2)  # nobody asked for a period after that
+    assert json.loads((agent.state_path / "status.json").read_text())["interval"] == 1.0
+
+
+def test_a_configuration_that_cant_be_used_changes_nothing_at_a_sighup(
+    agent: AgentProcess,
+) -> None:
+    agent.options = "update_resources_interval = 3600\nperiodic_fuzzy_delay = 0\n"
+    agent.start()
+    agent.until_logged("reported", times=1)
+    agent.options = "update_resources_interval = 1\ngraceful_shutdown_timeout = soon\n"
+    agent.write()
+    agent.send(signal.SIGHUP)
+    agent.until_logged(
+        "The configuration could not be read again, nothing of it is changed", times=1
+    )
+    assert "graceful_shutdown_timeout" in agent.log
+    assert "changed from" not in agent.log
+    assert agent.stop() == 0
+
+
 def test_signals_of_other_services_end_nothing_and_the_version_is_told(
     agent: AgentProcess,
 ) -> None:

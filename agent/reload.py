@@ -1,0 +1,73 @@
+"""SIGHUP: provider files, and the options that may change while the agent runs.
+
+oslo.config says which options changed, and which changed in the file and need a restart.
+A configuration that can't be used changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent import config
+from agent.loop import Loop
+from agent.period.tracker import Tracker
+from agent.service import Service
+from agent.told import logs
+from agent.told.status_file import StatusFile
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Reload:
+    """``settings`` are those in use; ``args`` the arguments that the agent was started with."""
+
+    conf: Any
+    args: Sequence[str]
+    service: Service
+    loop: Loop
+    status_file: StatusFile
+    settings: config.Settings
+
+    def ask(self) -> None:
+        """Have it done between two periods, and a period after it.  For a signal handler."""
+        reloaded = self.service.reloading()
+        self.loop.post(self._read).add_done_callback(lambda _: reloaded())
+        self.loop.refresh()
+
+    def _read(self) -> None:
+        for what, read in (
+            ("The configuration", self._read_configuration),
+            ("Provider files", self.service.nodes.additions.files.read),
+        ):
+            try:
+                read()
+            except config.ConfigError as err:
+                LOG.warning("%s could not be read again, nothing of it is changed: %s", what, err)
+            except Exception:
+                LOG.exception("%s could not be read again", what)
+
+    def _read_configuration(self) -> None:
+        config.read_again(self.conf, self.args)
+        logs.set_level(config.log_level(self.conf))
+        now = config.settings(self.conf)
+        if now.interval != self.settings.interval:
+            self.loop.every(now.interval)
+            self.status_file.interval = now.interval
+        rules, before = now.rules, self.settings.rules
+        if (rules.verify_every, rules.audit_every) != (before.verify_every, before.audit_every):
+            self._verify_anew(rules.verify_every, rules.audit_every)
+        self.settings = now
+
+    def _verify_anew(self, verify_every: float | None, audit_every: float | None) -> None:
+        """By the new times, from the next period on, which verifies."""
+        nodes = self.service.nodes
+        nodes.rules = replace(nodes.rules, verify_every=verify_every, audit_every=audit_every)
+        trackers: list[Tracker] = [*nodes.trackers.values(), *nodes.before.values()]
+        for one in trackers:
+            one.rules = replace(one.rules, verify_every=verify_every, audit_every=audit_every)
+            one.root.times = one.rules.times
+            one.root.verify_at, one.root.audit_at = 0.0, None
