@@ -10,13 +10,15 @@ import difflib
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from oslo_config import cfg
 
 from agent import opts
+from agent.metrics import opts as metrics_opts
+from agent.metrics.opts import MonitoringSettings
 from agent.option_place import with_line
 from agent.period.rules import Rules
 from agent.registry import opts as registry_opts
@@ -59,6 +61,7 @@ class Settings:
     provider_config: Path = Path(opts.PROVIDER_CONFIG_LOCATION)
     transport_url: str = ""
     exchange: str = "nova"
+    monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
 
 
 def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.ConfigOpts:
@@ -162,6 +165,7 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         provider_config=Path(conf.compute.provider_config_location),
         transport_url=conf.transport_url,
         exchange=conf.control_exchange,
+        monitoring=metrics_opts.settings(conf),
     )
 
 

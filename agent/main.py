@@ -47,11 +47,12 @@ from drivers import loader
 from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from reportclient.errors import PlacementError
-from reportclient.http import PlacementAPI, adapter_from_conf
+from reportclient.http import API, PlacementAPI, adapter_from_conf
 from reportclient.root import BulkWrites
 
 if TYPE_CHECKING:
     from agent.dev import Dev
+    from agent.metrics.monitoring import Monitoring
 
 LOG = logging.getLogger(__name__)
 
@@ -102,7 +103,10 @@ def _run(args: list[str], stack: ExitStack) -> int:
         LOG.warning("%s", text)
     dev = _dev(conf, stack)
     adapter = dev.adapter() if dev else _adapter(conf)
-    api = PlacementAPI(adapter, on_answer=systemd.feed)
+    monitoring = _monitoring(settings)
+    api: API = PlacementAPI(adapter, on_answer=systemd.feed)
+    if monitoring is not None:
+        api = monitoring.measured(api)
     additions = Additions.of(settings.provider_config, settings.state_path)
     nodes = Nodes(
         _own_uuid(settings),
@@ -124,8 +128,12 @@ def _run(args: list[str], stack: ExitStack) -> int:
     status_file = StatusFile(
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
+    status_file.disk = lambda: status.unkept
     service.listeners.append(status_file)
     status.subscribe(status_file.hear)
+    if monitoring is not None:
+        monitoring.listen(service, status, loop, lambda: status_file.written)
+        stack.callback(monitoring.stop)
     if dev is not None:
         service.listeners.append(dev.show(nodes, once=conf.once))
     stack.callback(service.close)
@@ -134,6 +142,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
         switches.read_once()
         return 0 if service.period() and not additions.files.findings else FAILED
     stack.callback(switches.stop)
+    if monitoring is not None:
+        monitoring.start()
     switches.start()
     _until_stopped(Reload(conf, args, service, loop, status_file, settings))
     return 0
@@ -167,6 +177,21 @@ def _dev(conf: Any, stack: ExitStack) -> Dev | None:
     from agent.dev import start_placement  # noqa: PLC0415  pictures, and a Placement
 
     return start_placement(conf, stack)
+
+
+def _monitoring(settings: config.Settings) -> Monitoring | None:
+    """Numbers and health, where they are switched on.  :raises ConfigError: it lacks a library."""
+    if not settings.monitoring.is_on:
+        return None
+    try:
+        from agent.metrics.monitoring import Monitoring  # noqa: PLC0415  costs who wants it only
+    except ModuleNotFoundError as err:
+        if err.name != "prometheus_client":
+            raise
+        raise config.ConfigError(
+            "[monitoring] needs prometheus-client: install compute-agent[metrics]"
+        ) from err
+    return Monitoring(settings.monitoring)
 
 
 def _adapter(conf: Any) -> Any:

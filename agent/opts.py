@@ -6,6 +6,7 @@ import socket
 
 from oslo_config import cfg
 
+from agent.metrics import opts as metrics
 from agent.registry import opts as registry
 from drivers import opts as driver_opts
 
@@ -183,5 +184,6 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
         ("DEFAULT", DEFAULT),
         ("compute", COMPUTE),
         ("placement", PLACEMENT),
+        (metrics.GROUP, metrics.MONITORING),
         *registry.list_opts(),
     ]

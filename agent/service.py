@@ -155,6 +155,7 @@ def _on_top(switched: Report, period: Report | None) -> Report:
         seconds=switched.seconds,
         done=switched.done,
         calls=switched.calls,
+        tries=switched.tries,
         error=switched.error,
         failed={**period.failed, **switched.failed},
         draining=period.draining - switched.failed.keys(),

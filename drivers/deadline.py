@@ -23,6 +23,14 @@ WITHIN = 60.0
 T = TypeVar("T")
 
 
+Told = Callable[[str, float, bool], object]
+"""Hears of each call: the method, its seconds, and whether it failed."""
+
+
+def _unheard(*_: object) -> None:
+    """Nobody counts."""
+
+
 class DriverHangs(DriverNotReady):
     """A driver has not returned from a method in time."""
 
@@ -78,6 +86,8 @@ class Calls:
     def __init__(self, within: float = WITHIN, *, thread_safe: bool = False) -> None:
         self.within = within
         self._thread_safe = thread_safe
+        self.told: Told = _unheard
+        """Called when one has ended, in the thread of who waited for it."""
         self._turn = threading.Lock()
         self._idle: list[SimpleQueue[_Call | None]] = []
         self._calls: list[_Call] = []
@@ -97,8 +107,16 @@ class Calls:
         :raises DriverHangs: neither within the time, or a call before it has not ended.
         :raises DriverError: it raised what would end a program, or is ``async def``.
         """
-        name = f"{method}({about})" if about else method
-        with self._alone(name, at_once=self._thread_safe and bool(about)):
+        began, failed = time.monotonic(), True
+        try:
+            answer = self._answer(f"{method}({about})" if about else method, question, bool(about))
+            failed = False
+        finally:
+            self.told(method, time.monotonic() - began, failed)
+        return answer
+
+    def _answer(self, name: str, question: Callable[[], T], about: bool) -> T:
+        with self._alone(name, at_once=self._thread_safe and about):
             call = _Call(name, question)
             self._refuse(name)
             self._calls.append(call)

@@ -14,6 +14,8 @@ class Counting:
     def __init__(self, api: API) -> None:
         self._api = api
         self.calls = 0
+        self.tries = 1
+        """How often it was begun: more than once where somebody else wrote in between."""
         self.done: list[Operation] = []
 
     def request(

@@ -96,6 +96,8 @@ class Root:
     refusals: Refusals = field(default_factory=Refusals)
     verify_at: float = 0.0
     audit_at: float | None = None
+    verified_at: float | None = None
+    """When it was last compared with what Placement has; in the clock of ``now``."""
     ask_again_at: float = 0.0
     """When what was refused is asked for again."""
     hold: tuple[float, PlacementError] | None = None
@@ -142,6 +144,7 @@ class Root:
             LOG.exception("Root %s: the period failed", self.uuid)
             self.view = self.view.doubted()
             result = err
+        counted.tries = retrying.statistics.get("attempt_number", 1)
         self.hold = _held(result, now) or _held(getattr(result, "error", None), now)
         if self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
@@ -165,6 +168,7 @@ class Root:
         self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
         # Spread, so that hosts that were started together do not verify together for ever.
         self.verify_at = now + _spread(self.times.verify_every, 0.1)
+        self.verified_at = now
         if audit:
             self.audit_at = now + _spread(self.times.audit_every, 0.1)
         return True
@@ -186,6 +190,7 @@ class Root:
         if same:
             self.view = replace(self.view, certain=True)
             self.verify_at = now + (self.times.verify_every or inf)
+            self.verified_at = now
         return same
 
     def write(

@@ -19,6 +19,7 @@ import inspect
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass, field
@@ -38,6 +39,18 @@ REDELIVERED = "redelivered"
 """AMQP's own mark; put on what waited as well."""
 
 
+OK, REFUSED, FAILED = "ok", "refused", "failed"
+"""What becomes of a call."""
+UNKNOWN = "unknown"
+"""In place of the name of a method that is none: anybody may send any name."""
+Answered = Callable[[str, str, float], object]
+"""Hears of each call that was answered: its method, what became of it, and its seconds."""
+
+
+def _unheard(*_: object) -> None:
+    """Nobody counts."""
+
+
 @dataclass(slots=True)
 class RpcServer:
     """Answers calls with the methods of ``endpoints``, once the broker is there.
@@ -54,6 +67,7 @@ class RpcServer:
     """Called when it is set."""
     permit: Permit | None = None
     """Raises :class:`NotPermitted` for a call that its sender may not make."""
+    answered: Answered = _unheard
     _stopping: threading.Event = field(default_factory=threading.Event)
     _server: Any = None
 
@@ -88,7 +102,10 @@ class RpcServer:
             self.target,
             list(self.endpoints),
             access_policy=messaging.oslo_messaging.DefaultRPCAccessPolicy,
-            server_cls=partial(_Server, permit=self.permit),
+            server_cls=partial(
+                _Server,
+                judge=partial(_Dispatcher, permit=self.permit, answered=self.answered),
+            ),
         )
 
     def is_connected(self) -> bool:
@@ -117,9 +134,10 @@ class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no ty
         target: Any,
         calls: Any,
         executor: Any = None,
-        permit: Permit | None = None,
+        *,
+        judge: Callable[[Any], Any],
     ) -> None:
-        super().__init__(transport, target, _Dispatcher(calls, permit), executor)
+        super().__init__(transport, target, judge(calls), executor)
 
     def _create_listener(self) -> Any:
         listener = super()._create_listener()
@@ -133,9 +151,24 @@ class _Dispatcher:
 
     calls: Any
     permit: Permit | None = None
+    answered: Answered = _unheard
 
     def dispatch(self, incoming: Any) -> Any:
         """The answer.  :raises dispatcher.ExpectedException: holds what its caller gets."""
+        began, outcome = time.monotonic(), FAILED
+        try:
+            answer = self._dispatch(incoming)
+            outcome = OK
+        except messaging.dispatcher.ExpectedException:
+            outcome = REFUSED
+            raise
+        finally:
+            method = incoming.message.get("method")
+            name = method if self._method(method) is not None else UNKNOWN
+            self.answered(name, outcome, time.monotonic() - began)
+        return answer
+
+    def _dispatch(self, incoming: Any) -> Any:
         if waited(incoming):
             incoming.ctxt = {**incoming.ctxt, WAITED: True}
         try:
@@ -155,8 +188,8 @@ class _Dispatcher:
 
     def _check(self, incoming: Any) -> None:
         name, arguments = incoming.message.get("method"), incoming.message.get("args", {})
-        method = next((getattr(one, str(name), None) for one in self.calls.endpoints), None)
-        if not callable(method):
+        method = self._method(name)
+        if method is None:
             # oslo.messaging would send signs of life for it, for ever.
             incoming.client_timeout = None
             return
@@ -164,6 +197,11 @@ class _Dispatcher:
             inspect.signature(method).bind({}, **arguments)
         except TypeError as err:
             raise _WrongArguments(f"{name}: {err}") from err
+
+    def _method(self, name: Any) -> Any:
+        """``None``: no such one can be called."""
+        found = next((getattr(one, str(name), None) for one in self.calls.endpoints), None)
+        return found if callable(found) else None
 
 
 class _WrongArguments(MessagingError, TypeError):

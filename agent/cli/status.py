@@ -14,7 +14,8 @@ from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen, ago
-from agent.told.conditions import Severity
+from agent.told.conditions import Check, Severity
+from agent.told.health import stuck
 from agent.told.process import lives
 from agent.told.status_schema import (
     FILE_NAME,
@@ -44,9 +45,7 @@ COLUMNS: Mapping[str, Callable[[NodeStatus], Any]] = {
 """For programs; a name that is here stays."""
 SERVICE = ("disabled", "reason", "registry", "rpc")
 """The same in each row: what holds for the host as a whole."""
-TOOK = "took"
-LATE_AFTER = 3
-"""Periods without a word after which an agent counts as stuck."""
+TOOK, CHECKS = "took", "checks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +63,7 @@ class SeenStatus:
         """Why the words can't be trusted to be of now."""
         if not self.alive:
             return f"it is not running (it was, as pid {self.written.pid})"
-        interval = self.written.interval
-        if interval and self.age > LATE_AFTER * interval:
-            return f"it is stuck: no period was done for {ago(self.age)}; see its log"
-        return None
+        return stuck(self.written.updated, self.written.interval, self.now)
 
     @property
     def age(self) -> float:
@@ -88,7 +84,8 @@ class SeenStatus:
     def well(self) -> bool:
         """Whether all is well, and was so just now."""
         reported = self.out_of_date is None and all(node.ok for node in self.written.nodes)
-        return reported and not self.cut_off and not self.service.registry
+        checked = all(one.ok for one in self.written.checks)
+        return reported and checked and not self.cut_off and not self.service.registry
 
 
 class ShowStatus(DrawnOrListed[SeenStatus]):
@@ -129,12 +126,13 @@ class ShowStatus(DrawnOrListed[SeenStatus]):
     def table(self, answer: SeenStatus) -> Table:
         """A row for each node; ``registry`` says why that does not answer."""
         service = [getattr(answer.service, name) for name in SERVICE]
+        service.append({one.name: one.text or "ok" for one in answer.written.checks})
         took = [TOOK] if answer.sources else []
         rows: list[Sequence[Any]] = [
             [*(of(node) for of in COLUMNS.values()), *(node.took or {} for _ in took), *service]
             for node in answer.written.nodes
         ]
-        return (*COLUMNS, *took, *SERVICE), rows
+        return (*COLUMNS, *took, *SERVICE, CHECKS), rows
 
     def verdict(self, answer: SeenStatus, options: argparse.Namespace) -> int:  # noqa: ARG002
         """For health checks."""
@@ -154,6 +152,8 @@ def _lines(status: SeenStatus, screen: Screen) -> Iterator[str]:
         yield from _service(written.service, screen)
     if status.cut_off:
         yield "    calls to this host do not arrive; it follows its record, if the registry answers"
+    if written.checks:
+        yield f"  {_checks(written.checks)}"
     for node in written.nodes:
         yield from _node(node, status, screen)
 
@@ -169,6 +169,13 @@ def _node(node: NodeStatus, status: SeenStatus, screen: Screen) -> Iterator[str]
         yield from _times(node.took or {})
     for step in dict.fromkeys(one.next_step for one in node.conditions if one.next_step):
         yield f"    {plain(step)}"
+
+
+def _checks(checks: Sequence[Check]) -> str:
+    """As /readyz says it: what is well together, and each thing that is not."""
+    well = ", ".join(one.name for one in checks if one.ok)
+    wrong = [plain(str(one)) for one in checks if not one.ok]
+    return "; ".join([*wrong, *([f"{well}: ok"] if well else [])])
 
 
 def _service(service: ServiceFacts, screen: Screen) -> Iterator[str]:

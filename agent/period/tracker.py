@@ -101,7 +101,7 @@ class Tracker:
         report = Report(self.node, error=result) if isinstance(result, Exception) else result
         self.rivals.wrote(api.done)
         self._keep_ledger()
-        return replace(report, calls=api.calls, done=tuple(api.done))
+        return replace(report, calls=api.calls, done=tuple(api.done), tries=api.tries)
 
     def look(self, now: float, *, disabled: bool | None = None) -> Decision:
         """What the next period would do, without doing it.

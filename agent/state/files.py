@@ -27,14 +27,16 @@ def read(path: Path) -> bytes:
         return file.read()
 
 
-def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
+def replace(path: Path, data: bytes, *, durable: bool = True, mode: int | None = None) -> None:
     """Afterwards the file has this, whatever it was; a crash leaves the old or the new one.
 
     Not ``durable`` is for what is written again all the time, and worth nothing after a
-    power cut.
+    power cut; ``mode`` is for who reads it whatever the umask.
     """
     scratch = path.with_name(f".{path.name}")
     with _filled(scratch, data, durable=durable):
+        if mode is not None:
+            scratch.chmod(mode)
         scratch.replace(path)
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent.registry.api import Registry
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.record import ServiceRecord
-from agent.switching.host_status import Decided, HostStatus, Notice, Serving
+from agent.switching.host_status import Decided, HeartbeatDone, HostStatus, Notice, Serving
 from agent.switching.machine import ServiceStatus, Verdict, verdict
 
 LOG = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class Heartbeat:
 
     def beat(self) -> None:
         """One heartbeat, and what follows from its answer.  Never raises."""
+        began = time.monotonic()
         try:
             self._exchange()
         except HostTaken as err:
@@ -97,6 +99,8 @@ class Heartbeat:
             self.status.registry_lost = str(err)
         else:
             self._is_back()
+        wrong = self.taken or self.status.registry_lost
+        self.status.publish(HeartbeatDone(time.monotonic() - began, wrong))
 
     def _run(self) -> None:
         while not self._ended:

@@ -83,7 +83,24 @@ class FactsChanged:
     """What is told of this host has changed: its status, or the way to broker or registry."""
 
 
-Notice = Decided | Written | PeriodDone | Serving | FactsChanged
+@dataclass(frozen=True, slots=True)
+class HeartbeatDone:
+    """The registry has answered a heartbeat, or not: ``error``.  In the heartbeat's thread."""
+
+    seconds: float
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call over RPC was answered: ``ok``, ``refused`` or ``failed``.  In the server's thread."""
+
+    method: str
+    outcome: str
+    seconds: float
+
+
+Notice = Decided | Written | PeriodDone | Serving | FactsChanged | HeartbeatDone | Called
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from agent.bus.errors import WAITED, Permit
 from agent.bus.messaging import Target
 from agent.bus.rpcapi import EXCHANGE, RECORD_VERSION, TOPIC
 from agent.bus.server import RpcServer
-from agent.switching.host_status import VERSION_5, VERSION_6, HostStatus, Serving
+from agent.switching.host_status import VERSION_5, VERSION_6, Called, HostStatus, Serving
 
 LOG = logging.getLogger(__name__)
 
@@ -132,4 +132,8 @@ def rpc_server(
     endpoints = [ComputeEndpoint(status), ComputeEndpoint5(status)]
     # Who has just started can be called at once, not only after the next heartbeat.
     told = partial(status.publish, Serving())
-    return RpcServer(transport, target, endpoints, told=told, permit=permit)
+
+    def answered(method: str, outcome: str, seconds: float) -> None:
+        status.publish(Called(method, outcome, seconds))
+
+    return RpcServer(transport, target, endpoints, told=told, permit=permit, answered=answered)

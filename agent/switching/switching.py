@@ -111,6 +111,7 @@ class Switching:
             registry=self.heartbeat.taken or self.status.registry_lost,
             rpc=self._rpc(),
             attached=self.service.nodes.rules.attached,
+            hypervisor="; ".join(self.hypervisor.lost.values()) or None,
         )
 
     def _rpc(self) -> str:

@@ -36,6 +36,22 @@ class Condition:
         return f"{self.subject}: {self.text}" if self.subject else self.text
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One part of the agent's health; an empty text is well, any other says what is not."""
+
+    name: str
+    text: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is well."""
+        return not self.text
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text or 'ok'}"
+
+
 def errors(conditions: Iterable[Condition]) -> list[Condition]:
     """Those that somebody has to see to."""
     return [one for one in conditions if one.severity is Severity.ERROR]

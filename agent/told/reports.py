@@ -37,6 +37,8 @@ class Report:
     occasion: Occasion = Occasion.PERIOD
     seconds: float = 0.0
     calls: int = 0
+    tries: int = 1
+    """More than one where somebody else wrote in between."""
     done: tuple[Operation, ...] = ()
     plan: Plan = field(default_factory=Plan)
     problems: tuple[Problem, ...] = ()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent.state import files
 from agent.switching.host_status import FactsChanged, Notice
+from agent.told.health import checks
 from agent.told.process import started_at
 from agent.told.reports import Report
 from agent.told.status_schema import (
@@ -42,10 +43,15 @@ class StatusFile:
     well: dict[str, float] = field(default_factory=dict)
     unwritable: bool = False
     written: AgentStatus | None = None
+    """What was said last, also where it can't be written."""
+    disk: Callable[[], str | None] = lambda: None
+    """What else can't be written below ``state_path``."""
+    _reports: Sequence[Report] = ()
 
     def __call__(self, reports: Sequence[Report]) -> None:
         """Write how this period went."""
         now = self.clock()
+        self._reports = reports
         self.well.update({report.node: now for report in reports if report.ok})
         self._write(
             AgentStatus(
@@ -67,16 +73,22 @@ class StatusFile:
 
     def _write(self, status: AgentStatus) -> None:
         """A full disk is logged once and stops nothing."""
-        self.written = status
+        self.written = self._checked(status, self.disk())
         try:
-            data = json.dumps(to_json(status), indent=1).encode() + b"\n"
+            data = json.dumps(to_json(self.written), indent=1).encode() + b"\n"
             files.replace(self.directory / FILE_NAME, data, durable=False)
         except OSError as err:
             if not self.unwritable:
                 LOG.warning("The status can't be written to %s: %s", self.directory, err)
             self.unwritable = True
+            why = f"{self.directory / FILE_NAME} can't be written: {err.strerror}"
+            self.written = self._checked(status, why)
         else:
             self.unwritable = False
+
+    def _checked(self, status: AgentStatus, disk: str | None) -> AgentStatus:
+        facts = status.service or ServiceFacts()
+        return replace(status, checks=checks(self._reports, facts, disk))
 
     def _node(self, report: Report) -> NodeStatus:
         return NodeStatus(

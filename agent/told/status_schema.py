@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeVar
 
-from agent.told.conditions import HOW_TO_RESHAPE, Condition, Severity
+from agent.told.conditions import HOW_TO_RESHAPE, Check, Condition, Severity
 
 FILE_NAME = "status.json"
 VERSION = 2
@@ -33,6 +33,8 @@ class ServiceFacts:
     rpc: str | None = None
     attached: bool = False
     """Whether the roots belong to another service."""
+    hypervisor: str | None = None
+    """Why the connection to the hypervisor is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class AgentStatus:
     nodes: tuple[NodeStatus, ...]
     agent_version: str = ""
     service: ServiceFacts | None = None
+    checks: tuple[Check, ...] = ()
+    """Each part of its health; none in the file of an older agent."""
 
 
 class LaterVersion(ValueError):
@@ -103,6 +107,7 @@ def from_json(said: Any) -> AgentStatus:
     return replace(
         _made(AgentStatus, {**said, "nodes": tuple(map(node, said["nodes"]))}),
         service=_made(ServiceFacts, facts) if facts else None,
+        checks=tuple(_made(Check, one) for one in said.get("checks") or ()),
     )
 
 

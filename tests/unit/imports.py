@@ -47,6 +47,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "sqlalchemy": ("agent/registry/*",),
     "webob": ("agent/registry/*",),
     "placement": ("driverkit/placement/child.py",),
+    "prometheus_client": ("agent/metrics/*",),
     "pytest": ("driverkit/testing/*",),
     "stevedore": ("drivers/loader.py",),
     "tenacity": ("reportclient/root.py",),

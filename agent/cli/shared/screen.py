@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, TextIO, cast
 
+from agent.told import health
 from reportclient.plain_text import plain
 
 NARROWEST = 40
@@ -93,11 +94,7 @@ def counted(number: int, what: str) -> str:
 
 def ago(seconds: float | None) -> str:
     """``7 s``, ``5 min``, ``3 h``; ``never`` for ``None``."""
-    if seconds is None:
-        return "never"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+    return "never" if seconds is None else health.ago(seconds)
 
 
 def _can_show_boxes(stream: IO[str]) -> bool:

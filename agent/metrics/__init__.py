@@ -1,0 +1,1 @@
+"""Numbers for Prometheus, and health: loaded only where ``[monitoring]`` switches them on."""

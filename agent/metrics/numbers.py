@@ -1,0 +1,115 @@
+"""What is counted as it happens: periods, calls, operations, drivers, heartbeats, RPC.
+
+Any thread may tell; the counters are Prometheus's own, and locked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from agent.switching.host_status import Called, HeartbeatDone, Notice
+from agent.told.reports import Occasion, Report
+
+PREFIX = "compute_agent"
+SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+LONG = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+"""Upper bounds of the buckets, in seconds: of a call, and of a period."""
+
+
+class Numbers:
+    """A listener of the service, of the host's status, of Placement's door and of drivers."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.registry = made = CollectorRegistry()
+        self._clock = clock
+        self._failed: dict[str, dict[str, str]] = {}
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"{PREFIX}_{name}", text, labels, registry=made)
+
+        def seconds(
+            name: str, text: str, *labels: str, buckets: Sequence[float] = SHORT
+        ) -> Histogram:
+            return Histogram(
+                f"{PREFIX}_{name}_seconds", text, labels, buckets=buckets, registry=made
+            )
+
+        self.periods = seconds(
+            "period",
+            "How long a period, or a switch of COMPUTE_STATUS_DISABLED, of one node took.",
+            "occasion",
+            buckets=LONG,
+        )
+        self.replans = counter("replans", "Plans made anew, since somebody else wrote in between.")
+        self.operations = counter(
+            "operations", "Operations that Placement has acknowledged.", "operation"
+        )
+        self.refused = counter("operations_refused", "Operations that Placement has refused.")
+        self.requests = counter(
+            "placement_requests", "Calls to Placement.", "method", "route", "outcome"
+        )
+        self.request_times = seconds(
+            "placement_request", "How long calls to Placement took.", "method", "route"
+        )
+        self.driver_times = seconds(
+            "driver_call", "How long methods of drivers took.", "driver", "method", buckets=LONG
+        )
+        self.driver_failures = counter(
+            "driver_call_failures", "Methods of drivers that raised, or hung.", "driver", "method"
+        )
+        self.source_failures = counter(
+            "source_failures", "Periods in which a driver could not read a source.", "source"
+        )
+        self.heartbeats = counter("heartbeats", "Heartbeats to the registry.", "outcome")
+        self.heartbeat_times = seconds("heartbeat", "How long heartbeats took.")
+        self.last_heartbeat = Gauge(
+            f"{PREFIX}_last_heartbeat_timestamp_seconds",
+            "When the registry last answered a heartbeat.",
+            registry=made,
+        )
+        self.rpc_calls = counter("rpc_calls", "Calls to this host over RPC.", "method", "outcome")
+        self.rpc_times = seconds("rpc_call", "How long it took to answer them.", buckets=LONG)
+
+    def __call__(self, reports: Sequence[Report]) -> None:
+        """A listener of the service: a period or a switch is heard once."""
+        for report in reports:
+            self.periods.labels(report.occasion.value).observe(report.seconds)
+            self.replans.inc(report.tries - 1)
+            for operation in report.done:
+                self.operations.labels(type(operation).__name__).inc()
+            self._note_refusals(report)
+            if report.occasion is Occasion.PERIOD:  # a switch repeats what the period found
+                for part in report.degraded:
+                    self.source_failures.labels(part).inc()
+
+    def hear(self, notice: Notice) -> None:
+        """A listener of the host's status."""
+        if isinstance(notice, HeartbeatDone):
+            self.heartbeats.labels("failed" if notice.error else "ok").inc()
+            self.heartbeat_times.observe(notice.seconds)
+            if not notice.error:
+                self.last_heartbeat.set(self._clock())
+        elif isinstance(notice, Called):
+            self.rpc_calls.labels(notice.method, notice.outcome).inc()
+            self.rpc_times.observe(notice.seconds)
+
+    def placement_called(self, method: str, route: str, outcome: str, seconds: float) -> None:
+        """Each call to Placement."""
+        self.requests.labels(method, route, outcome).inc()
+        self.request_times.labels(method, route).observe(seconds)
+
+    def driver_called(self, driver: str, method: str, seconds: float, failed: bool) -> None:
+        """Each call of a driver's method."""
+        self.driver_times.labels(driver, method).observe(seconds)
+        if failed:
+            self.driver_failures.labels(driver, method).inc()
+
+    def _note_refusals(self, report: Report) -> None:
+        """What stays refused is in each report until it is asked for again."""
+        before = self._failed.get(report.node, {})
+        now = {uuid: str(err) for uuid, err in report.failed.items()}
+        self.refused.inc(sum(before.get(uuid) != text for uuid, text in now.items()))
+        self._failed[report.node] = now

@@ -1,0 +1,171 @@
+"""/metrics, /healthz and /readyz, on a loopback port or a unix socket.
+
+A port that another program has, or a directory that is not there, keeps no agent from
+reporting: it is said in the log, and tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from ipaddress import ip_address
+from pathlib import Path
+from socketserver import BaseServer, ThreadingMixIn, UnixStreamServer
+from socketserver import TCPServer as TcpServer
+from typing import Any
+
+LOG = logging.getLogger(__name__)
+
+AGAIN = 10.0
+"""Seconds until a port or path that could not be had is tried again."""
+PATIENCE = 10
+"""Seconds for one request: who connects and says nothing shall keep no thread."""
+SOCKET_MODE = 0o660
+
+Answer = tuple[HTTPStatus, str, bytes]
+"""Status, content type, body."""
+Pages = Mapping[str, Callable[[str], Answer]]
+"""By path; each gets what the client accepts."""
+
+
+@dataclass(slots=True)
+class PageServer:
+    """Serves pages from threads of its own until :meth:`stop`."""
+
+    where: str
+    option: str
+    """The option that says where."""
+    make: Callable[[], BaseServer]
+    again: float = AGAIN
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _server: BaseServer | None = None
+
+    def start(self) -> None:
+        """Return at once."""
+        threading.Thread(target=self._run, name="metrics", daemon=True).start()
+
+    def stop(self) -> None:
+        """Take no more requests."""
+        self._ended.set()
+        if (server := self._server) is not None:
+            server.shutdown()
+
+    def _run(self) -> None:
+        said = ""
+        while not self._ended.is_set():
+            try:
+                self._server = server = self.make()
+            except OSError as err:
+                why = err.strerror or str(err)
+                if why != said:
+                    LOG.warning(
+                        "No metrics at %s: %s ([monitoring] %s); tried again",
+                        self.where,
+                        why,
+                        self.option,
+                    )
+                said = why
+                self._ended.wait(self.again)
+                continue
+            LOG.info("Metrics and health at %s", self.where)
+            with server:
+                if not self._ended.is_set():
+                    server.serve_forever()
+            return
+
+
+def over_tcp(address: str, port: int, pages: Pages) -> PageServer:
+    """On a loopback address."""
+
+    def make() -> BaseServer:
+        return _Tcp((address, port), _handler(pages))
+
+    shown = f"[{address}]" if ":" in address else address
+    return PageServer(f"http://{shown}:{port}/metrics", "listen_port", make)
+
+
+def over_unix(path: Path, pages: Pages) -> PageServer:
+    """On a unix socket; the one that an agent left there before is replaced."""
+
+    def make() -> BaseServer:
+        with suppress(FileNotFoundError):
+            _refuse_others(path)
+            path.unlink()
+        return _Unix(str(path), _handler(pages))
+
+    return PageServer(str(path), "listen_socket", make)
+
+
+def _refuse_others(path: Path) -> None:
+    """:raises OSError: there is no socket of an agent that has ended, but something else."""
+    if not path.is_socket() and path.exists():
+        raise FileExistsError(17, "is there, and no socket")
+    with socket.socket(socket.AF_UNIX) as probe, suppress(ConnectionRefusedError):
+        probe.settimeout(PATIENCE)
+        probe.connect(str(path))
+        raise FileExistsError(17, "another process listens there")
+
+
+class _Tcp(ThreadingMixIn, TcpServer):
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: Any) -> None:
+        if ip_address(address[0]).version == 6:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, handler)
+
+    def handle_error(self, *_: Any) -> None:
+        """Whoever goes away in the middle is no news."""
+        LOG.debug("A request for metrics failed: %s", sys.exception())
+
+
+class _Unix(ThreadingMixIn, UnixStreamServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        """For who shares the group: an exporter, a proxy."""
+        super().server_bind()
+        Path(str(self.server_address)).chmod(SOCKET_MODE)
+
+    def handle_error(self, *_: Any) -> None:
+        """As above."""
+        LOG.debug("A request for metrics failed: %s", sys.exception())
+
+
+def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = PATIENCE
+        server_version = "compute-agent"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            page = pages.get(self.path.partition("?")[0])
+            if page is None:
+                self.send_error(HTTPStatus.NOT_FOUND, explain=f"There are {', '.join(pages)}.")
+                return
+            status, kind, body = page(self.headers.get("Accept", ""))
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815  likewise
+
+        def address_string(self) -> str:
+            return "-"  # a unix socket has none
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  likewise
+            LOG.debug(format, *args)
+
+    return Handler

@@ -1,0 +1,64 @@
+"""How each part of the agent is, in the words that status file, commands and probes share.  Pure.
+
+An empty text is well; any other one says what is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from agent.told.conditions import Check
+from agent.told.reports import Report
+from agent.told.status_schema import NO_RPC, SERVING, ServiceFacts
+from drivers.loaded import words
+from reportclient.errors import PlacementError
+
+LATE_AFTER = 3
+"""Periods without a word after which an agent counts as stuck."""
+
+
+def checks(reports: Sequence[Report], facts: ServiceFacts, disk: str | None) -> tuple[Check, ...]:
+    """After these reports; ``disk`` says what could not be written to ``state_path``."""
+    wrong = {
+        "placement": (words(r.error) for r in reports if isinstance(r.error, PlacementError)),
+        "drivers": _of_drivers(reports),
+        "hypervisor": _some(facts.hypervisor),
+        "registry": _some(facts.registry),
+        "broker": _some(None if facts.rpc in (None, SERVING, NO_RPC) else facts.rpc),
+        "disk": _some(disk),
+        "nodes": (f"{r.node} is not reported fully" for r in reports if not r.ok),
+    }
+    return tuple(Check(name, _first(texts)) for name, texts in wrong.items())
+
+
+def stuck(updated: float, interval: float | None, now: float) -> str | None:
+    """Why what was last said can't be trusted to be of now."""
+    age = max(0.0, now - updated)
+    if interval and age > LATE_AFTER * interval:
+        return f"it is stuck: no period was done for {ago(age)}; see its log"
+    return None
+
+
+def ago(seconds: float) -> str:
+    """For people: ``90 s``, ``5 min``, ``3 h``."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def _of_drivers(reports: Sequence[Report]) -> Iterator[str]:
+    for report in reports:
+        for name, err in report.driver_errors.items():
+            yield f"driver {name}: {words(err)}"
+
+
+def _some(text: str | None) -> Iterator[str]:
+    if text:
+        yield text
+
+
+def _first(texts: Iterable[str]) -> str:
+    """The first one, and how many more there are; each once."""
+    found = list(dict.fromkeys(" ".join(text.split()) for text in texts))
+    more = f" (and {len(found) - 1} more)" if found[1:] else ""
+    return f"{found[0]}{more}" if found else ""

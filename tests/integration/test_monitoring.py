@@ -1,0 +1,200 @@
+"""A real agent beside a real Placement and a real RabbitMQ, scraped and probed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.integration.switched import Caller, registry_of, root_of, status_of
+from tests.servers.agent import AgentProcess
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.placement import RealPlacement
+from tests.servers.ports import free_port
+from tests.servers.rabbitmq import RabbitMQ, missing
+
+needs_broker = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+TREE = """
+nodes:
+  testhost:
+    inventory: {VCPU: 4, MEMORY_MB: 2048}
+    children: {one: {inventory: {CUSTOM_DEVICE: 1}}}
+"""
+SMALLER = "nodes: {testhost: {inventory: {VCPU: 8, MEMORY_MB: 2048}}}\n"
+EVERY_SECOND = "update_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
+Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
+
+
+class Watched(AgentProcess):
+    """With a port for metrics."""
+
+    port: int = 0
+
+    def page(self, path: str) -> tuple[int, str]:
+        try:
+            with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as err:
+            return err.code, err.read().decode()
+        except OSError as err:
+            return 0, str(err)
+
+    def scrape(self) -> Samples:
+        return samples(self.page("/metrics")[1])
+
+    def value(self, name: str, **labels: str) -> float | None:
+        found = self.scrape().get(f"compute_agent_{name}", {})
+        return found.get(tuple(sorted(labels.items())))
+
+
+def samples(text: str) -> Samples:
+    found: Samples = {}
+    for family in text_string_to_metric_families(text):
+        for one in family.samples:
+            found.setdefault(one.name, {})[tuple(sorted(one.labels.items()))] = one.value
+    return found
+
+
+def watched(directory: Path, url: str, options: str = "", groups: str = "") -> Watched:
+    port = free_port()
+    group = f"[monitoring]\nlisten_port = {port}\ntextfile = {directory / 'agent.prom'}\n"
+    agent = Watched(directory, url, TREE, f"{EVERY_SECOND}{options}{group}{groups}")
+    agent.port = port
+    return agent
+
+
+@pytest.fixture
+def proxy(placement: RealPlacement) -> Iterator[FaultProxy]:
+    with FaultProxy(placement.port) as proxy:
+        yield proxy
+
+
+@needs_broker
+def test_what_an_agent_does_is_in_its_numbers(
+    tmp_path: Path, placement: RealPlacement, own_broker: RabbitMQ
+) -> None:
+    bus = f"transport_url = {own_broker.url}\n"
+    with watched(tmp_path, placement.url, bus, "[registry]\nreport_interval = 1\n") as agent:
+        agent.until(lambda: agent.page("/readyz")[0] == 200)
+        node = {"node": "testhost"}
+        assert agent.value("node_ok", **node) == 1
+        assert agent.value("providers", **node) == 2
+        assert agent.value("operations_total", operation="CreateProvider") == 2
+        put = {"method": "PUT", "route": "/resource_providers/{uuid}/inventories"}
+        assert agent.value("placement_requests_total", **put, outcome="ok") == 2
+        assert agent.value("last_success_timestamp_seconds", **node)
+        assert agent.value("last_verification_timestamp_seconds", **node)
+        assert agent.value("interval_seconds") == 1
+        called = {"driver": "fake", "method": "update_provider_tree"}
+        agent.until(lambda: (agent.value("driver_call_seconds_count", **called) or 0) >= 2)
+        agent.until(lambda: (agent.value("heartbeats_total", outcome="ok") or 0) >= 2)
+        assert agent.value("disabled") == 0
+        assert agent.value("process_resident_memory_bytes")
+
+        caller = Caller(own_broker.url)
+        try:
+            agent.until_logged("Answering calls on topic compute")
+            caller.set_host_enabled("testhost", False, "5.0")
+        finally:
+            caller.transport.cleanup()
+        agent.until(lambda: agent.value("disabled") == 1)
+        served = {"method": "set_host_enabled", "outcome": "ok"}
+        assert agent.value("rpc_calls_total", **served) == 1
+        assert agent.value("period_seconds_count", occasion="switch") == 1
+        registry_of(agent).set_status("testhost", disabled=True, reason="new disks")
+        agent.until(lambda: agent.value("disabled_info", reason="new disks") == 1)
+
+        own_broker.kill9()
+        agent.until(lambda: "broker: waiting for the broker" in agent.page("/readyz")[1], 120)
+        assert agent.page("/readyz")[0] == 503
+        assert agent.page("/healthz") == (200, "ok\n")
+        assert agent.value("check_ok", check="broker") == 0
+        assert agent.value("check_ok", check="placement") == 1
+        assert "broker: waiting for the broker; " in status_words(agent)
+        assert agent.stop() == 0
+        assert samples((tmp_path / "agent.prom").read_text())["compute_agent_disabled"] == {(): 1}
+        own_broker.start()  # the caller's threads look for it
+
+
+def test_a_conflict_is_counted_as_one_and_as_a_plan_made_anew(
+    tmp_path: Path, placement: RealPlacement
+) -> None:
+    with watched(tmp_path, placement.url) as agent:
+        agent.until(lambda: agent.page("/readyz")[0] == 200)
+        root = root_of(agent)
+        placement.stranger.set_traits(root, {"HW_CPU_X86_AVX"})
+        (tmp_path / "script.yaml").write_text(SMALLER)
+        agent.until(lambda: (agent.value("replans_total") or 0) >= 1)
+        found = agent.scrape()["compute_agent_placement_requests_total"]
+        conflicts = [n for labels, n in found.items() if ("outcome", "conflict") in labels]
+        assert conflicts
+        assert sum(conflicts) == agent.value("replans_total")
+
+
+def test_readiness_tells_each_part_by_the_words_of_the_status(
+    tmp_path: Path, placement: RealPlacement, proxy: FaultProxy
+) -> None:
+    with watched(
+        tmp_path, proxy.url, groups="[compute]\nresource_provider_association_refresh=1\n"
+    ) as agent:
+        agent.until(lambda: agent.page("/readyz")[0] == 200)
+        assert set(dict(line.split(": ", 1) for line in agent.page("/readyz")[1].splitlines())) == {
+            *("placement", "drivers", "hypervisor", "registry", "broker", "disk", "nodes")
+        }
+        proxy.refuse()
+        agent.until(lambda: "placement: no answer to" in agent.page("/readyz")[1])
+        assert agent.page("/healthz")[0] == 200
+        assert "placement: no answer to" in status_words(agent)
+        proxy.listen()
+        agent.until(lambda: agent.page("/readyz")[0] == 200)
+        (tmp_path / "script.yaml").write_text(
+            f"{TREE}failures: [{{after: 0, for: 1000, not_ready: it restarts}}]\n"
+        )
+        agent.until(lambda: "drivers: driver fake:" in agent.page("/readyz")[1])
+        (tmp_path / "script.yaml").write_text(TREE)
+        agent.until(lambda: agent.page("/readyz")[0] == 200)
+        (agent.state_path / "status.json").unlink()
+        (agent.state_path / "status.json").mkdir()
+        (agent.state_path / "status.json" / "full").touch()
+        agent.until(lambda: "status.json can't be written" in agent.page("/readyz")[1])
+        assert agent.value("check_ok", check="disk") == 0
+
+
+def test_a_single_period_leaves_its_numbers_in_the_textfile(
+    tmp_path: Path, placement: RealPlacement
+) -> None:
+    agent = watched(tmp_path, placement.url)
+    assert agent.once().returncode == 0
+    found = samples((tmp_path / "agent.prom").read_text())
+    assert found["compute_agent_providers"] == {(("node", "testhost"),): 2}
+
+
+def test_off_loads_nothing_and_opens_nothing(tmp_path: Path, placement: RealPlacement) -> None:
+    agent = AgentProcess(tmp_path, placement.url)
+    agent.write()
+    code = (
+        "import sys, atexit\n"
+        "from agent.main import main\n"
+        "atexit.register(lambda: print(sorted(m for m in sys.modules if 'prometheus' in m or "
+        "m.startswith('agent.metrics'))))\n"
+        f"main(['--config-file', {str(agent.config)!r}, '--once'])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert ran.stdout.strip() == "['agent.metrics', 'agent.metrics.opts']"
+
+
+def status_words(agent: AgentProcess) -> str:
+    assert status_of(agent)["checks"]
+    code = "from agent.cli.app import main; main()"
+    command = [sys.executable, "-c", code, "--config-file", str(agent.config), "status"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 1
+    return ran.stdout

@@ -1,0 +1,290 @@
+"""What is counted, what is served, and what a probe is told; without a Placement."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent import config
+from agent.metrics.calls import Measured, outcome_of, route_of
+from agent.metrics.monitoring import Monitoring
+from agent.metrics.numbers import Numbers
+from agent.metrics.opts import MonitoringSettings
+from agent.metrics.server import PageServer, over_tcp, over_unix
+from agent.switching.host_status import Called, HeartbeatDone
+from agent.told.conditions import Check
+from agent.told.reports import Occasion, Report
+from agent.told.status_schema import AgentStatus
+from reportclient.errors import Conflict, PlacementError, Unreachable
+from reportclient.plan import SetTraits
+from tests.servers.ports import free_port
+from tests.waiting import eventually
+
+UUID = "c0ffee00-0000-4000-8000-000000000001"
+
+
+def value(numbers: Numbers, name: str, **labels: str) -> float | None:
+    return numbers.registry.get_sample_value(f"compute_agent_{name}", labels)
+
+
+# -- counting
+
+
+@pytest.mark.parametrize(
+    ("path", "route"),
+    [
+        (f"/resource_providers?in_tree={UUID}", "/resource_providers"),
+        (f"/resource_providers/{UUID}", "/resource_providers/{uuid}"),
+        (f"/resource_providers/{UUID}/inventories", "/resource_providers/{uuid}/inventories"),
+        (
+            f"/resource_providers/{UUID}/inventories/VCPU",
+            "/resource_providers/{uuid}/inventories/{name}",
+        ),
+        (f"/allocations/{UUID}", "/allocations/{uuid}"),
+        ("/traits?name=in:A,B", "/traits"),
+        ("/traits/CUSTOM_A", "/traits/{name}"),
+        ("/reshaper", "/reshaper"),
+    ],
+)
+def test_a_route_has_no_names_in_it(path: str, route: str) -> None:
+    assert route_of(path) == route
+
+
+def test_calls_are_counted_by_method_route_and_outcome() -> None:
+    numbers, errors = Numbers(), [Conflict("race"), Unreachable("away"), RuntimeError("bug")]
+
+    class Api:
+        def request(self, *_: Any, **__: Any) -> dict[str, Any]:
+            if errors:
+                raise errors.pop(0)
+            return {"traits": []}
+
+    api = Measured(Api(), numbers.placement_called)
+    for kind in (Conflict, Unreachable, RuntimeError):
+        with pytest.raises(kind):
+            api.request("PUT", f"/resource_providers/{UUID}/traits", json={})
+    assert api.request("PUT", f"/resource_providers/{UUID}/traits", json={}) == {"traits": []}
+    said = {"method": "PUT", "route": "/resource_providers/{uuid}/traits"}
+    for outcome in ("conflict", "unreachable", "error", "ok"):
+        assert value(numbers, "placement_requests_total", **said, outcome=outcome) == 1
+    assert value(numbers, "placement_request_seconds_count", **said) == 4
+
+
+def test_every_error_of_placement_has_an_outcome_of_its_own() -> None:
+    kinds = PlacementError.__subclasses__()
+    assert len(
+        {outcome_of(kind("x")) for kind in kinds if kind.__init__ is PlacementError.__init__}
+    )
+    assert outcome_of(Conflict("x")) == "conflict"
+
+
+def test_a_period_and_a_switch_are_counted_each_once() -> None:
+    numbers = Numbers()
+    refused = {UUID: Conflict("in use")}
+    traits = SetTraits(UUID, frozenset())
+    degraded = {"libvirt pools": "no answer"}
+    numbers([Report("a", seconds=2.0, tries=3, done=(traits,), failed=refused, degraded=degraded)])
+    numbers([Report("a", Occasion.SWITCH, 0.5, failed=refused, degraded=degraded)])
+    assert value(numbers, "period_seconds_sum", occasion="period") == 2.0
+    assert value(numbers, "period_seconds_sum", occasion="switch") == 0.5
+    assert value(numbers, "replans_total") == 2
+    assert value(numbers, "operations_total", operation="SetTraits") == 1
+    assert value(numbers, "operations_refused_total") == 1  # it is the same one still
+    assert value(numbers, "source_failures_total", source="libvirt pools") == 1
+    numbers([Report("a")])
+    numbers([Report("a", failed=refused)])
+    assert value(numbers, "operations_refused_total") == 2  # asked for again, refused again
+
+
+def test_heartbeats_and_calls_over_rpc_are_counted() -> None:
+    numbers = Numbers(clock=lambda: 7.0)
+    numbers.hear(HeartbeatDone(0.1, "away"))
+    assert value(numbers, "last_heartbeat_timestamp_seconds") == 0
+    numbers.hear(HeartbeatDone(0.1))
+    assert value(numbers, "last_heartbeat_timestamp_seconds") == 7.0
+    for outcome in ("ok", "failed"):
+        assert value(numbers, "heartbeats_total", outcome=outcome) == 1
+    numbers.hear(Called("set_host_enabled", "refused", 0.1))
+    said = {"method": "set_host_enabled", "outcome": "refused"}
+    assert value(numbers, "rpc_calls_total", **said) == 1
+
+
+# -- probes
+
+
+def status(*wrong: Check, updated: float = 100.0) -> AgentStatus:
+    return AgentStatus("host1", 1, None, updated, 60.0, (), checks=(Check("placement"), *wrong))
+
+
+@pytest.mark.parametrize(
+    ("said", "now", "healthy", "ready"),
+    [
+        (None, 100.0, (200, "ok\n"), (503, "no period was done yet\n")),
+        (status(), 101.0, (200, "ok\n"), (200, "placement: ok\n")),
+        (
+            status(Check("broker", "waiting for the broker")),
+            101.0,
+            (200, "ok\n"),
+            (503, "placement: ok\nbroker: waiting for the broker\n"),
+        ),
+        (
+            status(),
+            400.0,
+            (503, "it is stuck: no period was done for 5 min; see its log\n"),
+            (503, "it is stuck: no period was done for 5 min; see its log\nplacement: ok\n"),
+        ),
+    ],
+    ids=["starting", "well", "no broker", "stuck"],
+)
+def test_a_probe_is_told_the_truth(
+    said: AgentStatus | None, now: float, healthy: tuple[int, str], ready: tuple[int, str]
+) -> None:
+    monitoring = Monitoring(MonitoringSettings(), clock=lambda: now, _status=lambda: said)
+    for page, wanted in ((monitoring.healthz, healthy), (monitoring.readyz, ready)):
+        code, _, body = page("")
+        assert (code, body.decode()) == wanted
+
+
+# -- where they go
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[[Monitoring], Monitoring]]:
+    made: list[Monitoring] = []
+
+    def start(monitoring: Monitoring) -> Monitoring:
+        made.append(monitoring)
+        monitoring.start()
+        return monitoring
+
+    yield start
+    for monitoring in made:
+        monitoring.stop()
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urlopen(url, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as err:
+        return err.code, err.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def test_a_loopback_port_serves_all_three(started: Any) -> None:
+    port = free_port()
+    started(Monitoring(MonitoringSettings(port=port)))
+    there = f"http://127.0.0.1:{port}"
+    eventually(lambda: get(f"{there}/healthz") == (200, "ok\n"))
+    assert get(f"{there}/readyz")[0] == 503
+    code, text = get(f"{there}/metrics")
+    assert code == 200
+    assert "compute_agent_replans" in {one.name for one in text_string_to_metric_families(text)}
+    assert get(f"{there}/")[0] == 404
+
+
+def test_a_unix_socket_serves_them_too_and_what_a_dead_agent_left_is_replaced(
+    started: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "metrics.sock"
+    left = over_unix(path, {})
+    left.make().server_close()  # as after a kill
+    assert path.is_socket()
+    started(Monitoring(MonitoringSettings(socket=path)))
+    eventually(lambda: get_over(path, "/healthz") == 200)
+    assert oct(path.stat().st_mode & 0o777) == "0o660"
+
+
+def get_over(path: Path, page: str) -> int:
+    import socket
+
+    connection = HTTPConnection("localhost")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    try:
+        connection.sock.connect(str(path))
+        connection.request("GET", page)
+        return connection.getresponse().status
+    except OSError:
+        return 0
+    finally:
+        connection.close()
+
+
+def test_two_agents_do_not_take_each_others_socket(tmp_path: Path) -> None:
+    first = over_unix(tmp_path / "s", {}).make()
+    with first, pytest.raises(OSError, match="another process listens there"):
+        over_unix(tmp_path / "s", {}).make()
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OSError, match="no socket"):
+        over_unix(tmp_path / "file", {}).make()
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_port_that_is_taken_is_told_once_and_had_later(caplog: Any) -> None:
+    port = free_port()
+    holder = over_tcp("127.0.0.1", port, {}).make()
+    server: PageServer = over_tcp("127.0.0.1", port, {})
+    server.again = 0.05
+    server.start()
+    try:
+        eventually(lambda: "No metrics at" in caplog.text)
+        assert "([monitoring] listen_port)" in caplog.text
+        holder.server_close()
+        eventually(lambda: get(f"http://127.0.0.1:{port}/")[0] == 404)
+        assert caplog.text.count("No metrics at") == 1
+    finally:
+        server.stop()
+
+
+def test_the_textfile_can_be_read_by_everybody_and_a_bad_place_stops_nothing(
+    tmp_path: Path, caplog: Any
+) -> None:
+    mask = os.umask(0o077)
+    try:
+        path = tmp_path / "agent.prom"
+        monitoring = Monitoring(MonitoringSettings(textfile=path))
+        monitoring.write()
+    finally:
+        os.umask(mask)
+    assert oct(path.stat().st_mode & 0o777) == "0o644"
+    assert "compute_agent_replans_total 0.0" in path.read_text()
+    (tmp_path / "file").write_text("")
+    bad = Monitoring(MonitoringSettings(textfile=tmp_path / "file" / "agent.prom"))
+    bad.write()
+    bad.write()
+    assert caplog.text.count("can't be written") == 1
+
+
+# -- options
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("listen = 0.0.0.0", "has to be a loopback address"),
+        ("listen = localhost", "has to be a loopback address"),
+        ("listen_socket = metrics.sock", "has to be an absolute path"),
+        ("textfile = /var/lib/node_exporter/agent.txt", "has to end in .prom"),
+        ("listen_port = 70000", "listen_port"),
+    ],
+)
+def test_what_can_not_be_used_is_said_with_its_option(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "agent.conf"
+    path.write_text(f"[monitoring]\n{line}\n")
+    with pytest.raises(config.ConfigError, match=said):
+        config.settings(config.load(["--config-file", str(path)]))
+
+
+def test_it_is_off_by_default_and_each_way_switches_it_on() -> None:
+    assert not MonitoringSettings().is_on
+    for one in ({"port": 1}, {"socket": Path("/s")}, {"textfile": Path("/t.prom")}):
+        assert MonitoringSettings(**one).is_on

@@ -1,0 +1,148 @@
+"""The dashboard, the alert rules and the page name metrics that there are, and all of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import Metric, ProcessCollector
+
+from agent.loop import Loop
+from agent.metrics.facts import Facts
+from agent.metrics.numbers import PREFIX, Numbers
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+SHIPPED = REPOSITORY / "etc" / "monitoring"
+RULES = SHIPPED / "compute-agent.rules.yml"
+DASHBOARD = SHIPPED / "compute-agent.dashboard.json"
+PAGE = (REPOSITORY / "docs" / "monitoring.rst").read_text()
+SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
+PROCESS = f"{PREFIX}_process_"
+
+
+def families() -> dict[str, Metric]:
+    numbers = Numbers()
+    facts: Any = Facts(lambda: None, SimpleNamespace(trackers={}), Loop(idle=lambda: None))
+    numbers.registry.register(facts)
+    ProcessCollector(namespace=PREFIX, registry=numbers.registry)
+    return {one.name: one for one in numbers.registry.collect()}
+
+
+FAMILIES = families()
+NAMES = {f"{name}{end}" for name, one in FAMILIES.items() for end in SUFFIXES[one.type]}
+
+
+def expressions() -> dict[str, str]:
+    rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
+    found = {f"alert {one['alert']}": one["expr"] for one in rules}
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        for target in panel["targets"]:
+            found[f"panel {panel['title']} {target['refId']}"] = target["expr"]
+    return found
+
+
+@pytest.mark.parametrize("where", expressions())
+def test_what_is_shipped_asks_for_metrics_that_there_are(where: str) -> None:
+    asked = set(re.findall(rf"\b{PREFIX}_\w+", expressions()[where]))
+    assert asked <= NAMES, f"{where} asks for what there is not"
+    assert asked or "up{" in expressions()[where]
+
+
+@pytest.mark.parametrize("where", expressions())
+def test_labels_that_are_asked_for_are_there(where: str) -> None:
+    """``by`` and matchers; Prometheus adds instance and job by itself."""
+    text = expressions()[where]
+    asked = {one for group in re.findall(r"by \(([^)]*)\)", text) for one in group.split(", ")}
+    asked |= set(re.findall(r"[{,]\s*(\w+)\s*[=!]~?", text))
+    known = {"le", "instance", "job", *labels()}
+    assert asked - {""} <= known
+
+
+def labels() -> set[str]:
+    numbers = Numbers()
+    of_counters = {
+        name for one in vars(numbers).values() for name in getattr(one, "_labelnames", ())
+    }
+    return of_counters | {"node", "check", "reason", "source", "version"}
+
+
+def test_every_metric_is_on_the_page_and_nothing_else() -> None:
+    told = set(re.findall(rf"``({PREFIX}_\w+)``", PAGE))
+    own = {name for name in NAMES if not name.startswith(PROCESS)}
+    shown = {re.sub("_(bucket|sum|count)$", "", name) for name in own}
+    assert told == shown
+
+
+def test_every_alert_has_a_next_step_on_the_page() -> None:
+    rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
+    for rule in rules:
+        assert f"``{rule['alert']}``" in PAGE
+        assert rule["annotations"]["description"]
+
+
+def test_every_metric_has_a_text_and_a_unit_that_prometheus_would_choose() -> None:
+    for name, one in FAMILIES.items():
+        assert one.documentation.endswith(".") or name.startswith(PROCESS)
+        assert not re.search("_(ms|minutes|mib|kb)$", name)
+
+
+promtool = shutil.which("promtool")
+
+
+@pytest.mark.skipif(promtool is None, reason="promtool, of Debian's prometheus, is not here")
+def test_promtool_takes_the_rules_and_they_fire(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.yml"
+    cases.write_text(CASES.format(rules=RULES))
+    for command in (["check", "rules", str(RULES)], ["test", "rules", str(cases)]):
+        ran = subprocess.run([str(promtool), *command], capture_output=True, text=True, timeout=300)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+CASES = """
+rule_files: [{rules}]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: 'compute_agent_last_success_timestamp_seconds{{instance="h", job="j", node="n"}}'
+        values: '60x60'
+      - series: 'compute_agent_interval_seconds{{instance="h", job="j"}}'
+        values: '60x60'
+      - series: 'compute_agent_check_ok{{instance="h", job="j", check="broker"}}'
+        values: '1x30 0x30'
+      - series: 'compute_agent_heartbeats_total{{instance="h", job="j", outcome="failed"}}'
+        values: '0+6x60'
+      - series: 'compute_agent_reshapes_pending{{instance="h", job="j", node="n"}}'
+        values: '0x60'
+    alert_rule_test:
+      - {{alertname: ComputeAgentStale, eval_time: 10m, exp_alerts: []}}
+      - eval_time: 40m
+        alertname: ComputeAgentStale
+        exp_alerts:
+          - exp_labels: {{severity: warning, instance: h, job: j, node: n}}
+            exp_annotations:
+              summary: "n was not fully reported for 39m 0s"
+              description: "Placement may have less, or older, than the host has. See: computectl status"
+      - eval_time: 50m
+        alertname: ComputeAgentCheckFailed
+        exp_alerts:
+          - exp_labels: {{severity: warning, instance: h, job: j, check: broker}}
+            exp_annotations:
+              summary: "compute-agent on h: broker is not well"
+              description: "Its own words: curl http://…/readyz on the host, or computectl status"
+      - eval_time: 40m
+        alertname: ComputeAgentHeartbeatsFail
+        exp_alerts:
+          - exp_labels: {{severity: warning, instance: h, job: j, outcome: failed}}
+            exp_annotations:
+              summary: "The registry does not answer h"
+              description: "The host counts as down to others; its last known status holds."
+      - {{alertname: ComputeAgentReshapePending, eval_time: 60m, exp_alerts: []}}
+"""
