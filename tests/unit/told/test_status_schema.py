@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import agent.cli.status
 from agent.cli.shared.screen import Screen
 from agent.cli.status import COLUMNS, SeenStatus, _lines
 from agent.told.conditions import Check, Condition, Severity
@@ -26,6 +28,7 @@ from agent.told.status_schema import (
     to_json,
 )
 from reportclient.errors import Unreachable
+from reportclient.plan import EnsureTrait
 
 DATA = Path(__file__).parent / "data"
 PAGE = (Path(__file__).parents[3] / "docs" / "computectl.rst").read_text()
@@ -95,6 +98,27 @@ def test_what_is_written_is_read_again_with_every_field(tmp_path: Path) -> None:
     (node,) = from_json(said).nodes
     assert (node.occasion, node.seconds) == ("switch", 0.5)
     assert set(to_json(from_json(stored(VERSION)))) >= set(stored(VERSION))
+
+
+@pytest.mark.parametrize("one", fields(NodeStatus), ids=lambda one: one.name)
+def test_every_field_of_a_node_is_filled_and_shown(one: Any, tmp_path: Path) -> None:
+    report = Report(
+        "host1",
+        Occasion.SWITCH,
+        seconds=0.5,
+        calls=7,
+        done=(EnsureTrait("CUSTOM_A"),),
+        reshape_pending=("libvirt",),
+        took={"a": 1.0},
+    )
+    file = StatusFile(tmp_path, "host1", 60.0, lambda: 7.0)
+    file([Report("host1")])
+    file([report])
+    assert file.written is not None
+    filled = getattr(file.written.nodes[0], one.name)
+    assert filled != one.default, "agent/told/status_file.py fills it"
+    shown = inspect.getsource(agent.cli.status)
+    assert f".{one.name}" in shown, "agent/cli/status.py shows it"
 
 
 @pytest.mark.parametrize("name", [one.name for kind in WRITTEN_BY_1 for one in fields(kind)])
