@@ -46,10 +46,9 @@ timeout = 120
 source_paths = ["agent", "driverkit", "drivers", "reportclient"]
 only_mutate = [
     "agent/ownership/assumed.py",
-    "agent/ownership/contents.py",
     "agent/ownership/hearing.py",
     "agent/ownership/ledger.py",
-    "agent/ownership/next_ledger.py",
+    "agent/ownership/one_provider.py",
     "agent/ownership/placing.py",
     "agent/ownership/policy.py",
     "agent/ownership/recording.py",
@@ -65,15 +64,12 @@ only_mutate = [
 ]
 also_copy = ["setup.cfg", "etc", "docs", "examples"]
 pytest_add_cli_args_test_selection = [
-    "tests/examples", "tests/ownership", "tests/unit/reportclient",
+    "tests/unit/ownership", "tests/examples", "tests/ownership", "tests/unit/reportclient",
     "tests/unit/test_several_drivers.py", "tests/unit/test_attach.py",
     "tests/unit/test_hard_periods.py", "tests/property/test_diff.py",
     "tests/property/test_apply_on_fake.py",
 ]
-# An expected failure that a mutant mends would count as noticed.
-pytest_add_cli_args = [
-    "-W", "ignore", "--ignore=tests/ownership/test_once_there_is_one_ledger.py",
-]
+pytest_add_cli_args = ["-W", "ignore"]
 timeout_multiplier = 5.0
 timeout_constant = 5.0
 mutate_only_covered_lines = false

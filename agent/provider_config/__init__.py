@@ -1,1 +1,1 @@
-"""What operators add to providers in YAML files: read, checked, laid over the drivers' answer."""
+"""What operators add to providers in YAML files: read, checked, asserted beside the drivers."""

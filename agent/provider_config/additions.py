@@ -1,4 +1,4 @@
-"""What all roots of the service share: the files, the journal, and who is waited for."""
+"""What all roots of the service share: the files, and which entries wait for a provider."""
 
 from __future__ import annotations
 

@@ -33,10 +33,6 @@ THEIRS = "bbbbbbbb-0000-4000-8000-000000000001"
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
-def wrong_today(what: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=f"ownership ledger: {what}")
-
-
 @pytest.fixture
 def placement() -> FakePlacement:
     return FakePlacement()
