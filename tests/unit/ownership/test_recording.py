@@ -1,0 +1,115 @@
+"""What is said on a tree is recorded, also where it changes nothing."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+from agent.ownership.ledger import Ledger
+from agent.ownership.policy import Policy
+from agent.ownership.recording import RecordingTree
+from agent.ownership.statement import Said, statements_of, without_moves
+from reportclient.model import Inventory, Provider
+from tests.unit.ownership.small import (
+    DEVICE,
+    ONE,
+    ROOT,
+    TWO,
+    device,
+    holding,
+    kept,
+    names,
+    root,
+    says,
+    there,
+)
+
+FULL = there(root(), device(8, "CUSTOM_A"))
+POOL = "c0ffee00-0000-4000-8000-000000000003"
+SHARES = "MISC_SHARES_VIA_AGGREGATE"
+
+
+def asserted(tree: RecordingTree, uuid: str = DEVICE) -> Said | None:
+    (main, *_) = statements_of(ONE, tree, Ledger()).statements
+    return main.said.get(uuid)
+
+
+def test_a_child_is_asserted_by_its_making() -> None:
+    tree = RecordingTree(there(root()))
+    uuid = tree.new_child("card", ROOT)
+    said = asserted(tree, uuid)
+    assert said is not None and said.holding == holding(provider=True)
+
+
+def test_records_are_said_like_dicts() -> None:
+    one, other = RecordingTree(FULL), RecordingTree(FULL)
+    one.set_records(DEVICE, {"FPGA": Inventory(2)})
+    other.update_inventory(DEVICE, {"FPGA": {"total": 2}})
+    assert (
+        asserted(one) == asserted(other) == (holding("FPGA", provider=True), one.provider(DEVICE))
+    )
+
+
+def test_what_was_added_and_taken_away_again_is_not_said() -> None:
+    tree = RecordingTree(FULL)
+    tree.add_traits(DEVICE, "CUSTOM_A", "CUSTOM_B")
+    tree.remove_traits(DEVICE, "CUSTOM_B")
+    said = asserted(tree)
+    assert said is not None and said.holding.traits == names("CUSTOM_A")
+
+
+def test_a_copy_has_what_was_said_and_goes_its_own_way() -> None:
+    tree = RecordingTree(FULL)
+    with tree.source("pci"):
+        tree.update_inventory(DEVICE, {"VCPU": {"total": 8}})
+    tree.silent("mdev")
+    other = copy.deepcopy(tree)
+    assert (other.words, other.silent_sources) == (tree.words, {"mdev"})
+    with other.source("pci"):
+        other.update_inventory(DEVICE, {})
+    other.silent("net")
+    assert tree.words["pci"][DEVICE].classes == names("VCPU")
+    assert tree.silent_sources == {"mdev"}
+
+
+def test_a_sharing_provider_that_is_not_shown_is_there_all_the_same() -> None:
+    shared = Provider(POOL, "pool", None, {"DISK_GB": Inventory(9).over(None)}, names(SHARES))
+    tree = RecordingTree(FULL, whole=FULL.with_changes({POOL: shared}))
+    assert tree.has_sharing_provider("DISK_GB")
+    assert not tree.has_sharing_provider("VCPU")
+
+
+# -- while a reshape is pending
+
+
+def test_what_would_move_is_offered_where_it_is_and_nowhere_else() -> None:
+    ledger = kept((ONE, ROOT, holding("VCPU", provider=True)))
+    one = without_moves(says(ONE, root(), device(8, "CUSTOM_A")), ledger)
+    assert one.said.keys() == {ROOT}, "the device would have nothing else"
+    held = ledger.adding(ONE, DEVICE, holding(provider=True))
+    one = without_moves(says(ONE, root(), device(8, "CUSTOM_A")), held)
+    assert one.said[DEVICE].holding == holding(traits="CUSTOM_A", provider=True)
+
+
+def test_what_another_driver_has_elsewhere_does_not_move() -> None:
+    said = says(ONE, device(8))
+    assert without_moves(said, kept((TWO, ROOT, holding("VCPU", provider=True)))) == said
+    assert without_moves(said, kept((ONE, DEVICE, holding("VCPU", provider=True)))) == said
+
+
+# -- what may be asserted
+
+
+def test_who_says_of_somebody_elses_pool_what_it_has_is_told_nothing() -> None:
+    pool = Provider(POOL, "pool", None, {"DISK_GB": Inventory(9).over(None)}, names(SHARES))
+    policy, observed = Policy(ROOT, strangers=frozenset({POOL})), there(root(), pool)
+    (same,) = says(ONE, pool).said.values()
+    assert policy.allowed(ONE, same, observed, Ledger()) == (None, [])
+    for other in (
+        replace(pool, inventory={"DISK_GB": Inventory(8).over(None)}),
+        replace(pool, name="mine"),
+        replace(pool, inventory={}),
+    ):
+        (said,) = says(ONE, other).said.values()
+        counts, told = policy.allowed(ONE, said, observed, Ledger())
+        assert counts is None and "belongs to somebody else" in told[0]
