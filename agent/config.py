@@ -26,6 +26,7 @@ from agent.registry.opts import RegistrySettings
 from agent.version import version
 from drivers.opts import where_read
 from reportclient import http
+from reportclient.replies import GROUP
 
 PROJECT = "compute-agent"
 NAMES_OF_OTHERS = {
@@ -185,7 +186,7 @@ def refuse_typos(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigError: naming the file, the line, and what was probably meant.
     """
-    own = {group for group, _ in opts.list_opts()} | {http.GROUP}
+    own = {group for group, _ in opts.list_opts()} | {GROUP}
     for path in files_of(conf):
         for meant, error in _typos(path, conf):
             if meant in own:
@@ -197,7 +198,7 @@ def doubtful_groups(conf: cfg.ConfigOpts) -> list[str]:
 
     One may as well be that of a driver that is gone: it stops nobody.
     """
-    own = {group for group, _ in opts.list_opts()} | {http.GROUP}
+    own = {group for group, _ in opts.list_opts()} | {GROUP}
     found = [typo for path in files_of(conf) for typo in _typos(path, conf)]
     return [text for meant, text in found if meant not in own]
 

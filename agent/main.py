@@ -22,33 +22,27 @@ from typing import TYPE_CHECKING, Any
 from agent import config, opts
 from agent.bus.errors import TransportUnavailable
 from agent.loop import Loop
+from agent.nodes.composed import drivers_of, nodes_of
 from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
     compute_id,
     known_compute_id,
 )
-from agent.nodes.node_table import NodeTable
-from agent.nodes.nodes import Nodes
 from agent.open_secrets import open_secrets
 from agent.option_place import option_place
-from agent.provider_config.additions import Additions
 from agent.registry.errors import RegistryError
 from agent.reload import Reload
 from agent.service import Service
-from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse, lock
 from agent.switching.switching import host_status, switching
 from agent.told import logs
 from agent.told.status_file import StatusFile
 from agent.told.systemd import Systemd
 from agent.version import version
-from drivers import loader
-from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
 from reportclient.errors import PlacementError
 from reportclient.http import API, PlacementAPI, adapter_from_conf
-from reportclient.root import BulkWrites
 
 if TYPE_CHECKING:
     from agent.dev import Dev
@@ -95,10 +89,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         stack.callback(os.close, locked)
     systemd = Systemd.from_environment()
     loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
-    store = DriverStore(settings.state_path)
-    context = DriverContext(settings.host, settings.state_path, conf, loop.refresh, store)
-    drivers = loader.load(settings.drivers, context)
-    config.refuse_typos(conf)
+    drivers = drivers_of(settings, conf, loop.refresh)
     for text in config.doubtful_groups(conf):
         LOG.warning("%s", text)
     dev = _dev(conf, stack)
@@ -107,23 +98,13 @@ def _run(args: list[str], stack: ExitStack) -> int:
     api: API = PlacementAPI(adapter, on_answer=systemd.feed)
     if monitoring is not None:
         api = monitoring.measured(api)
-    additions = Additions.of(settings.provider_config, settings.state_path)
-    nodes = Nodes(
-        _own_uuid(settings),
-        drivers,
-        api,
-        settings.rules,
-        BulkWrites(settings.bulk_chunk),
-        settings.state_path,
-        table=NodeTable.of(settings.state_path),
-        additions=additions,
-    )
+    nodes = nodes_of(settings, drivers, api, _own_uuid(settings))
     status = host_status(
         settings, loop, lambda disabled: nodes.switch(time.monotonic(), disabled=disabled)
     )
     service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status)
     transport = _transport(settings, conf)
-    additions.files.load()
+    nodes.additions.files.load()
     switches = switching(settings, status, service, transport)
     status_file = StatusFile(
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
@@ -140,7 +121,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     service.open()
     if conf.once:
         switches.read_once()
-        return 0 if service.period() and not additions.files.findings else FAILED
+        return 0 if service.period() and not nodes.additions.files.findings else FAILED
     stack.callback(switches.stop)
     if monitoring is not None:
         monitoring.start()

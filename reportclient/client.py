@@ -12,11 +12,11 @@ threads may use several roots.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reportclient.allocations import HeldBy, Moves
 from reportclient.counting import Counting
 from reportclient.diff import diff
 from reportclient.errors import NotFound, PlacementError, Rejected
@@ -24,9 +24,8 @@ from reportclient.http import API, PlacementAPI, api_over
 from reportclient.model import Allocations, Provider
 from reportclient.plan import Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
-from reportclient.reader import allocations_of, consumers_of, provider_named, provider_with
+from reportclient.reader import provider_named, provider_with
 from reportclient.rebase import changed_of, rebased
-from reportclient.reshape import Affected, moved_allocations, used_providers
 from reportclient.root import BulkWrites, Root, Store, Times
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -61,44 +60,6 @@ class Result:
         return not self.failed and not self.problems
 
 
-class HeldBy(Mapping[str, dict[str, Any]]):
-    """Allocations by consumer, each read when it is looked at; copies, to be changed at will.
-
-    Who holds something is one GET for each provider with inventory, what a consumer holds
-    one for each consumer.  Nobody who does not look costs a call.
-    """
-
-    def __init__(self, view: View, api: API) -> None:
-        self._view, self._api = view, api
-        self._holders: dict[str, list[str]] | None = None
-        self.read: Allocations = {}
-        """As they were, of the consumers that were looked at."""
-
-    def holders(self) -> dict[str, list[str]]:
-        """UUIDs of consumers by provider."""
-        if self._holders is None:
-            ours = (one for one in self._view.snapshot.walk() if one.inventory)
-            uuids = [one.uuid for one in ours if one.uuid not in self._view.strangers]
-            self._holders = {uuid: consumers_of(uuid, self._api) for uuid in uuids}
-        return self._holders
-
-    def __getitem__(self, consumer: str) -> dict[str, Any]:
-        if consumer not in self:
-            raise KeyError(consumer)
-        if consumer not in self.read:
-            self.read[consumer] = allocations_of(consumer, self._api)
-        return deepcopy(self.read[consumer])
-
-    def __contains__(self, consumer: object) -> bool:
-        return any(consumer in consumers for consumers in self.holders().values())
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(one for users in self.holders().values() for one in users))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
 class Client:
     """A report client.
 
@@ -109,8 +70,8 @@ class Client:
         requests are sent at once.
     :param bulk_chunk: how many inventories are written in one call by Placement's reshaper,
         where policy allows it; 0: none.
-    :param owns: whether a provider is ours to change; without it all are, except sharing
-        providers that were found by aggregates.  Children below others' are always allowed.
+    :param owns: whether a provider is ours to change.  Without it all of the tree is, and of
+        the sharing providers beside it none.  Children below others' are always allowed.
     :param strict: raise for problems and refusals, rather than telling of them.
     :param max_version: the newest microversion to be spoken.
     :param clock: seconds, monotonic.
@@ -188,7 +149,7 @@ class Client:
         def once(api: Counting) -> Result:
             now = known.view.snapshot
             new = _on_top(base, desired, now)
-            return self._write(known, new, api, _Moves.of(held, allocations, now, new))
+            return self._write(known, new, api, Moves.of(held, allocations, now, new))
 
         return self._written(known, once, request_id)
 
@@ -207,7 +168,7 @@ class Client:
             if not tree.exists(provider):
                 raise NotFound(f"Placement has no provider {provider}")
             change(tree)
-            return self._write(known, tree.freeze(), api, _Moves())
+            return self._write(known, tree.freeze(), api, Moves())
 
         return self._written(known, once, request_id)
 
@@ -219,7 +180,7 @@ class Client:
     def stale(self, root: str) -> None:
         """Verify the tree before it is given or written again."""
         known = self._root(root)
-        known.view = known.view.doubted()
+        known.view = known.view.stale()
 
     def delete(self, root: str) -> Result:
         """Remove a root with all below it; what is in use is drained, and told as failed."""
@@ -245,7 +206,7 @@ class Client:
 
     def _where(self, provider: str) -> str:
         for uuid, root in self._roots.items():
-            if provider in root.view.snapshot and provider not in root.view.strangers:
+            if provider in root.view.snapshot and provider not in root.view.sharing:
                 return uuid
         found = provider_with(provider, self.api)
         if found is None:
@@ -281,7 +242,7 @@ class Client:
             _raise_any(result)
         return result
 
-    def _write(self, known: Root, new: Snapshot, api: Counting, moves: _Moves) -> Result:
+    def _write(self, known: Root, new: Snapshot, api: Counting, moves: Moves) -> Result:
         plan = self._plan(known.view, new, moves)
         outcome = known.write(plan, api)
         if outcome.stopped_by is not None:
@@ -290,7 +251,7 @@ class Client:
         failed = refusals.told(outcome.failed)
         return Result(known.view, (), failed, refusals.draining(), plan.problems)
 
-    def _plan(self, view: View, new: Snapshot, moves: _Moves) -> Plan:
+    def _plan(self, view: View, new: Snapshot, moves: Moves) -> Plan:
         if self._owns is not None:
             ours = (one.uuid for one in view.snapshot.walk() if self._owns(one))
             for foreign in changed_of(view.snapshot, new, ours):
@@ -300,32 +261,9 @@ class Client:
             new,
             moves.allocations,
             known=view.known,
-            strangers=view.strangers - view.made,
+            foreign=view.sharing if self._owns is None else frozenset(),
             in_use=moves.in_use,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Moves:
-    """Allocations that a reshape moves, and the providers that others hold something of."""
-
-    allocations: Allocations | None = None
-    in_use: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(
-        cls, held: HeldBy | None, after: Allocations | None, old: Snapshot, new: Snapshot
-    ) -> _Moves:
-        if after is None:
-            return cls()
-        if held is None:
-            raise ValueError("allocations() was not asked for this tree, or they are moved already")
-        before = {consumer: held.read[consumer] for consumer in held.read if consumer in after}
-        moved = moved_allocations(before, after, Affected.between(old, new))
-        others = {
-            uuid for uuid, users in held.holders().items() if any(one not in after for one in users)
-        }
-        return cls(moved, frozenset(others | used_providers(after)))
 
 
 def _on_top(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:

@@ -48,7 +48,7 @@ def diff(  # noqa: PLR0913  all of it decides
     allocations: Allocations | None = None,
     *,
     known: Names | None = None,
-    strangers: frozenset[str] = frozenset(),
+    foreign: frozenset[str] = frozenset(),
     in_use: AbstractSet[str] = frozenset(),
 ) -> Plan:
     """The operations that turn ``old`` into ``new``.
@@ -56,12 +56,12 @@ def diff(  # noqa: PLR0913  all of it decides
     ``allocations`` (those that a reshape moves, as they shall be) makes all inventories
     go into one :class:`Reshape`.  A provider that goes is emptied in it, so that no guest
     lands there before it is deleted, unless it is ``in_use`` by allocations that stay.
-    ``strangers`` are providers that are never written; changes to them become problems.
+    ``foreign`` are providers that are never written; changes to them become problems.
 
     :raises ValueError: allocations are moved that no provider of ``new`` holds.
     """
     used = in_use | used_providers(allocations or {})
-    return _Differ(old, new, allocations, known or Names(), strangers, used).plan()
+    return _Differ(old, new, allocations, known or Names(), foreign, used).plan()
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class _Differ:
     new: Snapshot
     allocations: Allocations | None
     known: Names
-    strangers: frozenset[str]
+    foreign: frozenset[str]
     in_use: AbstractSet[str]
     problems: list[Problem] = field(default_factory=list)
 
@@ -100,11 +100,11 @@ class _Differ:
 
     def _ours(self, uuid: str) -> bool:
         before, after = self.old.get(uuid), self.new.get(uuid)
-        if uuid in self.strangers:
+        if uuid in self.foreign:
             if before != after and before is not None:
                 self._problem(before, "belongs to somebody else and shares with us: not changed")
             return False
-        if after is not None and self.strangers and self.new.root_of(uuid) in self.strangers:
+        if after is not None and self.foreign and self.new.root_of(uuid) in self.foreign:
             self._problem(after, "is below a provider that belongs to somebody else: not made")
             return False
         return True
@@ -192,7 +192,7 @@ class _Differ:
         """Placement moves no allocations without a word about some inventory."""
         for uuid in sorted(self.in_use):
             provider = self.old.get(uuid)
-            if provider is not None and provider.inventory and uuid not in self.strangers:
+            if provider is not None and provider.inventory and uuid not in self.foreign:
                 return {uuid: provider.inventory}
         raise ValueError(
             f"no provider here holds the allocations of {', '.join(self.allocations or ())}"

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import copy as copylib
 import uuid as uuidlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Self, TypeVar
 
-from reportclient.model import Provider
+from reportclient.model import Provider, canonical_uuid
 from reportclient.snapshot import EMPTY, Snapshot
 
 V = TypeVar("V")
@@ -52,6 +53,82 @@ class Edit:
     def touched(self) -> list[str]:
         """UUIDs of the providers here that are new, or that somebody has edited."""
         return [uuid for uuid, provider in self._changed.items() if provider is not None]
+
+    def exists(self, name_or_uuid: str) -> bool:
+        """Whether there is such a provider."""
+        return self._search(name_or_uuid) is not None
+
+    def get_provider_uuids(self, name_or_uuid: str | None = None) -> list[str]:
+        """UUIDs of a provider and all below it, or of all providers; parents come first."""
+        start = None if name_or_uuid is None else self._find(name_or_uuid).uuid
+        return list(self._walk(start))
+
+    def get_provider_uuids_in_tree(self, name_or_uuid: str) -> list[str]:
+        """UUIDs of the whole tree that a provider is a member of; parents come first."""
+        return list(self._walk(self._root_of(self._find(name_or_uuid))))
+
+    def new_root(self, name: str, uuid: str, generation: int | None = None) -> str:
+        """Add a root and return its UUID.
+
+        If the provider with this UUID is in Placement under another name, somebody
+        renamed it: it gets its name back.
+
+        :raises ValueError: it is there already.
+        """
+        refuse_no_name(name)
+        return self._place(Provider(canonical_uuid(uuid, f"new root {name}"), name), generation)
+
+    def new_child(
+        self, name: str, parent: str, uuid: str | None = None, generation: int | None = None
+    ) -> str:
+        """Add a provider below ``parent`` and return its UUID.
+
+        Left unnumbered it gets a UUID made from the root's and its name, so that the
+        same device gets the same one after a restart.  If that provider is there under
+        another name, somebody renamed it: it gets its name and its place back.
+
+        :raises ValueError: it is there already, or the parent is not.
+        """
+        above = self._find(parent)
+        refuse_no_name(name)
+        uuid = uuid or own_uuid(self._root_of(above), name)
+        child = Provider(canonical_uuid(uuid, f"new child {name}"), name, above.uuid)
+        return self._place(child, generation)
+
+    def _place(self, provider: Provider, generation: int | None) -> str:
+        """Add it, or take it back as it was before somebody renamed it in Placement."""
+        uuid = provider.uuid
+        if uuid in self._changed or uuid not in self._base or self._search(provider.name):
+            return self._add(provider, generation)
+        self.rename(uuid, provider.name)
+        self.move(uuid, provider.parent_uuid)
+        self._note_generation(provider, generation)
+        return uuid
+
+    def populate_from_iterable(self, provider_dicts: Iterable[Mapping[str, Any]]) -> None:
+        """Add or replace providers, as Placement lists them.
+
+        Each dict has ``uuid`` and ``name``, and may have ``generation`` and
+        ``parent_provider_uuid``.  A provider that is replaced loses what it had, and
+        the providers below it unless they are listed too.
+
+        :raises ValueError: a parent is missing, a name is taken, or the providers form
+            a cycle; the tree is then as before.
+        """
+        listed = {pdict["uuid"]: pdict for pdict in provider_dicts}
+        order = _parents_first(listed)
+        trial = copylib.deepcopy(self)
+        trial._replace([listed[uuid] for uuid in order])
+        self.__dict__.update(trial.__dict__)
+
+    def _replace(self, ordered: Sequence[Mapping[str, Any]]) -> None:
+        for one in ordered:
+            if self.exists(one["uuid"]):
+                self.remove(one["uuid"])
+        for one in ordered:
+            parent = one.get("parent_provider_uuid")
+            above = None if parent is None else self._find(parent).uuid
+            self._add(Provider(one["uuid"], one["name"], above), one.get("generation"))
 
     def rename(self, name_or_uuid: str, name: str) -> None:
         """Give a provider another name.  :raises ValueError: the name is taken."""
@@ -183,6 +260,23 @@ class Edit:
     def _note_generation(self, provider: Provider, generation: int | None) -> None:
         if generation is not None:
             self._generations[provider.uuid] = generation
+
+
+def own_uuid(root: str, name: str) -> str:
+    """The UUID of a provider that a driver left unnumbered, from its root's and its name."""
+    return str(uuidlib.uuid5(uuidlib.UUID(root), name))
+
+
+def _parents_first(listed: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    sorter = TopologicalSorter[str]()
+    for uuid, one in listed.items():
+        is_below = one.get("parent_provider_uuid") in listed
+        sorter.add(uuid, *([one["parent_provider_uuid"]] if is_below else []))
+    try:
+        return list(sorter.static_order())
+    except CycleError as err:
+        cycle = ", ".join(sorted({*err.args[1]}))
+        raise ValueError(f"providers that are their own ancestors: {cycle}") from None
 
 
 def _other_spelling(value: str) -> str | None:

@@ -159,13 +159,18 @@ Allocations = dict[str, dict[str, Any]]
 """Allocations by consumer UUID, each as ``GET /allocations/{consumer_uuid}`` shows it."""
 
 
-def read_inventory(records: Mapping[str, Mapping[str, Any]], whose: str) -> dict[str, Inventory]:
+def read_inventory(
+    records: Mapping[str, Mapping[str, Any] | Inventory], whose: str
+) -> dict[str, Inventory]:
     """Read the inventory of the provider ``whose``: ``{class: record}``.
 
     :raises ValueError: naming the provider, the resource class and the field.
     """
     inventory = {}
     for resource_class, record in records.items():
+        if isinstance(record, Inventory):
+            inventory[resource_class] = record
+            continue
         if not isinstance(record, Mapping):
             raise ValueError(
                 f"provider {whose}: inventory of {resource_class}: a record has to be a dict "

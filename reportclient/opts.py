@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reportclient.http import GROUP, conf_options
+from reportclient.http import conf_options
+from reportclient.replies import GROUP
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:

@@ -9,26 +9,24 @@ tree belongs to whoever was handed it, so there is no lock.  How changes are kep
 from __future__ import annotations
 
 import copy as copylib
-import uuid as uuidlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
-from reportclient.edit import Edit, refuse_no_name
+from reportclient.edit import Edit, own_uuid
 from reportclient.model import (
     Inventory,
     Provider,
     ProviderData,
-    canonical_uuid,
     canonical_uuids,
     read_inventory,
 )
 from reportclient.snapshot import EMPTY, Snapshot
 
-__all__ = ["ProviderData", "ProviderTree", "Snapshot"]
+__all__ = ["ProviderData", "ProviderTree", "Snapshot", "own_uuid"]
 
-InventoryDict = Mapping[str, Mapping[str, Any]]
+InventoryDict = Mapping[str, Mapping[str, Any] | Inventory]
 
 
 class ProviderTree(Edit):
@@ -55,10 +53,6 @@ class ProviderTree(Edit):
 
     # -- looking
 
-    def exists(self, name_or_uuid: str) -> bool:
-        """Whether there is such a provider."""
-        return self._search(name_or_uuid) is not None
-
     def data(self, name_or_uuid: str) -> ProviderData:
         """A copy of what is known of a provider; changing it changes nothing here."""
         provider = self._find(name_or_uuid)
@@ -72,15 +66,6 @@ class ProviderTree(Edit):
             set(provider.aggregates),
             copylib.deepcopy(self._resources.get(provider.uuid, {})),
         )
-
-    def get_provider_uuids(self, name_or_uuid: str | None = None) -> list[str]:
-        """UUIDs of a provider and all below it, or of all providers; parents come first."""
-        start = None if name_or_uuid is None else self._find(name_or_uuid).uuid
-        return list(self._walk(start))
-
-    def get_provider_uuids_in_tree(self, name_or_uuid: str) -> list[str]:
-        """UUIDs of the whole tree that a provider is a member of; parents come first."""
-        return list(self._walk(self._root_of(self._find(name_or_uuid))))
 
     def has_inventory(self, name_or_uuid: str) -> bool:
         """Whether the provider has inventory of any class."""
@@ -130,10 +115,8 @@ class ProviderTree(Edit):
         return self._find(name_or_uuid).inventory
 
     def set_records(self, name_or_uuid: str, inventory: Mapping[str, Inventory]) -> None:
-        """Set the whole inventory from records; :meth:`update_inventory` does it from dicts."""
-        provider = self._find(name_or_uuid)
-        self._classes_of[self._source][provider.uuid] = tuple(inventory)
-        self._put(provider, replace(provider, inventory=inventory))
+        """The same as :meth:`update_inventory`, which takes frozen records as well as dicts."""
+        self.update_inventory(name_or_uuid, inventory)
 
     # -- whose word it is
 
@@ -165,78 +148,12 @@ class ProviderTree(Edit):
         """From now on this is the driver's, though somebody else made it: its predecessor."""
         self._find(name_or_uuid)
 
-    # -- adding and removing providers
-
-    def new_root(self, name: str, uuid: str, generation: int | None = None) -> str:
-        """Add a root and return its UUID.
-
-        If the provider with this UUID is in Placement under another name, somebody
-        renamed it: it gets its name back.
-
-        :raises ValueError: it is there already.
-        """
-        refuse_no_name(name)
-        return self._place(Provider(canonical_uuid(uuid, f"new root {name}"), name), generation)
-
-    def new_child(
-        self, name: str, parent: str, uuid: str | None = None, generation: int | None = None
-    ) -> str:
-        """Add a provider below ``parent`` and return its UUID.
-
-        Left unnumbered it gets a UUID made from the root's and its name, so that the
-        same device gets the same one after a restart.  If that provider is there under
-        another name, somebody renamed it: it gets its name and its place back.
-
-        :raises ValueError: it is there already, or the parent is not.
-        """
-        above = self._find(parent)
-        refuse_no_name(name)
-        uuid = uuid or own_uuid(self._root_of(above), name)
-        child = Provider(canonical_uuid(uuid, f"new child {name}"), name, above.uuid)
-        return self._place(child, generation)
-
-    def _place(self, provider: Provider, generation: int | None) -> str:
-        """Add it, or take it back as it was before somebody renamed it in Placement."""
-        uuid = provider.uuid
-        if uuid in self._changed or uuid not in self._base or self._search(provider.name):
-            return self._add(provider, generation)
-        self.rename(uuid, provider.name)
-        self.move(uuid, provider.parent_uuid)
-        self._note_generation(provider, generation)
-        return uuid
-
-    def populate_from_iterable(self, provider_dicts: Iterable[Mapping[str, Any]]) -> None:
-        """Add or replace providers, as Placement lists them.
-
-        Each dict has ``uuid`` and ``name``, and may have ``generation`` and
-        ``parent_provider_uuid``.  A provider that is replaced loses what it had, and
-        the providers below it unless they are listed too.
-
-        :raises ValueError: a parent is missing, a name is taken, or the providers form
-            a cycle; the tree is then as before.
-        """
-        listed = {pdict["uuid"]: pdict for pdict in provider_dicts}
-        order = _parents_first(listed, self.exists)
-        trial = copylib.deepcopy(self)
-        trial._replace(listed, order)
-        self.__dict__.update(trial.__dict__)
-
-    def _replace(self, listed: Mapping[str, Mapping[str, Any]], order: Iterable[str]) -> None:
-        for uuid in order:
-            if self.exists(uuid):
-                self.remove(uuid)
-        for uuid in order:
-            pdict = listed[uuid]
-            parent = pdict.get("parent_provider_uuid")
-            above = None if parent is None else self._find(parent).uuid
-            self._add(Provider(uuid, pdict["name"], above), pdict.get("generation"))
-
     # -- changing a provider
 
     def update_inventory(
         self, name_or_uuid: str, inventory: InventoryDict, generation: int | None = None
     ) -> bool:
-        """Set the whole inventory, ``{class: {total: …, reserved: …, …}}``.
+        """Set the whole inventory, ``{class: {total: …, reserved: …, …}}``, or of records.
 
         Fields that a record leaves out stay as Placement has them.  Returns whether
         anything changed.
@@ -260,7 +177,7 @@ class ProviderTree(Edit):
     def _beside_others(self, provider: Provider, inventory: InventoryDict) -> InventoryDict:
         said = {source: of.get(provider.uuid, ()) for source, of in self._classes_of.items()}
         others = {name for source in said.keys() - {self._source} for name in said[source]}
-        kept = {n: one.as_dict() for n, one in provider.inventory.items() if n in others}
+        kept = {name: one for name, one in provider.inventory.items() if name in others}
         return {**kept, **inventory}
 
     def update_traits(
@@ -335,19 +252,15 @@ class ProviderTree(Edit):
         return part
 
 
-def own_uuid(root: str, name: str) -> str:
-    """The UUID of a provider that a driver left unnumbered, from its root's and its name."""
-    return str(uuidlib.uuid5(uuidlib.UUID(root), name))
-
-
 def _repeats(current: Mapping[str, Inventory], records: InventoryDict) -> bool:
     """Whether these say nothing else than what is there: the usual answer of a driver.
 
     The records are compared as they come; only others are worth being read.
     """
     return current.keys() == records.keys() and all(
-        isinstance(record, Mapping)
-        and record.get("total") == current[name].total
+        record == current[name]
+        if not isinstance(record, Mapping)
+        else record.get("total") == current[name].total
         and all(v is None or getattr(current[name], k, _UNKNOWN) == v for k, v in record.items())
         for name, record in records.items()
     )
@@ -369,25 +282,3 @@ def _not_one_word(values: Iterable[str], what: str) -> frozenset[str]:
 def _aggregates(provider: Provider, aggregates: Iterable[str]) -> frozenset[str]:
     what = f"aggregate of provider {provider.name}"
     return canonical_uuids(_not_one_word(aggregates, what), what)
-
-
-def _parents_first(listed: Mapping[str, Mapping[str, Any]], exists: Any) -> list[str]:
-    """UUIDs in an order in which parents come before children."""
-    below: dict[str, list[str]] = {}
-    ready: list[str] = []
-    for uuid, pdict in listed.items():
-        parent = pdict.get("parent_provider_uuid")
-        if parent is not None and parent in listed:
-            below.setdefault(parent, []).append(uuid)
-        elif parent is None or exists(parent):
-            ready.append(uuid)
-        else:
-            raise ValueError(f"the parent of {pdict['name']} was not found: {parent}")
-    order = []
-    while ready:
-        order.append(uuid := ready.pop())
-        ready.extend(below.get(uuid, ()))
-    if len(order) != len(listed):
-        cycle = sorted(set(listed).difference(order))
-        raise ValueError(f"providers that are their own ancestors: {', '.join(cycle)}")
-    return order

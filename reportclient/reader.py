@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from reportclient.errors import NotFound, Rejected, UnknownNames, Unreachable
 from reportclient.http import API
-from reportclient.model import SHARES_VIA_AGGREGATE, Allocations, Inventory, Provider
+from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, Provider
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -54,10 +54,10 @@ def refresh(
     """
     listed = part_of(f"/resource_providers?in_tree={root}", "resource_providers", api)
     _refuse_no_root(listed, root)
-    others = view.strangers.difference(ours)
+    others = view.sharing.difference(ours)
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
     if everything or _was_set_back(view, listed, root):
-        view = View(made=view.made, drained=view.drained)
+        view = View(drained=view.drained)
     members = list(_read_all(view, listed, api, lone=False))
     sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
     seen = {read.provider.uuid for read in (*members, *sharing)}
@@ -82,19 +82,6 @@ def found_with(view: View, uuid: str, api: API) -> View | None:
         generations={**view.generations, uuid: read.generation},
         known=view.known.including([read.provider]),
     )
-
-
-def allocations(view: View, api: API) -> Allocations:
-    """All allocations of all consumers on our providers, by consumer.
-
-    One GET for each provider with inventory, and one for each consumer.
-    """
-    consumers: dict[str, None] = {}
-    for uuid, provider in view.snapshot.providers.items():
-        # Where there is no inventory there are no allocations.
-        if provider.inventory and uuid not in view.strangers:
-            consumers.update(dict.fromkeys(consumers_of(uuid, api)))
-    return {consumer: allocations_of(consumer, api) for consumer in consumers}
 
 
 def allocations_of(consumer: str, api: API) -> dict[str, Any]:
@@ -258,8 +245,7 @@ def _view_of(view: View, members: list[_Read], sharing: list[_Read]) -> View:
         snapshot=view.snapshot if same else Snapshot.build(_attached(providers)),
         generations={read.provider.uuid: read.generation for read in reads},
         known=view.known if same else view.known.including(providers.values()),
-        strangers=frozenset(read.provider.uuid for read in sharing),
-        made=view.made.intersection(providers),
+        sharing=frozenset(read.provider.uuid for read in sharing),
         drained={uuid: before for uuid, before in view.drained.items() if uuid in providers},
         certain=True,
     )

@@ -53,7 +53,7 @@ class Refusals:
             if not isinstance(errors[subject], AlreadyThere):
                 self.by_subject[subject] = (operation, errors[subject])
 
-    def spare(self, plan: Plan) -> Plan:
+    def suppress(self, plan: Plan) -> Plan:
         """The plan without what was refused before; what is not wanted any more is forgotten."""
         refused = {id(one): subject for one in plan if (subject := self._refused(one)) is not None}
         kept = {*refused.values(), RESHAPE}

@@ -142,7 +142,7 @@ class Root:
             result = err
         except Exception as err:
             LOG.exception("Root %s: the period failed", self.uuid)
-            self.view = self.view.doubted()
+            self.view = self.view.stale()
             result = err
         counted.tries = retrying.statistics.get("attempt_number", 1)
         self.hold = _held(result, now) or _held(getattr(result, "error", None), now)
@@ -207,21 +207,33 @@ class Root:
 
         :raises reportclient.errors.PlacementError: somebody else wrote first: plan anew.
         """
-        plan = bulked(self.refusals.spare(plan), self.bulk.chunk)
+        plan = bulked(self.refusals.suppress(plan), self.bulk.chunk)
         how = Conditions(stop, self.times.at_once, self.refusals.blocking())
-        outcome = judged(apply(plan, self.view, api, how))
+        outcome = judged(self.send(plan, api, how))
         self.learn(outcome, api)
-        drained = apply(self.refusals.drains(self.view.snapshot), self.view, api)
+        drained = self.send(self.refusals.drains(self.view.snapshot), api)
         self.learn(drained, api)
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
 
-    def learn(self, outcome: Outcome, api: Counting) -> None:
-        """Take over what came of a plan.
+    def send(self, plan: Plan, api: Counting, how: Conditions | None = None) -> Outcome:
+        """Send a plan as it is; what was acknowledged is known from now on."""
+        outcome = apply(plan, self.view, api, how)
+        api.done += outcome.done
+        self.view = outcome.view
+        return outcome
+
+    def read(self, api: API) -> None:
+        """Read what has moved, now.
+
+        :raises reportclient.errors.PlacementError: nothing is adopted then.
+        """
+        self.view = refresh(self.view, self.uuid, api)
+
+    def learn(self, outcome: Outcome, api: API) -> None:
+        """Remember what was refused, and why.
 
         :raises reportclient.errors.PlacementError: it has to be planned anew.
         """
-        api.done += outcome.done
-        self.view = outcome.view
         if isinstance(outcome.stopped_by, PLAN_ANEW):
             self._note_stop(outcome, outcome.stopped_by)
         if outcome.bulk_refused:
@@ -251,7 +263,7 @@ class Root:
 
     def _look_at(self, made: CreateProvider, api: API) -> None:
         """A provider that we would create is there: half made before a crash, or by a twin."""
-        self.view = refresh(self.view, self.uuid, api)
+        self.read(api)
         if made.uuid in self.view.snapshot:
             return
         found = found_with(self.view, made.uuid, api)

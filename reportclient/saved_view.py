@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from reportclient.model import Inventory, Provider
@@ -25,16 +25,12 @@ class UnusableView(Exception):
     """The saved bytes are damaged, of another version or of another root."""
 
 
-Rows = dict[str, tuple[Provider, str]]
-"""Providers as they were written last, by UUID: most are the same the next time."""
-
-
-def saved(view: View, root: str, rows: Rows | None = None) -> bytes:
-    """``view`` of the tree of ``root`` as bytes; ``rows`` are kept from one time to the next."""
-    rest = json.dumps(besides_providers(view), separators=(",", ":"))
-    body = (
-        f'{{"providers":[{",".join(_rows(view, {} if rows is None else rows))}],{rest[1:]}'.encode()
-    )
+def saved(view: View, root: str) -> bytes:
+    """``view`` of the tree of ``root`` as bytes."""
+    rows = [provider_row(provider) for provider in view.snapshot.providers.values()]
+    body = json.dumps(
+        {"providers": rows, **besides_providers(view)}, separators=(",", ":")
+    ).encode()
     header = {"version": VERSION, "root": root, "sha256": hashlib.sha256(body).hexdigest()}
     return json.dumps(header).encode() + b"\n" + body + b"\n"
 
@@ -69,16 +65,6 @@ def _header(line: bytes) -> Mapping[str, Any]:
     return header
 
 
-def _rows(view: View, rows: Rows) -> Iterator[str]:
-    providers = view.snapshot.providers
-    for uuid in [uuid for uuid in rows if uuid not in providers]:
-        del rows[uuid]
-    for uuid, provider in providers.items():
-        if uuid not in rows or rows[uuid][0] is not provider:
-            rows[uuid] = provider, json.dumps(provider_row(provider), separators=(",", ":"))
-        yield rows[uuid][1]
-
-
 def provider_row(provider: Provider) -> list[Any]:
     """One provider as JSON has it."""
     return [
@@ -95,8 +81,7 @@ def besides_providers(view: View) -> dict[str, Any]:
     """All else of a view as JSON has it."""
     return {
         "generations": dict(view.generations),
-        "strangers": sorted(view.strangers),
-        "made": sorted(view.made),
+        "sharing": sorted(view.sharing),
         "drained": {uuid: dict(before) for uuid, before in view.drained.items()},
         "traits": sorted(view.known.traits),
         "classes": sorted(view.known.classes),
@@ -122,7 +107,6 @@ def view_of(body: Mapping[str, Any]) -> View:
         Snapshot.build(providers),
         dict(body["generations"]),
         known,
-        frozenset(body["strangers"]),
-        frozenset(body["made"]),
+        frozenset(body["sharing"] if "sharing" in body else body["strangers"]),
         {uuid: dict(before) for uuid, before in body["drained"].items()},
     )

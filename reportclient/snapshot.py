@@ -49,10 +49,12 @@ class Snapshot:
         missing = [str(uuid) for uuid in children if uuid is not None and uuid not in by_uuid]
         if missing:
             raise ValueError(f"parents that are not there: {', '.join(sorted(missing))}")
-        snapshot = cls(by_uuid, names, children)
-        if sum(1 for _ in snapshot.walk()) != len(by_uuid):
+        below = [*children[None]]
+        for uuid in below:  # it grows meanwhile, by all that is below a root
+            below.extend(children.get(uuid, ()))
+        if len(below) != len(by_uuid):
             raise ValueError("some providers are their own ancestors")
-        return snapshot
+        return cls(by_uuid, names, children)
 
     @property
     def providers(self) -> Mapping[str, Provider]:

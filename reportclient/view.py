@@ -12,7 +12,6 @@ from typing import Any
 
 from reportclient.names import Names
 from reportclient.plan import (
-    CreateProvider,
     EnsureClass,
     EnsureTrait,
     Operation,
@@ -31,10 +30,9 @@ from reportclient.snapshot import EMPTY, Snapshot
 class View:
     """Providers, their generations and the names that Placement knows.
 
-    ``strangers`` are sharing providers of somebody else, shown as lone roots.
-    ``made`` are the providers that this agent created.  ``drained`` are the classes that
-    it reserved whole since they could not be taken away, by provider, with what was
-    reserved before.
+    ``sharing`` are the sharing providers that a common aggregate led to, shown as lone
+    roots.  ``drained`` are the classes that were reserved whole since they could not be
+    taken away, by provider, with what was reserved before.
     ``certain`` is false when something may be otherwise (nothing was read yet, or a
     reply was lost): read before the next write.
     """
@@ -42,8 +40,7 @@ class View:
     snapshot: Snapshot = field(default_factory=lambda: EMPTY)
     generations: Mapping[str, int] = field(default_factory=dict)
     known: Names = field(default_factory=Names)
-    strangers: frozenset[str] = frozenset()
-    made: frozenset[str] = frozenset()
+    sharing: frozenset[str] = frozenset()
     drained: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     certain: bool = False
 
@@ -51,7 +48,7 @@ class View:
         """A tree for the driver to change."""
         return ProviderTree(self.snapshot, self.generations)
 
-    def doubted(self) -> View:
+    def stale(self) -> View:
         """The same, to be verified before it is built upon."""
         return replace(self, certain=False)
 
@@ -63,7 +60,6 @@ class ViewEdit:
         self._view = view
         self._tree = view.edit()
         self._known = view.known
-        self._made = set(view.made)
         self._drained = dict(view.drained)
         self.generations = dict(view.generations)
 
@@ -75,9 +71,6 @@ class ViewEdit:
                 self._known = replace(self._known, traits=self._known.traits | {trait})
             case EnsureClass(name):
                 self._known = replace(self._known, classes=self._known.classes | {name})
-            case CreateProvider(uuid):
-                self._made.add(uuid)
-                self._note_generation(operation, reply)
             case SetInventory(uuid, drains=drains):
                 self._note_generation(operation, reply)
                 self._note_drains(uuid, drains)
@@ -103,7 +96,6 @@ class ViewEdit:
             snapshot=self._tree.freeze(),
             generations=self.generations,
             known=self._known,
-            made=frozenset(self._made),
             drained=self._drained,
             certain=certain,
         )
@@ -115,7 +107,6 @@ class ViewEdit:
         generation = reply.get("resource_provider_generation", reply.get("generation"))
         if not self._tree.exists(uuid):
             self.generations.pop(uuid, None)
-            self._made.discard(uuid)
             self._drained.pop(uuid, None)
         elif generation is not None:
             self.generations[uuid] = generation

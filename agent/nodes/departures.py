@@ -1,4 +1,8 @@
-"""Nodes that vanished from this service: noted, waited for, and let go."""
+"""Nodes that vanished from this service: noted, waited for, and let go.
+
+One GET tells of all of them, and verifies the roots of all others: a listing of what
+carries this service's mark.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,14 @@ from dataclasses import dataclass, field
 from agent.nodes.vanished import Vanished
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
-from reportclient.reader import Listed
+from reportclient.errors import PlacementError
+from reportclient.http import API
+from reportclient.reader import Listed, providers_with
 
 LOG = logging.getLogger(__name__)
+
+WORTH_IT = 10
+"""So many roots have to be due; fewer are asked for one by one."""
 
 
 @dataclass(slots=True)
@@ -55,7 +64,7 @@ class Departures:
         vanished = self.by_uuid.pop(uuid, None)
         if vanished is None:
             return None
-        vanished.tracker.view = vanished.tracker.view.doubted()
+        vanished.tracker.view = vanished.tracker.view.stale()
         return vanished.tracker
 
     def due(self, now: float) -> list[tuple[str, Vanished]]:
@@ -102,3 +111,26 @@ def removal_wait(rules: Rules) -> float | None:
     if rules.remove_after is None or rules.verify_every is None:
         return None
     return max(rules.remove_after, 2.5 * rules.verify_every)
+
+
+def roll_call(
+    trackers: Sequence[Tracker], departures: Departures, mark: str, api: API, now: float
+) -> list[Listed] | None:
+    """Verify all roots that have nothing below them, if enough are due; the listing.
+
+    ``None`` if it was not worth it, or got no answer: the roots are then verified one by
+    one, as those are that have changed or have children.
+    """
+    alone = [one for one in trackers if one.is_alone()]
+    due = sum(not one.view.certain or now >= one.root.verify_at for one in alone)
+    if due < WORTH_IT and len(departures.due(now)) < WORTH_IT:
+        return None
+    try:
+        listed = providers_with(mark, api)
+    except PlacementError as err:
+        LOG.debug("No roll call: %s", err)
+        return None
+    by_uuid = {item["uuid"]: item for item in listed}
+    for tracker in alone:
+        tracker.root.verified(by_uuid.get(tracker.uuid), now)
+    return listed

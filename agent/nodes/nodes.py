@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from agent.nodes.breaker import Breaker
-from agent.nodes.departures import Departures
+from agent.nodes.departures import Departures, roll_call
 from agent.nodes.identity import IdentityError
 from agent.nodes.node_table import NodeTable
-from agent.nodes.roll_call import roll_call
 from agent.nodes.vanished import Vanished
-from agent.nodes.workers import Job, Workers, safely
+from agent.nodes.workers import Job, Workers
 from agent.period.find_roots import FoundRoots
 from agent.period.mark import mark_of
 from agent.period.rules import Rules
@@ -35,10 +34,6 @@ NOBODY = "all nodes"
 """Stands for the node where it is not known which there are."""
 
 
-class NotDone(Exception):
-    """A node's period has not ended: something hangs."""
-
-
 @dataclass(slots=True)
 class Nodes:
     """The trackers of this service, by the UUID of their root."""
@@ -49,7 +44,7 @@ class Nodes:
     rules: Rules
     bulk: BulkWrites = field(default_factory=BulkWrites)
     state_path: Path | None = None
-    """Where views are saved; ``None``: nowhere."""
+    """Where what is known of each root is kept; ``None``: nowhere."""
     trackers: dict[str, Tracker] = field(default_factory=dict)
     table: NodeTable = field(default_factory=NodeTable)
     additions: Additions = field(default_factory=Additions)
@@ -60,6 +55,8 @@ class Nodes:
     """Of roots that were reported before this start, until the driver has named its nodes."""
     found: FoundRoots = field(default_factory=FoundRoots)
     """Roots that belong to somebody else."""
+    writing: bool = True
+    """False for who only looks: of what was kept only that counts which Placement can't tell."""
     _breaker: Breaker | None = None
     _store: RootStore | None = None
 
@@ -184,11 +181,13 @@ class Nodes:
         root.load()
         made = Tracker(root, name, self.drivers, self.rules, self.additions, kept)
         made.ledger = kept.ledger if kept is not None else made.ledger
+        if not self.writing:
+            made.view = View(drained=made.view.drained)
         return made
 
     def _roots_kept(self) -> RootStore:
         if self._store is None and self.state_path is not None:
-            self._store = RootStore.of(self.state_path)
+            self._store = RootStore.of(self.state_path, writing=self.writing)
         return self._store or RootStore()
 
     def _through(self) -> Breaker:
@@ -196,55 +195,9 @@ class Nodes:
             self._breaker = Breaker(self.api, self.rules.nodes_at_once)
         return self._breaker
 
-    # -- many at once
-
     def _each(self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]) -> list[Report]:
-        busy = any(self.workers.busy(tracker.uuid) is not None for tracker in trackers)
-        if len(trackers) == 1 and not busy:
-            return [safely(job, trackers[0])]
         self.workers.at_once = self.rules.nodes_at_once
-        found = self._taught(trackers, job) if not busy else {}
-        rest = {one.uuid: partial(safely, job, one) for one in trackers if one.uuid not in found}
-        found |= self.workers.run(rest)
-        return [self._told(tracker, found.get(tracker.uuid)) for tracker in trackers]
-
-    def _taught(
-        self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]
-    ) -> dict[str, Report]:
-        """New roots learn which names Placement knows: from others, or from the first of them."""
-        new = [tracker for tracker in trackers if not tracker.view.generations]
-        if not new:
-            return {}
-        known = [tracker for tracker in trackers if tracker.view.generations]
-        teacher = known[0] if known else new[0]
-        found = {}
-        if not known:
-            found = self.workers.run({teacher.uuid: partial(safely, job, teacher)})
-        if self.workers.busy(teacher.uuid) is None:
-            for tracker in new:
-                if tracker is not teacher:
-                    tracker.view = replace(View(), known=teacher.view.known)
-        return found
-
-    def _told(self, tracker: Tracker, report: Report | None) -> Report:
-        if report is None:
-            return Report(tracker.node, error=self._not_done(tracker))
-        late = self.workers.late(tracker.uuid)
-        if late is None:
-            return report
-        return replace(report, calls=report.calls + late.calls, done=(*late.done, *report.done))
-
-    def _not_done(self, tracker: Tracker) -> NotDone:
-        seconds = self.workers.busy(tracker.uuid)
-        if seconds is None:
-            return NotDone("not begun: too many other nodes hang")
-        under_way = (
-            f"driver {one.name} is at {method}"
-            for one in self.drivers
-            for _, method in one.calls.now
-        )
-        doing = next((text for text in under_way if f"({tracker.node})" in text), tracker.doing)
-        return NotDone(f"not done after {seconds:.0f} s, {doing}; other nodes go on")
+        return self.workers.each(trackers, job)
 
     def _call_roll(self, trackers: Sequence[Tracker], now: float) -> None:
         free = [one for one in trackers if self.workers.busy(one.uuid) is None]

@@ -20,11 +20,9 @@ from dataclasses import dataclass, field, replace
 from agent.period.mark import marks_of_others
 from agent.period.tracker import Tracker
 from agent.told.reports import Report
-from reportclient.apply import Outcome, apply
 from reportclient.counting import Counting
-from reportclient.errors import PlacementError
 from reportclient.plan import DeleteProvider, Plan, SetTraits
-from reportclient.reader import Listed, consumers_of, members_of, refresh, traits_of
+from reportclient.reader import Listed, consumers_of, members_of, traits_of
 
 LOG = logging.getLogger(__name__)
 
@@ -45,14 +43,9 @@ class Vanished:
 
     def look(self, now: float) -> Report:
         """See whether it may go, and let it.  Never raises: the report tells."""
-        api = Counting(self.tracker.root.api)
         self.due = now + self.wait
-        error = None
-        try:
-            self._look(api)
-        except PlacementError as err:
-            error = err
-        return replace(self.report(), calls=api.calls, done=tuple(api.done), error=error)
+        report = self.tracker.attempt(now, self._look)
+        return replace(report, degraded=self.report().degraded)
 
     def report(self) -> Report:
         """What is to be told of it."""
@@ -64,7 +57,7 @@ class Vanished:
         LOG.info("Node %s vanished here: %s", self.tracker.node, why)
         self.over, self.kept = True, None
 
-    def _look(self, api: Counting) -> None:
+    def _look(self, api: Counting) -> Report:
         tracker = self.tracker
         listed = members_of(tracker.uuid, api)
         if not any(item["uuid"] == tracker.uuid for item in listed):
@@ -77,6 +70,7 @@ class Vanished:
             self.kept = self._held_by(listed) or self._used_by(api)
             if self.kept is None:
                 self._remove(api)
+        return self.report()
 
     def _was_written(self, listed: list[Listed]) -> bool:
         view, root = self.tracker.view, self.tracker.uuid
@@ -93,7 +87,7 @@ class Vanished:
             others = marks_of_others(traits, tracker.mark)
             self.forget("another service reports it now" if others else "its mark was taken off")
             return
-        tracker.view = refresh(tracker.view, tracker.uuid, api)
+        tracker.root.read(api)
         self.kept = "vanished, and somebody wrote to its providers meanwhile: looked at again later"
 
     def _held_by(self, listed: list[Listed]) -> str | None:
@@ -120,15 +114,9 @@ class Vanished:
         below = [each.uuid for each in tracker.view.snapshot.walk(root.uuid)]
         deletes = (DeleteProvider(uuid) for uuid in reversed(below))
         plan = Plan((SetTraits(root.uuid, root.traits - ours), *deletes))
-        outcome = self._applied(plan, api)
+        outcome = tracker.root.send(plan, api)
         if root.uuid not in tracker.view.snapshot:
             self.forget("its provider is removed")
         elif outcome.done:
-            self._applied(Plan((SetTraits(root.uuid, root.traits),)), api)
+            tracker.root.send(Plan((SetTraits(root.uuid, root.traits),)), api)
             self.kept = "vanished, and is kept: it came to be used just now"
-
-    def _applied(self, plan: Plan, api: Counting) -> Outcome:
-        outcome = apply(plan, self.tracker.view, api)
-        api.done += outcome.done
-        self.tracker.view = outcome.view
-        return outcome

@@ -10,15 +10,21 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from agent.period.tracker import Tracker
 from agent.told.reports import Report
 from drivers.errors import DriverError
 from drivers.loaded import words
+from reportclient.view import View
 
 Job = Callable[[], Report]
+
+
+class NotDone(Exception):
+    """A node's period has not ended: something hangs."""
 
 
 @dataclass(slots=True)
@@ -42,6 +48,54 @@ class Workers:
     clock: Callable[[], float] = time.monotonic
     _since: dict[str, float] = field(default_factory=dict)
     _late: dict[str, Report] = field(default_factory=dict)
+
+    def each(self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]) -> list[Report]:
+        """The job done for each of them; what hangs is told as not done."""
+        busy = any(self.busy(tracker.uuid) is not None for tracker in trackers)
+        if len(trackers) == 1 and not busy:
+            return [_safely(job, trackers[0])]
+        found = self._taught(trackers, job) if not busy else {}
+        rest = {one.uuid: partial(_safely, job, one) for one in trackers if one.uuid not in found}
+        found |= self.run(rest)
+        return [self._told(tracker, found.get(tracker.uuid)) for tracker in trackers]
+
+    def _taught(
+        self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]
+    ) -> dict[str, Report]:
+        """New roots learn which names Placement knows: from others, or from the first of them."""
+        new = [tracker for tracker in trackers if not tracker.view.generations]
+        if not new:
+            return {}
+        known = [tracker for tracker in trackers if tracker.view.generations]
+        teacher = known[0] if known else new[0]
+        found = {}
+        if not known:
+            found = self.run({teacher.uuid: partial(_safely, job, teacher)})
+        if self.busy(teacher.uuid) is None:
+            for tracker in new:
+                if tracker is not teacher:
+                    tracker.view = replace(View(), known=teacher.view.known)
+        return found
+
+    def _told(self, tracker: Tracker, report: Report | None) -> Report:
+        if report is None:
+            return Report(tracker.node, error=self._not_done(tracker))
+        late = self.late(tracker.uuid)
+        if late is None:
+            return report
+        return replace(report, calls=report.calls + late.calls, done=(*late.done, *report.done))
+
+    def _not_done(self, tracker: Tracker) -> NotDone:
+        seconds = self.busy(tracker.uuid)
+        if seconds is None:
+            return NotDone("not begun: too many other nodes hang")
+        under_way = (
+            f"driver {one.name} is at {method}"
+            for one in tracker.drivers
+            for _, method in one.calls.now
+        )
+        doing = next((text for text in under_way if f"({tracker.node})" in text), tracker.doing)
+        return NotDone(f"not done after {seconds:.0f} s, {doing}; other nodes go on")
 
     def run(self, jobs: Mapping[str, Job]) -> dict[str, Report]:
         """What the jobs return, by their keys; those that are not done are left out."""
@@ -92,8 +146,7 @@ class Workers:
             round_.done.put((key, report))
 
 
-def safely(job: Callable[[Tracker], Report], tracker: Tracker) -> Report:
-    """With how long it took; a driver that ends the process ends its own period only."""
+def _safely(job: Callable[[Tracker], Report], tracker: Tracker) -> Report:
     began = time.monotonic()
     try:
         report = job(tracker)

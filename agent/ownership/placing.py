@@ -90,7 +90,7 @@ class Placing:
         uuid, root = new.uuid, self._root_of(new)
         if root is None:
             return "is below a provider that is not made: not made either"
-        if root in self.policy.strangers:
+        if root in self.policy.foreign:
             return "is below a provider that belongs to somebody else: not made"
         own = {self.policy.root, self.observed.root_of(uuid) if uuid in self.observed else root}
         if root not in own:

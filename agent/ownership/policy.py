@@ -41,7 +41,7 @@ class Policy:
     root: str
     attached: bool = False
     reserved: frozenset[str] = frozenset({DISABLED})
-    strangers: frozenset[str] = frozenset()
+    foreign: frozenset[str] = frozenset()
     """Sharing providers that no agent of ours made."""
 
     def allowed(
@@ -64,7 +64,7 @@ class Policy:
         return said, problems
 
     def _not_ours(self, provider: Provider, ledger: Ledger) -> str | None:
-        if provider.uuid in self.strangers:
+        if provider.uuid in self.foreign:
             return "belongs to somebody else and shares with us: not changed"
         if self.attached or not self._is_foreign(provider, ledger):
             return None
@@ -80,13 +80,13 @@ class Policy:
 
     def may_drop(self, uuid: str) -> bool:
         """Whether more than traits can be taken from a provider that is there."""
-        return not (self.attached and uuid == self.root) and uuid not in self.strangers
+        return not (self.attached and uuid == self.root) and uuid not in self.foreign
 
     def may_move(self, uuid: str, ledger: Ledger) -> bool:
         """Whether allocations may be taken from, and brought to, a provider that is there."""
         if uuid == self.root:
             return not self.attached
-        return uuid not in self.strangers and bool(ledger.of(uuid))
+        return uuid not in self.foreign and bool(ledger.of(uuid))
 
     def _without_reserved(
         self, manager: str, said: Said, before: Provider | None

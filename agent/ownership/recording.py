@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from reportclient.model import Inventory, Provider, canonical_uuids
+from reportclient.model import Provider, canonical_uuids
 from reportclient.provider_tree import InventoryDict, ProviderTree
 from reportclient.snapshot import EMPTY, Snapshot
 
@@ -134,10 +134,6 @@ class RecordingTree(ProviderTree):
         changed = super().update_inventory(name_or_uuid, inventory, generation)
         self._say(name_or_uuid, placed=True, classes=frozenset(inventory))
         return changed
-
-    def set_records(self, name_or_uuid: str, inventory: Mapping[str, Inventory]) -> None:
-        super().set_records(name_or_uuid, inventory)
-        self._say(name_or_uuid, placed=True, classes=frozenset(inventory))
 
     def update_traits(
         self, name_or_uuid: str, traits: Iterable[str], generation: int | None = None

@@ -125,11 +125,11 @@ class Decider:
 
     def _policy(self, view: View) -> Policy:
         providers, marks = view.snapshot.providers, own_marks(self.rules.owner_traits)
-        strangers = (u for u in view.strangers if not marks & providers[u].traits)
+        others = (uuid for uuid in view.sharing if not marks & providers[uuid].traits)
         return Policy(
             self.uuid,
             self.rules.attached,
-            strangers=frozenset(u for u in strangers if not self.ledger.is_ours(u)),
+            foreign=frozenset(uuid for uuid in others if not self.ledger.is_ours(uuid)),
         )
 
     def _traits(self, disabled: bool | None) -> AgentTraits:

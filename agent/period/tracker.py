@@ -20,12 +20,12 @@ from agent.state.kept_root import KeptRoot
 from agent.told.reports import Occasion, Report
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
-from reportclient.apply import Outcome, apply
+from reportclient.allocations import HeldBy
+from reportclient.apply import Outcome
 from reportclient.counting import Counting
 from reportclient.diff import diff
 from reportclient.http import API
 from reportclient.plan import Plan, UpdateProvider
-from reportclient.reader import allocations, refresh
 from reportclient.refusals import RESHAPE
 from reportclient.root import Root
 from reportclient.view import View
@@ -82,7 +82,7 @@ class Tracker:
         ``now`` in seconds of a monotonic clock; ``disabled`` is the status of the
         service, ``None`` if it is not known.
         """
-        report = self._with_retries(now, lambda api: self._once(api, now, disabled, stop))
+        report = self.attempt(now, lambda api: self._once(api, now, disabled, stop))
         self.started = self.started or (report.error is None and not _left_from_start(report))
         return report
 
@@ -93,10 +93,11 @@ class Tracker:
         have written meanwhile.  No driver is asked.  A root that is not there yet gets its
         trait from its first period.
         """
-        report = self._with_retries(now, lambda api: self._switch_once(api, now, disabled))
+        report = self.attempt(now, lambda api: self._switch_once(api, now, disabled))
         return replace(report, occasion=Occasion.SWITCH)
 
-    def _with_retries(self, now: float, once: Callable[[Counting], Report]) -> Report:
+    def attempt(self, now: float, once: Callable[[Counting], Report]) -> Report:
+        """Do it, again after a conflict; what came of it.  Never raises: the report tells."""
         result, api = self.root.attempt(now, once)
         report = Report(self.node, error=result) if isinstance(result, Exception) else result
         self.rivals.wrote(api.done)
@@ -140,9 +141,9 @@ class Tracker:
             self._refresh(api, now)
         plan = self._switched(disabled=disabled)
         if not read and not plan.operations:
-            self.view = refresh(self.view, self.uuid, api)
+            self.root.read(api)
             plan = self._switched(disabled=disabled)
-        outcome = apply(plan, self.view, api)
+        outcome = self.root.send(plan, api)
         self.root.learn(outcome, api)
         return Report(
             self.node,
@@ -176,7 +177,7 @@ class Tracker:
     def step_aside(self) -> None:
         """Free the root's name, which another root is to get; it has its own one soon."""
         plan = Plan((UpdateProvider(self.uuid, self.uuid, None),))
-        self.view = apply(plan, self.view, self.root.api).view
+        self.root.send(plan, Counting(self.root.api))
 
     def _keep_ledger(self) -> None:
         if self.kept is not None:
@@ -206,7 +207,7 @@ class Tracker:
         )
         may_reshape = self.rules.reshape_when_running or not self.started
         may_reshape = may_reshape and self.root.refusals.reshape() is None
-        read = (lambda: allocations(self.view, api)) if may_reshape else None
+        read = (lambda: dict(HeldBy(self.view, api))) if may_reshape else None
         self.doing = "asking the drivers"
         decision = decider.decide(self.view, disabled, read)
         self.additions.meet(self.uuid, decision.files.met)
@@ -225,9 +226,7 @@ class Tracker:
     def _without_root(self, api: Counting) -> Report:
         """Its owner has not made it, or has deleted it."""
         if self.rules.child_wait is not None:
-            outcome = apply(orphans(self.view.snapshot, self.uuid), self.view, api)
-            self.view = outcome.view
-            api.done += outcome.done
+            self.root.send(orphans(self.view.snapshot, self.uuid), api)
         return Report(self.node, error=awaited(self.node))
 
     def _stay_inside(self, outcome: Outcome) -> Outcome:

@@ -90,7 +90,7 @@ class _Asserting:
         return by_name or by_uuid if entry.by == "name" else by_uuid or by_name
 
     def _is_somebody_elses(self, provider: Provider) -> bool:
-        if provider.uuid in self.policy.strangers:
+        if provider.uuid in self.policy.foreign:
             return True
         is_root = provider.uuid == self.policy.root
         return self.policy.attached and (is_root or not self.ledger.is_ours(provider.uuid))

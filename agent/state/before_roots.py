@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,8 @@ def ledger(directory: Path | None, root: str, known: View) -> Ledger:
     parts = _read(directory / f"parts-{root}.json", json.loads)
     added = _read(directory / f"provider-config-{root}.json", _behind_header)
     rows: dict[str, dict[str, Holding]] = {}
-    for uuid, who, held in (*_made(known), *_reported(parts), *_added(added)):
+    made = _read(directory / f"{VIEW}{root}.json", _behind_header).get("made", ())
+    for uuid, who, held in (*_made(made, known), *_reported(parts), *_added(added)):
         row = rows.setdefault(uuid, {})
         row[who] = row.get(who, NONE).joined(held)
     return Ledger(rows, frozenset(parts.get("added", ())), begun=bool(parts))
@@ -61,8 +62,8 @@ def forget(directory: Path | None, root: str) -> None:
         (directory / f"{VIEW}{root}.json").unlink(missing_ok=True)
 
 
-def _made(known: View) -> Iterator[tuple[str, str, Holding]]:
-    for uuid in known.made & known.snapshot.providers.keys():
+def _made(uuids: Iterable[str], known: View) -> Iterator[tuple[str, str, Holding]]:
+    for uuid in known.snapshot.providers.keys() & uuids:
         yield uuid, FORMER, Holding(True, frozenset(known.snapshot.providers[uuid].inventory))
 
 

@@ -15,8 +15,8 @@ from driverkit.stage import Root, Stage
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.errors import ReshapeNeeded
 from drivers.loaded import LoadedDriver
+from reportclient.allocations import HeldBy
 from reportclient.errors import PlacementError
-from reportclient.reader import allocations as read_allocations
 from reportclient.reshape import (
     Affected,
     AllocationsBroken,
@@ -48,7 +48,7 @@ class Old:
 
     def allocations(self) -> Allocations:
         """As Placement has them."""
-        return read_allocations(self.root.view, self.root.stage.api)
+        return dict(HeldBy(self.root.view, self.root.stage.api))
 
     def reshaped(self) -> Reshaped:
         """What the driver makes of it once it has the allocations."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from reportclient.client import Client, NotOwned
+from reportclient.client import Client, NotOwned, Result
 from reportclient.errors import Conflict, InUse, NotFound, Unreachable
 from reportclient.root import Times
-from tests.contract.test_report_client import full
+from tests.contract.test_report_client import full, shared_storage
 from tests.contract.world import AGG1, CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, host, kinds
 
 
@@ -146,6 +146,20 @@ def test_what_is_not_owned_is_not_changed(nova: World) -> None:
     assert client.update(tree).ok
 
 
+def test_what_shares_with_the_tree_is_changed_by_who_says_it_owns_it(nova: World) -> None:
+    shared_storage(nova, AGG1)
+
+    def full_of_disks(client: Client) -> Result:
+        tree = client.tree(ROOT)
+        tree.update_inventory("storage", {"DISK_GB": {"total": 200}})
+        return client.update(tree)
+
+    result = full_of_disks(Client(nova.api))
+    assert not result.done and [problem.uuid for problem in result.problems] == [OTHER]
+    result = full_of_disks(Client(nova.api, owns=lambda provider: provider.uuid == OTHER))
+    assert result.ok and nova.truth(OTHER).get(OTHER).inventory["DISK_GB"].total == 200
+
+
 def test_allocations_cost_nothing_until_they_are_looked_at(nova: World, client: Client) -> None:
     guests = [nova.stranger.put_allocation({ROOT: {"VCPU": 1}}) for _ in range(3)]
     client.stale(ROOT)
@@ -197,7 +211,7 @@ def test_views_are_kept_in_a_store(nova: World) -> None:
             return kept.get(root)
 
         def save(self, root, view):
-            kept[root] = view.doubted()
+            kept[root] = view.stale()
 
         def forget(self, root):
             kept.pop(root)

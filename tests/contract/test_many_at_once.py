@@ -115,7 +115,7 @@ def test_a_list_of_aggregates_too_long_for_one_url_is_split_and_nothing_is_lost(
     asked = [r.path for r in placement.since(start) if "member_of" in r.path]
     assert len(asked) == 3
     assert all(len(path.encode()) < URL_BYTES + 200 for path in asked)
-    assert view.strangers == {storage}
+    assert view.sharing == {storage}
     start = placement.mark()
     assert refresh(view, ROOT, api).snapshot is view.snapshot
     assert len(placement.since(start)) == 1 + len(asked)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from reportclient.allocations import HeldBy
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.errors import (
@@ -21,7 +22,7 @@ from reportclient.errors import (
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
 from reportclient.plan import Reshape, UpdateProvider
 from reportclient.provider_tree import ProviderTree
-from reportclient.reader import allocations, refresh
+from reportclient.reader import refresh
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 from tests.contract.world import (
@@ -608,14 +609,14 @@ def test_a_sharing_provider_is_shown_as_a_lone_root_and_never_written(world: Wor
     shared_storage(world, AGG1)
     world.settled(host())
     view = world.read()
-    assert OTHER in view.strangers and view.snapshot.get(OTHER).parent_uuid is None
+    assert OTHER in view.sharing and view.snapshot.get(OTHER).parent_uuid is None
     assert len(view.snapshot) == 5
     before = world.generation(OTHER), world.truth(OTHER)
     tree = view.edit()
     tree.add_traits("storage", "CUSTOM_MINE")
     tree.rename("storage", "mine")
     tree.add_traits("host", "HW_CPU_X86_AVX")
-    plan = diff(view.snapshot, tree.freeze(), known=view.known, strangers=view.strangers)
+    plan = diff(view.snapshot, tree.freeze(), known=view.known, foreign=view.sharing)
     assert [problem.uuid for problem in plan.problems] == [OTHER]
     assert apply(plan, view, world.api).stopped_by is None
     assert (world.generation(OTHER), world.truth(OTHER)) == before
@@ -634,9 +635,9 @@ def test_providers_that_do_not_share_or_not_with_us_are_not_shown(world: World) 
 
 def test_allocations_are_read_by_consumer(world: World) -> None:
     view = world.settled(host())
-    assert allocations(view, world.api) == {}
+    assert dict(HeldBy(view, world.api)) == {}
     guest = world.stranger.put_allocation({ROOT: {"VCPU": 2}, GRANDCHILD: {"CUSTOM_LINK": 1}})
-    found = allocations(world.read(view), world.api)
+    found = dict(HeldBy(world.read(view), world.api))
     assert set(found) == {guest}
     assert {u: a["resources"] for u, a in found[guest]["allocations"].items()} == {
         ROOT: {"VCPU": 2},
@@ -658,7 +659,7 @@ def test_a_reshape_empties_what_goes_in_the_same_call(world: World) -> None:
     view = world.settled(host())
     guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
     view = world.read(view)
-    moved = allocations(view, world.api)
+    moved = dict(HeldBy(view, world.api))
     tree = view.edit()
     tree.remove(GRANDCHILD)
     tree.update_inventory(SECOND, {"CUSTOM_LINK": {"total": 2}})
@@ -696,7 +697,7 @@ def test_allocations_that_alone_have_changed_are_moved(world: World) -> None:
     view = world.settled(tree)
     guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
     view = world.read(view)
-    moved = allocations(view, world.api)
+    moved = dict(HeldBy(view, world.api))
     moved[guest]["allocations"] = {SECOND: {"resources": {"CUSTOM_LINK": 1}}}
 
     outcome = apply(diff(view.snapshot, view.snapshot, moved, known=view.known), view, world.api)

@@ -106,6 +106,6 @@ def test_providers_of_others_are_never_in_a_plan() -> None:
     old = Snapshot.build([Provider(HOST, "host1"), Provider(CARD, "pool")])
     tree = edited(old)
     tree.update_inventory("pool", {"DISK_GB": {"total": 9}})
-    plan = diff(old, tree.freeze(), strangers=frozenset({CARD}))
+    plan = diff(old, tree.freeze(), foreign=frozenset({CARD}))
     assert not plan
     assert "belongs to somebody else" in str(plan.problems[0])

@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 
 from reportclient import errors
-from reportclient.reader import allocations, refresh
+from reportclient.allocations import HeldBy
+from reportclient.reader import refresh
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 
@@ -69,7 +70,7 @@ def test_what_shares_with_the_host_is_part_of_the_view_and_not_ours(placement) -
     somebody.set_aggregates(POOL, [RACK])
     somebody.set_aggregates(HOST, [RACK])
     view = refresh(View(), HOST, placement)
-    assert view.strangers == {POOL}
+    assert view.sharing == {POOL}
     assert POOL in view.snapshot
 
 
@@ -100,6 +101,6 @@ def test_nothing_is_believed_of_a_read_that_failed(placement) -> None:
 
 def test_allocations_are_read_by_consumer(placement) -> None:
     guest = placement.stranger.put_allocation({HOST: {"VCPU": 2}, CARD: {"VGPU": 1}})
-    found = allocations(refresh(View(), HOST, placement), placement)
+    found = dict(HeldBy(refresh(View(), HOST, placement), placement))
     held = {uuid: part["resources"] for uuid, part in found[guest]["allocations"].items()}
     assert held == {HOST: {"VCPU": 2}, CARD: {"VGPU": 1}}

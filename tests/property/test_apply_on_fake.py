@@ -129,7 +129,7 @@ def test_after_faults_and_strangers_all_is_as_wished_and_nothing_of_theirs_is_lo
     for uuid, kind in strangers:
         somebody_writes(fake, uuid, kind)
     view = settled(view, wish, fake)
-    view = settled(view.doubted(), wish, fake)  # the next verification sees the rest
+    view = settled(view.stale(), wish, fake)  # the next verification sees the rest
     assert_view_is_placement(view, fake)
     there = in_placement(fake)
     for uuid, provider in wish.providers.items():

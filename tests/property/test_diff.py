@@ -302,17 +302,17 @@ def others(snapshot: Snapshot, uuid: str) -> dict[str, object]:
 
 @given(pairs, st.frozensets(st.sampled_from(ours.UUIDS)))
 def test_strangers_are_never_written(
-    pair: tuple[Snapshot, Snapshot], strangers: frozenset[str]
+    pair: tuple[Snapshot, Snapshot], foreign: frozenset[str]
 ) -> None:
     before, after = pair
-    plan = diff(before, after, strangers=strangers)
+    plan = diff(before, after, foreign=foreign)
     touched = {getattr(operation, "uuid", None) for operation in plan}
-    assert not touched & strangers
-    changed = {uuid for uuid in strangers if uuid in before and before.get(uuid) != after.get(uuid)}
+    assert not touched & foreign
+    changed = {uuid for uuid in foreign if uuid in before and before.get(uuid) != after.get(uuid)}
     below = {
         uuid
         for uuid in after.providers
-        if before.get(uuid) is not after.get(uuid) and after.root_of(uuid) in strangers
+        if before.get(uuid) is not after.get(uuid) and after.root_of(uuid) in foreign
     }
     told = {problem.uuid for problem in plan.problems}
     assert changed <= told <= changed | below

@@ -63,8 +63,14 @@ class TreeMachine(RuleBasedStateMachine):
         assert allowed
         return result
 
+    def gets_its_name_back(self, name: str, uuid: str) -> bool:
+        """So may one that somebody renamed in Placement: see test_provider_tree.py."""
+        return self.model.find(uuid) is not None and self.model.find(name) is None
+
     @rule(name=names, uuid=uuids)
     def new_root(self, name: str, uuid: str) -> None:
+        if self.gets_its_name_back(name, uuid):
+            return
         free = not self.model.find(name) and not self.model.find(uuid)
         self.agree(free, lambda: self.tree.new_root(name, uuid))
         if free:
@@ -72,6 +78,8 @@ class TreeMachine(RuleBasedStateMachine):
 
     @rule(name=names, parent=anyone, uuid=uuids)
     def new_child(self, name: str, parent: str, uuid: str) -> None:
+        if self.gets_its_name_back(name, uuid):
+            return
         above = self.model.find(parent)
         good = above and not self.model.find(name) and not self.model.find(uuid)
         made = self.agree(bool(good), lambda: self.tree.new_child(name, parent, uuid))

@@ -156,7 +156,7 @@ def _view(name: str, uuid: str) -> View:
     inventory = {"VCPU": Inventory(VCPUS, 0, 1, MAX_INT, 1, 1.0)}
     root = Provider(uuid, name, None, inventory, frozenset(TRAITS), frozenset())
     known = Names(frozenset(TRAITS), frozenset({"VCPU"}))
-    return View(Snapshot.build([root]), {uuid: 2}, known, made=frozenset({uuid}))
+    return View(Snapshot.build([root]), {uuid: 2}, known)
 
 
 def _insert(database: sqlite3.Connection, hosts: dict[str, str]) -> None:

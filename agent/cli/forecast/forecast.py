@@ -8,37 +8,28 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 
-from agent import config
 from agent.cli.forecast.calls import Call, calls_of
 from agent.cli.reading.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.shared.command_session import Session
+from agent.nodes.composed import drivers_of, nodes_of
 from agent.nodes.identity import IdentityError
-from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.period.find_roots import RootAwaited
 from agent.period.tracker import Tracker
-from agent.provider_config.additions import Additions, notes
+from agent.provider_config.additions import notes
 from agent.service import Service
-from agent.state.driver_store import DriverStore
-from agent.state.kept_root import KeptRoot
-from agent.state.roots import RootStore
 from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
 from agent.told.conditions import Condition, Severity, errors
 from agent.told.reports import Report
 from agent.told.systemd import Systemd
-from drivers import loader
-from drivers.api import DriverContext
 from drivers.errors import DriverError, ReshapeFailed
 from drivers.loaded import words
 from reportclient.explain import name_taken
 from reportclient.http import API
 from reportclient.plan import CreateProvider, Plan, bulked
 from reportclient.reader import provider_named
-from reportclient.root import BulkWrites
 from reportclient.snapshot import EMPTY, Snapshot
-from reportclient.view import View
 
 MADE_UP = "00000000-0000-4000-8000-000000000000"
 """Stands for the compute_id that the agent makes at its first start."""
@@ -183,33 +174,17 @@ def asked(session: Session, own_uuid: str, api: API, *, holding: bool = False) -
     :raises agent.config.ConfigError: an option looks mistyped.
     """
     settings = session.settings
-    store = DriverStore(settings.state_path, writing=False)
-    context = DriverContext(settings.host, settings.state_path, session.conf, store=store)
-    drivers = loader.load(settings.drivers, context)
-    config.refuse_typos(session.conf)
-    table = NodeTable.of(settings.state_path, writing=False)
-    bulk = BulkWrites(settings.bulk_chunk)
-    additions = Additions.of(settings.provider_config, settings.state_path, writing=False)
-    additions.holding = holding
-    additions.files.load()
-    nodes = Nodes(own_uuid, drivers, api, settings.rules, bulk, table=table, additions=additions)
+    drivers = drivers_of(settings, session.conf, writing=False)
+    nodes = nodes_of(settings, drivers, api, own_uuid, writing=False)
+    nodes.additions.holding = holding
+    nodes.additions.files.load()
     service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
     try:
         service.open()
         _name_nodes(nodes)
-        for tracker in nodes.trackers.values():
-            _remember(tracker, settings.state_path)
         yield nodes
     finally:
         service.close()
-
-
-def _remember(tracker: Tracker, state_path: Path) -> None:
-    """Who asserted what, and what the agent drains."""
-    kept = KeptRoot(RootStore.of(state_path, writing=False), tracker.uuid)
-    saved = kept.load()
-    tracker.ledger = kept.ledger
-    tracker.view = View(made=saved.made, drained=saved.drained)
 
 
 def _name_nodes(nodes: Nodes) -> None:

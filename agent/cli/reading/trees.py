@@ -146,7 +146,7 @@ def _used(provider: Provider, view: View, api: API) -> tuple[str, tuple[dict[str
     shares they are many, so there only the amounts are asked for.
     """
     path = f"/resource_providers/{provider.uuid}"
-    if provider.uuid in view.strangers:
+    if provider.uuid in view.sharing:
         usages: dict[str, int] = part_of(f"{path}/usages", "usages", api)
         return provider.uuid, (usages, 0)
     allocations = part_of(f"{path}/allocations", "allocations", api)

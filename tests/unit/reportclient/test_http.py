@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from keystoneauth1 import exceptions as ksa
 
-from reportclient import http
+from reportclient import http, replies
 from reportclient.errors import AuthenticationFailed, Conflict, PlacementError, TooOld, Unreachable
 
 
@@ -153,7 +153,9 @@ def test_a_callers_request_id_is_in_each_call():
 
 def test_a_role_that_is_missing_is_named():
     said = json.dumps({"errors": [{"status": 403, "detail": "Policy forbids it."}]}).encode()
-    assert str(refused(403, said)) == f"GET /resource_providers: 403 Policy forbids it; {http.ROLE}"
+    assert (
+        str(refused(403, said)) == f"GET /resource_providers: 403 Policy forbids it; {replies.ROLE}"
+    )
 
 
 def test_somebody_else_at_placements_address_is_told_with_the_address():

@@ -1,0 +1,59 @@
+"""The nodes of this host with all that they need, for the agent and for who only looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent import config
+from agent.nodes.node_table import NodeTable
+from agent.nodes.nodes import Nodes
+from agent.provider_config.additions import Additions
+from agent.state.driver_store import DriverStore
+from drivers import loader
+from drivers.api import DriverContext
+from drivers.loader import LoadedDriver
+from reportclient.http import API
+from reportclient.root import BulkWrites
+
+
+def drivers_of(
+    settings: config.Settings,
+    conf: Any,
+    wake: Callable[[], None] = lambda: None,
+    *,
+    writing: bool = True,
+) -> Sequence[LoadedDriver]:
+    """The configured drivers, not opened yet; not ``writing``, they keep nothing.
+
+    :raises drivers.errors.DriverError: one can't be loaded.
+    :raises agent.config.ConfigError: an option looks mistyped, which their own are known for.
+    """
+    store = DriverStore(settings.state_path, writing=writing)
+    context = DriverContext(settings.host, settings.state_path, conf, wake, store)
+    drivers = loader.load(settings.drivers, context)
+    config.refuse_typos(conf)
+    return drivers
+
+
+def nodes_of(
+    settings: config.Settings,
+    drivers: Sequence[LoadedDriver],
+    api: API,
+    own_uuid: str,
+    *,
+    writing: bool = True,
+) -> Nodes:
+    """The nodes that these drivers name; provider files are not read yet."""
+    path = settings.state_path
+    return Nodes(
+        own_uuid,
+        drivers,
+        api,
+        settings.rules,
+        BulkWrites(settings.bulk_chunk),
+        path,
+        table=NodeTable.of(path, writing=writing),
+        additions=Additions.of(settings.provider_config, path, writing=writing),
+        writing=writing,
+    )

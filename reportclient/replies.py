@@ -1,0 +1,136 @@
+"""What Placement answered: its JSON, or one of our errors.  Pure, but for the date of a wait."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import re
+import time
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from reportclient.errors import (
+    AlreadyThere,
+    AuthenticationFailed,
+    Conflict,
+    Forbidden,
+    InUse,
+    NameTaken,
+    NotFound,
+    PlacementError,
+    Rejected,
+    ServerFault,
+    TooOld,
+    UnknownNames,
+    Unreachable,
+)
+
+GROUP = "placement"
+_CODES: dict[str, type[PlacementError]] = {
+    "placement.concurrent_update": Conflict,
+    "placement.inventory.inuse": InUse,
+    "placement.resource_provider.inuse": InUse,
+    "placement.duplicate_name": NameTaken,
+}
+_TOO_LONG = frozenset({414, 431})
+_SHOWN = 200
+"""Characters of a path that a message has."""
+_NAME = re.compile(r"[A-Z][A-Z0-9_]+")
+_UNKNOWN_TRAITS = re.compile(r"No such trait(?:\(s\)|s)?:? (?P<names>.+?)\.?\s*$")
+_SAME_UUID = re.compile(r"Conflicting resource provider uuid")
+_UNKNOWN_CLASS = re.compile(
+    r"(?:Unknown resource class|No such resource class)\D*?(?P<names>[A-Z]\w+)"
+)
+ROLE = (
+    f"the user of [{GROUP}] needs the role that Placement's policy wants there, "
+    "'service' by default."
+)
+
+
+def answer(method: str, path: str, response: Any) -> dict[str, Any]:
+    """The JSON object that a request got.
+
+    :raises reportclient.errors.PlacementError: one of its kinds.
+    """
+    body = _body(response)
+    if response.status_code < 300 and body is not None:
+        return body
+    what = f"{method} {shown(path)}: {response.status_code}"
+    if response.status_code in _TOO_LONG:
+        raise Rejected(f"{what}, the URL is too long with {len(path)} bytes: ask for less at once")
+    err, said = _error(what, response), first_error(response)
+    err.status, err.code, err.detail = response.status_code, said.get("code"), said.get("detail")
+    raise err
+
+
+def shown(path: str) -> str:
+    """A list of a thousand aggregates is no message."""
+    return path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
+
+
+def _error(what: str, response: Any) -> PlacementError:
+    status = response.status_code
+    request_id = response.headers.get("x-openstack-request-id")
+    error = first_error(response)
+    text = f"{what} {' '.join(str(error.get('detail') or error.get('title') or '').split())}"
+    if status == 401:  # whoever says it, and however
+        text = f"{text.rstrip()}; what [{GROUP}] logs in with is not accepted there"
+        return AuthenticationFailed(text, request_id=request_id)
+    if not error:
+        there = "{0.scheme}://{0.netloc}".format(urlsplit(response.url))
+        text = f"{what}, and not in Placement's words ({there} answered)"
+    elif status == 403:
+        text = f"{text.rstrip(' .')}; {ROLE}"
+    if status == 429 or status >= 500 or not error:
+        fault = ServerFault if status == 500 and error else Unreachable
+        return fault(text, request_id=request_id, retry_after=_retry_after(response))
+    by_status: dict[int, type[PlacementError]] = {
+        403: Forbidden,
+        404: NotFound,
+        406: TooOld,
+    }
+    kind = by_status.get(status) or _CODES.get(error.get("code", ""), Rejected)
+    if kind is NameTaken and _SAME_UUID.search(text):
+        kind = AlreadyThere
+    names = _unknown_names(text) if status == 400 else frozenset()
+    if names:
+        return UnknownNames(text, names, request_id=request_id)
+    return kind(text, request_id=request_id)
+
+
+def _retry_after(response: Any) -> float | None:
+    """Seconds, also from a date; an absurd number is none."""
+    wait = response.headers.get("retry-after", "")
+    if wait.isdecimal():
+        return float(wait) if len(wait) < 6 else None
+    try:
+        until = parsedate_to_datetime(wait)
+        return max(0.0, until.timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _unknown_names(text: str) -> frozenset[str]:
+    found = _UNKNOWN_TRAITS.search(text) or _UNKNOWN_CLASS.search(text)
+    return frozenset(_NAME.findall(found["names"])) if found else frozenset()
+
+
+def _body(response: Any) -> dict[str, Any] | None:
+    """The JSON object of an answer, ``{}`` for one without, ``None`` for what is not Placement's.
+
+    It never says 200 and nothing, but what stands between may.
+    """
+    if not response.content:
+        return {} if response.status_code in (201, 204) else None
+    try:
+        body = jsonlib.loads(response.content)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) and body else None
+
+
+def first_error(response: Any) -> dict[str, Any]:
+    """What Placement says is wrong, with its code; empty if it says nothing."""
+    errors = (_body(response) or {}).get("errors")
+    first = errors[0] if isinstance(errors, list) and errors else {}
+    return first if isinstance(first, dict) else {}
