@@ -20,7 +20,13 @@ from agent.cli.shared.listing import Offline, Table
 from agent.cli.shared.screen import Screen
 from drivers import loader
 
-TEMPLATE = "driver"
+KINDS = {
+    "devices": (("common", "devices"), "the local disks of a machine"),
+    "many-nodes": (("common", "described", "many-nodes"), "nodes that are none of them this host"),
+    "nested": (("common", "described", "nested"), "NUMA cells, and the cards of each below it"),
+    "reshape": (("common", "described", "reshape"), "cards, whose inventory was on the root once"),
+}
+"""By kind: the folders of templates that it is made of, and what it is about."""
 SUFFIX = ".in"
 OURS = frozenset({"agent", "driverkit", "drivers", "reportclient", "tests"})
 WELL_FORMED = re.compile(r"[a-z][a-z0-9_]*[a-z0-9]")
@@ -45,6 +51,7 @@ class NewDriver(Offline[Written]):
     examples = """\
   computectl driver new mydriver                       into ./mydriver
   computectl driver new mydriver --directory src/mine
+  computectl driver new mynodes --kind many-nodes      or nested, reshape
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -54,6 +61,13 @@ class NewDriver(Offline[Written]):
             "name",
             metavar="NAME",
             help="of the driver, as in compute_driver, and of its Python package",
+        )
+        parser.add_argument(
+            "--kind",
+            choices=sorted(KINDS),
+            default="devices",
+            help="what it begins with: devices below this host (the default), many nodes, "
+            "devices below NUMA cells, or inventory that moves together with its allocations",
         )
         parser.add_argument(
             "--directory",
@@ -73,7 +87,7 @@ class NewDriver(Offline[Written]):
         if directory.exists() or directory.is_symlink():
             raise CommandError(f"{directory} is there already", "name another --directory")
         try:
-            return Written(name, directory, _write(name, directory))
+            return Written(name, directory, _write(name, directory, options.kind))
         except OSError as err:
             raise CommandError(
                 f"{err.filename or directory}: {err.strerror}", "nothing was written"
@@ -122,11 +136,13 @@ def class_name(name: str) -> str:
     return "".join(part.capitalize() for part in stem.split("_")) + "Driver"
 
 
-def _write(name: str, directory: Path) -> list[str]:
+def _write(name: str, directory: Path, kind: str) -> list[str]:
     """Beside it first, then in its place: what is half written is never there."""
     words = {
         "@NAME@": name,
         "@CLASS@": class_name(name),
+        "@UPPER@": name.upper(),
+        "@WHAT@": KINDS[kind][1],
         "@DISTRIBUTION@": name.replace("_", "-"),
         "@UNDERLINE@": "=" * len(name),
     }
@@ -135,16 +151,14 @@ def _write(name: str, directory: Path) -> list[str]:
     workshop = parent / f".{directory.name}.{os.getpid()}"
     workshop.mkdir()
     try:
-        files = sorted(_copied(_template(), workshop, Path(), words))
+        templates = resources.files("driverkit") / "templates"
+        parts = (templates / part for part in KINDS[kind][0])
+        files = sorted(one for part in parts for one in _copied(part, workshop, Path(), words))
         workshop.rename(directory)
     except BaseException:
         shutil.rmtree(workshop, ignore_errors=True)
         raise
     return files
-
-
-def _template() -> Traversable:
-    return resources.files("driverkit") / "templates" / TEMPLATE
 
 
 def _copied(
@@ -154,7 +168,7 @@ def _copied(
     for item in source.iterdir():
         path = inner / _renamed(item.name, words["@NAME@"])
         if item.is_dir():
-            (target / path).mkdir()
+            (target / path).mkdir(exist_ok=True)
             yield from _copied(item, target, path, words)
         elif item.name.endswith(SUFFIX):
             text = item.read_text(encoding="utf-8")
