@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent import config, opts
 from agent.bus.errors import TransportUnavailable
+from agent.guru import Guru
 from agent.loop import Loop
 from agent.nodes.composed import drivers_of, nodes_of
 from agent.nodes.identity import (
@@ -208,6 +209,8 @@ def _until_stopped(reload: Reload) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: _stop(service, loop, reload.settings.shutdown_within))
     signal.signal(signal.SIGHUP, lambda *_: reload.ask())
+    guru = Guru(reload.conf, service, loop)
+    signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(frame))
     first_in = 0.0 if settings.at_once else random.uniform(0, settings.first_within)
     if first_in > opts.READY_WITHIN:
         service.ready_anyway(f"first report in {first_in:.0f} s")

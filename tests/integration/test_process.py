@@ -285,14 +285,28 @@ def test_a_configuration_that_cant_be_used_changes_nothing_at_a_sighup(
     assert agent.stop() == 0
 
 
+def test_sigusr2_writes_what_runs_where_and_no_secret(agent: AgentProcess) -> None:
+    pytest.importorskip("oslo_reports")
+    agent.options += "[registry]\nhost_key = the-secret-key\n"
+    agent.start()
+    agent.until_logged("reported", times=1)
+    agent.send(signal.SIGUSR2)
+    agent.until_logged("token = ***", times=1)
+    agent.until_logged("host_key = ***", times=1)
+    for heading in ("Package", "Loop", "Roots", "Drivers", "Threads", "Processes"):
+        assert re.search(rf"(?m)^====\s+{heading}\s+====$", agent.log)
+    assert f"testhost ({own_uuid(agent)})" in agent.log
+    assert "the-secret-key" not in agent.log
+    assert "No Guru Meditation Report" not in agent.log
+
+
 def test_signals_of_other_services_end_nothing_and_the_version_is_told(
     agent: AgentProcess,
 ) -> None:
     agent.start()
     agent.until_logged("reported", times=1)
-    for number in (signal.SIGUSR1, signal.SIGUSR2):
-        agent.send(number)
-        agent.until_logged(f"{number.name} means nothing to compute-agent")
+    agent.send(signal.SIGUSR1)
+    agent.until_logged("SIGUSR1 means nothing to compute-agent")
     assert agent.process is not None
     assert agent.process.poll() is None
     assert f" agent.main compute-agent {version()}\n" in agent.log

@@ -42,6 +42,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "oslo_db": ("agent/registry/*",),
     "oslo_context": ("agent/registry/*",),
     "oslo_policy": ("agent/registry/*",),
+    "oslo_reports": ("agent/guru.py",),
     "oslo_messaging": ("agent/bus/messaging.py",),
     "oslo_service": ("agent/bus/messaging.py",),
     "sqlalchemy": ("agent/registry/*",),
