@@ -164,3 +164,18 @@ def test_what_was_never_seen_on_an_attached_root_is_tried_again() -> None:
 def test_without_a_ledger_a_device_of_nobodys_stays(ledger: Ledger) -> None:
     settled = settle(FULL, ledger, answers(says(ONE, root())), OWN)
     assert settled.desired is FULL
+
+
+def test_all_that_is_above_what_is_foreign_stays_empty() -> None:
+    second, third = (f"c0ffee00-0000-4000-8000-00000000000{n}" for n in (4, 5))
+    below = Provider(second, "second", DEVICE, device(4).inventory)
+    foreign = Provider(third, "third", second)
+    ledger = kept(MINE, HELD, (ONE, second, holding("VCPU", provider=True)))
+    settled = settle(FULL.with_changes({second: below, third: foreign}), ledger, SILENT_ON_ALL, OWN)
+    assert settled.desired.providers.keys() == {ROOT, DEVICE, second, third}
+    assert not settled.desired.providers[DEVICE].inventory
+    assert not settled.desired.providers[second].inventory
+    assert "is below a device that is gone" in settled.problems[0].text
+
+
+SILENT_ON_ALL = answers(says(ONE, root()))
