@@ -40,7 +40,7 @@ class DocumentedHost:
         self.binding.answers["getCPUMap"] = (count, [True] * count, count)
 
     def start(self, text: str = "", beside: Sequence[ComputeDriver] = (), **rules: Any) -> Agent:
-        """``usage`` are further drivers, asked after this one."""
+        """``beside`` are further drivers, asked after this one."""
         return Agent(self.placement, self.driver(text), *beside, **rules)
 
     def driver(self, text: str = "") -> LibvirtDriver:

@@ -211,12 +211,12 @@ def others_part(tree, node, allocations=None):
 
 def test_another_driver_keeps_its_part_and_its_guests_when_cells_come_and_go(host):
     other = Small(others_part)
-    host.start(DEVICES, usage=[other]).settle()
+    host.start(DEVICES, beside=[other]).settle()
     own = {"VCPU": 2, "MEMORY_MB": 512, "CUSTOM_LICENCE": 3}
     who = guest(host, **{NODE: own, "fpga": {"CUSTOM_FPGA": 2}, on(DISKS[0]): {NVME: 1}})
     before = sums(host, who)
     for text in (DEVICES + NESTED, DEVICES, DEVICES + NESTED):
-        host.start(text, usage=[other]).settle()
+        host.start(text, beside=[other]).settle()
         assert sums(host, who) == before
         assert {"fpga": {"CUSTOM_FPGA": 2}}.items() <= holds(host.placement, who).items()
         assert holds(host.placement, who)[NODE]["CUSTOM_LICENCE"] == 3
@@ -230,7 +230,7 @@ def test_cpus_that_another_driver_has_on_the_root_do_not_move_to_the_cells(host)
     def cpus(tree, node, allocations=None):
         tree.update_inventory(node, {"VCPU": {"total": 3}})
 
-    agent = host.start(NESTED, usage=[Small(cpus)])
+    agent = host.start(NESTED, beside=[Small(cpus)])
     agent.settle()
     found = providers(host.placement)
     assert found[NODE]["inventory"]["VCPU"] == 3
