@@ -4,7 +4,7 @@
 #
 #   tools/mutation.sh [-m MINUTES] [PATTERN...]   all of the core, or mutants whose names
 #                                                 match, such as 'reportclient.diff.*'
-#   tools/mutation.sh sample COUNT                that many names at random, to be given to it
+#   tools/mutation.sh sample COUNT [PATTERN]      that many names at random, to be given to it
 #   tools/mutation.sh show MUTANT                 what a mutant changes
 #   tools/mutation.sh score                       what the last run came to
 #
@@ -88,10 +88,11 @@ make_copy() {
 
 sample() {
     [ -d "$COPY/mutants" ] || fail "there are no mutants yet" "Run tools/mutation.sh -m 10 first"
-    (cd "$COPY" && "$OWN_VENV/bin/python" - "$1" <<'PYTHON'
-import json, pathlib, random, sys
+    (cd "$COPY" && "$OWN_VENV/bin/python" - "$@" <<'PYTHON'
+import fnmatch, json, pathlib, random, sys
 names = [name for file in sorted(pathlib.Path("mutants").rglob("*.meta"))
-         for name in json.loads(file.read_text())["exit_code_by_key"]]
+         for name in json.loads(file.read_text())["exit_code_by_key"]
+         if fnmatch.fnmatch(name, "".join(sys.argv[2:]) or "*")]
 print("\n".join(random.Random(1).sample(names, min(int(sys.argv[1]), len(names)))))
 PYTHON
     )
@@ -133,7 +134,8 @@ case ${1:-} in
         cd "$COPY" && exec "$OWN_VENV/bin/mutmut" show "$2"
         ;;
     sample)
-        sample "$2"
+        shift
+        sample "$@"
         exit
         ;;
     score)
