@@ -163,3 +163,15 @@ def test_a_split_host_asks_for_allocations_first():
 
     with pytest.raises(KeyError):
         Host(3, split=True).describe(AnyTree(), None, KeyError)
+
+
+def test_the_footprint_has_a_row_for_each_way_of_running():
+    command = [sys.executable, "-m", "benchmarks.footprint", "--settle", "0"]
+    ran = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=True
+    )
+    rows = ran.stdout.splitlines()[1:]
+    assert len(rows) == 3
+    for row in rows:
+        rss, pss, cpu = map(float, row.split()[-3:])
+        assert rss >= pss > 0 and cpu > 0

@@ -1,0 +1,162 @@
+"""What an agent takes of its host: memory when it has settled, CPU from exec to the first call.
+
+    python -m benchmarks.footprint [--transport-url URL] [--settle SECONDS]
+
+A row for each way of running, against a Placement that is started for it. With the URL of a
+broker, those that need one too.  RSS counts shared pages whole, PSS by the share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from benchmarks.compare import REPOSITORY
+from driverkit.placement.server import PlacementServer
+
+SCRIPT = "nodes: {host1: {inventory: {VCPU: 4, MEMORY_MB: 2048}}}\n"
+FIRST_CALL_WITHIN = 120.0
+COMMAND = [sys.executable, "-c", "from agent.main import main; main()"]
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How an agent runs; ``options`` are lines of [DEFAULT], and groups after them."""
+
+    name: str
+    options: str = ""
+    starts: int = 1
+    """After so many starts it is measured: the first one makes the registry's file."""
+
+
+@dataclass(slots=True)
+class Door:
+    """Between the agent and Placement: sees the first call arrive."""
+
+    to: tuple[str, int]
+    first: threading.Event = field(default_factory=threading.Event)
+    port: int = 0
+
+    def open(self) -> None:
+        """Listen, in a thread."""
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.port = listening.getsockname()[1]
+        threading.Thread(target=self._accept, args=[listening], daemon=True).start()
+
+    def _accept(self, listening: socket.socket) -> None:
+        while True:
+            near, _ = listening.accept()
+            self.first.set()
+            far = socket.create_connection(self.to)
+            for pair in ((near, far), (far, near)):
+                threading.Thread(target=_pipe, args=pair, daemon=True).start()
+
+
+def _pipe(source: socket.socket, sink: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        return
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(prog="benchmarks.footprint")
+    parser.add_argument("--transport-url", metavar="URL", help="of a RabbitMQ")
+    parser.add_argument("--settle", type=float, default=5.0, metavar="SECONDS")
+    options = parser.parse_args(argv)
+    print(f"{'way of running':44} {'RSS MiB':>8} {'PSS MiB':>8} {'CPU s':>7}")  # noqa: T201
+    with tempfile.TemporaryDirectory() as made:
+        server = PlacementServer(Path(made) / "placement")
+        server.start()
+        try:
+            for number, way in enumerate(_ways(options.transport_url)):
+                measured = _measured(way, Path(made) / str(number), server, options.settle)
+                rss, pss, cpu = measured
+                print(f"{way.name:44} {rss:8.1f} {pss:8.1f} {cpu:7.2f}", flush=True)  # noqa: T201
+        finally:
+            server.stop()
+
+
+def _ways(url: str | None) -> list[Way]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ways = [
+        Way("own registry, first start"),
+        Way("own registry, later start", starts=2),
+        Way("own registry, with metrics", f"[monitoring]\nlisten_port = {port}\n", starts=2),
+    ]
+    if url:
+        bus = f"transport_url = {url}\n"
+        ways.append(Way("own registry, RabbitMQ", bus, starts=2))
+        ways.append(Way("registry over RPC, RabbitMQ", f"{bus}[registry]\naccess = rpc\n"))
+    return ways
+
+
+def _measured(
+    way: Way, directory: Path, server: PlacementServer, settle: float
+) -> tuple[float, float, float]:
+    """RSS and PSS in MiB, CPU in seconds."""
+    found = (0.0, 0.0, 0.0)
+    for _ in range(way.starts):
+        there = urlsplit(server.url)
+        door = Door((str(there.hostname), int(there.port or 80)))
+        door.open()
+        process = subprocess.Popen(  # noqa: S603  our own module
+            [*COMMAND, "--config-file", str(_configured(way, directory, door, server.token))],
+            cwd=REPOSITORY,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            if not door.first.wait(FIRST_CALL_WITHIN):
+                raise SystemExit(f"{way.name}: no call to Placement in {FIRST_CALL_WITHIN:g} s")
+            cpu = _cpu_seconds(process.pid)
+            time.sleep(settle)
+            found = (*_memory_mib(process.pid), cpu)
+        finally:
+            process.terminate()
+            process.wait()
+    return found
+
+
+def _configured(way: Way, directory: Path, door: Door, token: str) -> Path:
+    directory.mkdir(exist_ok=True)
+    (directory / "script.yaml").write_text(SCRIPT, encoding="utf-8")
+    path = directory / "agent.conf"
+    path.write_text(
+        f"[DEFAULT]\nhost = host1\nstate_path = {directory}/state\ncompute_driver = fake\n"
+        f"periodic_fuzzy_delay = 0\n{way.options}[fake]\nscript = {directory}/script.yaml\n"
+        f"[placement]\nauth_type = admin_token\ntoken = {token}\n"
+        f"endpoint = http://127.0.0.1:{door.port}\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def _memory_mib(pid: int) -> tuple[float, float]:
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
+    kib = {line.split(":")[0]: int(line.split()[1]) for line in text.splitlines()[1:]}
+    return kib["Rss"] / 1024, kib["Pss"] / 1024
+
+
+if __name__ == "__main__":
+    main()
