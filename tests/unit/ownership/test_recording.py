@@ -102,7 +102,7 @@ def test_what_another_driver_has_elsewhere_does_not_move() -> None:
 
 def test_who_says_of_somebody_elses_pool_what_it_has_is_told_nothing() -> None:
     pool = Provider(POOL, "pool", None, {"DISK_GB": Inventory(9).over(None)}, names(SHARES))
-    policy, observed = Policy(ROOT, strangers=frozenset({POOL})), there(root(), pool)
+    policy, observed = Policy(ROOT, foreign=frozenset({POOL})), there(root(), pool)
     (same,) = says(ONE, pool).said.values()
     assert policy.allowed(ONE, same, observed, Ledger()) == (None, [])
     for other in (
