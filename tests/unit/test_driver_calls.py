@@ -24,7 +24,7 @@ from reportclient.testing.fake_placement import FakePlacement
 from tests.unit.test_nodes import OWN, service_of
 from tests.waiting import eventually
 
-SOON = 0.05
+SOON = 2.0
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_driver_that_hangs_in_the_first_period_is_named(
 ) -> None:
     said = told(service_with(Hanging(method, for_ever, nodes)))
     assert "driver mine: " in said and f"{method}" in said
-    assert "has not returned within 0.05 s ([compute] driver_timeout)" in said
+    assert "has not returned within 2 s ([compute] driver_timeout)" in said
 
 
 def test_one_that_hangs_at_its_start_is_named_and_the_start_may_be_tried_again(
