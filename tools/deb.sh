@@ -84,8 +84,8 @@ install_wheel() {
     say "installing ${WHEEL##*/} and what it needs"
     pip install --no-compile -c "$ROOT/constraints.txt" "$WHEEL[libvirt,registry]"
     pip install --no-compile --no-deps --force-reinstall "$WHEEL"
-    # With the paths that tracebacks show later.
-    quietly 'This is a fault of a package in it.' "$SYSTEM_PYTHON" -m compileall -q -j2 \
+    # With the paths that tracebacks show later; what has run here already (pip) as well.
+    quietly 'This is a fault of a package in it.' "$SYSTEM_PYTHON" -m compileall -q -f -j2 \
         -s "$ENVIRONMENT" -p "$HOME_OF_ALL" "$ENVIRONMENT/lib"
     VERSION=$("$ENVIRONMENT/bin/python" -c \
         'from importlib import metadata; print(metadata.version("compute-agent"))')
