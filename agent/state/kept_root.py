@@ -32,6 +32,8 @@ class KeptRoot:
     ledger: Ledger = field(default_factory=Ledger)
     _kept: tuple[View, Ledger] = field(default_factory=lambda: (View(), Ledger()))
     """As they are in the store."""
+    _unusable: bool = False
+    """Something in the store can't be used: all is replaced, or it would never be mended."""
 
     def load(self, root: str = "") -> View:  # noqa: ARG002  it is the one
         """What was kept; an empty view, and a line in the log, if it can't be used.
@@ -75,11 +77,11 @@ class KeptRoot:
         now = self.view, self.ledger
         if not self.view.generations and not self.ledger.begun:
             return True
-        if not self.store.save(self.root, *changes(self._kept, now)):
+        if self._unusable or not self.store.save(self.root, *changes(self._kept, now)):
             everything, _ = changes((View(), Ledger()), now)
             if not self.store.replace(self.root, everything):
                 return False
-        self._kept = now
+        self._kept, self._unusable = now, False
         return True
 
     # -- a view that could not be kept
@@ -109,6 +111,7 @@ class KeptRoot:
         try:
             return view_from(documents)
         except _DAMAGE as err:
+            self._unusable = True
             LOG.warning(
                 "The saved view of the root %s in %s is ignored, Placement is read instead: %s",
                 self.root,
@@ -123,6 +126,7 @@ class KeptRoot:
         try:
             return ledger_from(documents)
         except _DAMAGE as err:
+            self._unusable = True
             return self._lost(f"can't be used ({err})")
 
     def _lost(self, what: str) -> Ledger:

@@ -91,3 +91,17 @@ def test_a_link_where_a_file_is_prepared_leads_nowhere(tmp_path: Path, name: str
     use(tmp_path)
     assert victim.read_text() == "precious"
     assert (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("kind", ["view", "ledger"])
+def test_what_can_not_be_used_is_mended_by_the_next_word(tmp_path: Path, kind: str) -> None:
+    """Added to, it would be of no use at each start for ever."""
+    root(tmp_path)
+    store = RootStore.of(tmp_path)
+    documents = dict(store.load(ROOT))
+    assert store.replace(ROOT, {**documents, (kind, "of another version"): ["?"]})
+    broken = KeptRoot(RootStore.of(tmp_path), ROOT)
+    assert not broken.load().generations or broken.ledger.lost
+    root(tmp_path)
+    healed = KeptRoot(RootStore.of(tmp_path), ROOT)
+    assert healed.load().generations == {ROOT: 1} and not healed.ledger.lost
