@@ -12,6 +12,9 @@ from agent.state.document import Document, Unusable
 
 LOG = logging.getLogger(__name__)
 
+_SAVED = "saved"
+"""Apart from the document's own fields, so that a driver may call its fields as it likes."""
+
 
 @dataclass(slots=True)
 class DriverStore:
@@ -25,14 +28,14 @@ class DriverStore:
     def load(self, name: str) -> Mapping[str, Any] | None:
         """See :class:`drivers.store.Store`."""
         try:
-            return self._document(name).load(dict)
+            return self._document(name).load(lambda found: dict(found[_SAVED]))
         except Unusable as err:
             LOG.warning("%s; it is as if nothing had been kept", err)
             return None
 
     def save(self, name: str, fields: Mapping[str, Any]) -> None:
         """See :class:`drivers.store.Store`."""
-        self._document(name).keep(fields, "it is not known after the next start")
+        self._document(name).keep({_SAVED: dict(fields)}, "it is not known after the next start")
 
     def _document(self, name: str) -> Document:
         path = self.state_path / f"driver-{name}.json"

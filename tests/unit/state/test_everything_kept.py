@@ -17,6 +17,7 @@ from agent.state.roots import FILE_NAME, RootStore
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
 from agent.told.status_file import StatusFile
+from drivers.store import InMemory
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -49,7 +50,7 @@ def remembered(state: Path) -> None:
     store = DriverStore(state)
     store.load("libvirt-host")
     store.save("libvirt-host", {"name": "host1"})
-    assert store.load("libvirt-host") == {"version": 1, "name": "host1"}
+    assert store.load("libvirt-host") == {"name": "host1"}
 
 
 def nodes(state: Path) -> None:
@@ -105,3 +106,12 @@ def test_what_can_not_be_used_is_mended_by_the_next_word(tmp_path: Path, kind: s
     root(tmp_path)
     healed = KeptRoot(RootStore.of(tmp_path), ROOT)
     assert healed.load().generations == {ROOT: 1} and not healed.ledger.lost
+
+
+def test_a_driver_gets_back_what_it_saved_whatever_its_fields_are_called(tmp_path: Path) -> None:
+    """As from the store that tests and the kit have."""
+    saved = {"version": 7, "sha256": "x", "lanes": [1]}
+    for store in (InMemory(), DriverStore(tmp_path)):
+        store.save("acme-lanes", saved)
+        assert store.load("acme-lanes") == saved
+    assert DriverStore(tmp_path).load("acme-lanes") == saved, "after a restart too"
