@@ -15,7 +15,7 @@ from tests import profiles
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 
-pytest_plugins = ["tests.sharing"]
+pytest_plugins = ["tests.sharing", "tests.tiers"]
 
 settings.load_profile(profiles.NAME)
 

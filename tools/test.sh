@@ -2,13 +2,14 @@
 # All checks and all tests, from nothing but a Debian 12: sets up what is missing, then
 # runs ruff, mypy and pytest.  Arguments go to pytest.  The last line is pytest's.
 # With --lab first: only the tests on the hypervisor of tools/lab.sh, started for them.
+# With --faults first: only those that take too long for every run, one after the other.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
 . "$(dirname "$0")/setup.sh"
 
 case ${1:-} in
     -h | --help)
-        sed -n '2,4s/^# //p' "$0"
+        sed -n '2,5s/^# //p' "$0"
         echo 'COMPUTE_AGENT_VENV names another place for the virtual environment, and'
         echo 'COMPUTE_AGENT_REFERENCE_VENV for the one with nova.'
         echo 'COMPUTE_AGENT_TEST_WORKERS is how many run tests at once; 0: in this process.'
@@ -24,6 +25,12 @@ if [ "${1:-}" = --lab ]; then
     exit
 fi
 
+long=
+if [ "${1:-}" = --faults ]; then
+    shift
+    long=yes
+fi
+
 set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}" \
     "${SERVER_PACKAGES[@]}" git graphviz systemd-container
 # Beside the checks; without it the tests beside Nova are skipped, and say so.
@@ -33,6 +40,12 @@ cd "$ROOT"
 PATH=$VENV/bin:$PATH
 export PATH
 unset PYTHONDONTWRITEBYTECODE # or hundreds of short processes would compile all anew
+
+if [ -n "$long" ]; then
+    wait "$reference" || say 'nova could not be installed: the tests beside it are skipped'
+    say "pytest -m faults $*"
+    COMPUTE_AGENT_TEST_FAULTS=yes exec pytest -m faults --durations=0 "$@"
+fi
 
 # Half of a test's time is waiting, so there are more workers than cores.
 cores=$(nproc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -23,6 +24,7 @@ from drivers.fake.script import Failure, NodeSpec, Now
 from drivers.fake.script_file import ScriptFile
 from drivers.fake.state import NodeState, failures_at, state_at
 
+LOG = logging.getLogger(__name__)
 DEFAULT_SCRIPT = Path(__file__).with_name("default.yaml")
 
 
@@ -125,6 +127,7 @@ class FakeDriver(ComputeDriver):
     def _fail(self, failures: Iterable[Failure]) -> None:
         for failure in failures:
             if failure.sleep is not None:
+                LOG.info("Sleeping %g s, as the script says", failure.sleep)
                 self._sleep(failure.sleep)
             if failure.not_ready is not None:
                 raise DriverNotReady(failure.not_ready)
