@@ -1,0 +1,59 @@
+"""The site that Sphinx builds of docs: no warnings, and all that is generated is in it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent import opts
+from driverkit.rulebook import RULES
+
+pytest.importorskip("sphinx")
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCS = REPOSITORY / "docs"
+LONGEST = 4500
+"""Words of a page: what is longer is divided, or said in fewer."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built once; a link that leads nowhere, or a page in no table of contents, is an error."""
+    output = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    done = subprocess.run(
+        [*command, str(DOCS), str(output)], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return output
+
+
+def test_each_option_of_the_agent_is_in_the_reference(site: Path) -> None:
+    anchors = set(re.findall(r'id="([^"]+)"', (site / "options.html").read_text()))
+    named = {
+        f"{getattr(group, 'name', group) or 'DEFAULT'}.{option.dest}"
+        for group, options in opts.list_opts()
+        for option in options
+    }
+    assert sorted(named - anchors) == []
+
+
+def test_each_rule_of_drivers_is_in_the_site(site: Path) -> None:
+    text = (site / "driver-kit.html").read_text()
+    assert [name for name in RULES if f'id="{name}"' not in text] == []
+
+
+def test_links_between_pages_lead_to_pages_of_the_site(site: Path) -> None:
+    text = "".join(page.read_text() for page in site.glob("*.html"))
+    assert re.findall(r'href="(?!_sources|_downloads|http)[^"]*\.rst[#"]', text) == []
+
+
+@pytest.mark.parametrize(
+    "page", sorted(DOCS.rglob("*.rst")), ids=lambda page: str(page.relative_to(DOCS))
+)
+def test_a_page_is_short_enough_to_be_read(page: Path) -> None:
+    assert len(page.read_text().split()) <= LONGEST
