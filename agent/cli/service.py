@@ -18,7 +18,7 @@ from reportclient.plain_text import plain
 
 COLUMNS = (
     *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),
-    *("placement_agrees", "address", "contested_by", "uuid"),
+    *("placement_agrees", "address", "contested_by", "uuid", "disabled_at"),
 )
 TITLES = ("status", "state", "rpc", "last seen", "roots", "placement")
 
@@ -241,6 +241,8 @@ def in_full(services: Iterable[ObservedService], screen: Screen) -> Iterator[str
         seconds = ago(record.silent_for)
         last = f"last heartbeat {seconds} ago" if record.last_seen else "no heartbeat ever"
         yield f"{screen.paint(record.host, 'bold')}  {record.status}{reason}, {seen.state}, {last}"
+        if record.disabled_at is not None:
+            yield f"  disabled  since {record.disabled_at:%Y-%m-%d %H:%M:%S} UTC"
         yield f"  uuid      {record.uuid}"
         yield f"  agent     {record.address or 'unknown'}"
         yield f"  rpc       {record.rpc_version or 'unknown'}"
@@ -271,4 +273,5 @@ def _row(seen: ObservedService) -> list[object]:
         record.last_seen.isoformat() if record.last_seen else None,
         None if silent is None else round(silent, 1),
         *(list(record.roots), seen.agrees, record.address, record.contested_by, record.uuid),
+        record.disabled_at.isoformat() if record.disabled_at else None,
     ]

@@ -32,6 +32,8 @@ class ServiceRecord:
     binary: str = BINARY
     disabled: bool = False
     disabled_reason: str | None = None
+    disabled_at: datetime | None = None
+    """Since when it is disabled (UTC, by the database's clock); ``None`` if nobody knows."""
     forced_down: bool = False
     rpc_version: str | None = None
     last_seen: datetime | None = None

@@ -153,7 +153,9 @@ class SqlRegistry:
         checks.flag("disabled", disabled)
         checks.version("expected_version", expected_version)
         text = checks.reason(disabled=disabled, reason=reason)
-        values = {"disabled": disabled, "disabled_reason": text}
+        since = sa.case((_C.disabled, _C.disabled_at), else_=Now()) if disabled else None
+        # In this order: MySQL's assignments see what those before them have changed.
+        values = {"disabled_at": since, "disabled": disabled, "disabled_reason": text}
         return self._set(host, values, expected_version)
 
     @_again_after_a_deadlock
@@ -183,7 +185,8 @@ class SqlRegistry:
         if expected is not None:
             change = change.where(_C.version == expected)
         with self._transaction() as connection:
-            changed = connection.execute(change.values(**values, version=_C.version + 1)).rowcount
+            written = change.ordered_values(*values.items(), ("version", _C.version + 1))
+            changed = connection.execute(written).rowcount
             found = _one(connection, host)
         if not changed:
             raise Changed(
@@ -218,8 +221,10 @@ def _one(connection: sa.Connection, host: str) -> ServiceRecord:
 
 def _record(row: Any) -> ServiceRecord:
     values = dict(row._mapping)  # noqa: SLF001  SQLAlchemy's public name for it
-    seen, silent = values["last_seen"], values["silent_for"]
-    values["last_seen"] = None if seen is None else datetime.fromtimestamp(seen, UTC)
+    silent = values["silent_for"]
+    for name in ("last_seen", "disabled_at"):
+        at = values[name]
+        values[name] = None if at is None else datetime.fromtimestamp(at, UTC)
     # A clock that was set back must not make it silent for less than nothing.
     values["silent_for"] = None if silent is None else max(0.0, float(silent))
     values["roots"] = tuple(values["roots"].split())

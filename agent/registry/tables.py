@@ -22,6 +22,7 @@ SERVICES = sa.Table(
     sa.Column("binary", sa.String(255), nullable=False),
     sa.Column("disabled", sa.Boolean, nullable=False),
     sa.Column("disabled_reason", sa.String(255)),
+    sa.Column("disabled_at", sa.Double),
     sa.Column("forced_down", sa.Boolean, nullable=False),
     sa.Column("rpc_version", sa.String(32)),
     # Seconds since the epoch: every engine has its own idea of times with zones.

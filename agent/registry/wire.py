@@ -23,21 +23,23 @@ _KINDS = {
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, errors.RegistryError)
 }
+_TIMES = ("last_seen", "disabled_at")
 _FIELDS = frozenset(field.name for field in dataclasses.fields(ServiceRecord))
 
 
 def to_wire(record: ServiceRecord) -> dict[str, Any]:
     """As JSON can hold it."""
     said = dataclasses.asdict(record)
-    seen = record.last_seen
-    return said | {"last_seen": seen and seen.isoformat(), "roots": list(record.roots)}
+    times = {name: said[name] and said[name].isoformat() for name in _TIMES}
+    return said | times | {"roots": list(record.roots)}
 
 
 def from_wire(said: dict[str, Any]) -> ServiceRecord:
     """The record that was sent."""
     known = {name: value for name, value in said.items() if name in _FIELDS}
-    seen = known.get("last_seen")
-    known["last_seen"] = datetime.fromisoformat(seen) if seen else None
+    for name in _TIMES:
+        at = known.get(name)
+        known[name] = datetime.fromisoformat(at) if at else None
     known["roots"] = tuple(known.get("roots", ()))
     return ServiceRecord(**known)
 

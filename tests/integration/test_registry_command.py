@@ -78,6 +78,9 @@ def test_the_list_says_whether_placement_agrees_with_one_get(
     }
     assert (rows["fine"]["status"], rows["fine"]["reason"]) == ("disabled", "new disks")
     assert rows["fine"]["roots"] == [fine]
+    since = registry.get_service("fine").disabled_at
+    assert (rows["fine"]["disabled_at"], rows["wrong"]["disabled_at"]) == (since.isoformat(), None)
+    assert f"since {since:%Y-%m-%d %H:%M:%S} UTC" in host.ctl("service", "show", "fine").out
     drawn = host.ctl("service", "list").out.splitlines()
     assert drawn[0].split() == ["status", "state", "rpc", "last", "seen", "roots", "placement"]
     assert drawn[1].split()[:4] == ["fine", "disabled", "up", "6.5"]

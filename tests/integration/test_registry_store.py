@@ -32,7 +32,7 @@ from agent.registry.errors import (
     StillUp,
     UnknownHost,
 )
-from agent.registry.schema import open_engine, upgrade
+from agent.registry.schema import NEWEST, open_engine, upgrade
 from agent.registry.store import SqlRegistry
 from agent.registry.tables import SERVICES
 from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
@@ -212,6 +212,17 @@ def test_disabling_and_enabling_is_kept_through_heartbeats(registry: Registry) -
     assert registry.heartbeat("host1", "a1", "6.1", ()).disabled_reason == "new disks"
     enabled = registry.set_status("host1", disabled=False)
     assert (enabled.disabled, enabled.disabled_reason) == (False, None)
+
+
+def test_since_when_it_is_disabled_stays_when_the_reason_changes(registry: Registry) -> None:
+    assert registry.heartbeat("host1", "a1", "6.1", ()).disabled_at is None
+    since = registry.set_status("host1", disabled=True).disabled_at
+    assert since is not None and since.tzinfo is not None
+    again = registry.set_status("host1", disabled=True, reason="new disks")
+    forced = registry.set_forced_down("host1", forced_down=True)
+    assert (again.disabled_at, forced.disabled_at) == (since, since)
+    assert registry.get_service("host1").disabled_at == since
+    assert registry.set_status("host1", disabled=False).disabled_at is None
 
 
 def test_a_decision_on_an_old_record_is_refused(registry: Registry) -> None:
@@ -505,7 +516,7 @@ def test_instances_that_start_at_once_make_the_schema_once(url: str) -> None:
     engine = open_engine(url)
     with engine.connect() as connection:
         assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).all() == [
-            ("0001",)
+            (NEWEST,)
         ]
     engine.dispose()
 
