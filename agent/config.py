@@ -4,8 +4,6 @@ Everything that can be wrong with a configuration file is found here, at start, 
 said with the file, the line and the option.
 """
 
-from __future__ import annotations
-
 import difflib
 import logging
 import re

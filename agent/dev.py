@@ -5,8 +5,6 @@ leads to it is written (``dev.conf``, good for ``computectl`` too), and the tree
 drawn whenever it has changed.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -40,7 +38,7 @@ class Dev:
         """For requests to it."""
         return token_adapter(self.url, self.token)
 
-    def show(self, nodes: Nodes, *, once: bool) -> Show:
+    def show(self, nodes: Nodes, *, once: bool) -> "Show":
         """A listener of the service."""
         return Show(nodes, None if once else self.config_path)
 

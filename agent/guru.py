@@ -4,8 +4,6 @@ What runs where just now, for whoever wonders why nothing happens.  oslo.reports
 only then, and options that are secret are masked by it.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

@@ -1,7 +1,5 @@
 """Work that may hang, in a thread that nobody has to wait for."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future

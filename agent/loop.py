@@ -4,8 +4,6 @@ The loop is one thread and sleeps on one queue.  Whoever wants something of it
 (a signal, a driver's event, a call over RPC) puts a command or a job there.
 """
 
-from __future__ import annotations
-
 import logging
 import queue
 import time

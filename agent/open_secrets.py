@@ -1,7 +1,5 @@
 """Configuration files with a password in them that everybody on the host may read."""
 
-from __future__ import annotations
-
 import re
 import stat
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Where an option was set, so that an error about its value names the file and the line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

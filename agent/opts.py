@@ -1,7 +1,5 @@
 """The agent's options.  Those that mean the same as Nova's have Nova's names."""
 
-from __future__ import annotations
-
 import socket
 
 from oslo_config import cfg

@@ -4,8 +4,6 @@ oslo.config says which options changed, and which changed in the file and need a
 A configuration that can't be used changes nothing.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

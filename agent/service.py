@@ -1,7 +1,5 @@
 """The running service: its drivers opened and closed, its periods told to whoever listens."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -38,7 +36,7 @@ class Service:
     listeners: list[Listener] = field(default_factory=list)
     _ready: bool = False
     _last: dict[str, Report] = field(default_factory=dict)
-    _enabled: HostEnabled = field(init=False)
+    _enabled: "HostEnabled" = field(init=False)
 
     def __post_init__(self) -> None:
         self._enabled = HostEnabled(self.nodes.drivers)

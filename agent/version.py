@@ -1,7 +1,5 @@
 """Which version this is, as the package was installed."""
 
-from __future__ import annotations
-
 from importlib import metadata
 
 DISTRIBUTION = "compute-agent"

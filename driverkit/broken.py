@@ -1,7 +1,5 @@
 """What comes of looking at a rule, and its words for the author."""
 
-from __future__ import annotations
-
 import textwrap
 import traceback
 from pathlib import Path

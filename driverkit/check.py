@@ -4,8 +4,6 @@ A driver that hangs, exits or crashes the interpreter takes nothing with it but 
 not been judged by then; nothing that it started is left behind.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

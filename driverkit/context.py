@@ -1,7 +1,5 @@
 """The DriverContext of a driver under test: options registered, values from a text."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Sequence
 from pathlib import Path

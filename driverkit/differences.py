@@ -1,7 +1,5 @@
 """How two states of a tree differ, provider by provider, as lines for an author.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from reportclient.model import Inventory, Provider

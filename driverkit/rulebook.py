@@ -3,8 +3,6 @@
 The document (docs/driver-kit.rst) and every failure speak from here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

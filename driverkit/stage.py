@@ -4,8 +4,6 @@ A period is the agent's own (:class:`agent.period.tracker.Tracker`).  What the d
 wrong on the way is a :class:`DriverRaised`; which rule that breaks is for the judges to say.
 """
 
-from __future__ import annotations
-
 import contextlib
 import uuid as uuidlib
 from collections.abc import Callable, Iterable
@@ -75,13 +73,13 @@ class Stage:
         """The names of its nodes.  :raises DriverRaised: it can't say, or not properly."""
         return said("get_available_nodes", loaded.nodes)
 
-    def roots(self, loaded: LoadedDriver) -> list[Root]:
+    def roots(self, loaded: LoadedDriver) -> "list[Root]":
         """A root for each of its nodes; Placement knows none of them before it is reported."""
         nodes = self.nodes(loaded)
         told = said("get_nodenames_by_uuid", loaded.uuids_told)
         return [self.root(node, told.get(node)) for node in nodes]
 
-    def root(self, node: str, uuid: str | None = None) -> Root:
+    def root(self, node: str, uuid: str | None = None) -> "Root":
         """The root of this name, read from Placement."""
         return Root(self, node, ReportedRoot(uuid or _uuid_of(node), self.api, RULES.times)).read()
 
@@ -138,7 +136,7 @@ class Root:
         """What is known of Placement."""
         return self.reported.view
 
-    def read(self) -> Root:
+    def read(self) -> "Root":
         """Everything anew, as Placement has it; which names it lacks is not asked again."""
         absent = self.view.known.absent
         ours = self.ledger.holders.keys()

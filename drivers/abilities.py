@@ -4,8 +4,6 @@ Having the methods is all it takes.  They are looked for once, when the driver i
 loaded (:class:`drivers.loaded.LoadedDriver`); later nobody asks whether a method is there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 

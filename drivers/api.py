@@ -14,8 +14,6 @@ Everything else is optional: the small protocols (``drivers/abilities.py``) are 
 for once, when the driver is loaded.  ``docs/driver-api.rst`` is the reference.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ What hangs is left behind in its thread, and nothing more is asked before it has
 of a driver that is ``thread_safe`` only not the same thing.
 """
 
-from __future__ import annotations
-
 import inspect
 import threading
 import time

@@ -1,7 +1,5 @@
 """What a driver may raise; the agent knows what to do about each."""
 
-from __future__ import annotations
-
 
 class DriverError(Exception):
     """The root of the errors that concern a driver."""

@@ -1,7 +1,5 @@
 """Whether a class can be a driver of this agent; if not, why, and what mends it."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Pure: which of a host's CPUs guests share, and which they get for themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Amounts come from the driver, policy from the operator, and what Placement knows
 decides only where the operator said nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

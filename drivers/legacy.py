@@ -6,8 +6,6 @@ and ``get_traits`` for its traits.  As there, a method that raises NotImplemente
 is as good as none.  All is asked before anything is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ What an author may return by mistake is found here, where the method is called, 
 said with the method's name; nobody behind has to look again.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -47,7 +45,7 @@ class LoadedDriver:
     calls: Calls = field(default_factory=Calls, repr=False, compare=False)
 
     @classmethod
-    def of(cls, name: str, driver: ComputeDriver, within: float = WITHIN) -> LoadedDriver:
+    def of(cls, name: str, driver: ComputeDriver, within: float = WITHIN) -> "LoadedDriver":
         """Find out what ``driver`` can do beyond the two methods that all have.
 
         ``within`` so many seconds each call of it has to return.

@@ -5,8 +5,6 @@ found here, once, and said with the entry point's name: later nobody has to ask
 whether a method is there.
 """
 
-from __future__ import annotations
-
 import difflib
 import logging
 from collections.abc import Iterable, Sequence

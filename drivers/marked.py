@@ -3,8 +3,6 @@
 Pure: text in, values or :class:`ScriptError` out.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 from typing import Any
@@ -48,7 +46,7 @@ class Field:
         """Whether it is one value, no list and no mapping."""
         return isinstance(self._node, yaml.ScalarNode)
 
-    def mapping(self, allowed: Iterable[str] | None = None) -> dict[str, Field]:
+    def mapping(self, allowed: Iterable[str] | None = None) -> "dict[str, Field]":
         """Values by key, in the order of the file; nothing written is an empty mapping.
 
         :raises ScriptError: no mapping, a key twice, or one that is not ``allowed``.
@@ -67,7 +65,7 @@ class Field:
             fields[key.value] = field
         return fields
 
-    def items(self) -> list[Field]:
+    def items(self) -> "list[Field]":
         """The items of a list; nothing written is an empty one."""
         children = self._children(yaml.SequenceNode, "a list")
         return [

@@ -1,7 +1,5 @@
 """Options of every driver whose root has CPUs, memory and disk, by Nova's names."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a driver remembers over a restart; the agent writes it, under ``state_path``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """What consumers hold of a tree, read when it is looked at, and what a reshape moves of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -70,7 +68,7 @@ class Moves:
     @classmethod
     def of(
         cls, held: HeldBy | None, after: Allocations | None, old: Snapshot, new: Snapshot
-    ) -> Moves:
+    ) -> "Moves":
         """From what was held and what shall be; nothing moves where that is not said.
 
         :raises ValueError: nobody asked who holds anything.

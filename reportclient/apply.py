@@ -5,8 +5,6 @@ is left alone for the rest of the plan, together with what would be created belo
 it; everything else goes on.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

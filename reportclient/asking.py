@@ -4,8 +4,6 @@ A query is put in the words of the newest Placement first.  One that is older sa
 for all, and is asked in its own words (``query.older``), or the caller is told what it lacks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Operations as calls: what each one asks of Placement, and what counts as its answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
 

@@ -12,8 +12,6 @@
 ``reportclient.asking`` sends it, and leaves disabled hosts out.
 """
 
-from __future__ import annotations
-
 from reportclient.query.answers import (
     AllocationCandidates,
     AllocationRequest,

@@ -9,8 +9,6 @@
 threads may use several roots.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """How many requests one period of one root takes, and what was done with them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from reportclient.http import API

@@ -14,8 +14,6 @@ What Placement would refuse in any case (a bad name, a total of 0) is left out
 and becomes a :class:`Problem`; everything else is still sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ A provider is named by its name or its UUID everywhere; an unknown one is a
 nothing is different :meth:`Edit.freeze` returns the *same* snapshot.
 """
 
-from __future__ import annotations
-
 import copy as copylib
 import uuid as uuidlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Every error carries ``request_id`` where Placement gave one, so that its log and
 ours can be laid side by side.
 """
 
-from __future__ import annotations
-
 
 class PlacementError(Exception):
     """The root of all errors of the report client.

@@ -1,7 +1,5 @@
 """Errors with what it takes to understand them, asked of Placement once per error."""
 
-from __future__ import annotations
-
 from reportclient.apply import Outcome
 from reportclient.errors import AlreadyThere, Forbidden, InUse, NameTaken, PlacementError
 from reportclient.http import API

@@ -4,8 +4,6 @@ Retries of connections are keystoneauth's; everything else raises, and the calle
 decides.  What bounds a request in time and size is in ``transport``.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 import time
@@ -62,7 +60,7 @@ class PlacementAPI:
         self._newest_again = 0.0
         self._headers: dict[str, str] = {}
 
-    def tagged(self, request_id: str | None) -> PlacementAPI:
+    def tagged(self, request_id: str | None) -> "PlacementAPI":
         """The same, with a request id of the caller's (``req-`` and a UUID) in each call."""
         headers = {"X-Openstack-Request-Id": request_id} if request_id else {}
         other = copy.copy(self)

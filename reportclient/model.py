@@ -3,8 +3,6 @@
 Nothing here does I/O, logs or reads a clock.  The field names are Placement's.
 """
 
-from __future__ import annotations
-
 import uuid as uuidlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -40,7 +38,7 @@ class Inventory:
     allocation_ratio: float | None = None
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Inventory:
+    def from_dict(cls, record: Mapping[str, Any]) -> "Inventory":
         """Read the dict that drivers write and Placement answers.
 
         :raises ValueError: a field is unknown, has the wrong type, or ``total``
@@ -62,7 +60,7 @@ class Inventory:
             if value is not None
         }
 
-    def over(self, current: Inventory | None) -> Inventory:
+    def over(self, current: "Inventory | None") -> "Inventory":
         """This record with what it leaves unsaid taken from ``current``, else Placement's
         defaults.
 

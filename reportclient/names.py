@@ -1,7 +1,5 @@
 """Names of traits and resource classes: which are well-formed, which are known."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -38,14 +36,14 @@ class Names:
     classes: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
 
-    def including(self, providers: Iterable[Provider]) -> Names:
+    def including(self, providers: Iterable[Provider]) -> "Names":
         """With the names that these providers carry in Placement."""
         found = list(providers)
         traits = self.traits.union(*(provider.traits for provider in found))
         classes = self.classes.union(*(provider.inventory for provider in found))
         return replace(self, traits=traits, classes=classes)
 
-    def refused(self, names: frozenset[str]) -> Names:
+    def refused(self, names: frozenset[str]) -> "Names":
         """After Placement said that it does not know ``names``."""
         return Names(
             self.traits - names,

@@ -1,7 +1,5 @@
 """The options of ``[placement]``: keystoneauth's own, by their usual names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from reportclient.http import conf_options

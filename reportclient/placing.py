@@ -5,8 +5,6 @@ holds a name that is needed gives it up first; where names go round in a circle,
 the holder can't move yet, it is called by its own UUID in between.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

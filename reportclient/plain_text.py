@@ -4,8 +4,6 @@ Names and reasons are whatever somebody has typed: escape sequences that clear a
 breaks that forge a line of a log, marks that turn the direction of writing.
 """
 
-from __future__ import annotations
-
 from unicodedata import combining, east_asian_width
 
 

@@ -5,8 +5,6 @@ says what an operation does to a tree; the diff is tested with it, and applying
 uses it once Placement has acknowledged, so both mean the same.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ tree belongs to whoever was handed it, so there is no lock.  How changes are kep
 :class:`reportclient.edit.Edit`.
 """
 
-from __future__ import annotations
-
 import copy as copylib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -234,7 +232,7 @@ class ProviderTree(Edit):
 
     # -- whole trees
 
-    def subtree(self, name_or_uuid: str) -> ProviderTree:
+    def subtree(self, name_or_uuid: str) -> "ProviderTree":
         """A tree of its own with one root and all below it.
 
         :raises ValueError: the provider is not there, or is no root.

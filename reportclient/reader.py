@@ -4,8 +4,6 @@ A generation is adopted only together with what was read under it; otherwise the
 next write would wipe out a change of somebody else's.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ What the edit did not touch is as the newer one has it: traits and aggregates ar
 added and taken away one by one, inventory class by class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ drivers want something else.  What can't be taken away because guests still use 
 is drained meanwhile: all of it reserved, so that no new guest gets any.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 

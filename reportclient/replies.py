@@ -1,7 +1,5 @@
 """What Placement answered: its JSON, or one of our errors.  Pure, but for the date of a wait."""
 
-from __future__ import annotations
-
 import json as jsonlib
 import re
 import time

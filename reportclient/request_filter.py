@@ -19,8 +19,6 @@ without a suffix.  Whoever asks with groups only, or for resources below the roo
 look at the ``traits`` of the roots in ``provider_summaries``, as ``reportclient.asking`` does.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

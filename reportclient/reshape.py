@@ -4,8 +4,6 @@ Inventory and the allocations on it move in one transaction; Placement checks
 capacity, but not whether a driver lost somebody's allocation on the way.  We do.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ class Affected:
     after: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def between(cls, old: Snapshot, new: Snapshot) -> Affected:
+    def between(cls, old: Snapshot, new: Snapshot) -> "Affected":
         """Of all that differs."""
         changed = [uuid for uuid in new.changed_since(old) if _has(old, uuid) != _has(new, uuid)]
         return cls({uuid: _has(old, uuid) for uuid in changed}, {u: _has(new, u) for u in changed})

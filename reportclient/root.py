@@ -6,8 +6,6 @@ was refused waits for the next verification.  A try that ends as the one before 
 though nothing has moved in between, is no race: it waits like a refusal.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 from collections.abc import Callable, Collection

@@ -5,8 +5,6 @@ view.  Whatever does not fit exactly is refused, never mended: reading Placement
 again costs little, believing a wrong view costs much.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

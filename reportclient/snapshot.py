@@ -6,10 +6,9 @@ shared between snapshots, so making one from another costs what changed (and a
 copy of pointers), and most of two related snapshots is equal by identity.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Self
 
 from reportclient.model import Provider
 
@@ -32,7 +31,7 @@ class Snapshot:
         self._touched: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, providers: Iterable[Provider]) -> Snapshot:
+    def build(cls, providers: Iterable[Provider]) -> "Snapshot":
         """From providers in any order; linear in their number.
 
         :raises ValueError: a duplicate name or UUID, a missing parent or a cycle.
@@ -102,7 +101,7 @@ class Snapshot:
             uuid, parent = parent, self._providers[parent].parent_uuid
         return uuid
 
-    def changed_since(self, old: Snapshot) -> Iterable[str]:
+    def changed_since(self, old: Self) -> Iterable[str]:
         """UUIDs of all providers that may differ between ``old`` and this one.
 
         Costs what changed where one was made from the other by an edit.
@@ -113,12 +112,12 @@ class Snapshot:
             return self._touched
         return changed_keys(self._providers, old._providers)
 
-    def descend_from(self, base: Snapshot, touched: tuple[str, ...]) -> Snapshot:
+    def descend_from(self, base: "Snapshot", touched: tuple[str, ...]) -> "Snapshot":
         """Remember, weakly, what this was made from and where it may differ."""
         self._base, self._touched = weakref.ref(base), touched
         return self
 
-    def with_changes(self, changed: Mapping[str, Provider | None]) -> Snapshot:
+    def with_changes(self, changed: Mapping[str, Provider | None]) -> "Snapshot":
         """This forest with providers replaced, added, or (``None``) taken away.
 
         The same object if that makes no difference.  Costs a copy of pointers and what

@@ -7,8 +7,6 @@ headers included, and may have ``limit`` bytes, unpacked.  A request that carrie
 token or a body (which has the password, for Keystone) is never sent on elsewhere.
 """
 
-from __future__ import annotations
-
 import io
 import time
 import zlib

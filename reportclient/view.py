@@ -4,8 +4,6 @@ A view is a value.  It is replaced by what was read and by what was acknowledged
 generations live here and nowhere else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -48,7 +46,7 @@ class View:
         """A tree for the driver to change."""
         return ProviderTree(self.snapshot, self.generations)
 
-    def stale(self) -> View:
+    def stale(self) -> "View":
         """The same, to be verified before it is built upon."""
         return replace(self, certain=False)
 

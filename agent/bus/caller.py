@@ -4,8 +4,6 @@ Over the bus it travels in the context of a call, by the names that Nova's conte
 There it is what the caller says of himself: for a log, not to decide by.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ class Caller:
     where: str | None = None
 
     @classmethod
-    def of_context(cls, context: object) -> Caller:
+    def of_context(cls, context: object) -> "Caller":
         """Of a call, ours or Nova's; anybody may send anything."""
         said = context if isinstance(context, Mapping) else {}
         return cls(

@@ -1,7 +1,5 @@
 """What goes wrong on the message bus, and who may call; without the bus itself.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

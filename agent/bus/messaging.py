@@ -8,8 +8,6 @@ imported, and eventlet, which it would load wherever that is installed, kept awa
 It is loaded by who has a message bus only: it takes some 6 MiB and half a second.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import threading

@@ -6,8 +6,6 @@ namespace; versions 5.x and 6.x; the context is a dict, of which only the
 ``'disabled'``.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from typing import Any

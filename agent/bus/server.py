@@ -13,8 +13,6 @@ oslo.messaging has no public place for either; what is used of its RabbitMQ driv
 Other drivers, which have none of it, are left as they are.
 """
 
-from __future__ import annotations
-
 import inspect
 import logging
 import random

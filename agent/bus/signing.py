@@ -6,8 +6,6 @@ So a call carries a signature.  One master key is with ``compute-registry`` and 
 hypervisor has a key that is made from it for its own host, and proves to be that host only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -3,8 +3,6 @@
 A root becomes the host's root; one below the host's root stands in the ledger from then on.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import dataclass
 

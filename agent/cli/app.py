@@ -5,8 +5,6 @@ configuration, the credentials or an argument can't be used; 3 ``plan --exit-cod
 changes.  What goes wrong is one line on stderr, with the next step.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import logging

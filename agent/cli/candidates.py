@@ -1,7 +1,5 @@
 """``computectl candidates``: what a scheduler would get from Placement, and why not more."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

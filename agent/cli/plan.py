@@ -1,7 +1,5 @@
 """``computectl plan``: what the agent's next period would change, without doing it."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """``computectl provider-config``: look at provider files before the agent does."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass

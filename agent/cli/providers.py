@@ -1,7 +1,5 @@
 """``computectl providers``: finds providers in Placement, whatever trees they are in."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

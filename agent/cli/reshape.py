@@ -1,7 +1,5 @@
 """``computectl reshape``: do the reshape that a driver waits for."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from dataclasses import dataclass, field

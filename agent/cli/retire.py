@@ -1,7 +1,5 @@
 """``computectl retire``: take this host's providers out of Placement."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, field

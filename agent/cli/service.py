@@ -1,7 +1,5 @@
 """``computectl service``: which hosts there are, and switching them off and on."""
 
-from __future__ import annotations
-
 import argparse
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """``computectl status``: how the agent on this host is, by its own words."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

@@ -1,7 +1,5 @@
 """``computectl tree``: what Placement has, drawn as a tree."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

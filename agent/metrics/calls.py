@@ -1,7 +1,5 @@
 """Calls to Placement, measured: a door before the door."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What is read when somebody asks: the status that the agent tells, its trees, its queue."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

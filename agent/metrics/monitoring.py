@@ -1,7 +1,5 @@
 """Numbers and health, put together: who tells them, and where they go."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

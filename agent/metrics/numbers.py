@@ -3,8 +3,6 @@
 Any thread may tell; the counters are Prometheus's own, and locked.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 

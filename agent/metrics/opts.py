@@ -1,7 +1,5 @@
 """Options of metrics and health, and what is wrong with them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path

@@ -4,8 +4,6 @@ A port that another program has, or a directory that is not there, keeps no agen
 reporting: it is said in the log, and tried again.
 """
 
-from __future__ import annotations
-
 import logging
 import socket
 import sys

@@ -1,7 +1,5 @@
 """A Placement that is away is not waited for by each of a thousand nodes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The nodes of this host with all that they need, for the agent and for who only looks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

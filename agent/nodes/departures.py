@@ -4,8 +4,6 @@ One GET tells of all of them, and verifies the roots of all others: a listing of
 carries this service's mark.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ has no room for a checksum: ``nodes.json``, which has one, says the same UUID a 
 time.  Where one of them is lost the other tells; where they differ an operator is asked.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import uuid as uuidlib

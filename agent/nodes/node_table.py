@@ -3,8 +3,6 @@
 A node that was reported once keeps its UUID, however many others come and go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +23,7 @@ class NodeTable:
     _own: str = field(default="", repr=False)
 
     @classmethod
-    def of(cls, state_path: Path, *, writing: bool = True) -> NodeTable:
+    def of(cls, state_path: Path, *, writing: bool = True) -> "NodeTable":
         """The table of the agent with this state directory."""
         return cls(node_document(state_path, writing=writing))
 

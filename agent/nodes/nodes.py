@@ -1,7 +1,5 @@
 """All roots of this service: which there are, and one period of each."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -12,8 +12,6 @@ wrote in between: a service that takes the node over at that moment is found out
 or makes the provider again.
 """
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass, field, replace
 

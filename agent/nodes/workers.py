@@ -4,8 +4,6 @@ A round ends when all its jobs are done, or when for a while none was: what hang
 to its thread, others take its place, and its job is not begun again before it has ended.
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

@@ -1,7 +1,5 @@
 """What counts as this host's though no ledger says so.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

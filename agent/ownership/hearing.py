@@ -1,7 +1,5 @@
 """What one settlement is about: what counts of what was said, and who is silent.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -62,7 +60,7 @@ class Hearing:
         everybody = dict.fromkeys([*_of(self.ledger.holders, among), *self.said])
         return [uuid for uuid in everybody if uuid in denied or not self._repeats(uuid)]
 
-    def follows(self, last: Hearing) -> bool:
+    def follows(self, last: "Hearing") -> bool:
         """Whether what was found out then holds for all providers that are as they were."""
         now, then = self.ledger, last.ledger
         return (
@@ -73,7 +71,7 @@ class Hearing:
             == [one.manager for one in last.answers.statements]
         )
 
-    def changed_since(self, last: Hearing) -> Iterator[str]:
+    def changed_since(self, last: "Hearing") -> Iterator[str]:
         """UUIDs of the providers of which something is otherwise than it was then."""
         yield from self.observed.changed_since(last.observed)
         yield from self.ledger.changed_since(last.ledger)

@@ -8,8 +8,6 @@ What a manager asserts is a *claim*: that a provider is there (with its name and
 parent), or that it has a resource class, a trait, an aggregate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import or_, sub
@@ -42,19 +40,19 @@ class Holding(NamedTuple):
     traits: frozenset[str] = NOTHING
     aggregates: frozenset[str] = NOTHING
 
-    def joined(self, other: Holding) -> Holding:
+    def joined(self, other: "Holding") -> "Holding":
         """The claims of both."""
         if other in (self, NONE):
             return self
         return Holding(self[0] or other[0], *map(or_, self[1:], other[1:]))
 
-    def without(self, other: Holding) -> Holding:
+    def without(self, other: "Holding") -> "Holding":
         """The claims that ``other`` does not have."""
         if other == NONE:
             return self
         return Holding(self[0] and not other[0], *map(sub, self[1:], other[1:]))
 
-    def within(self, provider: Provider | None) -> Holding:
+    def within(self, provider: Provider | None) -> "Holding":
         """The claims that Placement has."""
         if provider is None:
             return NONE
@@ -112,7 +110,7 @@ class Ledger:
         """All that hold anything."""
         return set[str]().union(*self.holders.values())
 
-    def changed_since(self, old: Ledger) -> list[str]:
+    def changed_since(self, old: "Ledger") -> list[str]:
         """UUIDs of the providers of which other claims are held than in ``old``."""
         return changed_keys(self.holders, old.holders)
 
@@ -120,14 +118,14 @@ class Ledger:
         """Whether some manager asserted that the provider is there."""
         return any(held.provider for held in self.of(uuid).values())
 
-    def seen_on(self, root: Provider | None) -> Ledger:
+    def seen_on(self, root: Provider | None) -> "Ledger":
         """The same once Placement was seen with what is ours on another service's root."""
         if root is None:
             return self
         ours = joined(self.of(root.uuid).values()).traits & root.traits
         return self if ours <= self.seen else replace(self, seen=self.seen | ours)
 
-    def adding(self, manager: str, uuid: str, holding: Holding) -> Ledger:
+    def adding(self, manager: str, uuid: str, holding: Holding) -> "Ledger":
         """This ledger with claims of one manager added."""
         before = self.of(uuid)
         row = {**before, manager: before.get(manager, NONE).joined(holding)}

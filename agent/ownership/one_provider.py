@@ -1,7 +1,5 @@
 """What one provider shall be, and who holds what of it from now on.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

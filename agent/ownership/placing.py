@@ -4,8 +4,6 @@ A provider that can't be where it was put stays where it was, or is not made; on
 goes stays, with nothing of ours in it, while something that stays is below it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -6,8 +6,6 @@ nothing.  No other root that shares nothing.  What is the agent's own (the disab
 the owner's trait) nobody else asserts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

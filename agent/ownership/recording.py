@@ -6,8 +6,6 @@ for its own word.
 """
 # ruff: noqa: D102  most methods are those of ProviderTree, which says what they do
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -53,7 +51,7 @@ class RecordingTree(ProviderTree):
         """By source, and by the UUID of the provider."""
         self.silent_sources: set[str] = set()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> RecordingTree:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "RecordingTree":
         made = super().__deepcopy__(memo)
         vars(made).update(
             _whole=self._whole,

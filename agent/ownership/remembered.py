@@ -4,8 +4,6 @@ Each of these is a function of what it is given, and takes what it led to last o
 out sooner what it leads to now.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from agent.ownership.hearing import Drained

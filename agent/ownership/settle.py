@@ -31,8 +31,6 @@ are :mod:`agent.ownership.assumed`.  What may be asserted at all is :mod:`agent.
 what becomes of one provider :mod:`agent.ownership.one_provider`; here is what becomes of all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

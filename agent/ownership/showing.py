@@ -1,7 +1,5 @@
 """What a driver is shown of a tree: what is there, less what others own.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -30,7 +28,7 @@ class Shown:
         own = joined(held for who, held in holders.items() if self._is_mine(who))
         return _without(opened(provider, self.drained.get(uuid, {})), others.without(own))
 
-    def changed_since(self, last: Shown) -> Iterator[str]:
+    def changed_since(self, last: "Shown") -> Iterator[str]:
         """UUIDs of the providers that may be seen otherwise than then."""
         yield from self.whole.changed_since(last.whole)
         yield from self.ledger.changed_since(last.ledger)

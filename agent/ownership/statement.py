@@ -1,7 +1,5 @@
 """What one manager asserts in this period.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -53,12 +51,12 @@ class Round:
     waiting: frozenset[str] = frozenset()
     """Drivers that are asked next: silent until then, and what they hold keeps nothing there."""
 
-    def with_answer(self, statements: tuple[Statement, ...], silent: frozenset[str]) -> Round:
+    def with_answer(self, statements: tuple[Statement, ...], silent: frozenset[str]) -> "Round":
         """The same after one more has answered."""
         statements = (*self.statements, *statements)
         return replace(self, statements=statements, silent=self.silent | silent)
 
-    def halfway(self, statements: tuple[Statement, ...], silent: frozenset[str]) -> Round:
+    def halfway(self, statements: tuple[Statement, ...], silent: frozenset[str]) -> "Round":
         """The same after one more wants a reshape.
 
         What it has said by then counts, but nothing that it left out goes.
@@ -66,7 +64,7 @@ class Round:
         drivers = {driver_of(one.manager) for one in statements}
         return self.with_answer(statements, silent | drivers)
 
-    def without_answer(self, manager: str) -> Round:
+    def without_answer(self, manager: str) -> "Round":
         """The same after one more has failed."""
         return replace(self, silent=self.silent | {manager})
 
@@ -106,13 +104,13 @@ class Heard(NamedTuple):
     silent: frozenset[str]
 
     @classmethod
-    def on(cls, tree: RecordingTree, ledger: Ledger) -> Heard:
+    def on(cls, tree: RecordingTree, ledger: Ledger) -> "Heard":
         """What was said on this tree; it may be edited afterwards."""
         words = {source: dict(said) for source, said in tree.words.items()}
         silent = frozenset(tree.silent_sources)
         return cls(tree.base, ledger, tree.edits(), tree.removed_by_name(), words, silent)
 
-    def changed_since(self, last: Heard, source: str) -> dict[str, None]:
+    def changed_since(self, last: "Heard", source: str) -> dict[str, None]:
         """UUIDs of the providers of which one source may assert something else than then."""
         now, then = self.words[source], last.words[source]
         words = (uuid for uuid, word in now.items() if then.get(uuid) != word)

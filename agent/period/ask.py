@@ -5,8 +5,6 @@ others own.  What one of them does before it fails is dropped; what it asserted 
 stays.  ``ReshapeNeeded`` becomes a value here and nowhere else.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,9 +36,9 @@ class Answer:
     errors: Mapping[str, BaseException] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
     allocations_before: Allocations | None = None
-    otherwise: Answer | None = None
+    otherwise: "Answer | None" = None
 
-    def without_reshape(self, err: BaseException) -> Answer:
+    def without_reshape(self, err: BaseException) -> "Answer":
         """What remains when the reshape fails; the drivers that wanted it have failed."""
         assert self.otherwise is not None
         failed = dict.fromkeys(self.otherwise.reshape_pending, err)

@@ -1,7 +1,5 @@
 """From what Placement has and what the drivers say to a plan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Roots that belong to somebody else: found by UUID or by name, and waited for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 

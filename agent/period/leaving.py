@@ -14,8 +14,6 @@ whatever is in the tree, an empty provider too.  So, one step in each period:
 Should it be reported again meanwhile, it goes back to its place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto

@@ -6,8 +6,6 @@ Who begins to report a node puts its own mark in place of the other's; who stops
 remove the node's provider only while it carries his.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Whether another service takes our root for its own: by its mark, or by its name.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """How the operator wants a root to be reported."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from reportclient.root import Times

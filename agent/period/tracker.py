@@ -1,7 +1,5 @@
 """One period of one root: read, ask the drivers, decide, apply, keep what was acknowledged."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

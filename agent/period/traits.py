@@ -5,8 +5,6 @@ Three kinds: what the host is (COMPUTE_NODE, an owner), what its driver can do
 driver's or a stranger's, and stays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 

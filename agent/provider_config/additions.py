@@ -1,7 +1,5 @@
 """What all roots of the service share: the files, and which entries wait for a provider."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +24,7 @@ class Additions:
     _told: set[Key] = field(default_factory=set)
 
     @classmethod
-    def of(cls, location: Path, state_path: Path, *, writing: bool = True) -> Additions:
+    def of(cls, location: Path, state_path: Path, *, writing: bool = True) -> "Additions":
         """Those of the agent with this state directory; nothing is read yet."""
         required = str(location) != PROVIDER_CONFIG_LOCATION
         kept = Document(state_path / KEPT, writing=writing)

@@ -4,8 +4,6 @@ They are a manager like any other: what they add is not shown to drivers, a driv
 counts before theirs, and what leaves them is released.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 

@@ -3,8 +3,6 @@
 Pure: text in, a :class:`Document` or :class:`BadFiles` out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn

@@ -1,7 +1,5 @@
 """What files say about providers, as values: from checked documents to entries.  Pure."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ A bad file changes nothing in Placement: what was read last stays in use, over r
 too, and the agent says that it is not well, with the file and the line.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 The ``description`` of each part of the schema completes "has to be …".
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from importlib import resources

@@ -3,8 +3,6 @@
 The database, or compute-registry over RPC.
 """
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 from typing import Any

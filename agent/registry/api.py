@@ -1,7 +1,5 @@
 """What a registry of services can be asked: the store itself, or a client of it over RPC."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -5,8 +5,6 @@ a caller waits for ``WITHIN`` seconds, at a host of which an earlier call has no
 not at all, and only so many wait at once: the other threads are there for the other hosts.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -38,7 +36,7 @@ class Promptly:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def over(cls, transport: Any, exchange: str, sign: Sign | None = None) -> Promptly:
+    def over(cls, transport: Any, exchange: str, sign: Sign | None = None) -> "Promptly":
         """On this transport."""
         return cls(
             ComputeAgentAPI(

@@ -5,8 +5,6 @@ what they make of a wrong argument: one cuts it, one ignores a trailing space, o
 if it were lost.  So nothing wrong gets there, and who sent it is told what is wrong.
 """
 
-from __future__ import annotations
-
 import re
 
 from agent.registry.errors import InputRefused, ReasonRefused, UnknownHost

@@ -1,7 +1,5 @@
 """The registry over RPC, for agents and operators: no database, no credentials for one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +30,7 @@ class RegistryClient:
         timeout: float = TIMEOUT,
         caller: Caller = NOBODY,
         sign: Sign | None = None,
-    ) -> RegistryClient:
+    ) -> "RegistryClient":
         """On this transport; calls end after ``timeout`` seconds."""
         target = Target(
             exchange=wire.EXCHANGE,

@@ -5,8 +5,6 @@ is up and speaks a version that knows how; if not, it follows the record by itse
 it starts or when its next heartbeat brings the record back.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Mapping

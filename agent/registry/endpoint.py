@@ -1,7 +1,5 @@
 """The registry's side of the RPC: calls in, the store asked, answers out."""
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Callable
@@ -44,7 +42,7 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
     """With what went wrong as an answer."""
 
     @functools.wraps(method)
-    def answer(endpoint: RegistryEndpoint, *args: Any, **arguments: Any) -> Answer:
+    def answer(endpoint: "RegistryEndpoint", *args: Any, **arguments: Any) -> Answer:
         try:
             value = method(endpoint, *args, **arguments)
         except RegistryUnavailable as err:

@@ -3,8 +3,6 @@
 The same errors come from the store and, over RPC, from the client.
 """
 
-from __future__ import annotations
-
 
 class RegistryError(Exception):
     """The root of all errors of the registry."""

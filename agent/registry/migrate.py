@@ -4,8 +4,6 @@ Any number of instances may start at once: each upgrades under a lock that the d
 itself keeps (for SQLite: a file beside it), so one does it and the others find it done.
 """
 
-from __future__ import annotations
-
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager

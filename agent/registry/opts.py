@@ -1,7 +1,5 @@
 """The registry's options, for compute-registry, for agents, and for computectl."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

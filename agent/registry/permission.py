@@ -1,7 +1,5 @@
 """Who may call what over the bus, where calls are signed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

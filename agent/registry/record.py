@@ -5,8 +5,6 @@ out with its own clock when it reads the record.  So no two hosts' clocks are ev
 compared, and how far they are apart does not matter.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

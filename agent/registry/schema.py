@@ -1,7 +1,5 @@
 """The database: how it is opened, and whether its schema is up to date."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines

@@ -4,8 +4,6 @@ It keeps nothing in memory, so that any number of instances may run over one dat
 broker spreads the calls.  Exit codes: 0 stopped; 2 the configuration can't be used.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import random

@@ -5,8 +5,6 @@ each other's change, and a heartbeat, which touches columns of its own only, can
 operator's.  All times are the database's.
 """
 
-from __future__ import annotations
-
 import functools
 import uuid as uuidlib
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The one table, and the database's clock in the words of each engine."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import sqlalchemy as sa

@@ -4,8 +4,6 @@ Answers are ``{"value": ...}`` or ``{"error": {"kind": ..., "text": ...}}``.  Fi
 reader does not know are left out, so that instances of two versions get along.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """A file that only grows: what was appended is on disk, or was never there."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import weakref
@@ -25,7 +23,7 @@ class Appended:
     _finalizer: Callable[[], object] | None = None
 
     @classmethod
-    def opened(cls, path: Path, good: int) -> Appended:
+    def opened(cls, path: Path, good: int) -> "Appended":
         """Made if there is none; what comes after its ``good`` bytes is cut off."""
         path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not path.exists()

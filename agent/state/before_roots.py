@@ -3,8 +3,6 @@
 A downgraded agent verifies its old view by generations, as at any start.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping

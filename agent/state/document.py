@@ -6,8 +6,6 @@ knows and passes over the checksum::
     {"version": 1, "own": "…", "nodes": {…}, "sha256": "…"}
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """A view and a ledger as documents, one for each provider, and back.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What drivers remember over a restart: ``driver-NAME.json`` in the state directory."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field

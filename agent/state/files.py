@@ -3,8 +3,6 @@
 What can't be done is an ``OSError``; what that means is said by who asked.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -3,8 +3,6 @@
 A document for each provider, so that a small change is a small write.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The lock is on the directory itself, so that a full disk keeps nobody from takin
 the kernel lets go of it however the process ends.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import os

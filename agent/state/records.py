@@ -9,8 +9,6 @@ costs all.  A record at the end that was not written to its end is no damage: no
 told that it was kept.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -14,8 +14,6 @@ true, all of it or nothing.
 Any thread may use it.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterable, Mapping
@@ -69,7 +67,7 @@ class RootStore:
     _lock: AbstractContextManager[Any] = field(default_factory=threading.RLock, repr=False)
 
     @classmethod
-    def of(cls, state_path: Path, *, writing: bool = True) -> RootStore:
+    def of(cls, state_path: Path, *, writing: bool = True) -> "RootStore":
         """The store of the agent with this state directory."""
         return cls(state_path / FILE_NAME, writing)
 

@@ -4,8 +4,6 @@ They run in a thread of their own, since a registry may take long to answer, or 
 answer at all; then the last known status holds.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import threading

@@ -6,8 +6,6 @@ jobs carry no value: each brings about what holds when it runs, so their order i
 account.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import threading

@@ -4,8 +4,6 @@ A loss disables at once.  A return has to last before it enables, and longer the
 often the connection was lost of late: a host that flaps stays disabled.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

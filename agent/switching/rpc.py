@@ -5,8 +5,6 @@ server of oslo.messaging sends the signs of life itself that a caller with
 ``call_monitor_timeout`` waits for.
 """
 
-from __future__ import annotations
-
 import logging
 from concurrent.futures import CancelledError
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """``service.json``: this host's status, while the registry is away and after a kill."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -27,7 +25,7 @@ class ServiceFile:
     document: Document
 
     @classmethod
-    def of(cls, state_path: Path) -> ServiceFile:
+    def of(cls, state_path: Path) -> "ServiceFile":
         """The file of the agent with this state directory."""
         return cls(Document(state_path / FILE_NAME, VERSION, frozenset(_KEYS)))
 

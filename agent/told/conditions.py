@@ -1,7 +1,5 @@
 """What is not as it should be, in one record: for log, status file, systemd and commands.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum

@@ -3,8 +3,6 @@
 An empty text is well; any other one says what is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from agent.told.conditions import Check

@@ -5,8 +5,6 @@ priority (sd-daemon(3)).  Whatever a message holds of names and reasons from out
 neither a line of its own nor an escape sequence.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -1,7 +1,5 @@
 """Turn reports into log lines: what changed, and each trouble when it comes, changes and goes."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterable

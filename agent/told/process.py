@@ -1,7 +1,5 @@
 """Whether the process that wrote something still runs."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

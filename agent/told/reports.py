@@ -1,7 +1,5 @@
 """What came of one period or switch of one root; status, log and systemd's line are made of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Replaced as a whole after each period and each switch, and when what it says of 
 changes.  What it says: ``agent/told/status_schema.py``.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

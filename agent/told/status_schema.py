@@ -6,8 +6,6 @@ changes its meaning or goes: then a reader for the version before stands in ``_R
 Times are seconds since the epoch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """systemd's notify protocol: a datagram to the socket that it named."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time
@@ -21,7 +19,7 @@ class Systemd:
     """Seconds in which :meth:`feed` has to be called, ``None`` for no watchdog."""
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Systemd:
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> "Systemd":
         """From NOTIFY_SOCKET and WATCHDOG_USEC, if they are meant for this process."""
         for_us = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         usec = environ.get("WATCHDOG_USEC", "") if for_us else ""

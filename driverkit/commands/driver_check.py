@@ -1,7 +1,5 @@
 """``computectl driver check``: hold an installed driver against the rules of the kit."""
 
-from __future__ import annotations
-
 import argparse
 import textwrap
 from collections.abc import Iterable, Iterator

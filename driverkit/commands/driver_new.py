@@ -1,7 +1,5 @@
 """``computectl driver new``: a small package with a driver that works."""
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import keyword

@@ -1,7 +1,5 @@
 """``computectl driver port-check``: what has to change in a driver that was written for Nova."""
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence

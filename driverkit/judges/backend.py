@@ -1,7 +1,5 @@
 """Judges: the backend lost and back, a device gone.  The author's fixtures do the breaking."""
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Callable, Iterator

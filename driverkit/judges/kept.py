@@ -1,7 +1,5 @@
 """Judges: what stays behind when a method has returned, and what comes out of one instead."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from typing import Any

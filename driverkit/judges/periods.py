@@ -1,7 +1,5 @@
 """Judges: the same host gives the same tree, whatever the period, process, order or thread."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 from driverkit.broken import Broken, DriverRaised, Inapplicable, NotJudged

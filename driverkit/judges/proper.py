@@ -1,7 +1,5 @@
 """Which names and amounts Placement takes, and which names are a child's own.  Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """Judges: inventory that moves, and the allocations on it."""
 
-from __future__ import annotations
-
 import copy
 import uuid as uuidlib
 from collections.abc import Mapping
@@ -50,7 +48,7 @@ class Old:
         """As Placement has them."""
         return dict(HeldBy(self.root.view, self.root.stage.api))
 
-    def reshaped(self) -> Reshaped:
+    def reshaped(self) -> "Reshaped":
         """What the driver makes of it once it has the allocations."""
         before = self.allocations()
         after = copy.deepcopy(before)

@@ -4,8 +4,6 @@ Bounds are wide, and processor time is measured rather than time on the clock: a
 machine, or a busy one, changes nothing.
 """
 
-from __future__ import annotations
-
 import gc
 import inspect
 import time

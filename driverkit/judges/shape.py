@@ -1,7 +1,5 @@
 """Judges: what a driver says, looked at once: names, amounts, the root."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from driverkit.broken import Broken, DriverRaised, Inapplicable

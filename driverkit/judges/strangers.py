@@ -1,7 +1,5 @@
 """Judges: what others have put into the tree is there afterwards; what is ours comes back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 
 from driverkit.broken import Broken, DriverRaised

@@ -7,8 +7,6 @@ standard output once requests are answered; the process ends at the end of its
 standard input.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -8,8 +8,6 @@ It asks for no credentials worth the name (``noauth2``: the token is ``admin``) 
 listens on the loopback address only.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

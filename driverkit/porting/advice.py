@@ -1,7 +1,5 @@
 """What has to change in the source of a Nova driver, line by line.  Pure."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

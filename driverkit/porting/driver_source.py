@@ -5,8 +5,6 @@ in code that is reached reaches every function ``x`` of the file.  That may take
 much, and leaves out nothing that is called in the usual ways.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +30,7 @@ class DriverSource:
     """``id`` of each name that is an argument, a variable or the like, whatever it is called."""
 
     @classmethod
-    def parse(cls, text: str) -> DriverSource:
+    def parse(cls, text: str) -> "DriverSource":
         """:raises SyntaxError: with its line."""
         module = ast.parse(text)
         functions = tuple(_functions(module))

@@ -1,7 +1,5 @@
 """What differs between Nova's side of a driver and ours, as tables.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from reportclient.provider_tree import ProviderTree

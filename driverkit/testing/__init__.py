@@ -10,8 +10,6 @@
             return lambda: MyDriver(driver_context)
 """
 
-from __future__ import annotations
-
 from driverkit.rulebook import RULES, Rule
 from driverkit.testing.contract import DriverContract
 

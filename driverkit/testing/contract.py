@@ -1,7 +1,5 @@
 """DriverContract: one test for each rule; an author's test class inherits them all."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The contract of a driver that is installed: what ``computectl driver check`` lets pytest run."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import sys

@@ -1,7 +1,5 @@
 """The pytest plugin: one option, and the fixtures that DriverContract builds upon."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Loaded by name in that child process only, so that its options are in nobody's way.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The scripted driver: a YAML file says what the host has; see docs/fake-driver.rst."""
 
-from __future__ import annotations
-
 from drivers.fake.driver import FakeDriver
 from drivers.fake.opts import list_opts
 

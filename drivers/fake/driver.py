@@ -1,7 +1,5 @@
 """FakeDriver: says on the tree what its script says."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -6,8 +6,6 @@ without any state.  A provider with a UUID from the script, and traits and aggre
 that a script named once, are remembered for the life of the process.
 """
 
-from __future__ import annotations
-
 import uuid as uuidlib
 from dataclasses import dataclass, field
 

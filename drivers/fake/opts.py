@@ -1,7 +1,5 @@
 """The options of the scripted driver."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from oslo_config import cfg

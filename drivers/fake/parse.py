@@ -4,8 +4,6 @@
 together to nodes, with what each event of the file means for each node.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """The blocks ``changes`` and ``failures`` of a script, as one node sees them."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import threading

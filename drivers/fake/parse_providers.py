@@ -1,7 +1,5 @@
 """The block ``nodes`` of a script: providers, their replicas and what they carry."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any

@@ -1,7 +1,5 @@
 """Moving allocations along with inventory, spread over the targets by what is free there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Providers are kept flat, parents before children.  Inside a node each has a *ref
 its keys in the file joined by ``/`` (``numa0/pf1``), ``.`` for the node itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The file of a script: read again when it changes, and the last good one kept."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from pathlib import Path

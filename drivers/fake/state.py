@@ -1,7 +1,5 @@
 """What a node is at a moment: its script with the changes that hold by then.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

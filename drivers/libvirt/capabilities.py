@@ -5,8 +5,6 @@ Only what holds on every such host; what hangs on its firmware, hardware or vers
 Nova's can encrypt the disks of guests yet.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

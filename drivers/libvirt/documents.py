@@ -4,8 +4,6 @@ Hosts lack things and libvirt's versions differ: what is missing or makes no sen
 reads as nothing, and never keeps the rest from being read.
 """
 
-from __future__ import annotations
-
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 

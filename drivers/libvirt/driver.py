@@ -4,8 +4,6 @@ What is whose the agent keeps: this driver says what the host has, source by sou
 names those that can't say.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict

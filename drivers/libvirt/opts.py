@@ -1,7 +1,5 @@
 """Options of the libvirt driver; those that Nova has keep their names and meaning."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from oslo_config import cfg, types

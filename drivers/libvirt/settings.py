@@ -1,7 +1,5 @@
 """Settings: the driver's options as one frozen record, read once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ amount of one to a record that other candidates share, and does so again for eac
 only with ``group_policy=none`` it takes copies.  ``docs/candidates.rst`` has a reproduction.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -3,8 +3,6 @@
 A candidate is called what Placement calls it: an allocation request.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,7 +84,7 @@ class AllocationCandidates:
             known = self.provider_summaries.get(root)
             yield known.traits if known else frozenset()
 
-    def only(self, requests: Iterable[AllocationRequest]) -> AllocationCandidates:
+    def only(self, requests: Iterable[AllocationRequest]) -> "AllocationCandidates":
         """These candidates, and the summaries of their trees."""
         kept = tuple(requests)
         if len(kept) == len(self.allocation_requests):

@@ -1,7 +1,5 @@
 """What Placement would refuse, found before it is sent.  Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Which microversion a query needs: the lowest that serves.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

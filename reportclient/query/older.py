@@ -8,8 +8,6 @@
 - Suffixes that are no numbers become numbers; nobody sees them, as there are no mappings.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import islice, product
 

@@ -3,8 +3,6 @@
 The words are those of Placement's parameters.  Nothing is checked here; see ``checks``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -44,7 +42,7 @@ class RequestGroup:
         in_tree: str | None = None,
         *,
         suffix: str = UNSUFFIXED,
-    ) -> RequestGroup:
+    ) -> "RequestGroup":
         """From values as they stand in a query: ``required=["A,!B", "in:C,D"]``.
 
         ``suffix`` is for the error: which group it is.

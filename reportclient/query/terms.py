@@ -4,8 +4,6 @@ Traits: ``A,!B`` or ``in:A,B``.  Aggregates: ``UUID``, ``in:UUID,UUID``, ``!UUID
 ``!in:UUID,UUID``.  Resources: ``CLASS:AMOUNT,CLASS:AMOUNT``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 

@@ -4,8 +4,6 @@ The order is always the same: group by group, the unsuffixed one first, then wha
 the whole request.  So equal requests are equal texts, and logs can be compared.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping

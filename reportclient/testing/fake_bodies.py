@@ -1,7 +1,5 @@
 """What the JSON schemas of Placement let through: a body that they refuse is ``Rejected``."""
 
-from __future__ import annotations
-
 import re
 import uuid as uuidlib
 from collections.abc import Iterable

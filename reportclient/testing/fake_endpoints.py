@@ -1,7 +1,5 @@
 """The endpoints of the fake Placement: one method each, over the store."""
 
-from __future__ import annotations
-
 import re
 import uuid as uuidlib
 from collections.abc import Callable

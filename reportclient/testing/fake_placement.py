@@ -4,8 +4,6 @@ It records every request, can fail once, and stops a test (AssertionError) that 
 for something it does not model rather than inventing an answer.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from dataclasses import dataclass

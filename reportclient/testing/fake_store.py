@@ -4,8 +4,6 @@ Only rules that were seen in a real Placement are here; ``test_fake_equals_real`
 sends both the same requests.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ It works over anything that sends a request, so the same test can play it agains
 the fake and against a real Placement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 from uuid import uuid4

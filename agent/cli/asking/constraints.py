@@ -1,7 +1,5 @@
 """The constraints of a request, one by one, and the request without some of them.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum

@@ -1,7 +1,5 @@
 """What an explanation found, as sentences for an operator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What Placement has that bears on a constraint, in a sentence; at most a few calls for each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 

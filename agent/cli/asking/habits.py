@@ -5,8 +5,6 @@ What users of osc-placement and of Placement's own parameters type, and how it i
 Taken as argparse would take it, some of it asked for something else.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Sequence

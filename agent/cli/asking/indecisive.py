@@ -4,8 +4,6 @@ Each is held against as little else as can be: the amounts of the request, or on
 class where so much can't be had, on whatever host.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 

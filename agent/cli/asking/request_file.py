@@ -10,8 +10,6 @@ The keys are Placement's parameters; ``groups`` has those with a suffix::
     same_subtree: [[_COMPUTE, _ACCEL]]
 """
 
-from __future__ import annotations
-
 from drivers.marked import Field, ScriptError, read
 from reportclient.candidates import BadQuery, RequestGroup, ResourceRequest
 from reportclient.query.request import UNSUFFIXED

@@ -6,8 +6,6 @@ easier to type, is ``requiredACCEL``.  argparse knows no options whose names are
 they are spelled out for it before it reads them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -5,8 +5,6 @@ without them.  What a class alone gets from a sharing provider is on no host, so
 is added after one that hosts give themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 

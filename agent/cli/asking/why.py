@@ -4,8 +4,6 @@ Where no single one decides, each is asked for alone; where each alone can be me
 smallest set is looked for that can't.  The number of calls is bounded.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from agent.cli.asking.constraints import (

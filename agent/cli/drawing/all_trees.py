@@ -1,7 +1,5 @@
 """Several trees as text, and below them the aggregates that connect them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from agent.cli.drawing.fold import in_natural_order

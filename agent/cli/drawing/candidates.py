@@ -1,7 +1,5 @@
 """Candidates as text, by the names of their hosts, as Placement's documents write them.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A picture in Graphviz's language.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 

@@ -4,8 +4,6 @@ Two providers have the same shape if nothing but names, UUIDs and use tells them
 nor what is below them.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

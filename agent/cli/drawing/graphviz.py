@@ -1,7 +1,5 @@
 """Graphviz's ``dot``, where it is installed: from its language to SVG."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A picture in Mermaid's language, which code forges show as it is.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from agent.cli.drawing.picture import Box, BoxKind, Picture

@@ -3,8 +3,6 @@
 Boxes are providers, or several of the same shape; hubs are aggregates that connect them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

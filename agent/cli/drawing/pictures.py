@@ -4,8 +4,6 @@ A new one is a function from a :class:`~agent.cli.drawing.picture.Picture` to a 
 line here; what else it takes stands in CONTRIBUTING.rst, "Adding a picture format".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pkgutil import resolve_name
 

@@ -1,7 +1,5 @@
 """What pictures look like in whatever language they are written."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from agent.cli.drawing.picture import BoxKind

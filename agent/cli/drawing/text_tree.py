@@ -5,8 +5,6 @@ that are the same all over the tree; traits and aggregates below.  Sharing provi
 come after the tree that they are associated with.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -68,7 +66,7 @@ def sharing_with(snapshot: Snapshot, root: str) -> Shared:
     return found
 
 
-def _in_columns(lines: list[Line], drawing: _Drawing) -> str:
+def _in_columns(lines: list[Line], drawing: "_Drawing") -> str:
     titles: tuple[str, ...] = ("total", "reserved", "ratio", "capacity")
     if drawing.usage.usages is not None:
         titles += ("used", "free")

@@ -1,7 +1,5 @@
 """Traits for people: sorted by whose they are, families folded, broken into lines.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 FAMILIES = (

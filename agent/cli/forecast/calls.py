@@ -4,8 +4,6 @@ A body has the generation that the provider will have by then, so the generation
 carried along as Placement moves them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

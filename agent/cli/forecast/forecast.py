@@ -1,7 +1,5 @@
 """What the next period of each node would do, without doing it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -92,7 +90,7 @@ def _awaited(nodes: Nodes) -> Iterator[Foreseen]:
 
 
 def of_root(
-    tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: KeptStatus
+    tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: "KeptStatus"
 ) -> Foreseen:
     """One root; what the drivers can't say is told, and nothing else is lost."""
     tracker.started = not at_start
@@ -145,7 +143,7 @@ class KeptStatus:
     unreadable: str | None = None
 
     @classmethod
-    def of(cls, session: Session) -> KeptStatus:
+    def of(cls, session: Session) -> "KeptStatus":
         """From ``service.json`` in the state directory.  Never raises."""
         try:
             return cls(ServiceFile.of(session.settings.state_path).load().disabled)

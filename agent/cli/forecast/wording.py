@@ -1,7 +1,5 @@
 """What an operation changes, in words: the difference to what Placement has.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 

@@ -1,7 +1,5 @@
 """All trees that Placement has: which there are, and reading them with a bound on the calls."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -93,7 +91,7 @@ def _none(pattern: str | None) -> CommandError:
     )
 
 
-def _affordable(wanted: list[Listed], asked: Selection, once: AskedOnce) -> list[Listed]:
+def _affordable(wanted: list[Listed], asked: Selection, once: "AskedOnce") -> list[Listed]:
     """The first of them, as long as the calls are enough; at least one."""
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
         sizes = list(pool.map(lambda root: _size(root, once), wanted))
@@ -107,7 +105,7 @@ def _affordable(wanted: list[Listed], asked: Selection, once: AskedOnce) -> list
     return chosen
 
 
-def _size(root: Listed, once: AskedOnce) -> int:
+def _size(root: Listed, once: "AskedOnce") -> int:
     return len(members_of(root["uuid"], once))
 
 
@@ -115,7 +113,7 @@ def _silent(words: str) -> None:
     """Nobody watches."""
 
 
-def _read(chosen: list[Listed], once: AskedOnce, progress: Progress) -> list[ObservedTree]:
+def _read(chosen: list[Listed], once: "AskedOnce", progress: Progress) -> list[ObservedTree]:
     found = []
     for number, root in enumerate(chosen, 1):
         progress(f"tree {number} of {len(chosen)}, {once.calls} calls so far")

@@ -1,7 +1,5 @@
 """What providers are called: Placement's candidates have UUIDs only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Reads what is going to be asked for while the first answers are still being read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
@@ -47,7 +45,7 @@ class ReadAhead:
         self._take_traits(fresh, summary)
         return reply
 
-    def _take_traits(self, fresh: list[Mapping[str, Any]], summary: Summary) -> None:
+    def _take_traits(self, fresh: list[Mapping[str, Any]], summary: "Summary") -> None:
         """With the generation of the list, which was there first: never too new a one."""
         for item in fresh:
             if item["uuid"] not in summary:

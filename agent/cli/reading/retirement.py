@@ -3,8 +3,6 @@
 A root costs 1 GET, each provider below and beside it 1 more for who uses it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 

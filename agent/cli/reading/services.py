@@ -1,7 +1,5 @@
 """What the ``service`` commands work with: the registry, the agents, and Placement's word."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import socket

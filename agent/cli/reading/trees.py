@@ -1,7 +1,5 @@
 """What Placement has of a tree, and how it is found.  GETs only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What every command works with: the agent's own configuration, and Placement to read from."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +26,7 @@ class Session:
     settings: config.Settings
 
     @classmethod
-    def of(cls, files: Sequence[str], directories: Sequence[str]) -> Session:
+    def of(cls, files: Sequence[str], directories: Sequence[str]) -> "Session":
         """From the files that were named, or else those that the agent would find.
 
         :raises agent.config.ConfigError: they can't be used.

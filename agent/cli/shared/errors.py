@@ -1,7 +1,5 @@
 """What goes wrong in a command, as one line: what it is, and what to do next."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 from typing import Any

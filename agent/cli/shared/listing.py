@@ -1,7 +1,5 @@
 """A command that draws for people, and lists for programs where ``-f`` asks for it."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import traceback

@@ -5,8 +5,6 @@ get through, and line breaks; those of names and reasons are escaped where they 
 a line (``reportclient.plain_text``), as here nobody can tell.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import textwrap
@@ -57,7 +55,7 @@ class Screen:
     terse: bool = False
 
     @classmethod
-    def of(cls, stream: IO[str], environ: Mapping[str, str] = os.environ) -> Screen:
+    def of(cls, stream: IO[str], environ: Mapping[str, str] = os.environ) -> "Screen":
         """What suits ``stream``."""
         terminal = stream.isatty()
         plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"

@@ -1,7 +1,5 @@
 """What is shown beside providers: use, consumers, generations, what they can give.  Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What Alembic runs for each upgrade: on the connection that was handed over."""
 
-from __future__ import annotations
-
 from alembic import context
 
 from agent.registry.tables import METADATA

@@ -1,7 +1,5 @@
 """Who comes in: Keystone's users.  What they may do then is for the policy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

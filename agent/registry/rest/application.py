@@ -1,7 +1,5 @@
 """The routes: which call of the compute API is answered by whom, and under which rule."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

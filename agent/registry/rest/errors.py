@@ -1,7 +1,5 @@
 """What the compute API says when it can't do what was asked."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 
 _NAMES = {

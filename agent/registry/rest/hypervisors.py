@@ -4,8 +4,6 @@ A hypervisor is a root provider.  Amounts are in Placement; where older microver
 them here, they are 0, or null where the API allows it.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass

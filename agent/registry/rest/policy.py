@@ -4,8 +4,6 @@ The role ``service`` is not enough: agents have it for Placement, and no hypervi
 switch another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A request as the calls of the API see it, and their answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

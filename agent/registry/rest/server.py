@@ -6,8 +6,6 @@ else once too many wait.  Here a request has to be there as a whole in time, and
 are too many connections, the one that has been waited for longest goes.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from functools import partial

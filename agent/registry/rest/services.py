@@ -1,7 +1,5 @@
 """os-services of the compute API: what each call does to the registry."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

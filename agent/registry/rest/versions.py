@@ -7,8 +7,6 @@ without it a 503); 2.75 and 2.102 refuse unknown query parameters; 2.88 hypervis
 amounts.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """os-availability-zone and os-aggregates of the compute API: one zone, no aggregates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

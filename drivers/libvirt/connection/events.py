@@ -5,8 +5,6 @@ that this connection tells nothing about has no count: what belongs to it is ask
 Any thread may call.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import Counter

@@ -6,8 +6,6 @@ which URI and what libvirt said.  A connection that was lost is opened again by 
 question; while libvirtd is down, one attempt a second is made.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import threading

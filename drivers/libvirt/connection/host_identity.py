@@ -1,7 +1,5 @@
 """Pure: whether it is still the same host that answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,12 +24,12 @@ class HostIdentity:
     uuid: str | None = None
 
     @classmethod
-    def of(cls, name: str, capabilities: Element) -> HostIdentity:
+    def of(cls, name: str, capabilities: Element) -> "HostIdentity":
         """From the name and the capabilities document."""
         return cls(name, text_of(capabilities, "host/uuid"))
 
     @classmethod
-    def kept(cls, found: Mapping[str, Any] | None) -> HostIdentity | None:
+    def kept(cls, found: Mapping[str, Any] | None) -> "HostIdentity | None":
         """As an earlier run has kept it; ``None`` if it has not."""
         known = found is not None and {"name", "uuid"} <= found.keys()
         return cls(str(found["name"]), str(found["uuid"])) if known and found else None

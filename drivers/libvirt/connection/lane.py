@@ -6,8 +6,6 @@ At most one thread is left behind at a time: while it is stuck, whoever calls is
 told so at once, and the thread that takes its place starts when it has ended.
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

@@ -4,8 +4,6 @@ For the worker thread that holds the connection (see session.py).  One thing who
 can't be had costs nobody else his.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

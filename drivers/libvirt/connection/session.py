@@ -5,8 +5,6 @@ the connection: the last one to let go of a virConnect closes it, and that can h
 For the same reason libvirt's exceptions end here (their tracebacks hold it).
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 from collections.abc import Callable

@@ -5,8 +5,6 @@ question that is not answered.  That it is back, the watch finds out by itself: 
 be another host's.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable

@@ -9,8 +9,6 @@ One value is a JSON object or a list of them; of all entries the first that matc
 counts.  An address of one PF stands for its VFs too, and so does the name of its network device.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

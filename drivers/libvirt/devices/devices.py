@@ -1,7 +1,5 @@
 """PCI devices and parts of them, as what is reported below the root."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from xml.etree.ElementTree import Element

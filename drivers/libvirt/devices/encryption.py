@@ -9,8 +9,6 @@ Earlier releases of Nova had SEV's on the root, from where it moves here.
     <launchSecurity supported='yes'> <enum name='sectype'> <value>tdx</value> ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -14,8 +14,6 @@
 Not only PCI devices can be: channel devices and crypto cards of a mainframe, too.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The names of types of mediated devices make groups: ``[mdev_nvidia-35]`` for the type ``nvidia-35``.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -7,8 +7,6 @@ of traits; the device with the lowest address says which.  What does not fit is 
 named, and stops nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -14,8 +14,6 @@
 What lacks its address or its makers' numbers is no device that can be offered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element

@@ -8,8 +8,6 @@ A device has one class at a time.  When an operator gives it another, the old on
 be free before the new one is offered, or two guests could get the same device.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

@@ -6,8 +6,6 @@ GPU whose type is switched off, or of which nothing can be had, is not reported;
 releases of Nova had all VGPU on the root, from where it moves here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Which architecture the host has (HW_ARCH_*) and its guests can have (COMPUTE_ARCH_*)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 

@@ -9,8 +9,6 @@ A cell lacks CPUs that are offline, and can lack all (memory on a device) or mem
 libvirts tell no units, and of memory at most the pages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element

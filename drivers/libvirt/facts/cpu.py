@@ -1,7 +1,5 @@
 """Pure: the host's CPUs, from its capabilities document."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element

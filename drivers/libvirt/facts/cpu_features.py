@@ -8,8 +8,6 @@ and ``cpu_model_extra_flags`` on top of each.  Models are names; libvirt writes 
 features out (:class:`Question`).  Traits of features: :mod:`drivers.libvirt.facts.cpu_traits`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET

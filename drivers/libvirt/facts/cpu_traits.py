@@ -3,8 +3,6 @@
 Every name here is one that os-traits has (a test holds them against it).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from drivers.libvirt.facts.cpu import HostCpu

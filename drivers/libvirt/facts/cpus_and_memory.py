@@ -3,8 +3,6 @@
 What is asked, and by which numbers; what is whose decides :mod:`drivers.libvirt.facts.numa`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

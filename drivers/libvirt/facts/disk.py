@@ -1,7 +1,5 @@
 """DISK_GB, and what kind of disk it is: libvirt's storage pool, or a file system."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath

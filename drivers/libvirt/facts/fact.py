@@ -4,8 +4,6 @@ Each is a class in one file, with the options that it needs as fields.  ``docs/l
 says how to add one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol

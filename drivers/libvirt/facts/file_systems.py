@@ -4,8 +4,6 @@ Nothing is said of virtual disks: a hypervisor's word on them is no word on the 
 it may block, so it is asked in a thread (``Host.on_files``).
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path, PurePath

@@ -6,8 +6,6 @@ document does not list (VIF models, sound on older versions, IOMMUs) stands in t
 of what QEMU has for an architecture.  os-traits decides which names there are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType

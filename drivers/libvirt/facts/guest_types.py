@@ -1,7 +1,5 @@
 """The guests that the host's libvirt can run, and what it tells of each: domain capabilities."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import MappingProxyType
 from xml.etree.ElementTree import Element

@@ -5,8 +5,6 @@ new one is offered, or two guests could get the same thing.  What nobody uses is
 period; while guests use the old class the agent drains it.  Meanwhile it is told what waits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

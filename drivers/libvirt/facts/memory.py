@@ -1,7 +1,5 @@
 """Pure: the host's memory, and the part of it that is set aside as hugepages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

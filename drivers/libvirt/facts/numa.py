@@ -7,8 +7,6 @@ its own, and HW_NUMA_ROOT; the root has all else.
 What libvirt does not tell stays as Placement has it, and nothing moves on its silence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -5,8 +5,6 @@ those of one label are alike.  They stay on the root, also where cells are repor
 who gave one to a guest knows which, and Placement counts them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

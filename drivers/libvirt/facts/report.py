@@ -1,7 +1,5 @@
 """All facts of a host: asked in one look, and judged into one report."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

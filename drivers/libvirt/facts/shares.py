@@ -1,7 +1,5 @@
 """Pure: CPUs and memory, of the whole host or of each of its NUMA cells, as inventory."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ source is named until it answers again.  An answer about which events would tell
 kept until one does, and for ``SLOW`` seconds at most: events get lost too.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -7,8 +7,6 @@ other driver's children on the same root have one.  And what Nova made on this h
 Another provider that has a reported name is taken as it is, and is not ours to remove.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from drivers.errors import ReshapeNeeded

@@ -5,8 +5,6 @@
 <vcpu cpuset='4-7'>                                 where they may run
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 

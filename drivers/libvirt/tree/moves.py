@@ -5,8 +5,6 @@ known and has room, else on the first target that takes all of it.  The largest 
 first, since they are the hardest to place; who fits on no single one is split.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

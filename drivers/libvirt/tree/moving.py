@@ -5,8 +5,6 @@ and what was on a device that has another provider now.  What else vanishes is l
 agent: it drains what is in use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -13,8 +13,6 @@ those that this driver gives as well:
 A device that has gone, or is grouped with others now, must not stay on offer there.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Pure: what the modules of this driver say of a host, and of one provider below its root."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
