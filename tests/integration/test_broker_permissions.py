@@ -1,4 +1,4 @@
-"""A real RabbitMQ with a user for each part, as docs/registry.rst has it, and signed calls."""
+"""A real RabbitMQ with a user for each part, as docs/security.rst has it, and signed calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DOCUMENTED = re.compile(r"rabbitmqctl (\w+) (.*)")
 
 def documented() -> list[list[str]]:
     """The commands of the page, for host1."""
-    page = (REPOSITORY / "docs" / "registry.rst").read_text().partition(":name: rabbitmq-users")[2]
+    page = (REPOSITORY / "docs" / "security.rst").read_text().partition(":name: rabbitmq-users")[2]
     block = page.partition("\n\n")[2].partition("\n\n\n")[0].replace("\\\n", " ")
     commands = [found.groups() for found in map(DOCUMENTED.search, block.splitlines()) if found]
     return [[name, *(word.strip("'") for word in said.split())] for name, said in commands]

@@ -1,6 +1,6 @@
 """A real Keystone before Placement and before os-services: who is let in, as what, and how long.
 
-The agent has the role ``service`` and nothing else, as docs/operate.rst advises.
+The agent has the role ``service`` and nothing else, as docs/configure.rst advises.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from tests.servers.nspawn import REPOSITORY, Container, missing
 from tests.servers.registry import fetch
 from tests.servers.systemd_host import QUICK, SystemdHost
 
-MANUAL = REPOSITORY / "docs" / "registry.rst"
+MANUAL = REPOSITORY / "docs" / "install.rst"
 SHORT_WATCHDOG = f"{QUICK}WatchdogSec=10\nTimeoutAbortSec=5\n"
 
 pytestmark = pytest.mark.real_systemd

@@ -16,7 +16,7 @@ from tests.servers.nspawn import REPOSITORY, Container, missing
 from tests.servers.placement import RealPlacement
 from tests.servers.systemd_host import QUICK, SystemdHost
 
-OPERATE = REPOSITORY / "docs" / "operate.rst"
+INSTALL = REPOSITORY / "docs" / "install.rst"
 SHORT_WATCHDOG = f"{QUICK}WatchdogSec=10\nTimeoutAbortSec=5\n"
 PLACEMENT = "[placement]\nauth_type = admin_token\ntoken = admin\nendpoint = {url}\n"
 EAGER = "periodic_fuzzy_delay = 0\nupdate_resources_interval = 1\n"
@@ -60,7 +60,7 @@ def host(
         closed.bind(("127.0.0.1", 0))  # bound and not listening: every connection is refused
         urls = [f"http://127.0.0.1:{server.getsockname()[1]}" for server in (silent, closed)]
         host = Host(container, "compute-agent", placement_server, *urls)
-        host.install("agent.main", OPERATE, "install")
+        host.install("agent.main", INSTALL, "install")
         _add_services(host)
         yield host
 
