@@ -7,13 +7,13 @@ names those that can't say.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.inventory import DISK_GB
 from drivers.libvirt import documents, opts
-from drivers.libvirt.capabilities import CAPABILITIES
 from drivers.libvirt.connection.host import Host, load_binding
 from drivers.libvirt.connection.host_identity import (
     KEPT_HOST,
@@ -29,6 +29,30 @@ from drivers.libvirt.settings import LibvirtSettings, settings_from
 from drivers.libvirt.tree.children import write_report
 
 LOG = logging.getLogger(__name__)
+
+# fmt: off
+CAPABILITIES: Mapping[str, bool] = MappingProxyType({
+    **dict.fromkeys((
+        "has_imagecache", "supports_accelerators", "supports_attach_interface",
+        "supports_bfv_rescue", "supports_device_tagging", "supports_evacuate",
+        "supports_extend_volume", "supports_image_type_aki", "supports_image_type_ami",
+        "supports_image_type_ari", "supports_image_type_iso", "supports_image_type_qcow2",
+        "supports_image_type_raw", "supports_multiattach", "supports_pcpus",
+        "supports_socket_pci_numa_affinity", "supports_tagged_attach_interface",
+        "supports_tagged_attach_volume", "supports_trusted_certs",
+    ), True),
+    **dict.fromkeys((
+        "supports_ephemeral_encryption", "supports_ephemeral_encryption_luks",
+        "supports_migrate_to_same_host",
+    ), False),
+})
+# fmt: on
+"""What a compute node with libvirt can do, by the names of Nova's drivers.
+
+Only what holds on every such host; what hangs on its firmware, hardware or versions (secure
+boot, vTPM, virtio-fs, address spaces, ...) is not named here.  No image backend of Nova's can
+encrypt the disks of guests yet.
+"""
 
 
 class LibvirtDriver(ComputeDriver):

@@ -5,7 +5,70 @@ from typing import Any
 from oslo_config import cfg, types
 
 from drivers import opts as common
-from drivers.libvirt.devices.opts import DEVICES_OPTS, PCI_OPTS
+
+PCI_OPTS = [
+    cfg.MultiStrOpt(
+        "device_spec",
+        default=[],
+        deprecated_name="passthrough_whitelist",
+        help="PCI devices that guests can have, as JSON objects or lists of them; may be given"
+        " more than once, the first entry that matches a device counts. Keys: vendor_id,"
+        " product_id, address (with * for parts, or an object of regular expressions for"
+        " domain, bus, slot and function) or devname choose devices; resource_class, traits"
+        " (with commas between), physical_network, managed, one_time_use, remote_managed,"
+        " live_migratable and trusted say what they are.",
+    ),
+    cfg.BoolOpt(
+        "report_in_placement",
+        default=False,
+        help="Whether the devices of device_spec are reported: a provider for each device or"
+        " PF. Switched off again, providers go as soon as no guest uses them.",
+    ),
+    cfg.BoolOpt(
+        "report_physical_networks",
+        default=False,
+        help="Whether devices with a physical_network, and remote_managed ones, are reported"
+        " too, with the trait CUSTOM_PHYSNET_<NAME>. Nova gives them to guests as ports and"
+        " does not count them in Placement.",
+    ),
+    cfg.BoolOpt(
+        "group_devices",
+        default=False,
+        help="Whether devices of one class with the same traits are one provider (one for each"
+        " NUMA cell where cells are reported). Eight or more similar providers make searches"
+        " for candidates slow. Not for Nova, which looks for a provider of each device."
+        " Changing it moves the inventory together with its allocations, at the next start.",
+    ),
+]
+
+DEVICES_OPTS = [
+    cfg.ListOpt(
+        "enabled_mdev_types",
+        default=[],
+        deprecated_name="enabled_vgpu_types",
+        help="Types of mediated devices (vGPUs) that guests can have, such as nvidia-35. With"
+        " several of them, each has a group [mdev_<type>] with device_addresses (the PCI"
+        " addresses of the GPUs that are divided into it, like 0000:84:00.0), and if need be"
+        " mdev_class (the resource class: VGPU, or one that starts with CUSTOM_) and"
+        " max_instances (on the whole host, at most). A single type without such a group is"
+        " for all devices that have it.",
+    ),
+    cfg.BoolOpt(
+        "group_mdev_devices",
+        default=False,
+        help="Whether all devices of one class are one provider (one for each NUMA cell where"
+        " cells are reported). Eight or more similar providers, such as the VFs of a GPU, make"
+        " searches for candidates slow. Not for Nova, which looks for a provider of each"
+        " device. Changing it moves the inventory together with its allocations, at the next"
+        " start.",
+    ),
+]
+
+MDEV_TYPE_OPTS = [
+    cfg.ListOpt("device_addresses", default=[]),
+    cfg.StrOpt("mdev_class", default="VGPU"),
+    cfg.IntOpt("max_instances", min=1),
+]
 
 LIBVIRT_OPTS = [
     cfg.StrOpt(

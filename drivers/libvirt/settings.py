@@ -1,5 +1,6 @@
 """Settings: the driver's options as one frozen record, read once."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,16 @@ from drivers.inventory import InventoryPolicy
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.device_spec import device_specs
 from drivers.libvirt.devices.encryption import Limits
-from drivers.libvirt.devices.opts import mdev_settings
 from drivers.libvirt.devices.pci import PciSettings
-from drivers.libvirt.devices.vgpu import MdevSettings
+from drivers.libvirt.devices.vgpu import OPTION, MdevSettings, MdevType
 from drivers.libvirt.facts import numa
+from drivers.libvirt.facts.architecture import QEMU_TYPES
 from drivers.libvirt.facts.cpu_features import CpuChoice
 from drivers.libvirt.facts.disk import Images
 from drivers.libvirt.facts.guest_models import TpmChoice
-from drivers.libvirt.facts.guest_types import QEMU_TYPES
-from drivers.libvirt.facts.memory import MEMORY, PAGES, reserved_pages
 from drivers.libvirt.facts.pmem import PmemLabels, pmem_labels
-from drivers.libvirt.facts.shares import MemoryPolicy
+from drivers.libvirt.facts.shares import MEMORY, PAGES, MemoryPolicy, reserved_pages
+from drivers.libvirt.opts import MDEV_TYPE_OPTS
 from drivers.opts import inventory_policy, marks_for_nova
 
 _USUAL_URIS = {
@@ -27,6 +27,10 @@ _USUAL_URIS = {
     "parallels": "parallels:///system",
     "test": "test:///default",
 }
+
+_MDEV_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
+MDEV_PREFIX = "mdev_"
+"""The names of types of mediated devices make groups: ``[mdev_nvidia-35]``."""
 
 _IMAGES_NAMED_BY = {
     "lvm": "images_volume_group",
@@ -156,3 +160,54 @@ def _images(group: Any) -> Images:
     if not name:
         raise ValueError(f"[libvirt] images_type = {group.images_type} needs [libvirt] {option}")
     return Images(group.images_type, name)
+
+
+def mdev_settings(conf: Any) -> MdevSettings:
+    """Of the whole configuration; registers the groups that the types make.
+
+    :raises ValueError: naming the group and the value that is wrong.
+    """
+    names = list(dict.fromkeys(conf.devices.enabled_mdev_types))
+    _register_types(conf, names)
+    types = [_mdev_type(conf, name) for name in names]
+    bare = [kind.name for kind in types if not kind.addresses]
+    notes: tuple[tuple[str, str], ...] = ()
+    if len(types) > 1 and bare:
+        words = f"[{MDEV_PREFIX}{bare[0]}] has no device_addresses: only {types[0].name} is used"
+        types, notes = types[:1], ((OPTION, words),)
+    _refuse_shared_devices(types)
+    return MdevSettings(tuple(types), conf.devices.group_mdev_devices, notes)
+
+
+def _register_types(conf: Any, names: list[str]) -> None:
+    """Those of types that are switched off, too: they are no typing errors."""
+    found = {one for one in conf.list_all_sections() if one.startswith(MDEV_PREFIX)}
+    for group in sorted(found.union(f"{MDEV_PREFIX}{name}" for name in names)):
+        conf.register_opts(MDEV_TYPE_OPTS, group=group)
+
+
+def _mdev_type(conf: Any, name: str) -> MdevType:
+    group = f"{MDEV_PREFIX}{name}"
+    found = conf[group]
+    addresses = [address.strip().lower() for address in found.device_addresses]
+    for address in addresses:
+        if not _MDEV_ADDRESS.fullmatch(address):
+            raise ValueError(f"[{group}] device_addresses: {address!r} is not like 0000:84:00.0")
+    if not re.fullmatch(r"VGPU|CUSTOM_[A-Z0-9_]{1,248}", found.mdev_class):
+        raise ValueError(
+            f"[{group}] mdev_class = {found.mdev_class!r} is neither VGPU nor CUSTOM_..."
+            " (capitals, digits and _)"
+        )
+    return MdevType(name, frozenset(addresses), found.mdev_class, found.max_instances)
+
+
+def _refuse_shared_devices(types: list[MdevType]) -> None:
+    of: dict[str, str] = {}
+    for kind in types:
+        for address in sorted(kind.addresses):
+            if address in of:
+                raise ValueError(
+                    f"[{MDEV_PREFIX}{kind.name}] device_addresses: {address} is in"
+                    f" [{MDEV_PREFIX}{of[address]}] too; a device is divided into one type"
+                )
+            of[address] = kind.name

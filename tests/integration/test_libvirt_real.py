@@ -19,7 +19,7 @@ from drivers.libvirt.connection.host import Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.devices import all_guests
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.facts.guest_types import Question, domain_capabilities
+from drivers.libvirt.facts.architecture import Question, domain_capabilities
 from drivers.libvirt.facts.report import capabilities
 from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd, missing, private_libvirtd
 from tests.unit.libvirt.test_settings import context

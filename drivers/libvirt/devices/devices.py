@@ -9,11 +9,16 @@ import os_traits
 from drivers.libvirt.connection.events import DEVICES, GUESTS
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.listed import Listed, guests, node_devices
-from drivers.libvirt.devices.mdev import divisible
 from drivers.libvirt.devices.pci import PciSettings, has_remote_managed, pci_pools
 from drivers.libvirt.devices.pci_devices import PciBus, assigned_addresses, pci_bus, too_little
 from drivers.libvirt.devices.pools import Grouping, Pool, many_alike, providers
-from drivers.libvirt.devices.vgpu import VGPU, MdevSettings, divided_addresses, vgpu_pools
+from drivers.libvirt.devices.vgpu import (
+    VGPU,
+    MdevSettings,
+    divided_addresses,
+    divisible,
+    vgpu_pools,
+)
 from drivers.libvirt.documents import read
 from drivers.libvirt.facts.fact import Look, Subject
 from drivers.libvirt.tree.reported import MDEV, PCI, HostReport, Reported

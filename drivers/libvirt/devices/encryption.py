@@ -17,10 +17,10 @@ from xml.etree.ElementTree import Element
 from drivers.libvirt.connection.events import CONNECTION
 from drivers.libvirt.devices.pools import device_record
 from drivers.libvirt.documents import read, text_of, whole
-from drivers.libvirt.facts.cpu import host_cpu
+from drivers.libvirt.facts.architecture import Question, domain_capabilities, not_run, questions
 from drivers.libvirt.facts.fact import Look, Subject
-from drivers.libvirt.facts.guest_types import Question, domain_capabilities, not_run, questions
 from drivers.libvirt.facts.numa import Observed
+from drivers.libvirt.facts.topology import host_cpu
 from drivers.libvirt.tree.names import CONTEXT, SEV, SEV_ES, SEV_SNP, TDX, TECHNIQUES
 from drivers.libvirt.tree.reported import ENCRYPTION, HostReport, Reported
 from reportclient.model import MAX_INT

@@ -18,8 +18,7 @@ from typing import Any
 import os_traits
 
 from drivers.inventory import record
-from drivers.libvirt.facts.handover import waits_for
-from drivers.libvirt.facts.numa import Observed
+from drivers.libvirt.facts.numa import Observed, waits_for
 from drivers.libvirt.tree.reported import Reported
 
 MANY = 8

@@ -15,9 +15,9 @@ from xml.etree.ElementTree import Element
 
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.documents import checked, read
-from drivers.libvirt.facts.cpu import HostCpu, features, host_cpu, hyperthreading
 from drivers.libvirt.facts.cpu_traits import Features, cpu_traits
 from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts.topology import HostCpu, features, host_cpu, hyperthreading
 from drivers.libvirt.tree.reported import HostReport
 
 AARCH64 = "aarch64"

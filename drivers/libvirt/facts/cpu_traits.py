@@ -5,7 +5,7 @@ Every name here is one that os-traits has (a test holds them against it).
 
 from dataclasses import dataclass
 
-from drivers.libvirt.facts.cpu import HostCpu
+from drivers.libvirt.facts.topology import HostCpu
 
 HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 

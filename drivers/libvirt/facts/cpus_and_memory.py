@@ -14,11 +14,10 @@ from drivers.guest_cpus import DEDICATED_SET, GuestCpus, guest_cpus, split_cores
 from drivers.inventory import InventoryPolicy, cpu_list
 from drivers.libvirt.connection.host import Host, some
 from drivers.libvirt.connection.session import Refused
-from drivers.libvirt.facts import cpu, numa
-from drivers.libvirt.facts.cells import numa_cells, with_cpus
-from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts import numa
+from drivers.libvirt.facts.fact import Look, Sources, Subject
 from drivers.libvirt.facts.shares import MemoryPolicy
-from drivers.libvirt.facts.sources import Sources
+from drivers.libvirt.facts.topology import cores, numa_cells, with_cpus
 from drivers.libvirt.tree.reported import CELLS, HOST, HostReport
 
 ALL_CELLS = -1
@@ -118,7 +117,7 @@ def _cpus(look: Look) -> tuple[frozenset[int], frozenset[int]]:
 
 
 def _mixed_cores(cpus: GuestCpus, capabilities: Element) -> list[str]:
-    mixed = split_cores(cpus, cpu.cores(capabilities))
+    mixed = split_cores(cpus, cores(capabilities))
     words = (
         f"{DEDICATED_SET}: CPU {cpu_list(mixed)} shares its core with a CPU of cpu_shared_set:"
         " guests that want it for themselves will notice the others"

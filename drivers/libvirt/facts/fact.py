@@ -2,18 +2,129 @@
 
 Each is a class in one file, with the options that it needs as fields.  ``docs/libvirt/facts.rst``
 says how to add one.
+
+What is asked through ``Sources`` is remembered for when it can't be answered.  A source that
+fails or is slow degrades its own part: the last answer holds, and the source is named until it
+answers again.  An answer about which events would tell is kept until one does, and for ``SLOW``
+seconds at most: events get lost too.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from xml.etree.ElementTree import Element
 
+from drivers.errors import DriverNotReady
 from drivers.inventory import CurrentInventory
 from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.listed import Listed
 from drivers.libvirt.facts.numa import Observed
-from drivers.libvirt.facts.sources import Sources
 from drivers.libvirt.tree.reported import HostReport
+
+SLOW = 300.0
+"""Seconds after which what events cover is asked for again all the same."""
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+def _never_told(_topic: str) -> int | None:
+    """Stands where there are no events."""
+    return None
+
+
+class Sources:
+    """For one thread at a time; ``failed`` and ``took`` may be read from any."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        count: Callable[[str], int | None] = _never_told,
+    ) -> None:
+        """``count`` of a topic changes with it; ``None`` while nobody would tell."""
+        self._clock = clock
+        self._count = count
+        self._kept: dict[str, tuple[int, float]] = {}
+        self._answers: dict[str, Any] = {}
+        self._listed: dict[str, dict[str, str]] = {}
+        self._failed: dict[str, str] = {}
+        self._took: dict[str, float] = {}
+
+    def read(self, name: str, question: Callable[[], T], until: str | None = None) -> T:
+        """The answer, or the last one; kept until the topic ``until`` changes.
+
+        :raises DriverNotReady: there has never been one.
+        """
+        # Counted before it is asked: what changes meanwhile is asked for again.
+        count = None if until is None else self._count(until)
+        if self._is_kept(name, count):
+            kept: T = self._answers[name]
+            return kept
+        started = self._clock()
+        self._kept.pop(name, None)
+        try:
+            self._answers[name] = question()
+        except DriverNotReady as err:
+            self._failed[name] = str(err)
+            if name not in self._answers:
+                raise
+        else:
+            self._failed.pop(name, None)
+            if count is not None:
+                self._kept[name] = (count, started)
+        finally:
+            self._took[name] = self._clock() - started
+        last: T = self._answers[name]
+        return last
+
+    def read_or(
+        self, name: str, question: Callable[[], T], otherwise: D, until: str | None = None
+    ) -> T | D:
+        """As ``read``; ``otherwise`` where there has never been an answer."""
+        try:
+            return self.read(name, question, until)
+        except DriverNotReady:
+            return otherwise
+
+    def read_list(
+        self, name: str, question: Callable[[], Listed], until: str | None = None
+    ) -> Listed | None:
+        """As ``read``; what can't be read is as it was, for as long as it is listed.
+
+        ``None``: they could never be listed.
+        """
+        found = self.read_or(name, question, None, until)
+        if found is None:
+            return None
+        if found.unread:
+            self.ask_again(name)
+        last = self._listed.get(name, {})
+        old = {one: last[one] for one in found.unread if one in last}
+        self._listed[name] = {**old, **found.documents}
+        return Listed(dict(self._listed[name]), found.unread)
+
+    def ask_again(self, name: str) -> None:
+        """Keep this answer no longer than until the next time."""
+        self._kept.pop(name, None)
+
+    def failed(self) -> dict[str, str]:
+        """Sources whose last question failed, and why."""
+        return dict(self._failed)
+
+    def never_answered(self) -> frozenset[str]:
+        """Sources that have been asked, and nothing is known from them."""
+        return frozenset(name for name in self._failed if name not in self._answers)
+
+    def took(self) -> dict[str, float]:
+        """Seconds that each source took the last time."""
+        return dict(self._took)
+
+    def _is_kept(self, name: str, count: int | None) -> bool:
+        if count is None or name not in self._kept:
+            return False
+        then, at = self._kept[name]
+        return then == count and self._clock() - at < SLOW
 
 
 @dataclass(frozen=True, slots=True)

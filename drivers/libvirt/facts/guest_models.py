@@ -16,8 +16,8 @@ import os_traits
 from drivers.libvirt.connection.events import CONNECTION
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.documents import read
+from drivers.libvirt.facts.architecture import Question, domain_capabilities, questions
 from drivers.libvirt.facts.fact import Look, Subject
-from drivers.libvirt.facts.guest_types import Question, domain_capabilities, questions
 from drivers.libvirt.tree.reported import HostReport
 
 BUSES = "COMPUTE_STORAGE_BUS_"

@@ -11,17 +11,15 @@ from drivers.libvirt.devices.devices import NodeDevices, all_guests
 from drivers.libvirt.devices.encryption import MemoryEncryption
 from drivers.libvirt.documents import checked, read
 from drivers.libvirt.facts.architecture import Architecture
-from drivers.libvirt.facts.cells import numa_cells, pages_told
 from drivers.libvirt.facts.cpu_features import CpuFeatures
 from drivers.libvirt.facts.cpus_and_memory import CpusAndMemory
 from drivers.libvirt.facts.disk import Disk
-from drivers.libvirt.facts.fact import Answers, Fact, Look, Subject
+from drivers.libvirt.facts.fact import Answers, Fact, Look, Sources, Subject
 from drivers.libvirt.facts.guest_models import GuestModels
 from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.facts.pmem import Pmem
-from drivers.libvirt.facts.sources import Sources
+from drivers.libvirt.facts.topology import guest_cells, numa_cells, pages_told
 from drivers.libvirt.settings import LibvirtSettings
-from drivers.libvirt.tree.guest_cells import guest_cells
 from drivers.libvirt.tree.reported import HOST, HostReport, together
 
 LOG = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.devices import Devices
 from drivers.libvirt.devices.encryption import Encryption
-from drivers.libvirt.facts import cpu, cpu_features
+from drivers.libvirt.facts import cpu_features, topology
 from drivers.libvirt.facts.cpu_features import CpuChoice
 from drivers.libvirt.facts.cpus_and_memory import Counted
 from drivers.libvirt.facts.disk import Images, Room
@@ -82,7 +82,7 @@ def reading(text: str, memory_mib: int = 8192, **fields: Any) -> Reading:
     Facts that are not named here have not been asked: they say nothing.
     """
     document = documents.read(text)
-    host_cpu = cpu.host_cpu(document)
+    host_cpu = topology.host_cpu(document)
     choice = CpuChoice(mode="host-passthrough")
     asked = cpu_features.questions(host_cpu, choice)
     features = cpu_features.guest_features(host_cpu, choice, asked, [None] * len(asked))

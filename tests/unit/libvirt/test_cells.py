@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from drivers.libvirt.documents import kib, read, whole
-from drivers.libvirt.facts.cells import numa_cells
+from drivers.libvirt.facts.topology import numa_cells
 from tests.unit.libvirt.hosts import capabilities, cell
 
 

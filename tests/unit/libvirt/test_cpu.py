@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.libvirt.documents import numbers, read
-from drivers.libvirt.facts import cpu, disk
-from drivers.libvirt.facts.cells import numa_cells
+from drivers.libvirt.facts import disk, topology
+from drivers.libvirt.facts.topology import numa_cells
 from tests.unit.libvirt.fake_binding import DATA
 
 REAL = read((DATA / "capabilities-x86_64.xml").read_text())
@@ -21,7 +21,7 @@ def cells(*cpus: str) -> str:
 
 
 def test_a_real_document_tells_model_maker_and_features():
-    found = cpu.host_cpu(REAL)
+    found = topology.host_cpu(REAL)
     assert (found.arch, found.vendor) == ("x86_64", "Intel")
     assert found.model is not None and found.model in found.document
     assert "avx512f" in found.features
@@ -29,15 +29,15 @@ def test_a_real_document_tells_model_maker_and_features():
 
 @pytest.mark.parametrize("text", ["", None, "<", "<capabilities/>", "<a><host/></a>", "\0"])
 def test_a_document_without_a_cpu_tells_nothing(text):
-    assert cpu.host_cpu(read(text)) == cpu.HostCpu()
+    assert topology.host_cpu(read(text)) == topology.HostCpu()
     assert numa_cells(read(text)) == ()
-    assert not any(cpu.cores(read(text)))
-    assert cpu.hyperthreading(read(text)) is None
+    assert not any(topology.cores(read(text)))
+    assert topology.hyperthreading(read(text)) is None
 
 
 def test_features_that_are_switched_off_do_not_count():
     document = "<cpu><feature name='a' policy='disable'/><feature name='b'/><feature/></cpu>"
-    assert cpu.features(read(document)) == {"b"}
+    assert topology.features(read(document)) == {"b"}
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_features_that_are_switched_off_do_not_count():
 )
 def test_hyperthreading_is_read_from_siblings(siblings, expected):
     document = cells(*(f"<cpu id='{n}' siblings='{s}'/>" for n, s in enumerate(siblings)))
-    assert cpu.hyperthreading(read(document)) is expected
+    assert topology.hyperthreading(read(document)) is expected
 
 
 def test_cores_are_read_from_siblings():
     document = cells("<cpu id='0' siblings='0,4'/>", "<cpu id='1' siblings='1'/>")
-    assert cpu.cores(read(document)) == {frozenset({0, 4}), frozenset({1})}
+    assert topology.cores(read(document)) == {frozenset({0, 4}), frozenset({1})}
 
 
 @given(st.text(max_size=20))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.libvirt.facts.cpu import HostCpu
 from drivers.libvirt.facts.cpu_features import (
     CpuChoice,
     Features,
@@ -10,6 +9,7 @@ from drivers.libvirt.facts.cpu_features import (
     mode_of,
     questions,
 )
+from drivers.libvirt.facts.topology import HostCpu
 
 X86 = HostCpu("x86_64", "Haswell", "Intel", frozenset({"vmx"}), "<cpu>the host's</cpu>")
 ARM = HostCpu("aarch64", None, "ARM", frozenset({"asimd", "sve"}), "<cpu/>")

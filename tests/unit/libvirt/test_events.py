@@ -11,7 +11,7 @@ from drivers.errors import DriverNotReady
 from drivers.libvirt.connection.events import CONNECTION, DEVICES, GUESTS, POOLS, Events
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.session import Deadlines
-from drivers.libvirt.facts.sources import SLOW, Sources
+from drivers.libvirt.facts.fact import SLOW, Sources
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
 
 

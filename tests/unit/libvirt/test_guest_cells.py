@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.libvirt.facts.cells import Cell
-from drivers.libvirt.tree.guest_cells import guest_cells
+from drivers.libvirt.facts.topology import Cell, guest_cells
 
 CELLS = [Cell(n, frozenset(range(4 * n, 4 * n + 4)), 1, {}) for n in range(2)]
 UUID = "0A0f3a7e-6f0b-4c11-9d0a-1c7e5bb1f001"

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from drivers.libvirt.facts.guest_types import able, not_run
+from drivers.libvirt.facts.architecture import able, not_run
 
 
 def capabilities(*guests: tuple[str, str]) -> ET.Element:

@@ -12,10 +12,10 @@ from drivers.libvirt.connection.host import PAUSE, Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.devices import all_guests
 from drivers.libvirt.facts import file_systems
+from drivers.libvirt.facts.architecture import Question, domain_capabilities
 from drivers.libvirt.facts.cpu_features import cpu_models, expanded_cpu
 from drivers.libvirt.facts.cpus_and_memory import cpu_count, cpu_map, memory_kib
 from drivers.libvirt.facts.disk import below
-from drivers.libvirt.facts.guest_types import Question, domain_capabilities
 from drivers.libvirt.facts.pmem import namespace_names
 from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt, FakeLibvirtError
 

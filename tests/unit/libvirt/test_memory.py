@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.libvirt.facts.memory import (
+from drivers.libvirt.facts.shares import (
     ReservedPages,
     hugepage_class,
     hugepages,

@@ -11,8 +11,7 @@ from drivers.errors import DriverLoadFailed
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, Ratio
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.facts.disk import Images
-from drivers.libvirt.facts.memory import ReservedPages
-from drivers.libvirt.facts.shares import MemoryPolicy
+from drivers.libvirt.facts.shares import MemoryPolicy, ReservedPages
 from drivers.libvirt.settings import settings_from
 
 

@@ -20,8 +20,8 @@ from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.facts import architecture, cpu_traits
-from drivers.libvirt.facts.cells import numa_cells
 from drivers.libvirt.facts.shares import MemoryPolicy
+from drivers.libvirt.facts.topology import numa_cells
 from drivers.libvirt.settings import DeviceSettings
 from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt.facts.sources import Sources
+from drivers.libvirt.facts.fact import Sources
 
 
 def refuse():

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.libvirt.capabilities import CAPABILITIES
 from drivers.libvirt.documents import read
+from drivers.libvirt.driver import CAPABILITIES
 from drivers.libvirt.facts import architecture, cpu_traits
-from drivers.libvirt.facts.cpu import HostCpu
 from drivers.libvirt.facts.cpu_features import Features
+from drivers.libvirt.facts.topology import HostCpu
 
 INTEL = HostCpu("x86_64", "Haswell", "Intel")
 AMD = HostCpu("x86_64", "EPYC", "AMD")
