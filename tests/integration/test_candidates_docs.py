@@ -49,7 +49,7 @@ def test_every_command_says_what_the_document_says(
         said = host.ctl(*args)
         return said.out + said.err
 
-    assert len(list(steps(text()))) > 12
+    assert len(list(steps(text()))) > 7
     for command, output in replayed(text(), {"fleet": lambda: None}, run):
         assert output == command.output, command.words
 

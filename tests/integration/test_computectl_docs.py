@@ -65,12 +65,9 @@ class Story:
     def strange(self) -> None:
         self.placement.stranger.create_child(self._uuid("host1"), "left-over")
 
-    def stop(self) -> None:
-        self.placement.stop()
-
     @property
     def deeds(self) -> dict:
-        names = ("report", "allocate", "rebuild", "forget", "reshape", "lose", "strange", "stop")
+        names = ("report", "allocate", "rebuild", "forget", "reshape", "lose", "strange")
         return {name: getattr(self, name) for name in names}
 
     def run(self, words: str) -> str:

@@ -12,7 +12,7 @@ from agent.cli.drawing.graphviz import svg_of
 from tests.servers.placement import RealPlacement
 from tests.spec.drawn import FOLDER, SCENES, drawn
 
-PAGE = FOLDER.parent / "pictures.rst"
+PAGE = FOLDER.parent / "modelling.rst"
 AGAIN = "tools/pictures.sh draws docs/pictures anew"
 
 
