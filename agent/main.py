@@ -122,7 +122,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     service.open()
     if conf.once:
         switches.read_once()
-        return 0 if service.period() and not nodes.additions.files.findings else FAILED
+        return 0 if service.period() and not nodes.additions.files.diagnostics else FAILED
     stack.callback(switches.stop)
     if monitoring is not None:
         monitoring.start()

@@ -11,7 +11,7 @@ from agent.cli.asking.constraints import Question
 from agent.cli.asking.explanation import COLUMNS as FINDING_COLUMNS
 from agent.cli.asking.explanation import Explained, explanations, told
 from agent.cli.asking.habits import unknown
-from agent.cli.asking.request_file import ScriptError, read_request_file
+from agent.cli.asking.request_file import read_request_file
 from agent.cli.asking.request_options import (
     add_group_options,
     add_request_options,
@@ -32,6 +32,7 @@ from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, CommandError, Once
 from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen, counted, filled
+from drivers.yaml_file import BadFile
 from reportclient.asking import How, allocation_candidates
 from reportclient.candidates import AllocationCandidates, ResourceRequest, read_request
 from reportclient.counting import Counting
@@ -204,7 +205,7 @@ def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
 def _of_file(file: str) -> ResourceRequest:
     try:
         return read_request_file(_text(file), file)
-    except ScriptError as err:
+    except BadFile as err:
         raise CommandError(str(err), "mend the file; nothing was asked") from err
 
 

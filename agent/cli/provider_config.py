@@ -11,10 +11,10 @@ from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import UNUSABLE
 from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen
-from agent.provider_config.document import BadFiles, Finding
 from agent.provider_config.entries import COMPUTE_NODE, Entry
 from agent.provider_config.files import Loaded, parsed, passed_over, texts_in
 from agent.provider_config.schema import published
+from drivers.yaml_file import BadFile, Diagnostic
 from reportclient.model import Inventory
 
 COLUMNS = ("kind", "file", "line", "path", "text")
@@ -26,10 +26,10 @@ class Checked:
 
     where: Path
     loaded: Loaded | None
-    errors: tuple[Finding, ...] = ()
+    errors: tuple[Diagnostic, ...] = ()
 
     @property
-    def warnings(self) -> tuple[Finding, ...]:
+    def warnings(self) -> tuple[Diagnostic, ...]:
         """What about files that can be used should be known."""
         return () if self.loaded is None else self.loaded.warnings
 
@@ -66,8 +66,8 @@ class CheckFiles(DrawnOrListed[Checked]):
         where = options.files or session.settings.provider_config
         try:
             return Checked(where, parsed(texts_in(where, required=True), passed_over(where)))
-        except BadFiles as err:
-            return Checked(where, None, err.findings)
+        except BadFile as err:
+            return Checked(where, None, err.diagnostics)
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """A line for each provider, or that they can't be used."""

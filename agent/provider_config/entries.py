@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.provider_config.document import BadFiles, Document, Finding, Path
-from agent.provider_config.schema import breaches
+from agent.provider_config.schema import Document, breaches
+from drivers.yaml_file import BadFile, Diagnostic, Path
 from reportclient.model import Inventory
 
 KNOWN_MINOR = 0
@@ -67,21 +67,21 @@ class Said:
     """What one file says, and what about it should be known though it can be used."""
 
     entries: tuple[Entry, ...]
-    warnings: tuple[Finding, ...]
+    warnings: tuple[Diagnostic, ...]
 
 
 def said(document: Document) -> Said:
     """The entries of one file.
 
-    :raises BadFiles: with all that is wrong.
+    :raises BadFile: with all that is wrong.
     """
     newer = _newer_minor(document)
     found = breaches(document)
     strange = list(_strange_keys(document))
-    typos = [finding for finding, near in strange if near and not newer]
+    typos = [diagnostic for diagnostic, near in strange if near and not newer]
     if found or typos:
-        raise BadFiles(sorted([*found, *typos], key=lambda one: one.line))
-    warnings = [finding for finding, near in strange if newer or not near]
+        raise BadFile(sorted([*found, *typos], key=lambda one: one.line))
+    warnings = [diagnostic for diagnostic, near in strange if newer or not near]
     if newer:
         warnings.insert(0, newer)
     entries, problems = [], []
@@ -92,16 +92,16 @@ def said(document: Document) -> Said:
         if entry.inventory or entry.traits:
             entries.append(entry)
         elif not wrong:
-            warnings.append(document.finding(path, "adds nothing: it is ignored"))
+            warnings.append(document.diagnostic(path, "adds nothing: it is ignored"))
     if problems:
-        raise BadFiles(problems)
+        raise BadFile(problems)
     return Said(tuple(entries), tuple(warnings))
 
 
 def combined(entries: Iterable[Entry]) -> Entries:
     """Those of all files.
 
-    :raises BadFiles: a provider is described twice; both places are named.
+    :raises BadFile: a provider is described twice; both places are named.
     """
     first: dict[Key, Entry] = {}
     problems = []
@@ -112,16 +112,16 @@ def combined(entries: Iterable[Entry]) -> Entries:
                 f"the provider with the {entry.by} {entry.identifier} is described in "
                 f"{first[entry.key].place} already; make one entry of the two"
             )
-            problems.append(Finding(file, int(line), "", text))
+            problems.append(Diagnostic(file, int(line), "", text))
         first.setdefault(entry.key, entry)
     if problems:
-        raise BadFiles(problems)
+        raise BadFile(problems)
     default = first.pop(("uuid", COMPUTE_NODE), None)
     return Entries(tuple(first.values()), default)
 
 
-def _newer_minor(document: Document) -> Finding | None:
-    """A warning for a newer 1.x.  :raises BadFiles: it is of another major version."""
+def _newer_minor(document: Document) -> Diagnostic | None:
+    """A warning for a newer 1.x.  :raises BadFile: it is of another major version."""
     path = ("meta", "schema_version")
     meta = document.data.get("meta") if isinstance(document.data, dict) else None
     version = meta.get("schema_version") if isinstance(meta, dict) else None
@@ -130,14 +130,14 @@ def _newer_minor(document: Document) -> Finding | None:
         return None  # the schema says what is wrong with it
     if match[1] != "1":
         text = f"is {version}; this agent reads 1.x: write it so, or upgrade the agent"
-        raise BadFiles([document.finding(path, text)])
+        raise BadFile([document.diagnostic(path, text)])
     if int(match[2]) <= KNOWN_MINOR:
         return None
     text = f"is {version}, newer than 1.{KNOWN_MINOR}: keys that are unknown here are ignored"
-    return document.finding(path, text)
+    return document.diagnostic(path, text)
 
 
-def _strange_keys(document: Document) -> Iterator[tuple[Finding, bool]]:
+def _strange_keys(document: Document) -> Iterator[tuple[Diagnostic, bool]]:
     """Keys that the schema allows and that mean nothing, and whether each is a likely slip."""
     for pattern, known in _KNOWN_KEYS:
         for path, found in _matching(document.data, pattern, ()):
@@ -146,7 +146,7 @@ def _strange_keys(document: Document) -> Iterator[tuple[Finding, bool]]:
                     continue
                 near = difflib.get_close_matches(name, known, 1, 0.7)
                 text = f"unknown key; is {near[0]} meant?" if near else "unknown key: ignored"
-                yield document.finding((*path, name), text), bool(near)
+                yield document.diagnostic((*path, name), text), bool(near)
 
 
 def _matching(data: Any, pattern: tuple[str | None, ...], path: Path) -> Iterator[tuple[Path, Any]]:
@@ -161,7 +161,7 @@ def _matching(data: Any, pattern: tuple[str | None, ...], path: Path) -> Iterato
 
 def _entry(
     document: Document, path: Path, provider: Mapping[str, Any]
-) -> tuple[Entry, list[Finding]]:
+) -> tuple[Entry, list[Diagnostic]]:
     [(by, identifier)] = provider["identification"].items()
     if identifier == COMPUTE_NODE:
         by = "uuid"  # Nova's own example has it as a name
@@ -181,7 +181,7 @@ def _entry(
 
 def _classes(
     document: Document, path: Path, provider: Mapping[str, Any]
-) -> tuple[dict[str, tuple[Inventory, str]], list[Finding]]:
+) -> tuple[dict[str, tuple[Inventory, str]], list[Diagnostic]]:
     """Records and places by class, and what is wrong with them."""
     found: dict[str, tuple[Inventory, str]] = {}
     problems = []
@@ -191,10 +191,10 @@ def _classes(
             record = _record(amounts)
             problem = record.problem()
             if problem:
-                problems.append(document.finding(where, problem))
+                problems.append(document.diagnostic(where, problem))
             if name in found:
                 text = f"is there twice, first at {found[name][1]}"
-                problems.append(document.finding(where, text))
+                problems.append(document.diagnostic(where, text))
             found.setdefault(name, (record, document.place(where)))
     return found, problems
 

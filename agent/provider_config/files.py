@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.provider_config.document import BadFiles, Finding, read
 from agent.provider_config.entries import Entries, Entry, combined, said
+from agent.provider_config.schema import read
 from agent.state.document import Document, Unusable
+from drivers.yaml_file import BadFile, Diagnostic
 
 LOG = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ class Loaded:
     """Files that can be used."""
 
     entries: Entries
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
     files: tuple[str, ...] = ()
 
 
@@ -38,7 +39,7 @@ def texts_in(location: Path, *, required: bool) -> Texts:
 
     A directory that is not there is one without files, unless it is ``required``.
 
-    :raises BadFiles: something can't be read.
+    :raises BadFile: something can't be read.
     """
     try:
         names = sorted(path.name for path in location.iterdir())
@@ -46,57 +47,57 @@ def texts_in(location: Path, *, required: bool) -> Texts:
         return (_text(location),)
     except FileNotFoundError as err:
         if required:
-            raise BadFiles([_unreadable(location, err)]) from err
+            raise BadFile([_unreadable(location, err)]) from err
         return ()
     except OSError as err:
-        raise BadFiles([_unreadable(location, err)]) from err
+        raise BadFile([_unreadable(location, err)]) from err
     paths = (location / name for name in names if _is_ours(name))
     texts: list[tuple[str, str]] = []
-    findings: list[Finding] = []
+    diagnostics: list[Diagnostic] = []
     for path in paths:
         try:
             texts.append(_text(path))
-        except BadFiles as err:
-            findings += err.findings
-    if findings:
-        raise BadFiles(findings)
+        except BadFile as err:
+            diagnostics += err.diagnostics
+    if diagnostics:
+        raise BadFile(diagnostics)
     return tuple(texts)
 
 
-def passed_over(location: Path) -> tuple[Finding, ...]:
+def passed_over(location: Path) -> tuple[Diagnostic, ...]:
     """A warning for each file that somebody may think is read."""
     try:
         likely = sorted(path.name for path in location.iterdir() if path.suffix == ".yml")
     except OSError:
         return ()
     text = "is not read: only *.yaml are"
-    return tuple(Finding(str(location / name), 1, "", text) for name in likely)
+    return tuple(Diagnostic(str(location / name), 1, "", text) for name in likely)
 
 
-def parsed(texts: Iterable[tuple[str, str]], known: Iterable[Finding] = ()) -> Loaded:
+def parsed(texts: Iterable[tuple[str, str]], known: Iterable[Diagnostic] = ()) -> Loaded:
     """What the files say; ``known`` are warnings that there are already.
 
-    :raises BadFiles: with all that is wrong in all of them.
+    :raises BadFile: with all that is wrong in all of them.
     """
     entries: list[Entry] = []
     warnings = list(known)
-    findings: list[Finding] = []
+    diagnostics: list[Diagnostic] = []
     names = []
     for name, text in texts:
         names.append(name)
         try:
             found = said(read(text, name))
-        except BadFiles as err:
-            findings += err.findings
+        except BadFile as err:
+            diagnostics += err.diagnostics
         else:
             entries += found.entries
             warnings += found.warnings
     try:
         together = combined(entries)
-    except BadFiles as err:
-        findings += err.findings
-    if findings:
-        raise BadFiles(findings)
+    except BadFile as err:
+        diagnostics += err.diagnostics
+    if diagnostics:
+        raise BadFile(diagnostics)
     return Loaded(together, tuple(warnings), tuple(names))
 
 
@@ -110,9 +111,9 @@ class ProviderFiles:
     kept: Document | None = None
     """Where the last good files are kept."""
     entries: Entries | None = field(default_factory=Entries)
-    findings: tuple[Finding, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
     """What is wrong with the files as they are now."""
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
     @property
     def directory(self) -> str:
@@ -131,21 +132,21 @@ class ProviderFiles:
         try:
             texts = texts_in(self.location, required=self.required)
             loaded = parsed(texts, passed_over(self.location))
-        except BadFiles as err:
-            self.findings = err.findings
-            for finding in err.findings:
-                LOG.warning("Provider files are not taken over: %s", finding)
+        except BadFile as err:
+            self.diagnostics = err.diagnostics
+            for diagnostic in err.diagnostics:
+                LOG.warning("Provider files are not taken over: %s", diagnostic)
             return
         self._tell(loaded)
-        self.findings, self.warnings, self.entries = (), loaded.warnings, loaded.entries
+        self.diagnostics, self.warnings, self.entries = (), loaded.warnings, loaded.entries
         self._keep(texts)
 
     def complaints(self) -> dict[str, str]:
         """What is wrong, by part; empty when all is well."""
-        if not self.findings:
+        if not self.diagnostics:
             return {}
         use = "nothing new is added" if self.entries is None else "the last good files hold"
-        return {PART: f"{BadFiles(self.findings)}; {use}: mend it, then reload compute-agent"}
+        return {PART: f"{BadFile(self.diagnostics)}; {use}: mend it, then reload compute-agent"}
 
     def _tell(self, loaded: Loaded) -> None:
         for warning in loaded.warnings:
@@ -165,7 +166,7 @@ class ProviderFiles:
         try:
             found = self.kept.load(_texts)
             return None if found is None else parsed(found).entries
-        except (Unusable, BadFiles) as err:
+        except (Unusable, BadFile) as err:
             LOG.warning("The last good provider files can't be used: %s", err)
             return None
 
@@ -189,16 +190,16 @@ def _text(path: Path) -> tuple[str, str]:
     try:
         data = path.read_bytes()
     except OSError as err:
-        raise BadFiles([_unreadable(path, err)]) from err
+        raise BadFile([_unreadable(path, err)]) from err
     try:
         return str(path), data.decode()
     except UnicodeDecodeError as err:
         line = data[: err.start].count(b"\n") + 1
-        raise BadFiles([Finding(str(path), line, "", "not UTF-8")]) from err
+        raise BadFile([Diagnostic(str(path), line, "", "not UTF-8")]) from err
 
 
-def _unreadable(path: Path, err: OSError) -> Finding:
-    return Finding(str(path), 1, "", f"can't be read: {err.strerror}")
+def _unreadable(path: Path, err: OSError) -> Diagnostic:
+    return Diagnostic(str(path), 1, "", f"can't be read: {err.strerror}")
 
 
 def _texts(found: Mapping[str, Any]) -> Texts:

@@ -1,16 +1,54 @@
-"""The published JSON schema of provider files, and what a file says against it.
+"""A provider file as data with lines, and what the published JSON schema has against it.  Pure.
 
 The ``description`` of each part of the schema completes "has to be …".
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from agent.provider_config.document import Document, Finding, Path
+from drivers import yaml_file
+from drivers.yaml_file import Diagnostic, Path, spelled
 
 FILE_NAME = "schema-v1.json"
+
+
+MOST_VALUES = 100_000
+"""In one file: aliases of aliases should be an error, not an agent out of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """``data`` is of dicts, lists and scalars; ``lines`` by the path of each value."""
+
+    source: str
+    data: Any
+    lines: Mapping[Path, int]
+
+    def place(self, path: Path) -> str:
+        """``file:line`` of the value, or of what it would be in; keys stand where they are."""
+        return f"{self.source}:{self._line(path)}"
+
+    def diagnostic(self, path: Path, text: str) -> Diagnostic:
+        """Something about the value at ``path``."""
+        return Diagnostic(self.source, self._line(path), spelled(path), text)
+
+    def _line(self, path: Path) -> int:
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+def read(text: str, source: str) -> Document:
+    """The whole file.  ``source`` is what diagnostics call it.
+
+    :raises BadFile: it is no YAML, is empty, or has a key twice.
+    """
+    why = "the file is empty; give it a meta.schema_version, or take it away"
+    lines: dict[Path, int] = {}
+    return Document(source, yaml_file.read(text, source, why).plain(lines, MOST_VALUES), lines)
 
 
 def published() -> str:
@@ -18,14 +56,14 @@ def published() -> str:
     return resources.files(__package__).joinpath(FILE_NAME).read_text(encoding="utf-8")
 
 
-def breaches(document: Document) -> list[Finding]:
+def breaches(document: Document) -> list[Diagnostic]:
     """All that the schema does not allow, in the order of the file."""
     import jsonschema  # noqa: PLC0415  for those who have such files
 
     validator = jsonschema.Draft202012Validator(json.loads(published()))
     found = [one for error in validator.iter_errors(document.data) for one in _found(error)]
-    findings = {document.finding(path, text): None for path, text in found}
-    return sorted(findings, key=lambda one: (one.line, one.path))
+    diagnostics = {document.diagnostic(path, text): None for path, text in found}
+    return sorted(diagnostics, key=lambda one: (one.line, one.path))
 
 
 def _found(error: Any) -> Iterator[tuple[Path, str]]:

@@ -8,13 +8,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from drivers import marked
+from drivers import yaml_file
+from drivers.errors import DriverError
 from drivers.fake.parse_events import CHANGE_KEYS, FAILURE_KEYS, read_change, read_failure
 from drivers.fake.parse_providers import Names, expand, read_node, replicas
 from drivers.fake.script import Change, NodeSpec, ProviderSpec, Script
-from drivers.marked import Field, ScriptError
-
-__all__ = ["ScriptError", "parse"]
+from drivers.yaml_file import BadFile, Field
 
 _MOST_PROVIDERS = 200_000
 """In one script: a slip in a ``count`` should be an error, not an agent out of memory."""
@@ -23,15 +22,19 @@ Events = list[tuple[str, Field]]
 """A pattern of node names, and what happens to those nodes."""
 
 
+class ScriptError(DriverError):
+    """The script can't be used; the message has file, line and path."""
+
+
 def parse(text: str, source: str, host: str) -> Script:
     """Read a script.  ``source`` names the file in errors, ``host`` stands for ``{host}``.
 
     :raises ScriptError: with file, line, path and what is wrong.
     """
     try:
-        return _script(marked.read(text, source), host)
-    except RecursionError:
-        raise ScriptError(f"{source}: nested too deep, or an alias inside of itself") from None
+        return _script(yaml_file.read(text, source), host)
+    except BadFile as err:
+        raise ScriptError(str(err)) from err
 
 
 def _script(top: Field, host: str) -> Script:

@@ -15,7 +15,7 @@ from drivers.fake.parse_providers import (
     refuse_twice,
 )
 from drivers.fake.script import ROOT, Change, Failure, MoveSpec, ProviderSpec, Span
-from drivers.marked import Field
+from drivers.yaml_file import Field
 from reportclient.model import Inventory
 
 Known = Mapping[str, ProviderSpec]

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any
 
 from drivers.fake.script import ROOT, ProviderSpec
-from drivers.marked import Field
+from drivers.yaml_file import Field
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, canonical_uuid
 
 Names = Mapping[str, object]
@@ -19,7 +19,7 @@ _RECORD_KEYS = frozenset(Inventory.__dataclass_fields__)
 
 
 def expand(template: str, names: Names, field: Field) -> str:
-    """``template`` with its ``{…}`` filled in.  :raises ScriptError: it names what is not there."""
+    """``template`` with its ``{…}`` filled in.  :raises BadFile: it names what is not there."""
     try:
         return template.format_map(names)
     except (KeyError, IndexError, AttributeError, TypeError, ValueError) as err:
@@ -56,7 +56,7 @@ def read_node(field: Field, names: Names, room: int) -> tuple[ProviderSpec, ...]
 
 
 def refuse_twice(providers: Iterable[ProviderSpec], field: Field) -> None:
-    """:raises ScriptError: two of the providers have one name, or one place."""
+    """:raises BadFile: two of the providers have one name, or one place."""
     seen: set[tuple[str, str]] = set()
     for provider in providers:
         marks = {("ref", provider.ref), ("name", provider.name)}
@@ -130,7 +130,7 @@ def read_inventory(field: Field | None) -> dict[str, Inventory]:
 
 
 def read_record(field: Field) -> Inventory:
-    """One inventory.  :raises ScriptError: Placement would refuse it."""
+    """One inventory.  :raises BadFile: Placement would refuse it."""
     if field.scalar:
         record = Inventory(field.whole())
     else:

@@ -53,7 +53,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "stevedore": ("drivers/loader.py",),
     "tenacity": ("reportclient/root.py",),
     "waitress": ("driverkit/placement/child.py", "agent/registry/*"),
-    "yaml": ("drivers/marked.py", "drivers/fake/*", "agent/*"),
+    "yaml": ("drivers/yaml_file.py",),
 }
 PURE = (
     "reportclient/model.py",
@@ -96,7 +96,6 @@ PURE = (
     "agent/state/documents.py",
     "agent/period/traits.py",
     "agent/state/records.py",
-    "agent/provider_config/document.py",
     "agent/provider_config/entries.py",
     "agent/provider_config/schema.py",
     "reportclient/refusals.py",
@@ -119,6 +118,7 @@ PURE = (
     "reportclient/request_filter.py",
     "drivers/errors.py",
     "drivers/inventory.py",
+    "drivers/yaml_file.py",
     "drivers/guest_cpus.py",
     "drivers/libvirt/documents.py",
     "drivers/libvirt/facts/topology.py",

@@ -10,7 +10,7 @@ The keys are Placement's parameters; ``groups`` has those with a suffix::
     same_subtree: [[_COMPUTE, _ACCEL]]
 """
 
-from drivers.marked import Field, ScriptError, read
+from drivers.yaml_file import Field, read
 from reportclient.candidates import BadQuery, RequestGroup, ResourceRequest
 from reportclient.query.request import UNSUFFIXED
 from reportclient.query.text import read_root
@@ -18,11 +18,9 @@ from reportclient.query.text import read_root
 _OF_GROUPS = ("resources", "required", "member_of", "in_tree")
 _OF_REQUEST = ("groups", "group_policy", "root_required", "same_subtree", "limit")
 
-__all__ = ["ScriptError", "read_request_file"]
-
 
 def read_request_file(text: str, source: str) -> ResourceRequest:
-    """The request.  :raises ScriptError: it can't be read."""
+    """The request.  :raises BadFile: it can't be read."""
     top = read(text, source)
     fields = top.mapping((*_OF_GROUPS, *_OF_REQUEST))
     groups = fields["groups"].mapping() if "groups" in fields else {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.cli.asking.request_file import ScriptError, read_request_file
+from agent.cli.asking.request_file import read_request_file
+from drivers.yaml_file import BadFile
 from reportclient.candidates import read_request
 
 FULL = """
@@ -47,7 +48,7 @@ def test_a_file_has_all_that_a_query_has() -> None:
     ],
 )
 def test_an_error_names_file_line_and_key(text: str, place: str, named: str) -> None:
-    with pytest.raises(ScriptError) as told:
+    with pytest.raises(BadFile) as told:
         read_request_file(text, "f.yaml")
     assert str(told.value).startswith(place)
     assert named in str(told.value)

@@ -13,9 +13,9 @@ import pytest
 from agent import config
 from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.additions import Additions
-from agent.provider_config.document import MOST_VALUES, BadFiles
 from agent.provider_config.files import parsed, texts_in
-from agent.provider_config.schema import published
+from agent.provider_config.schema import MOST_VALUES, published
+from drivers.yaml_file import BadFile
 from reportclient.model import MAX_INT, Inventory
 
 HEAD = "meta: {schema_version: '1.0'}\n"
@@ -49,9 +49,9 @@ providers:
 
 
 def wrong(text: str) -> list[str]:
-    with pytest.raises(BadFiles) as caught:
+    with pytest.raises(BadFile) as caught:
         parsed([("a.yaml", text)])
-    return [str(finding) for finding in caught.value.findings]
+    return [str(diagnostic) for diagnostic in caught.value.diagnostics]
 
 
 @pytest.mark.parametrize("by", ["uuid", "name"])
@@ -270,7 +270,7 @@ def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
             entry("traits: {}\n  traits: {}"),
             ":5: providers[0].traits: is there twice, first in line 4",
         ),
-        (entry("? [a, b]\n  : 1"), ":4: providers[0]: a key has to be a text"),
+        (entry("? [a, b]\n  : 1"), ":4: providers[0]: a key has to be a text; quote '{…}'"),
         ("meta: &m {x: *m}\n", ":1: meta.x: an alias inside of itself"),
         ("meta: !own 1\n", ":1: not YAML: could not determine a constructor for the tag '!own'"),
         ("meta: !!timestamp 2020-13-45\n", ":1: meta: can't be read: month must be in 1..12"),
@@ -307,7 +307,7 @@ def test_a_provider_that_two_files_describe_is_told_with_both(
     one: str, other: str, what: str
 ) -> None:
     trait = "traits: {additional: [CUSTOM_A]}"
-    with pytest.raises(BadFiles) as caught:
+    with pytest.raises(BadFile) as caught:
         parsed([("a.yaml", entry(trait, one)), ("b.yaml", entry(trait, other))])
     assert str(caught.value) == (
         f"b.yaml:3: the provider with the {what} is described in a.yaml:3 already; "
@@ -322,7 +322,7 @@ def test_an_entry_that_adds_nothing_is_no_second_description() -> None:
 
 
 def test_bad_files_name_the_first_thing_and_count_the_rest() -> None:
-    with pytest.raises(BadFiles) as caught:
+    with pytest.raises(BadFile) as caught:
         parsed([("a.yaml", "meta: 1\n"), ("b.yaml", "x: 1\n")])
     assert str(caught.value).startswith("a.yaml:1: meta: has to be a mapping")
     assert str(caught.value).endswith(" (and 1 more)")
@@ -334,7 +334,7 @@ def test_bad_files_name_the_first_thing_and_count_the_rest() -> None:
 def test_only_the_default_directory_may_be_missing(tmp_path: Path) -> None:
     missing = tmp_path / "nothing"
     assert texts_in(missing, required=False) == ()
-    with pytest.raises(BadFiles, match=f"{missing}:1: can't be read: No such file or directory"):
+    with pytest.raises(BadFile, match=f"{missing}:1: can't be read: No such file or directory"):
         texts_in(missing, required=True)
     assert Additions.of(missing, tmp_path).files.required
     assert not Additions.of(Path(PROVIDER_CONFIG_LOCATION), tmp_path).files.required
@@ -344,9 +344,9 @@ def test_what_can_not_be_read_is_named_with_all_else(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").mkdir()
     (tmp_path / "b.yaml").symlink_to(tmp_path / "gone")
     (tmp_path / "c.yaml").write_bytes(b"meta:\n  x: \xff\n")
-    with pytest.raises(BadFiles) as caught:
+    with pytest.raises(BadFile) as caught:
         texts_in(tmp_path, required=True)
-    assert [str(one).removeprefix(f"{tmp_path}/") for one in caught.value.findings] == [
+    assert [str(one).removeprefix(f"{tmp_path}/") for one in caught.value.diagnostics] == [
         "a.yaml:1: can't be read: Is a directory",
         "b.yaml:1: can't be read: No such file or directory",
         "c.yaml:2: not UTF-8",

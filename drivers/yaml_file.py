@@ -1,0 +1,226 @@
+"""YAML whose every value knows its file, line and path, so that errors can say them.
+
+Pure: text in, values or :class:`BadFile` out.
+"""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from yaml.constructor import SafeConstructor
+
+_NULL, _INT, _FLOAT, _MERGE = (
+    f"tag:yaml.org,2002:{kind}" for kind in ("null", "int", "float", "merge")
+)
+
+Path = tuple[str | int, ...]
+"""Keys and positions from the top of a file to a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """Something about a value of a file; ``path`` is empty where it is about the file."""
+
+    file: str
+    line: int
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        path = f"{self.path}: " if self.path else ""
+        return f"{self.file}:{self.line}: {path}{self.text}"
+
+
+class BadFile(Exception):
+    """Files that can't be used, and all that is wrong with them."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        super().__init__()
+        self.diagnostics = tuple(diagnostics)
+
+    def __str__(self) -> str:
+        more = f" (and {len(self.diagnostics) - 1} more)" if self.diagnostics[1:] else ""
+        return f"{self.diagnostics[0]}{more}"
+
+
+def spelled(path: Path) -> str:
+    """``providers[0].traits``."""
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+    return text.removeprefix(".")
+
+
+@dataclass(slots=True)
+class _File:
+    source: str
+    constructor: SafeConstructor = field(default_factory=SafeConstructor)
+    merged: set[int] = field(default_factory=set)
+    """``id`` of mappings whose merge keys were resolved: aliases lead to them again."""
+
+
+class Field:
+    """One value of the file.  Keys and texts are taken as written: ``0000:81:00.0`` and
+    ``on`` are texts where a text is asked for.
+    """
+
+    __slots__ = ("_above", "_file", "_node", "line", "path")
+
+    def __init__(
+        self,
+        file: _File,
+        node: yaml.Node,
+        path: Path = (),
+        line: int | None = None,
+        above: Sequence[yaml.Node] = (),
+    ) -> None:
+        self._file = file
+        self._node = node
+        self._above = above
+        self.path = path
+        self.line = node.start_mark.line + 1 if line is None else line
+        if node in above:
+            raise self.error("an alias inside of itself")
+
+    def error(self, text: str) -> BadFile:
+        """For the caller to raise."""
+        return BadFile([Diagnostic(self._file.source, self.line, spelled(self.path), text)])
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was written, or ``null``."""
+        return bool(self._node.tag == _NULL)
+
+    @property
+    def scalar(self) -> bool:
+        """Whether it is one value, no list and no mapping."""
+        return isinstance(self._node, yaml.ScalarNode)
+
+    def mapping(self, allowed: Iterable[str] | None = None) -> dict[str, "Field"]:
+        """Values by key, in the order of the file; nothing written is an empty mapping.
+
+        :raises BadFile: no mapping, a key twice, or one that is not ``allowed``.
+        """
+        if not self._children(yaml.MappingNode, "a mapping (key: value)"):
+            return {}
+        self._merge()
+        fields: dict[str, Field] = {}
+        for key, value in self._node.value:
+            one = fields[key.value] = self._child(value, self._name(key), key)
+            if allowed is not None and key.value not in allowed:
+                raise one.error(_unknown(key.value, allowed))
+        return fields
+
+    def items(self) -> list["Field"]:
+        """The items of a list; nothing written is an empty one."""
+        children = self._children(yaml.SequenceNode, "a list")
+        return [self._child(item, number, item) for number, item in enumerate(children)]
+
+    def text(self) -> str:
+        """A text that is not empty."""
+        if not isinstance(self._node, yaml.ScalarNode) or self.empty or not self._node.value:
+            raise self.error("has to be a text")
+        return str(self._node.value)
+
+    def whole(self) -> int:
+        """A whole number."""
+        if self._node.tag != _INT:
+            raise self.error(f"has to be a whole number{self._instead()}")
+        return int(self.plain())
+
+    def number(self) -> float:
+        """A number, with or without a fraction."""
+        if self._node.tag not in (_INT, _FLOAT):
+            raise self.error(f"has to be a number{self._instead()}")
+        return float(self.plain())
+
+    def plain(self, lines: dict[Path, int] | None = None, most: int | None = None) -> Any:
+        """The value as Python sees it; ``lines`` takes those of all values in it by their paths.
+
+        :raises BadFile: it can't be read, or is of more than ``most`` values.
+        """
+        lines = {} if lines is None else lines
+        lines[self.path] = self.line
+        if most is not None and len(lines) > most:
+            raise self.error(f"more than {most} values")
+        if isinstance(self._node, yaml.MappingNode):
+            return {name: one.plain(lines, most) for name, one in self.mapping().items()}
+        if isinstance(self._node, yaml.SequenceNode):
+            return [one.plain(lines, most) for one in self.items()]
+        try:
+            return self._file.constructor.construct_object(self._node)
+        except yaml.YAMLError as err:
+            raise _syntax(err, self._file.source) from err
+        except ValueError as err:
+            raise self.error(f"can't be read: {err}") from err
+
+    def _child(self, node: yaml.Node, name: str | int, place: yaml.Node) -> "Field":
+        path, line = (*self.path, name), place.start_mark.line + 1
+        return Field(self._file, node, path, line, (*self._above, self._node))
+
+    def _name(self, key: yaml.Node) -> str:
+        if isinstance(key, yaml.ScalarNode):
+            return str(key.value)
+        line = key.start_mark.line + 1
+        text = "a key has to be a text; quote '{…}'"
+        raise BadFile([Diagnostic(self._file.source, line, spelled(self.path), text)])
+
+    def _merge(self) -> None:
+        """Refuse what is there twice, before merge keys bring what is there once more."""
+        if id(self._node) in self._file.merged:
+            return
+        self._file.merged.add(id(self._node))
+        first: dict[str, int] = {}
+        twice: list[Diagnostic] = []
+        for key, value in self._node.value:
+            name = self._name(key)
+            if name in first and key.tag != _MERGE:
+                one = self._child(value, name, key)
+                twice += one.error(f"is there twice, first in line {first[name]}").diagnostics
+            first.setdefault(name, key.start_mark.line + 1)
+        if twice:
+            raise BadFile(twice)
+        try:
+            self._file.constructor.flatten_mapping(self._node)  # type: ignore[arg-type]
+        except yaml.YAMLError as err:
+            raise _syntax(err, self._file.source) from err
+
+    def _children(self, kind: type[yaml.CollectionNode], expected: str) -> list[Any]:
+        if self.empty:
+            return []
+        if not isinstance(self._node, kind):
+            raise self.error(f"has to be {expected}{self._instead()}")
+        return list(self._node.value)
+
+    def _instead(self) -> str:
+        return f", not {self._node.value!r}" if isinstance(self._node, yaml.ScalarNode) else ""
+
+
+def read(text: str, source: str, empty: str = "the file is empty") -> Field:
+    """The whole document.  ``source`` is what errors call the file, ``empty`` what is said of
+    one without anything in it.
+
+    :raises BadFile: it is no YAML, or empty.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as err:
+        raise _syntax(err, source) from err
+    except RecursionError:
+        raise BadFile([Diagnostic(source, 1, "", "nested too deep")]) from None
+    if node is None:
+        raise BadFile([Diagnostic(source, 1, "", empty)])
+    return Field(_File(source), node)
+
+
+def _syntax(err: yaml.YAMLError, source: str) -> BadFile:
+    mark = getattr(err, "problem_mark", None) or getattr(err, "context_mark", None)
+    problem = getattr(err, "problem", None) or str(err).partition("\n")[0]
+    line = 1 if mark is None else mark.line + 1
+    return BadFile([Diagnostic(source, line, "", f"not YAML: {problem}")])
+
+
+def _unknown(key: str, allowed: Iterable[str]) -> str:
+    near = difflib.get_close_matches(key, allowed, n=1)
+    known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(allowed))}"
+    return f"unknown key; {known}"
