@@ -16,11 +16,9 @@ from drivers.api import (
     ReshapeNeeded,
 )
 from drivers.fake import opts
-from drivers.fake.on_tree import Footprint, settle
-from drivers.fake.reshape import move_allocations, pending_moves
-from drivers.fake.script import Failure, NodeSpec, Now
+from drivers.fake.on_tree import Footprint, move_allocations, pending_moves, settle
+from drivers.fake.script import Failure, NodeSpec, NodeState, Now, failures_at, state_at
 from drivers.fake.script_file import ScriptFile
-from drivers.fake.state import NodeState, failures_at, state_at
 
 LOG = logging.getLogger(__name__)
 DEFAULT_SCRIPT = Path(__file__).with_name("default.yaml")
@@ -110,7 +108,7 @@ class FakeDriver(ComputeDriver):
     ) -> None:
         pending = pending_moves(tree, state.moves)
         if pending and allocations is None:
-            moves = ", ".join(f"{p.move.resource_class} from {p.move.source}" for p in pending)
+            moves = ", ".join(f"{move.resource_class} from {move.source}" for _, move in pending)
             raise ReshapeNeeded(f"the script moves {moves}")
         settle(tree, node.name, state, self._footprints.setdefault(node.name, Footprint()))
         if allocations is not None:

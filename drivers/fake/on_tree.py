@@ -7,10 +7,12 @@ that a script named once, are remembered for the life of the process.
 """
 
 import uuid as uuidlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from drivers.fake.script import ROOT, ProviderSpec
-from drivers.fake.state import NodeState
+from drivers import reallocate
+from drivers.fake.script import ROOT, Move, NodeState, ProviderSpec
+from reportclient.model import Allocations
 from reportclient.provider_tree import ProviderTree
 
 _SHARED = uuidlib.UUID("5d3a3f0a-7d44-4a6b-9f0e-0b6f2c1f7a11")
@@ -40,6 +42,31 @@ def settle(tree: ProviderTree, nodename: str, state: NodeState, footprint: Footp
         _mark(tree, uuid, spec.traits, spec.aggregates, footprint)
     # Afterwards: a parent that goes may have had a child that was moved away.
     _take_away(tree, root, set(placed.values()), footprint)
+
+
+def pending_moves(tree: ProviderTree, moves: Iterable[Move]) -> list[tuple[str, Move]]:
+    """Those of ``moves`` whose source, of this UUID, still has the class: call before an edit."""
+    sources = [(tree.data(move.source), move) for move in moves if tree.exists(move.source)]
+    return [(data.uuid, move) for data, move in sources if move.resource_class in data.inventory]
+
+
+def move_allocations(
+    tree: ProviderTree, pending: Iterable[tuple[str, Move]], allocations: Allocations
+) -> None:
+    """Edit ``allocations`` in place; the targets are in ``tree`` by now.
+
+    :raises ReshapeFailed: the targets have no room for a consumer's amount.
+    """
+    moves = (
+        reallocate.Move(
+            {source: frozenset({move.resource_class})},
+            tuple(tree.data(name).uuid for name in move.targets),
+            {move.resource_class: move.new_class},
+            emptiest_first=True,
+        )
+        for source, move in pending
+    )
+    reallocate.move_allocations(tree, moves, allocations)
 
 
 def own_uuid(root: str, name: str) -> str:

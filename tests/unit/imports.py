@@ -125,7 +125,7 @@ PURE = (
     "drivers/libvirt/facts/shares.py",
     "drivers/libvirt/facts/numa.py",
     "drivers/libvirt/tree/reported.py",
-    "drivers/libvirt/tree/moves.py",
+    "drivers/reallocate.py",
     "drivers/libvirt/tree/children.py",
     "drivers/libvirt/tree/moving.py",
     "drivers/libvirt/tree/names.py",

@@ -10,10 +10,10 @@ Another provider that has a reported name is taken as it is, and is not ours to 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from drivers.errors import ReshapeNeeded
-from drivers.libvirt.tree.moves import Move, move_allocations
 from drivers.libvirt.tree.moving import Moving
 from drivers.libvirt.tree.names import child_uuid, earlier, is_same_thing, made_by_nova, sources_of
 from drivers.libvirt.tree.reported import HOST, OF_THE_ROOT, TRAITS, HostReport, Records, Reported
+from drivers.reallocate import Move, move_allocations
 from reportclient.model import Allocations, Inventory, ProviderData
 from reportclient.provider_tree import ProviderTree
 

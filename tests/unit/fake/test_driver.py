@@ -13,7 +13,7 @@ import pytest
 from drivers import api
 from drivers.fake import FakeDriver
 from drivers.fake.driver import ScriptedError
-from drivers.fake.parse import ScriptError
+from drivers.fake.script_file import ScriptError
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import EMPTY, Snapshot
 

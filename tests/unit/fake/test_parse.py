@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from drivers.fake.parse import ScriptError, parse
 from drivers.fake.script import Span
+from drivers.fake.script_file import ScriptError, parse
 from reportclient.model import Inventory
 
 AGG = "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"
@@ -204,7 +204,7 @@ BAD = {
     "no uuid": (inside("aggregates: [rack1]"), "nodes.h1.aggregates[0]: 'rack1' is not a UUID"),
     "a fraction": (inside("inventory: {VCPU: 1.5}"), "VCPU: has to be a whole number, not '1.5'"),
     "a truth": (inside("inventory: {VCPU: yes}"), "VCPU: has to be a whole number, not 'yes'"),
-    "a tag": (inside("inventory: {VCPU: !!int x}"), "VCPU: invalid literal"),
+    "a tag": (inside("inventory: {VCPU: !!int x}"), "VCPU: can't be read: invalid literal"),
     "no total": (inside("inventory: {VCPU: {reserved: 1}}"), "VCPU: 'total' is missing"),
     "total 0": (inside("inventory: {VCPU: 0}"), "VCPU: total is 0, it has to be from 1"),
     "reserved": (inside("inventory: {VCPU: {total: 1, reserved: 2}}"), "VCPU: reserved is 2"),

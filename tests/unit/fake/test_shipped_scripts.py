@@ -12,9 +12,9 @@ import pytest
 from drivers.api import DriverContext, DriverNotReady, ReshapeNeeded
 from drivers.fake import FakeDriver
 from drivers.fake.driver import DEFAULT_SCRIPT, ScriptedError
-from drivers.fake.parse import parse
 from drivers.fake.parse_events import CHANGE_KEYS, FAILURE_KEYS
 from drivers.fake.parse_providers import CHILD_KEYS, NODE_KEYS, SHARING_KEYS
+from drivers.fake.script_file import parse
 from reportclient.provider_tree import ProviderTree
 from tests.unit.fake.test_driver import ROOT, Bench
 

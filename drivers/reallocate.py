@@ -1,13 +1,13 @@
 """Pure: allocations that follow their inventory to other providers.
 
-Each consumer keeps its totals.  What it has is kept together: on its own cell, if it is
-known and has room, else on the first target that takes all of it.  The largest come
+Each consumer keeps its totals.  What it has is kept together: on the target that is preferred
+for it, if that has room, else on the first target that takes all of it.  The largest come
 first, since they are the hardest to place; who fits on no single one is split.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from drivers.errors import ReshapeFailed
@@ -17,10 +17,26 @@ from reportclient.provider_tree import ProviderTree
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Classes that leave providers (by UUID) for others, the first that has room first."""
+    """Classes that leave providers (by UUID) for others, the first that has room first, or the
+    emptiest.  ``renamed``: the class that one is afterwards, where that is another.
+    """
 
     sources: Mapping[str, frozenset[str]]
     targets: tuple[str, ...]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    emptiest_first: bool = False
+
+    def in_order(self, amounts: Mapping[str, int], rooms: "_Rooms") -> Sequence[str]:
+        """The targets of somebody who has these amounts."""
+        if not self.emptiest_first:
+            return self.targets
+
+        def free(uuid: str) -> int:
+            return min(
+                (rooms[uuid][name].free for name in amounts if name in rooms[uuid]), default=0
+            )
+
+        return sorted(self.targets, key=free, reverse=True)
 
 
 @dataclass(slots=True)
@@ -61,7 +77,7 @@ def move_allocations(
         for consumer, amounts in _in_order(_taken(move, allocations), rooms, bound):
             parts = allocations[consumer]["allocations"]
             targets = [bound[consumer]] if consumer in bound else []
-            if not _placed_whole(parts, amounts, [*targets, *move.targets], rooms):
+            if not _placed_whole(parts, amounts, [*targets, *move.in_order(amounts, rooms)], rooms):
                 _split(tree, parts, consumer, amounts, rooms)
 
 
@@ -92,7 +108,8 @@ def _taken(move: Move, allocations: Allocations) -> dict[str, Counter[str]]:
     for consumer, held in allocations.items():
         amounts: Counter[str] = Counter()
         for source, classes in move.sources.items():
-            amounts.update(_take(held["allocations"], source, classes))
+            for name, amount in _take(held["allocations"], source, classes).items():
+                amounts[move.renamed.get(name, name)] += amount
         if amounts:
             taken[consumer] = amounts
     return taken
@@ -152,7 +169,7 @@ def _split(
                 for uuid, classes in rooms.items()
                 if name in classes
             }
-            best = max(offers, key=lambda uuid: offers[uuid], default="")
+            best = max(offers, key=lambda uuid: (offers[uuid], rooms[uuid][name].free), default="")
             if not offers.get(best):
                 what = f"{left} of {amount} {name} of consumer {consumer}"
                 raise ReshapeFailed(_no_room(tree, what, name, rooms))
