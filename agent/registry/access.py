@@ -46,13 +46,13 @@ def _sign(settings: RegistrySettings, host: str) -> Sign | None:
 
 
 def _open_database(settings: RegistrySettings) -> Registry:
-    # Agents of a fleet ask over RPC: they never load SQLAlchemy and oslo.db (19 MiB).
-    from agent.registry.schema import open_engine, upgrade  # noqa: PLC0415
+    # Agents of a fleet ask over RPC: they load no database.
+    from agent.registry.database import open_database  # noqa: PLC0415
     from agent.registry.store import SqlRegistry  # noqa: PLC0415
 
-    engine = open_engine(settings.connection)
-    upgrade(engine)
-    return SqlRegistry(engine, settings.down_after, settings.binary)
+    database = open_database(settings.connection)
+    database.upgrade()
+    return SqlRegistry(database, settings.down_after, settings.binary)
 
 
 LONGEST = 255

@@ -1,10 +1,9 @@
 """How the schema is brought up to date: the only file that loads Alembic.
 
 Any number of instances may start at once: each upgrades under a lock that the database
-itself keeps (for SQLite: a file beside it), so one does it and the others find it done.
+itself keeps, so one does it and the others find it done.
 """
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +32,7 @@ def migrate(engine: sa.Engine) -> None:
     """Run what is missing.
 
     :raises sqlalchemy.exc.SQLAlchemyError: the database can't be reached, or not be changed;
-        oslo.db's DBError as well, and OSError for the lock beside SQLite's file.
+        oslo.db's DBError as well.
     """
     ours = config()
     with engine.connect() as connection, _locked(connection):
@@ -44,11 +43,7 @@ def migrate(engine: sa.Engine) -> None:
 
 @contextmanager
 def _locked(connection: sa.Connection) -> Iterator[None]:
-    name = connection.dialect.name
-    if name == "sqlite":
-        with _locked_file(connection.engine.url.database):
-            yield
-    elif name == "postgresql":
+    if connection.dialect.name == "postgresql":
         with _locked_session(
             connection, "SELECT pg_advisory_lock({})", "SELECT pg_advisory_unlock({})"
         ):
@@ -73,13 +68,3 @@ def _locked_session(connection: sa.Connection, take: str, release: str) -> Itera
         connection.rollback()
         connection.execute(sa.text(release.format(key)), {"lock": LOCK})
         connection.commit()
-
-
-@contextmanager
-def _locked_file(database: str | None) -> Iterator[None]:
-    if not database or database == ":memory:":
-        yield
-        return
-    with Path(f"{database}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

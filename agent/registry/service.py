@@ -26,6 +26,7 @@ from agent.option_place import option_place
 from agent.registry import opts, wire
 from agent.registry.calls import Promptly
 from agent.registry.control import Control
+from agent.registry.database import open_database
 from agent.registry.endpoint import RegistryEndpoint
 from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.permission import OfTheRegistry
@@ -38,7 +39,6 @@ from agent.registry.rest.application import (
 )
 from agent.registry.rest.policy import by_policy, everybody
 from agent.registry.rest.server import listen
-from agent.registry.schema import open_engine, shown, upgrade
 from agent.registry.store import SqlRegistry
 from agent.told import logs
 from agent.told.systemd import Systemd
@@ -99,22 +99,22 @@ class _Process:
             raise opts.RegistryConfigError(
                 "there is nothing to serve: set transport_url, [registry] rest_port, or both"
             )
-        engine = open_engine(
+        database = open_database(
             settings.connection, option=option_place(self.conf, "connection", opts.GROUP)
         )
-        store = SqlRegistry(engine, settings.down_after, settings.binary)
+        store = SqlRegistry(database, settings.down_after, settings.binary)
         with ExitStack() as stack:
-            stack.callback(engine.dispose)
+            stack.callback(database.dispose)
             transport = self._transport()
-            self._patiently(lambda: upgrade(engine), shown(engine))
+            self._patiently(database.upgrade, database.shown)
             if self.stop.is_set():
                 return
             if transport is not None:
                 self._serve_rpc(store, transport, stack)
             if settings.rest_port is not None:
                 self._serve_rest(store, transport, stack)
-            LOG.info("Serving the service records in %s", shown(engine))
-            self.systemd.ready(f"serving {shown(engine)}")
+            LOG.info("Serving the service records in %s", database.shown)
+            self.systemd.ready(f"serving {database.shown}")
             while not self.stop.wait(min(5.0, (self.systemd.watchdog or 15.0) / 3)):
                 self.systemd.feed()
             self.systemd.stopping()

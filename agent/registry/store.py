@@ -5,89 +5,50 @@ each other's change, and a heartbeat, which touches columns of its own only, can
 operator's.  All times are the database's.
 """
 
-import functools
 import uuid as uuidlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeVar
-
-import sqlalchemy as sa
-from oslo_db import api as oslo_db_api
-from oslo_db import exception as db_exception
+from typing import Any
 
 from agent.registry import checks
-from agent.registry.errors import (
-    Changed,
-    HostTaken,
-    InputRefused,
-    RegistryUnavailable,
-    StillUp,
-    UnknownHost,
-)
+from agent.registry.checks import LARGEST_VERSION
+from agent.registry.database import Database, Duplicate, Statements
+from agent.registry.errors import Changed, HostTaken, StillUp, UnknownHost
 from agent.registry.record import BINARY, DOWN_AFTER, ServiceRecord
-from agent.registry.schema import one_line, shown
-from agent.registry.tables import SERVICES, Now
 from reportclient.plain_text import plain
-
-P = ParamSpec("P")
-R = TypeVar("R")
-_C = SERVICES.c
-_READ = [column for column in _C if column.name not in {"contested_by", "contested_at"}]
-_SELECT = sa.select(
-    *_READ,
-    (Now() - _C.last_seen).label("silent_for"),
-    sa.case((_C.contested_at > Now() - sa.literal(DOWN_AFTER, sa.Double), _C.contested_by)).label(
-        "contested_by"
-    ),
-)
-
-
-def _again_after_a_deadlock(method: Callable[P, R]) -> Callable[P, R]:
-    retried: Callable[P, R] = oslo_db_api.wrap_db_retry(
-        max_retries=5, retry_interval=0.05, inc_retry_interval=True, retry_on_deadlock=True
-    )(method)
-
-    @functools.wraps(method)
-    def tried(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return retried(*args, **kwargs)
-        except db_exception.DBDeadlock as err:
-            raise RegistryUnavailable(f"the database is too busy: {one_line(err)}") from err
-
-    return tried
 
 
 @dataclass(frozen=True, slots=True)
 class SqlRegistry:
     """See :class:`agent.registry.api.Registry`; its schema has to be up to date."""
 
-    engine: sa.Engine
+    database: Database
     down_after: float = DOWN_AFTER
     binary: str = BINARY
 
     def list_services(self, *, after: str = "", limit: int | None = None) -> list[ServiceRecord]:
         """All records by host, or a page of them: ``limit`` of those after this host."""
         checks.page(after, limit)
-        wanted = _SELECT.where(_C.host > after).order_by(_C.host).limit(limit)
-        with self._transaction() as connection:
-            return [_record(row) for row in connection.execute(wanted)]
+        wanted = f"{self._select} WHERE host > :after ORDER BY host LIMIT :most"
+        most = limit or LARGEST_VERSION
+        return self.database.run(
+            lambda sent: [_record(row) for row in sent.rows(wanted, after=after, most=most)]
+        )
 
     def get_service(self, host: str) -> ServiceRecord:
         """One record."""
         checks.known_host(host)
-        with self._transaction() as connection:
-            return _one(connection, host)
+        return self.database.run(lambda sent: self._one(sent, host))
 
     def find_service(self, uuid: str) -> ServiceRecord:
         """The record with this UUID."""
         checks.known_uuid(uuid)
-        with self._transaction() as connection:
-            row = connection.execute(_SELECT.where(_C.uuid == uuid)).one_or_none()
-        if row is None:
+        wanted = f"{self._select} WHERE uuid = :uuid"
+        found = self.database.run(lambda sent: sent.rows(wanted, uuid=uuid))
+        if not found:
             raise UnknownHost(f"no service has the UUID {uuid}")
-        return _record(row)
+        return _record(found[0])
 
     def heartbeat(
         self, host: str, address: str, rpc_version: str | None, roots: Sequence[str]
@@ -103,42 +64,47 @@ class SqlRegistry:
             found = self._beat(host, said)
         if found is None:
             raise UnknownHost(f"the record of {host} was deleted at this moment")
+        if found.address != address:
+            raise HostTaken(
+                f"{host} is the name of another agent, that is up: it runs at {found.address}, "
+                f"this one at {address}"
+            )
         return found
 
-    @_again_after_a_deadlock
     def _beat(self, host: str, said: dict[str, Any]) -> ServiceRecord | None:
-        ours = sa.or_(
-            _C.address == said["address"],
-            _C.address.is_(None),
-            self._is_silent(),
+        """The record now; another's address in it has kept ours out."""
+        beat = (
+            "UPDATE services SET address = :address, rpc_version = :rpc_version, roots = :roots, "
+            f"last_seen = {self.database.now} WHERE host = :host "
+            f"AND (address = :address OR address IS NULL OR {self._is_silent})"
         )
-        beat = sa.update(SERVICES).where(_C.host == host, ours).values(**said, last_seen=Now())
-        with self._transaction() as connection:
-            changed = connection.execute(beat).rowcount
-            row = connection.execute(_SELECT.where(_C.host == host)).one_or_none()
-            if row is None or (not changed and row.address in (None, said["address"])):
+        contest = (
+            "UPDATE services SET contested_by = :address, "
+            f"contested_at = {self.database.now} WHERE host = :host"
+        )
+
+        def work(sent: Statements) -> ServiceRecord | None:
+            changed = sent.change(beat, host=host, down_after=self.down_after, **said)
+            row = self._row(sent, host)
+            if row is None or (not changed and row["address"] in (None, said["address"])):
                 return None  # made by another after our update looked: look again
             if not changed:
-                contest = {"contested_by": said["address"], "contested_at": Now()}
-                connection.execute(sa.update(SERVICES).where(_C.host == host).values(**contest))
-        if not changed:
-            raise HostTaken(
-                f"{host} is the name of another agent, that is up: it runs at {row.address}, "
-                f"this one at {said['address']}"
-            )
-        return _record(row)
+                sent.change(contest, host=host, address=said["address"])
+            return _record(row)
 
-    @_again_after_a_deadlock
+        return self.database.run(work)
+
     def _insert(self, host: str) -> None:
-        new = {"uuid": str(uuidlib.uuid4()), "host": host, "binary": self.binary, "version": 1}
-        row = {**new, "disabled": False, "forced_down": False, "roots": ""}
+        new = (
+            f"INSERT INTO services (uuid, host, {self.database.binary}, version, disabled, "
+            "forced_down, roots) VALUES (:uuid, :host, :binary, 1, :no, :no, '')"
+        )
+        row = {"uuid": str(uuidlib.uuid4()), "host": host, "binary": self.binary, "no": False}
         try:
-            with self._transaction() as connection:
-                connection.execute(sa.insert(SERVICES).values(**row))
-        except db_exception.DBDuplicateEntry:
+            self.database.run(lambda sent: sent.change(new, **row))
+        except Duplicate:
             return  # somebody was faster; there is a record, and that was wanted
 
-    @_again_after_a_deadlock
     def set_status(
         self,
         host: str,
@@ -151,41 +117,53 @@ class SqlRegistry:
         checks.flag("disabled", disabled)
         checks.version("expected_version", expected_version)
         text = checks.reason(disabled=disabled, reason=reason)
-        since = sa.case((_C.disabled, _C.disabled_at), else_=Now()) if disabled else None
+        since = f"CASE WHEN disabled THEN disabled_at ELSE {self.database.now} END"
         # In this order: MySQL's assignments see what those before them have changed.
-        values = {"disabled_at": since, "disabled": disabled, "disabled_reason": text}
-        return self._set(host, values, expected_version)
+        said = f"disabled_at = {since if disabled else 'NULL'}, disabled = :disabled, "
+        values = {"disabled": disabled, "disabled_reason": text}
+        return self._set(
+            host, f"{said}disabled_reason = :disabled_reason", values, expected_version
+        )
 
-    @_again_after_a_deadlock
     def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
         """Say that it is down whatever its heartbeats say, or take that back."""
         checks.flag("forced_down", forced_down)
-        return self._set(host, {"forced_down": forced_down}, None)
+        return self._set(host, "forced_down = :forced_down", {"forced_down": forced_down}, None)
 
-    @_again_after_a_deadlock
     def delete(self, host: str) -> None:
         """Forget it, unless heartbeats come and nobody has said that it is down all the same."""
         checks.known_host(host)
-        silent = sa.or_(_C.last_seen.is_(None), _C.forced_down, self._is_silent())
-        with self._transaction() as connection:
-            if connection.execute(sa.delete(SERVICES).where(_C.host == host, silent)).rowcount:
-                return
-            found = _one(connection, host)
-        raise StillUp(
-            f"{host} is up, at {found.address}: its next heartbeat would make the record anew; "
-            f"stop its agent, then wait until it counts as down ({self.down_after:g} s), or force "
-            "it down"
+        gone = (
+            "DELETE FROM services WHERE host = :host "
+            f"AND (last_seen IS NULL OR forced_down OR {self._is_silent})"
         )
 
-    def _set(self, host: str, values: dict[str, Any], expected: int | None) -> ServiceRecord:
+        def work(sent: Statements) -> ServiceRecord | None:
+            if sent.change(gone, host=host, down_after=self.down_after):
+                return None
+            return self._one(sent, host)
+
+        found = self.database.run(work)
+        if found is not None:
+            raise StillUp(
+                f"{host} is up, at {found.address}: its next heartbeat would make the record anew; "
+                f"stop its agent, then wait until it counts as down ({self.down_after:g} s), or "
+                "force it down"
+            )
+
+    def _set(
+        self, host: str, said: str, values: dict[str, Any], expected: int | None
+    ) -> ServiceRecord:
         checks.known_host(host)
-        change = sa.update(SERVICES).where(_C.host == host)
+        change = f"UPDATE services SET {said}, version = version + 1 WHERE host = :host"
         if expected is not None:
-            change = change.where(_C.version == expected)
-        with self._transaction() as connection:
-            written = change.ordered_values(*values.items(), ("version", _C.version + 1))
-            changed = connection.execute(written).rowcount
-            found = _one(connection, host)
+            change += " AND version = :expected"
+            values = {**values, "expected": expected}
+
+        def work(sent: Statements) -> tuple[int, ServiceRecord]:
+            return sent.change(change, host=host, **values), self._one(sent, host)
+
+        changed, found = self.database.run(work)
         if not changed:
             raise Changed(
                 f"somebody else has changed the record of {host}: it has version "
@@ -193,32 +171,33 @@ class SqlRegistry:
             )
         return found
 
-    def _is_silent(self) -> sa.ColumnElement[bool]:
-        return _C.last_seen < Now() - sa.literal(self.down_after, sa.Double)
+    def _one(self, sent: Statements, host: str) -> ServiceRecord:
+        row = self._row(sent, host)
+        if row is None:
+            raise UnknownHost(f"no service has the host name {host}")
+        return _record(row)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
-        """Of which the first statement writes, if any does: SQLite then waits for its turn."""
-        try:
-            with self.engine.begin() as connection:
-                yield connection
-        except (db_exception.DBDeadlock, db_exception.DBDuplicateEntry):
-            raise
-        except db_exception.DBDataError as err:
-            raise InputRefused(one_line(err)) from err
-        except (db_exception.DBError, sa.exc.SQLAlchemyError) as err:
-            raise RegistryUnavailable(f"{shown(self.engine)}: {one_line(err)}") from err
+    def _row(self, sent: Statements, host: str) -> Mapping[str, Any] | None:
+        return next(iter(sent.rows(f"{self._select} WHERE host = :host", host=host)), None)
+
+    @property
+    def _select(self) -> str:
+        now = self.database.now
+        return (
+            f"SELECT id, uuid, host, {self.database.binary}, disabled, disabled_reason, "
+            "disabled_at, forced_down, rpc_version, last_seen, roots, address, version, "
+            f"{now} - last_seen AS silent_for, "
+            f"CASE WHEN contested_at > {now} - {DOWN_AFTER} THEN contested_by END AS contested_by "
+            "FROM services"
+        )
+
+    @property
+    def _is_silent(self) -> str:
+        return f"last_seen < {self.database.now} - :down_after"
 
 
-def _one(connection: sa.Connection, host: str) -> ServiceRecord:
-    row = connection.execute(_SELECT.where(_C.host == host)).one_or_none()
-    if row is None:
-        raise UnknownHost(f"no service has the host name {host}")
-    return _record(row)
-
-
-def _record(row: Any) -> ServiceRecord:
-    values = dict(row._mapping)  # noqa: SLF001  SQLAlchemy's public name for it
+def _record(row: Mapping[str, Any]) -> ServiceRecord:
+    values = dict(row)
     silent = values["silent_for"]
     for name in ("last_seen", "disabled_at"):
         at = values[name]
@@ -226,6 +205,8 @@ def _record(row: Any) -> ServiceRecord:
     # A clock that was set back must not make it silent for less than nothing.
     values["silent_for"] = None if silent is None else max(0.0, float(silent))
     values["roots"] = tuple(values["roots"].split())
+    for flag in ("disabled", "forced_down"):  # numbers in some databases
+        values[flag] = bool(values[flag])
     if values["disabled_reason"] is not None:  # an older version stored it as it came
         values["disabled_reason"] = plain(values["disabled_reason"])
     return ServiceRecord(**values)

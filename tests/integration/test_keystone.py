@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from agent import config
-from agent.registry.schema import open_engine
+from agent.registry.database import open_database
 from agent.registry.store import SqlRegistry
 from reportclient.errors import AuthenticationFailed, Forbidden
 from reportclient.http import PlacementAPI, adapter_from_conf
@@ -103,9 +103,9 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         with placement, RegistryProcess(directory / "registry", more=more) as registry:
             keystone.add_endpoint("placement", placement.url)
             keystone.add_endpoint("compute", f"http://127.0.0.1:{port}/v2.1")
-            engine = open_engine(f"sqlite:///{directory}/registry/services.sqlite")
-            yield Cloud(keystone, placement, registry, SqlRegistry(engine))
-            engine.dispose()
+            database = open_database(f"sqlite:///{directory}/registry/services.sqlite")
+            yield Cloud(keystone, placement, registry, SqlRegistry(database))
+            database.dispose()
 
 
 @pytest.fixture

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from agent.registry.schema import open_engine, upgrade
+from agent.registry.database import open_database
 from agent.registry.store import SqlRegistry
-from agent.registry.tables import SERVICES
 from tests.integration.agent_host import AgentHost, Said
-from tests.servers import rabbitmq
+from tests.servers import rabbitmq, records
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
@@ -34,9 +33,9 @@ def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
 
 @pytest.fixture
 def registry(host: AgentHost) -> SqlRegistry:
-    engine = open_engine(f"sqlite:///{host.directory}/state/services.sqlite")
-    upgrade(engine)
-    return SqlRegistry(engine)
+    database = open_database(f"sqlite:///{host.directory}/state/services.sqlite")
+    database.upgrade()
+    return SqlRegistry(database)
 
 
 def root(placement: RealPlacement, name: str, *traits: str) -> str:
@@ -96,10 +95,7 @@ def test_a_host_that_is_down_has_only_its_record_changed_and_that_is_said(
     host: AgentHost, registry: SqlRegistry
 ) -> None:
     registry.heartbeat("host9", "a", "6.5", [])
-    with registry.engine.begin() as connection:
-        connection.execute(
-            SERVICES.update().values(last_seen=SERVICES.c.last_seen - 2 * DOWN_AFTER)
-        )
+    records.later(registry.database, 2 * DOWN_AFTER)
     said = host.ctl("service", "disable", "host9", "--reason", "new disks")
     assert said.code == 0, said
     assert "the record says: host9 is disabled" in said.out
@@ -145,9 +141,7 @@ def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(
     host: AgentHost, registry: SqlRegistry
 ) -> None:
     registry.heartbeat("host1", "rack 1", "6.5", [])
-    with registry.engine.begin() as connection:
-        nothing = dict.fromkeys(("last_seen", "address", "rpc_version"))
-        connection.execute(SERVICES.update().values(**nothing))
+    records.write(registry.database, "last_seen = NULL, address = NULL, rpc_version = NULL")
     (row,) = host.ctl("service", "list", "-f", "json").json()
     assert (row["state"], row["last_seen"], row["silent_for"]) == ("down", None, None)
     assert "never" in host.ctl("service", "list").out.splitlines()[1]

@@ -17,10 +17,10 @@ import pytest
 from agent.bus import errors
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.registry.client import RegistryClient
+from agent.registry.database import open_database
 from agent.registry.errors import HostTaken, RegistryError, RegistryUnavailable, UnknownHost
-from agent.registry.schema import open_engine, upgrade
 from agent.registry.store import SqlRegistry
-from tests.servers import rabbitmq
+from tests.servers import rabbitmq, records
 from tests.servers.databases import MariaDB
 from tests.servers.ports import free_port
 from tests.servers.rabbitmq import RabbitMQ
@@ -188,9 +188,9 @@ def rest(tmp_path: Path) -> Iterator[tuple[str, SqlRegistry]]:
     port = free_port()
     more = f"rest_port = {port}\nauth_strategy = noauth"
     with RegistryProcess(tmp_path, more=more):
-        engine = open_engine(f"sqlite:///{tmp_path}/services.sqlite")
-        yield f"http://127.0.0.1:{port}/v2.1", SqlRegistry(engine)
-        engine.dispose()
+        database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
+        yield f"http://127.0.0.1:{port}/v2.1", SqlRegistry(database)
+        database.dispose()
 
 
 class OpenStack:
@@ -250,8 +250,7 @@ def test_the_openstack_client_lists_disables_enables_and_deletes(
 def test_the_openstack_client_deletes_what_is_down(rest: tuple[str, SqlRegistry]) -> None:
     url, registry = rest
     registry.heartbeat("host1", "a", "6.5", [])
-    with registry.engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE services SET last_seen = last_seen - 100")
+    records.later(registry.database, 100)
     openstack = OpenStack(url, "2.53")
     openstack("delete", openstack.listed()["host1"]["ID"])
     assert openstack.listed() == {}
@@ -347,8 +346,8 @@ def test_keystone_decides_who_comes_in(tmp_path: Path) -> None:
 def test_the_schema_is_made_by_the_process_itself(tmp_path: Path) -> None:
     port = free_port()
     with RegistryProcess(tmp_path, more=f"rest_port = {port}\nauth_strategy = noauth"):
-        engine = open_engine(f"sqlite:///{tmp_path}/services.sqlite")
-        upgrade(engine)
+        database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
+        database.upgrade()
         with pytest.raises(RegistryError):
-            SqlRegistry(engine).get_service("host1")
-        engine.dispose()
+            SqlRegistry(database).get_service("host1")
+        database.dispose()

@@ -1,6 +1,4 @@
-"""One suite over the three engines and over the RPC client: they can't be told apart."""
-
-from __future__ import annotations
+"""One suite over both stores, the three engines and the RPC client: they can't be told apart."""
 
 import functools
 import subprocess
@@ -14,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 
 from agent.bus import messaging
 from agent.bus.caller import Caller
@@ -21,6 +20,7 @@ from agent.bus.server import RpcServer
 from agent.registry import wire
 from agent.registry.api import Registry
 from agent.registry.client import RegistryClient
+from agent.registry.database import NEWEST, Database, open_database
 from agent.registry.endpoint import RegistryEndpoint
 from agent.registry.errors import (
     Changed,
@@ -32,9 +32,11 @@ from agent.registry.errors import (
     StillUp,
     UnknownHost,
 )
-from agent.registry.schema import NEWEST, open_engine, upgrade
+from agent.registry.fleet_database import FleetDatabase
+from agent.registry.host_database import HostDatabase
+from agent.registry.migrate import config
 from agent.registry.store import SqlRegistry
-from agent.registry.tables import SERVICES
+from tests.servers import records
 from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
 
 ENGINES = ("sqlite", "mariadb", "postgresql")
@@ -77,33 +79,32 @@ def url(request: pytest.FixtureRequest, new_url: Callable[[str], str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def empty_engine(
+def empty(
     servers: Callable[[str], DatabaseServer], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str], sa.Engine]]:
-    """Give an engine of that kind without records; its schema is made once."""
-    made: dict[str, sa.Engine] = {}
+) -> Iterator[Callable[[str], Database]]:
+    """Give a database of that kind without records; its schema is made once."""
+    made: dict[str, Database] = {}
 
-    def engine(name: str) -> sa.Engine:
+    def database(name: str) -> Database:
         if name not in made:
             file = tmp_path_factory.mktemp("store") / "services.sqlite"
             url = f"sqlite:///{file}" if name == "sqlite" else servers(name).create("store")
-            made[name] = open_engine(url)
-            upgrade(made[name])
-        with made[name].begin() as connection:
-            connection.execute(sa.delete(SERVICES))
+            made[name] = open_database(url)
+            made[name].upgrade()
+        made[name].run(lambda sent: sent.change("DELETE FROM services"))
         return made[name]
 
-    yield engine
+    yield database
     for each in made.values():
         each.dispose()
 
 
 @pytest.fixture(scope="module")
-def over_rpc(empty_engine: Callable[[str], sa.Engine]) -> Iterator[RegistryClient]:
+def over_rpc(empty: Callable[[str], Database]) -> Iterator[RegistryClient]:
     """A client of the registry that is on SQLite."""
     bus = messaging.transport("kombu+memory://")
     target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="one")
-    endpoint = RegistryEndpoint(SqlRegistry(empty_engine("sqlite")))
+    endpoint = RegistryEndpoint(SqlRegistry(empty("sqlite")))
     server = RpcServer(bus, target, [endpoint])
     server.start()
     assert server.serving.wait(60)
@@ -114,29 +115,26 @@ def over_rpc(empty_engine: Callable[[str], sa.Engine]) -> Iterator[RegistryClien
 
 @pytest.fixture(params=[*ENGINES, "rpc"])
 def store(
-    request: pytest.FixtureRequest, empty_engine: Callable[[str], sa.Engine]
-) -> tuple[Registry, sa.Engine]:
-    """A registry, and the engine below it."""
+    request: pytest.FixtureRequest, empty: Callable[[str], Database]
+) -> tuple[Registry, Database]:
+    """A registry, and the database below it."""
     if request.param == "rpc":
-        return request.getfixturevalue("over_rpc"), empty_engine("sqlite")
-    engine = empty_engine(request.param)
-    return SqlRegistry(engine), engine
+        return request.getfixturevalue("over_rpc"), empty("sqlite")
+    database = empty(request.param)
+    assert isinstance(database, HostDatabase if request.param == "sqlite" else FleetDatabase)
+    return SqlRegistry(database), database
 
 
 @pytest.fixture
-def registry(store: tuple[Registry, sa.Engine]) -> Registry:
+def registry(store: tuple[Registry, Database]) -> Registry:
     return store[0]
 
 
 @pytest.fixture
-def later(store: tuple[Registry, sa.Engine]) -> Callable[[float], None]:
+def later(store: tuple[Registry, Database]) -> Callable[[float], None]:
     """Let that many seconds pass for all records."""
 
-    def pass_by(seconds: float) -> None:
-        with store[1].begin() as connection:
-            connection.execute(sa.update(SERVICES).values(last_seen=SERVICES.c.last_seen - seconds))
-
-    return pass_by
+    return functools.partial(records.later, store[1])
 
 
 # -- heartbeats
@@ -155,8 +153,12 @@ def test_the_first_heartbeat_makes_the_record(registry: Registry) -> None:
     assert registry.get_service("host1").uuid == record.uuid == str(uuid.UUID(record.uuid))
 
 
-def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(registry: Registry) -> None:
-    first = registry.heartbeat("host1", "a1", "6.1", ROOTS)
+def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(
+    registry: Registry, later: Callable[[float], None]
+) -> None:
+    registry.heartbeat("host1", "a1", "6.1", ROOTS)
+    later(5)
+    first = registry.get_service("host1")
     second = registry.heartbeat("host1", "a1", "6.2", ROOTS[:1])
     assert (second.rpc_version, second.roots) == ("6.2", ROOTS[:1])
     assert second.last_seen > first.last_seen
@@ -321,12 +323,12 @@ def test_first_heartbeats_at_once_make_one_record(registry: Registry) -> None:
 def test_a_record_made_while_the_first_heartbeat_looks_is_nobodys_yet(
     new_url: Callable[[str], str],
 ) -> None:
-    engine = open_engine(new_url("postgresql"))
-    upgrade(engine)
-    registry = SqlRegistry(engine)
+    database = open_database(new_url("postgresql"))
+    database.upgrade()
+    registry = SqlRegistry(database)
     made: list[str] = []
 
-    @sa.event.listens_for(engine, "after_cursor_execute")
+    @sa.event.listens_for(database.engine, "after_cursor_execute")
     def make_the_record(*executed: object) -> None:
         if not made and str(executed[2]).startswith("UPDATE"):
             made.append("host1")
@@ -335,7 +337,7 @@ def test_a_record_made_while_the_first_heartbeat_looks_is_nobodys_yet(
     assert registry.heartbeat("host1", "a1", "6.1", ()).address == "a1"
     assert made == ["host1"]
     assert registry.get_service("host1").contested_by is None
-    engine.dispose()
+    database.dispose()
 
 
 # -- looking, and forgetting
@@ -351,18 +353,17 @@ def test_hosts_are_listed_by_name_and_found_by_uuid(registry: Registry) -> None:
 
 
 def test_many_hosts_are_listed_in_pages_without_a_gap(
-    store: tuple[Registry, sa.Engine], monkeypatch: pytest.MonkeyPatch
+    store: tuple[Registry, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wire, "PAGE", 7)
-    registry, engine = store
+    registry, database = store
     rows = [
         {"uuid": str(uuid.uuid4()), "host": f"Host-{n:03}" if n % 2 else f"host_{n:03}"}
         | {"binary": "nova-compute", "disabled": False, "forced_down": False}
         | {"roots": "", "version": 1}
         for n in range(28)
     ]
-    with engine.begin() as connection:
-        connection.execute(sa.insert(SERVICES), rows)
+    records.insert(database, rows)
     found = [record.host for record in registry.list_services()]
     assert sorted(found) == sorted(row["host"] for row in rows)
 
@@ -415,7 +416,7 @@ RIGHT = {
 
 @pytest.mark.parametrize(("method", "wrong", "named"), WRONG)
 def test_wrong_input_is_an_error_for_its_caller_and_no_loss_of_the_database(
-    store: tuple[Registry, sa.Engine],
+    store: tuple[Registry, Database],
     method: str,
     wrong: dict[str, object],
     named: str,
@@ -466,13 +467,12 @@ def test_a_host_that_was_forced_down_is_deleted_though_heartbeats_still_come(
 
 
 def test_a_reason_that_an_older_version_stored_is_shown_without_what_a_terminal_obeys(
-    store: tuple[Registry, sa.Engine],
+    store: tuple[Registry, Database],
 ) -> None:
-    registry, engine = store
+    registry, database = store
     registry.heartbeat("host1", "a1", "6.1", ())
-    with engine.begin() as connection:
-        raw = {"disabled": True, "disabled_reason": "a\x1b[2Jb"}
-        connection.execute(sa.update(SERVICES).values(**raw))
+    said = "disabled = :disabled, disabled_reason = :reason"
+    records.write(database, said, disabled=True, reason="a\x1b[2Jb")
     assert registry.get_service("host1").disabled_reason == "a\\x1b[2Jb"
 
 
@@ -492,9 +492,9 @@ def test_a_service_that_is_up_can_not_be_deleted(
 
 STARTS = """
 import sys
-from agent.registry.schema import open_engine, upgrade
+from agent.registry.database import open_database
 sys.stdin.readline()
-upgrade(open_engine(sys.argv[1]))
+open_database(sys.argv[1]).upgrade()
 """
 
 
@@ -513,24 +513,32 @@ def test_instances_that_start_at_once_make_the_schema_once(url: str) -> None:
         start.stdin.flush()
     errors = [start.communicate(timeout=120)[1] for start in starts]
     assert [start.returncode for start in starts] == [0] * 3, errors
-    engine = open_engine(url)
-    with engine.connect() as connection:
-        assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).all() == [
-            (NEWEST,)
-        ]
-    engine.dispose()
+    database = open_database(url)
+    found = database.run(lambda sent: sent.rows("SELECT version_num FROM alembic_version"))
+    assert found == [{"version_num": "0001" if url.startswith("sqlite") else NEWEST}]
+    database.dispose()
 
 
-def test_the_migrations_make_the_table_that_the_code_uses(url: str) -> None:
-    engine = open_engine(url)
-    upgrade(engine)
-    found = {column["name"]: column for column in sa.inspect(engine).get_columns("services")}
-    assert found.keys() == {column.name for column in SERVICES.columns}
-    for column in SERVICES.columns:
-        assert found[column.name]["nullable"] == (column.nullable and not column.primary_key)
-        length = getattr(column.type, "length", None)
-        assert getattr(found[column.name]["type"], "length", None) == length
+def test_the_standard_library_makes_the_file_that_the_migrations_make(tmp_path: Path) -> None:
+    files = [str(tmp_path / name) for name in ("ours.sqlite", "alembic.sqlite")]
+    HostDatabase(files[0]).upgrade()
+    engine, ours = sa.create_engine(f"sqlite:///{files[1]}"), config()
+    with engine.begin() as connection:
+        ours.attributes["connection"] = connection
+        command.upgrade(ours, "head")
     engine.dispose()
+    found = [
+        {
+            name: (
+                sa.inspect(each).get_columns(name),
+                sa.inspect(each).get_unique_constraints(name),
+            )
+            for name in sa.inspect(each).get_table_names()
+        }
+        for each in (sa.create_engine(f"sqlite:///{file}") for file in files)
+    ]
+    assert repr(found[0]) == repr(found[1])
+    assert found[0].keys() == {"services", "alembic_version"}
 
 
 def test_a_host_with_thousands_of_roots_has_room(registry: Registry) -> None:
@@ -547,30 +555,33 @@ def test_a_database_that_was_killed_is_used_again_when_it_is_back(name: str) -> 
     if SERVERS[name].missing():
         pytest.skip(SERVERS[name].missing())
     with SERVERS[name]() as server:
-        engine = open_engine(server.create("registry"))
-        upgrade(engine)
-        registry = SqlRegistry(engine)
+        database = open_database(server.create("registry"))
+        database.upgrade()
+        registry = SqlRegistry(database)
         registry.heartbeat("host1", "a1", "6.1", ())
         server.kill9()
         with pytest.raises(RegistryUnavailable, match="127.0.0.1"):
             registry.heartbeat("host1", "a1", "6.1", ())
         server.start()
         assert registry.heartbeat("host1", "a1", "6.1", ()).version == 1
-        engine.dispose()
+        database.dispose()
 
 
 def test_a_database_that_can_not_be_reached_is_said_without_the_password() -> None:
-    engine = open_engine("postgresql+psycopg2://me:secret@127.0.0.1:1/x")
+    database = open_database("postgresql+psycopg2://me:secret@127.0.0.1:1/x")
     with pytest.raises(RegistryUnavailable) as failed:
-        upgrade(engine)
+        database.upgrade()
     assert "127.0.0.1" in str(failed.value)
     assert "secret" not in str(failed.value)
 
 
-@pytest.mark.parametrize("bad", ["", "nonsense", "oracle9://x", "sqlite:///no/such/directory/x"])
+@pytest.mark.parametrize(
+    "bad",
+    ["", "nonsense", "oracle9://x", "sqlite:///no/such/directory/x", "sqlite://", "sqlite:///"],
+)
 def test_a_url_that_can_not_be_used_is_said(bad: str) -> None:
     with pytest.raises(RegistryUnavailable):
-        upgrade(open_engine(bad))
+        open_database(bad).upgrade()
 
 
 # -- who did it

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.registry.schema import open_engine, upgrade
+from agent.registry.database import open_database
 from agent.registry.store import SqlRegistry
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile
@@ -28,9 +28,9 @@ def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
 
 @pytest.fixture
 def registry(host: AgentHost) -> SqlRegistry:
-    engine = open_engine(f"sqlite:///{host.directory}/state/services.sqlite")
-    upgrade(engine)
-    found = SqlRegistry(engine)
+    database = open_database(f"sqlite:///{host.directory}/state/services.sqlite")
+    database.upgrade()
+    found = SqlRegistry(database)
     found.heartbeat("host1", "an agent", None, [])
     return found
 

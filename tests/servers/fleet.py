@@ -14,13 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-import sqlalchemy as sa
-
 from agent.nodes.identity import replace_compute_id
 from agent.registry.access import here
+from agent.registry.database import open_database
 from agent.registry.record import BINARY
-from agent.registry.schema import open_engine, upgrade
-from agent.registry.tables import SERVICES
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
 from agent.switching.machine import UNTOUCHED, ServiceStatus
@@ -29,6 +26,7 @@ from reportclient.model import MAX_INT, Inventory, Provider
 from reportclient.names import Names
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
+from tests.servers import records
 from tests.servers.agent import REPOSITORY
 from tests.servers.fleet_hosts import VCPUS, name_of, uuid_of
 from tests.servers.placement import RealPlacement
@@ -90,11 +88,10 @@ class Fleet(Server):
         path = self.placement.directory / "placement.sqlite"
         with closing(sqlite3.connect(path, timeout=60)) as database, database:
             _insert(database, self.hosts)
-        engine = open_engine(self.database)
-        upgrade(engine)
-        with engine.begin() as connection:
-            connection.execute(sa.insert(SERVICES), list(self._records()))
-        engine.dispose()
+        database = open_database(self.database)
+        database.upgrade()
+        records.insert(database, self._records())
+        database.dispose()
 
     def _records(self) -> Iterator[dict[str, object]]:
         """As heartbeats of long ago left them."""

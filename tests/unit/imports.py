@@ -155,7 +155,8 @@ MAY_BE_LATE = {
     "agent/provider_config/schema.py": ("jsonschema",),
     "agent/switching/switching.py": ("agent",),
     "agent/registry/access.py": ("agent",),
-    "agent/registry/schema.py": ("agent",),
+    "agent/registry/database.py": ("agent",),
+    "agent/registry/fleet_database.py": ("agent",),
 }
 CONSTANT = re.compile(r"(_*[A-Z][A-Z0-9_]*|_*[A-Z][A-Za-z0-9]*|__\w+__)$")
 EMPTY_CONTAINERS = frozenset({"dict", "list", "set", "deque", "defaultdict", "OrderedDict"})

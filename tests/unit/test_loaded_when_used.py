@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 BUS = ("oslo_messaging", "kombu", "amqp", "agent.bus.messaging", "agent.switching.rpc")
-DATABASE = ("sqlalchemy", "oslo_db", "alembic", "agent.registry.store")
+DATABASE = ("sqlalchemy", "oslo_db", "alembic", "agent.registry.fleet_database")
+FILE = ("sqlite3", "agent.registry.store")
 SERVED = ("waitress", "keystonemiddleware", "oslo_policy", "agent.registry.service")
 WORKSHOP = ("placement", "driverkit", "pytest", "agent.dev")
 FILES = ("jsonschema", "referencing")
@@ -23,11 +24,11 @@ FLEET = "transport_url = rabbit://nobody:x@127.0.0.1:1/\n"
 WAYS = {
     "an agent of one host": (
         ("agent.main", ["--once"], ALONE),
-        (*BUS, *SERVED, *WORKSHOP, *FILES, *DRAWING, *COMMANDS, "drivers.libvirt"),
+        (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, *DRAWING, *COMMANDS, "drivers.libvirt"),
     ),
     "an agent of a fleet": (
         ("agent.main", ["--once"], f"{FLEET}[registry]\naccess = rpc\n"),
-        (*DATABASE, *SERVED, *WORKSHOP, *FILES, *DRAWING, *COMMANDS, "drivers.libvirt"),
+        (*DATABASE, *FILE, *SERVED, *WORKSHOP, *FILES, *DRAWING, *COMMANDS, "drivers.libvirt"),
     ),
     "computectl status": (
         ("agent.cli.app", ["status"], ALONE),
@@ -43,7 +44,7 @@ WAYS = {
     ),
     "computectl service list": (
         ("agent.cli.app", ["service", "list"], ALONE),
-        (*BUS, *SERVED, *WORKSHOP, *FILES, *DRIVERS),
+        (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, *DRIVERS),
     ),
 }
 RUN = """

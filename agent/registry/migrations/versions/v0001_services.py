@@ -11,7 +11,7 @@ _LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 
 
 def upgrade() -> None:
-    """Written out, not taken from ``tables``, which goes on to change."""
+    """``host_database`` makes the same without Alembic; a test holds one against the other."""
     op.create_table(
         "services",
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),

@@ -1,0 +1,85 @@
+"""What the store of service records needs of a database; and which one a URL means.
+
+One host's records are in an SQLite file, which the standard library reads.  A fleet's are
+behind SQLAlchemy, which takes 25 MiB: only those load it who have such a database.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from agent.registry.errors import RegistryUnavailable
+
+NEWEST = "0002"
+"""The last of the migrations; a test holds it against them."""
+_FILE = re.compile(r"sqlite(?:\+pysqlite)?://(?:/(?P<path>[^?]*))?(?:\?.*)?")
+
+R = TypeVar("R")
+
+
+class Duplicate(Exception):
+    """A row with such a unique value is there already."""
+
+
+class Statements(Protocol):
+    """What a transaction sends; values have names, as in ``:host``."""
+
+    def rows(self, sql: str, **values: Any) -> Sequence[Mapping[str, Any]]:
+        """What was selected."""
+
+    def change(self, sql: str, **values: Any) -> int:
+        """How many rows an INSERT, UPDATE or DELETE met."""
+
+
+class Database(Protocol):
+    """Where the table ``services`` is."""
+
+    @property
+    def now(self) -> str:
+        """Seconds since the epoch by the database's clock, with a fraction, in its words."""
+
+    @property
+    def binary(self) -> str:
+        """The column of this name, which is a reserved word in some."""
+
+    @property
+    def shown(self) -> str:
+        """The URL, without its password."""
+
+    def upgrade(self) -> None:
+        """Bring the schema up to date, once, whoever else tries to at the same time.
+
+        :raises RegistryUnavailable: the database can't be reached, or can't be changed.
+        """
+
+    def run(self, work: Callable[[Statements], R]) -> R:
+        """Run ``work`` in a transaction, again where the database chose it to make way.
+
+        Of its statements the first one writes, if any does: SQLite then waits for its turn.
+
+        :raises Duplicate: see there.
+        :raises InputRefused: the database does not take such values.
+        :raises RegistryUnavailable: it is away, broken, or too busy.
+        """
+
+    def dispose(self) -> None:
+        """Close what is open."""
+
+
+def open_database(
+    connection: str, *, connections: int = 10, option: str = "[registry] connection"
+) -> Database:
+    """Of this URL; nothing is connected yet.  ``option`` says where the URL was set.
+
+    :raises RegistryUnavailable: the URL can't be used.
+    """
+    file = _FILE.fullmatch(connection)
+    if file is None:
+        from agent.registry.fleet_database import FleetDatabase  # noqa: PLC0415  SQLAlchemy
+
+        return FleetDatabase.of(connection, connections, option)
+    if not file["path"]:
+        raise RegistryUnavailable(f"{option}: {connection} names no file")
+    from agent.registry.host_database import HostDatabase  # noqa: PLC0415  sqlite3
+
+    return HostDatabase(file["path"])

@@ -1,0 +1,138 @@
+"""The SQLite file of one host, by the standard library.
+
+Versions of this project that had SQLAlchemy for it made the same file: either kind reads
+what the other wrote.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from agent.registry.database import Duplicate, R, Statements
+from agent.registry.errors import RegistryUnavailable
+
+BUSY_WITHIN = 20.0
+"""Seconds that another writer is waited for."""
+TABLES = """
+CREATE TABLE IF NOT EXISTS alembic_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+INSERT INTO alembic_version SELECT '0001' WHERE NOT EXISTS (SELECT 1 FROM alembic_version);
+CREATE TABLE IF NOT EXISTS services (
+    id INTEGER NOT NULL,
+    uuid VARCHAR(36) NOT NULL,
+    host VARCHAR(255) NOT NULL,
+    binary VARCHAR(255) NOT NULL,
+    disabled BOOLEAN NOT NULL,
+    disabled_reason VARCHAR(255),
+    forced_down BOOLEAN NOT NULL,
+    rpc_version VARCHAR(32),
+    last_seen DOUBLE,
+    roots TEXT NOT NULL,
+    address VARCHAR(255),
+    contested_by VARCHAR(255),
+    contested_at DOUBLE,
+    version INTEGER NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE (uuid),
+    UNIQUE (host)
+);
+"""
+ADDED = {"disabled_at": "DOUBLE"}
+"""Columns that came later, in their order.
+
+A test holds all this against the migrations.  The version in the file stays the first one:
+the versions of this project that used Alembic for it refuse others, and read it with more
+columns than they know.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HostDatabase:
+    """See :class:`agent.registry.database.Database`."""
+
+    path: str
+    now: ClassVar[str] = "((julianday('now') - 2440587.5) * 86400.0)"
+    binary: ClassVar[str] = "binary"
+    _idle: list[sqlite3.Connection] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def shown(self) -> str:
+        """As a URL."""
+        return f"sqlite:///{self.path}"
+
+    def upgrade(self) -> None:
+        """Make the table, if there is none."""
+        self.run(lambda _: None)
+
+    def run(self, work: Callable[[Statements], R]) -> R:
+        """Run ``work`` in a transaction."""
+        try:
+            with self._connection() as connection, connection:
+                return work(_Sent(connection))
+        except sqlite3.IntegrityError as err:
+            raise Duplicate(str(err)) from err
+        except sqlite3.Error as err:
+            raise RegistryUnavailable(f"{self.shown}: {err}") from err
+
+    def dispose(self) -> None:
+        """Close the connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """One that nobody else uses; kept for the next, unless something failed."""
+        connection = self._idle.pop() if self._idle else self._open()
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, BUSY_WITHIN, check_same_thread=False)
+        try:
+            connection.row_factory = sqlite3.Row
+            # A power cut may take the last heartbeats; it damages nothing.
+            connection.execute("PRAGMA synchronous=NORMAL")
+            if not ADDED.keys() <= _columns(connection):
+                # Readers do not wait for the writer, nor it for them.
+                connection.execute("PRAGMA journal_mode=WAL")
+                _make(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _make(connection: sqlite3.Connection) -> None:
+    """Once, whoever else tries to at the same time."""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in TABLES.split(";"):
+            connection.execute(statement)
+        for name, kind in ADDED.items():
+            if name not in _columns(connection):
+                connection.execute(f"ALTER TABLE services ADD COLUMN {name} {kind}")
+
+
+def _columns(connection: sqlite3.Connection) -> set[str]:
+    return {row["name"] for row in connection.execute("PRAGMA table_info(services)")}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    connection: sqlite3.Connection
+
+    def rows(self, sql: str, **values: Any) -> Sequence[Mapping[str, Any]]:
+        """What was selected."""
+        return [dict(row) for row in self.connection.execute(sql, values)]
+
+    def change(self, sql: str, **values: Any) -> int:
+        """How many rows it met."""
+        return self.connection.execute(sql, values).rowcount

@@ -1,0 +1,25 @@
+"""The table of services, written to as nothing of ours does it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent.registry.database import Database
+
+
+def write(database: Database, said: str, **values: Any) -> None:
+    """Write the same to all records: ``said`` is what comes after SET."""
+    database.run(lambda sent: sent.change(f"UPDATE services SET {said}", **values))
+
+
+def later(database: Database, seconds: float) -> None:
+    """Let that many seconds pass for all records."""
+    write(database, "last_seen = last_seen - :seconds", seconds=seconds)
+
+
+def insert(database: Database, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Put these in; all have the same columns."""
+    found = list(rows)
+    columns = ", ".join(database.binary if name == "binary" else name for name in found[0])
+    values = ", ".join(f":{name}" for name in found[0])
+    wanted = f"INSERT INTO services ({columns}) VALUES ({values})"
+    database.run(lambda sent: [sent.change(wanted, **row) for row in found])
