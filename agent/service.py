@@ -111,7 +111,7 @@ class Service:
 
     def _tell(self, reports: Sequence[Report]) -> None:
         more = self.status.conditions() if self.status is not None else ()
-        files = self.nodes.additions.complaints().items()
+        files = self.nodes.additions.degraded().items()
         more += tuple(Condition(text, part) for part, text in files)
         told = [replace(one, besides=more) for one in reports]
         self._last = {one.node: one for one in reports}

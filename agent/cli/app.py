@@ -90,9 +90,9 @@ class ComputeCtl(App):
         return parser
 
     def _refuse(self, parser: argparse.ArgumentParser, message: str) -> NoReturn:
-        raise SystemExit(self._complain(refused(message, parser)))
+        raise SystemExit(self._tell(refused(message, parser)))
 
-    def _complain(self, failure: CommandError) -> int:
+    def _tell(self, failure: CommandError) -> int:
         self.stderr.write(f"{NAME}: {failure}\n")
         return failure.code
 
@@ -118,11 +118,11 @@ class ComputeCtl(App):
             what = "option" if argv[0].startswith("-") else "command"
             near = difflib.get_close_matches(argv[0], list(self.command_manager.commands), 1)
             hint = f"is {near[0]} meant?" if near else f"`{NAME} --help` lists all"
-            return self._complain(CommandError(f"there is no {what} {argv[0]}", hint))
+            return self._tell(CommandError(f"there is no {what} {argv[0]}", hint))
         try:
             spelled = getattr(command, "spelled", list)(rest)
         except CommandError as err:
-            return self._complain(err)
+            return self._tell(err)
         return int(super().run_subcommand([*argv[: len(argv) - len(rest)], *spelled]))
 
     def session(self) -> Session:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.asking.constraints import Question
-from agent.cli.asking.explanation import COLUMNS as FINDING_COLUMNS
+from agent.cli.asking.explanation import COLUMNS as EXPLAINED_COLUMNS
 from agent.cli.asking.explanation import Explained, explanations, told
 from agent.cli.asking.habits import unknown
 from agent.cli.asking.request_file import read_request_file
@@ -167,21 +167,21 @@ class ShowCandidates(DrawnOrListed[Answered]):
     def table(self, answer: Answered) -> Table:
         """A row for each provider of each candidate; or, explained, one for each constraint."""
         if answer.why is not None:
-            return FINDING_COLUMNS, [finding.row() for finding in answer.explained]
+            return EXPLAINED_COLUMNS, [one.row() for one in answer.explained]
         return COLUMNS, list(_rows(answer.shown))
 
     def verdict(self, answer: Answered, options: argparse.Namespace) -> int:
         """No candidates is not well, nor are wrong ones."""
         wrong = answer.shown.answer.miscounted
         if wrong:
-            self.complain(
+            self.tell(
                 f"{counted(wrong, 'candidate')} of Placement's answer have other amounts than were "
                 "asked for, an error of its own (docs/candidates.rst); do not claim them"
             )
         if len(answer.shown.answer):
             return NOT_WELL if wrong else 0
         if not options.explain:
-            self.complain("no candidates; --explain says which constraint leaves none")
+            self.tell("no candidates; --explain says which constraint leaves none")
         return NOT_WELL
 
 

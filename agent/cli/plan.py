@@ -60,7 +60,7 @@ class ShowPlan(DrawnOrListed[list[Foreseen]]):
         """What each node is going to do."""
         answer = foresee(session, at_start=options.at_start)
         if session.compute_id() is None and not session.settings.rules.attached:
-            self.complain(
+            self.tell(
                 f"no {FILE_NAME} in {session.settings.state_path} yet: compute-agent makes one "
                 f"at its first start; until then {MADE_UP} stands in its place"
             )
@@ -78,11 +78,11 @@ class ShowPlan(DrawnOrListed[list[Foreseen]]):
         """Not well beats changes."""
         for foreseen in answer:
             for text in foreseen.wrong:
-                self.complain(f"{foreseen.node}: {text}")
+                self.tell(f"{foreseen.node}: {text}")
             if foreseen.reshape_pending:
-                self.complain(f"{foreseen.node}: {PENDING}")
+                self.tell(f"{foreseen.node}: {PENDING}")
             for note in foreseen.notes:
-                self.complain(note)
+                self.tell(note)
         if any(foreseen.wrong for foreseen in answer):
             return NOT_WELL
         changes = any(foreseen.calls for foreseen in answer)

@@ -83,9 +83,9 @@ class CheckFiles(DrawnOrListed[Checked]):
         """Each error and each warning on a line of its own, and then what to do."""
         if options.formatter == self.drawn:
             for warning in answer.warnings:
-                self.complain(f"warning: {warning}")
+                self.tell(f"warning: {warning}")
             for error in answer.errors:
-                self.complain(str(error))
+                self.tell(str(error))
         return UNUSABLE if answer.errors else 0
 
 

@@ -1,7 +1,7 @@
 """``computectl providers``: finds providers in Placement, whatever trees they are in."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.cli.asking.habits import refuse_habits, unknown
@@ -9,9 +9,10 @@ from agent.cli.asking.request_options import add_group_options, provider_query_o
 from agent.cli.reading.provider_names import name_of, names_in
 from agent.cli.reading.trees import find
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import NOT_WELL, CommandError, Once
+from agent.cli.shared.errors import CommandError, Once
 from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen, counted
+from agent.told.conditions import Condition, Severity
 from reportclient.asking import FoundProviders, How, resource_providers
 from reportclient.candidates import ListedProvider, ProviderQuery, read_provider_query
 from reportclient.counting import Counting
@@ -106,18 +107,19 @@ class FindProviders(DrawnOrListed[Answered]):
             for one in sorted(answer.found.providers, key=lambda one: one.name)
         ]
 
-    def verdict(self, answer: Answered, options: argparse.Namespace) -> int:  # noqa: ARG002
+    def conditions(self, answer: Answered, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
         """None is not well; what is left out is told."""
-        left_out = answer.found.left_out
+        left_out, found = answer.found.left_out, answer.found.providers
         if left_out:
             verb = "is" if left_out == 1 else "are"
-            self.complain(
-                f"{counted(left_out, 'provider')} of disabled hosts {verb} left out; "
-                "--include-disabled shows them"
+            yield Condition(
+                f"{counted(left_out, 'provider')} of disabled hosts {verb} left out",
+                severity=Severity.WARNING if found else Severity.ERROR,
+                next_step="--include-disabled shows them",
             )
-        elif not answer.found.providers:
-            self.complain("no provider is found; names have to be given in full")
-        return 0 if answer.found.providers else NOT_WELL
+        elif not found:
+            step = "names have to be given in full"
+            yield Condition("no provider is found", next_step=step)
 
 
 def _query(options: argparse.Namespace, api: API) -> ProviderQuery:

@@ -73,5 +73,5 @@ class Reshape(DrawnOrListed[Reshaped]):
     def verdict(self, answer: Reshaped, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Whether all went well."""
         for text in answer.wrong:
-            self.complain(text)
+            self.tell(text)
         return NOT_WELL if answer.wrong else 0

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from agent.cli.reading.retirement import Leaving, leaving
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import NOT_WELL
 from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen
 from agent.period.mark import service_of
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
+from agent.told.conditions import Condition
 from reportclient.apply import apply
 from reportclient.errors import PlacementError
 from reportclient.http import API
@@ -31,21 +31,21 @@ class Retired:
     wanted: bool = True
     """Whether somebody said yes."""
 
-    def blocks(self) -> Iterator[str]:
+    def blocks(self) -> Iterator[Condition]:
         """What is in the way."""
         for root in self.roots:
-            yield from (text for one in root.leavers if (text := one.blocks()))
+            for one in root.leavers:
+                yield from one.blocks()
 
-    def complaints(self) -> Iterator[str]:
+    def conditions(self) -> Iterator[Condition]:
         """What is not well."""
         blocks = list(self.blocks())
         yield from blocks
-        if blocks:
-            yield "nothing was removed"
-        elif not self.wanted:
-            yield "nothing was removed; --yes does it"
+        if blocks or not self.wanted:
+            yield Condition("nothing was removed", next_step="" if blocks else "--yes does it")
         for err in self.failed:
-            yield f"{err}; what is gone is gone, run it again for the rest"
+            step = "what is gone is gone, run it again for the rest"
+            yield Condition(str(err), next_step=step)
 
     @property
     def going(self) -> int:
@@ -122,12 +122,9 @@ class Retire(DrawnOrListed[Retired]):
             for one in root.leavers
         ]
 
-    def verdict(self, answer: Retired, options: argparse.Namespace) -> int:  # noqa: ARG002
-        """Whether all is gone."""
-        complaints = list(answer.complaints())
-        for complaint in complaints:
-            self.complain(complaint)
-        return NOT_WELL if complaints else 0
+    def conditions(self, answer: Retired, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
+        """Why not all is gone."""
+        return answer.conditions()
 
 
 def _seen(session: Session, api: API) -> list[Leaving]:

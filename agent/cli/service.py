@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from agent.cli.reading.services import ObservedService, Services, told
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import NOT_WELL, CommandError
+from agent.cli.shared.errors import CommandError
 from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Line, Screen, ago, in_columns
 from agent.period.traits import DISABLED
 from agent.registry.control import Switched
+from agent.told.conditions import Condition
 from reportclient.plain_text import plain
 
 COLUMNS = (
@@ -30,17 +31,12 @@ class Shown:
     said: list[str] = field(default_factory=list)
     """What was done, for people."""
 
-    def wrong(self) -> Iterator[str]:
+    def conditions(self) -> Iterator[Condition]:
         """What is not well."""
         if self.why_not is not None:
-            yield f"Placement can't be asked: {self.why_not}"
+            yield Condition(f"Placement can't be asked: {self.why_not}")
         for seen in self.services:
-            if seen.record.contested_by is not None:
-                yield (
-                    f"two agents have the name {seen.record.host}: one runs at "
-                    f"{seen.record.address}, and is served, the other at "
-                    f"{seen.record.contested_by}, and is refused; give one of them another host"
-                )
+            yield from seen.contested()
 
 
 class ServiceCommand(DrawnOrListed[Shown]):
@@ -66,12 +62,9 @@ class ServiceCommand(DrawnOrListed[Shown]):
         """A row for each service."""
         return COLUMNS, [_row(seen) for seen in answer.services]
 
-    def verdict(self, answer: Shown, options: argparse.Namespace) -> int:  # noqa: ARG002
-        """What is wrong is told, and not well."""
-        wrong = list(answer.wrong())
-        for text in wrong:
-            self.complain(text)
-        return NOT_WELL if wrong else 0
+    def conditions(self, answer: Shown, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
+        """The same."""
+        return answer.conditions()
 
 
 class OneHost(ServiceCommand):

@@ -135,7 +135,7 @@ class ShowStatus(DrawnOrListed[SeenStatus]):
     def verdict(self, answer: SeenStatus, options: argparse.Namespace) -> int:  # noqa: ARG002
         """For health checks."""
         if answer.out_of_date is not None:
-            self.complain(f"compute-agent on {answer.written.host}: {answer.out_of_date}")
+            self.tell(f"compute-agent on {answer.written.host}: {answer.out_of_date}")
         return 0 if answer.well else NOT_WELL
 
 

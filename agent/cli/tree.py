@@ -132,9 +132,9 @@ class ShowTree(DrawnOrListed[Trees]):
         """What is not shown is told, and beside a picture what it took."""
         if answer.fleet is not None:
             if options.formatter in self.pictures:
-                self.complain(heading(answer))
+                self.tell(heading(answer))
             for sentence in answer.fleet.left_out():
-                self.complain(sentence)
+                self.tell(sentence)
         return 0
 
     def _progress(self, words: str) -> None:

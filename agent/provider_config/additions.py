@@ -35,9 +35,9 @@ class Additions:
         """What the files say; ``None`` if nobody knows, or it is not to count."""
         return None if self.holding else self.files.entries
 
-    def complaints(self) -> dict[str, str]:
+    def degraded(self) -> dict[str, str]:
         """What is wrong with the files, by part; nothing where they are not asked."""
-        return {} if self.holding else self.files.complaints()
+        return {} if self.holding else self.files.degraded()
 
     def meet(self, root: str, met: frozenset[Key]) -> None:
         """Which entries found their provider in the tree of ``root``."""

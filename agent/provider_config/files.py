@@ -141,7 +141,7 @@ class ProviderFiles:
         self.diagnostics, self.warnings, self.entries = (), loaded.warnings, loaded.entries
         self._keep(texts)
 
-    def complaints(self) -> dict[str, str]:
+    def degraded(self) -> dict[str, str]:
         """What is wrong, by part; empty when all is well."""
         if not self.diagnostics:
             return {}

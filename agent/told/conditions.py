@@ -33,6 +33,11 @@ class Condition:
     def __str__(self) -> str:
         return f"{self.subject}: {self.text}" if self.subject else self.text
 
+    @property
+    def sentence(self) -> str:
+        """With what to do."""
+        return "; ".join(filter(None, (str(self), self.next_step)))
+
 
 @dataclass(frozen=True, slots=True)
 class Check:

@@ -119,7 +119,7 @@ class CheckDriver(DrawnOrListed[Verdicts]):
             return 0
         for names, what in ((broken, "broken"), (unknown, "could not be judged")):
             if names:
-                self.complain(f"driver {options.driver}: {what}: {', '.join(names)}")
+                self.tell(f"driver {options.driver}: {what}: {', '.join(names)}")
         return NOT_WELL
 
 

@@ -51,7 +51,7 @@ def explanations(why: Why, asked: Question, api: API) -> list[Explained]:
     found = [_decides(effect, why, facts) for effect in _worth_telling(why, facts)[:TOLD]]
     found += [_impossible(each, facts) for each in why.impossible[:TOLD]]
     found += [Explained(each, "conflicts", f"{_subject(each)}.") for each in why.together]
-    told = {finding.constraint for finding in found}
+    told = {one.constraint for one in found}
     verdicts = dict.fromkeys((*why.impossible, *why.overlapping), "overlaps")
     rest = (each for each in constraints(asked) if each not in told)
     found += [Explained(one, verdicts.get(one, "nothing"), f"{_subject(one)}.") for one in rest]
@@ -64,18 +64,18 @@ def told(found: list[Explained], why: Why) -> Iterator[tuple[str, str]]:
     """Paragraphs: the bullet or nothing, and the text."""
     none = len(why.answer) == 0
     by_verdict = {
-        verdict: [finding for finding in found if finding.verdict == verdict]
+        verdict: [one for one in found if one.verdict == verdict]
         for verdict in ("decides", "impossible", "conflicts", "overlaps", "nothing")
     }
     if why.tally is not None:
         yield "", _tallied(why.tally)
     if by_verdict["impossible"]:
         yield "", "These can't be met, whatever else is asked:"
-    for finding in (*by_verdict["decides"], *by_verdict["impossible"]):
-        yield "- ", finding.sentence
+    for one in (*by_verdict["decides"], *by_verdict["impossible"]):
+        yield "- ", one.sentence
     if by_verdict["conflicts"]:
         yield "", "No host meets all of these at once, though each alone is met:"
-        yield from (("- ", finding.sentence) for finding in by_verdict["conflicts"])
+        yield from (("- ", one.sentence) for one in by_verdict["conflicts"])
     if not none and not by_verdict["decides"]:
         yield "", "No constraint leaves out anything by itself."
     if by_verdict["overlaps"]:
@@ -101,7 +101,7 @@ def _tallied(tally: Tally) -> str:
 
 
 def _list(found: list[Explained]) -> str:
-    return ", ".join(_short(finding.constraint) for finding in found)
+    return ", ".join(_short(one.constraint) for one in found)
 
 
 def _worth_telling(why: Why, facts: Facts) -> list[Effect]:

@@ -106,7 +106,7 @@ def of_root(
         plan=plan,
         problems=decision.plan.problems,
         driver_errors=decision.answer.errors,
-        degraded={**dict(degraded), **nodes.additions.complaints()},
+        degraded={**dict(degraded), **nodes.additions.degraded()},
         reshape_pending=decision.answer.reshape_pending,
     )
     conditions = (*report.conditions().values(), *status.conditions())

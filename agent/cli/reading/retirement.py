@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from agent.ownership.ledger import Ledger, joined
 from agent.period.mark import mark_of, marks_of_others
+from agent.told.conditions import Condition
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.plan import DeleteProvider, Operation, Plan, SetTraits
@@ -46,19 +47,18 @@ class Leaver:
             return "foreign"
         return "in use" if self.users else "goes"
 
-    def blocks(self) -> str | None:
-        """Why it can't go, and what to do."""
+    def blocks(self) -> Iterator[Condition]:
+        """Why it can't go."""
         name = f"{self.provider.name} ({self.provider.uuid})"
         if self.fate == "foreign":
-            return (
-                f"{name} was made by somebody else; remove it with what made it, or take it over "
-                f"with `computectl adopt {self.provider.uuid}`"
-            )
+            take_over = f"take it over with `computectl adopt {self.provider.uuid}`"
+            step = f"remove it with what made it, or {take_over}"
+            yield Condition("was made by somebody else", name, next_step=step)
         if self.fate == "in use":
             more = f" and {len(self.users) - SHOWN} more" if len(self.users) > SHOWN else ""
             users = ", ".join(self.users[:SHOWN]) + more
-            return f"{name} is in use by {users}; move these guests away, or delete them"
-        return None
+            step = "move these guests away, or delete them"
+            yield Condition(f"is in use by {users}", name, next_step=step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from agent.registry.errors import (
     UnknownHost,
 )
 from agent.registry.record import ServiceRecord
+from agent.told.conditions import Condition
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.reader import part_of
@@ -56,6 +57,16 @@ class ObservedService:
         if self.record.forced_down:
             return "forced down"
         return "up" if self.up else "down"
+
+    def contested(self) -> Iterator[Condition]:
+        """Another agent with the same name, if there is one."""
+        if self.record.contested_by is not None:
+            yield Condition(
+                f"two agents have the name {self.record.host}: one runs at "
+                f"{self.record.address}, and is served, the other at "
+                f"{self.record.contested_by}, and is refused",
+                next_step="give one of them another host",
+            )
 
 
 class Services:

@@ -4,7 +4,7 @@ import argparse
 import json
 import traceback
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
@@ -13,8 +13,9 @@ from cliff.lister import Lister
 
 from agent.cli.app import ComputeCtl
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import UNUSABLE, CommandError, explained, refused
+from agent.cli.shared.errors import NOT_WELL, UNUSABLE, CommandError, explained, refused
 from agent.cli.shared.screen import Screen
+from agent.told.conditions import Condition, errors
 from reportclient.plain_text import plain
 
 DEFAULT_FILES = "/etc/compute-agent/compute-agent.conf"
@@ -64,9 +65,16 @@ class DrawnOrListed(Lister, Generic[Answer]):
     def table(self, answer: Answer) -> Table:
         """The answer for programs: columns and rows; lists and dicts may be in cells."""
 
-    def verdict(self, answer: Answer, options: argparse.Namespace) -> int:  # noqa: ARG002
-        """The exit code; what is not well is told on stderr here."""
-        return 0
+    def conditions(self, answer: Answer, options: argparse.Namespace) -> Iterable[Condition]:  # noqa: ARG002
+        """What is not as it should be; told on stderr after the answer."""
+        return ()
+
+    def verdict(self, answer: Answer, options: argparse.Namespace) -> int:
+        """The exit code, by the conditions, which are told here."""
+        found = list(self.conditions(answer, options))
+        for one in found:
+            self.tell(one.sentence)
+        return NOT_WELL if errors(found) else 0
 
     # -- cliff's side
 
@@ -90,7 +98,7 @@ class DrawnOrListed(Lister, Generic[Answer]):
         return parser
 
     def _refuse(self, parser: argparse.ArgumentParser, message: str) -> NoReturn:
-        self.complain(str(refused(message, parser)))
+        self.tell(str(refused(message, parser)))
         raise SystemExit(UNUSABLE)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -105,7 +113,7 @@ class DrawnOrListed(Lister, Generic[Answer]):
         except Exception as err:  # noqa: BLE001  a person reads it: one line
             return self._went_wrong(err, files)
 
-    def complain(self, text: str) -> None:
+    def tell(self, text: str) -> None:
         """One line on stderr."""
         self.app.stderr.write(f"{self.app.NAME}: {plain(text)}\n")
 
@@ -117,7 +125,7 @@ class DrawnOrListed(Lister, Generic[Answer]):
         if self.app.options.debug:
             traceback.print_exc(file=self.app.stderr)
         failure = explained(err, files)
-        self.complain(str(failure))
+        self.tell(str(failure))
         return failure.code
 
     def _answer(self, ask: Callable[[], Answer], options: argparse.Namespace) -> int:
