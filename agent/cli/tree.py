@@ -13,7 +13,7 @@ from agent.cli.reading.trees import ObservedTree, Trees, find, read_tree
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Screen, Terminal
+from agent.cli.shared.screen import Screen
 from agent.cli.shared.usage import capacity
 from agent.period.traits import own_marks
 from agent.state.kept_root import KeptRoot
@@ -96,7 +96,7 @@ class ShowTree(DrawnOrListed[Trees]):
         owner = own_marks(session.settings.rules.owner_traits)
         if options.all:
             asked = Selection(options.provider, options.limit or TREES, options.most_calls or CALLS)
-            return replace(read_trees(asked, api, self._progress), owner=owner)
+            return replace(read_trees(asked, api, self.progress), owner=owner)
         if options.limit or options.most_calls:
             raise CommandError("--limit and --most-calls are about --all", "add --all")
         if options.provider is None:
@@ -136,11 +136,6 @@ class ShowTree(DrawnOrListed[Trees]):
             for sentence in answer.fleet.left_out():
                 self.tell(sentence)
         return 0
-
-    def _progress(self, words: str) -> None:
-        """On a terminal, a line that the next one replaces; empty words end it."""
-        if self.app.stderr.isatty() and isinstance(self.app.stderr, Terminal):
-            self.app.stderr.replace_line(words)
 
 
 def positive(words: str) -> int:

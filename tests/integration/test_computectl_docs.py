@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.cli.shared.command_session import Session
+from agent.registry.access import open_registry
 from drivers.fake.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import AgentHost
 from tests.integration.transcripts import Uuids, replayed, steps
@@ -33,12 +35,16 @@ class Story:
     def __init__(self, placement: RealPlacement, directory: Path) -> None:
         self.placement = placement
         self.host = AgentHost(directory, placement.url)
-        self.host.configure()
+        self.host.configure(more="[registry]\nservice_down_time = 3600")
         self.host.script(DEFAULT_SCRIPT.read_text())
         self.code = 0
 
     def report(self) -> None:
         assert self.host.agent().code == 0
+
+    def record(self) -> None:
+        settings = Session.of([str(self.host.config)], ()).settings.registry
+        open_registry(settings, None).heartbeat("host1", "here", "6.5", [self._uuid("host1")])
 
     def allocate(self) -> None:
         for cpus, memory in ((100, 98304), (12, 16384)):
@@ -67,7 +73,7 @@ class Story:
 
     @property
     def deeds(self) -> dict:
-        names = ("report", "allocate", "rebuild", "forget", "reshape", "lose", "strange")
+        names = "report allocate record rebuild forget reshape lose strange".split()
         return {name: getattr(self, name) for name in names}
 
     def run(self, words: str) -> str:

@@ -145,13 +145,18 @@ def _sharing(uuid: str, listed: Mapping[str, Listed], api: API) -> Iterator[Leav
     item = provider_with(uuid, api)
     if item is None:
         return
-    aggregates = part_of(f"/resource_providers/{uuid}/aggregates", "aggregates", api)
-    path = f"/resource_providers?member_of=in:{','.join(sorted(aggregates))}"
-    members = part_of(path, "resource_providers", api) if aggregates else []
-    if any(one["uuid"] != uuid and one["uuid"] not in listed for one in members):
+    if any(one["uuid"] not in listed for one in beside(uuid, api)):
         yield Leaver(_provider(item), shared=True)
     else:
         yield Leaver(_provider(item), tuple(consumers_of(uuid, api)))
+
+
+def beside(uuid: str, api: API) -> list[Listed]:
+    """Other providers in the aggregates of this one; 2 GETs."""
+    aggregates = part_of(f"/resource_providers/{uuid}/aggregates", "aggregates", api)
+    path = f"/resource_providers?member_of=in:{','.join(sorted(aggregates))}"
+    members = part_of(path, "resource_providers", api) if aggregates else []
+    return [one for one in members if one["uuid"] != uuid]
 
 
 def _kept_traits(root: str, ledger: Ledger, api: API) -> frozenset[str] | None:

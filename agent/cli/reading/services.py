@@ -105,10 +105,12 @@ class Services:
         )
         return Control(self.registry, agents, self._settings.down_after)
 
-    def seen(self, records: Iterable[ServiceRecord]) -> tuple[list[ObservedService], str | None]:
+    def seen(
+        self, records: Iterable[ServiceRecord], api: API | None = None
+    ) -> tuple[list[ObservedService], str | None]:
         """With what Placement has, or why it can't be asked; one GET for all."""
         try:
-            disabled, why_not = _with_trait(self._session.placement()), None
+            disabled, why_not = _with_trait(api or self._session.placement()), None
         except PlacementError as err:
             disabled, why_not = None, str(err)
         found = []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agent.cli.reading.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.shared.errors import CommandError
-from agent.cli.shared.usage import Usage
+from agent.cli.shared.usage import Usage, amounts_of
 from reportclient.http import API
 from reportclient.model import Provider, canonical_uuid
 from reportclient.reader import Listed, part_of, provider_named, provider_with, refresh
@@ -148,8 +148,5 @@ def _used(provider: Provider, view: View, api: API) -> tuple[str, tuple[dict[str
         usages: dict[str, int] = part_of(f"{path}/usages", "usages", api)
         return provider.uuid, (usages, 0)
     allocations = part_of(f"{path}/allocations", "allocations", api)
-    amounts: dict[str, int] = dict.fromkeys(provider.inventory, 0)
-    for allocation in allocations.values():
-        for resource_class, amount in allocation["resources"].items():
-            amounts[resource_class] = amounts.get(resource_class, 0) + amount
+    amounts = dict.fromkeys(provider.inventory, 0) | amounts_of(allocations)
     return provider.uuid, (amounts, len(allocations))

@@ -14,7 +14,7 @@ from cliff.lister import Lister
 from agent.cli.app import ComputeCtl
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, UNUSABLE, CommandError, explained, refused
-from agent.cli.shared.screen import Screen
+from agent.cli.shared.screen import Screen, Terminal
 from agent.told.conditions import Condition, errors
 from reportclient.plain_text import plain
 
@@ -116,6 +116,11 @@ class DrawnOrListed(Lister, Generic[Answer]):
     def tell(self, text: str) -> None:
         """One line on stderr."""
         self.app.stderr.write(f"{self.app.NAME}: {plain(text)}\n")
+
+    def progress(self, words: str) -> None:
+        """On a terminal, a line that the next one replaces; empty words end it."""
+        if self.app.stderr.isatty() and isinstance(self.app.stderr, Terminal):
+            self.app.stderr.replace_line(words)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """What is listed, without the drawing."""

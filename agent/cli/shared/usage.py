@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from reportclient.model import Inventory
 
@@ -21,6 +22,15 @@ class Usage:
     consumers: Mapping[str, int] = field(default_factory=dict)
     generations: Mapping[str, int] = field(default_factory=dict)
     marked: str | None = None
+
+
+def amounts_of(allocations: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """What all consumers together have, by resource class; as Placement lists allocations."""
+    amounts: dict[str, int] = {}
+    for allocation in allocations.values():
+        for resource_class, amount in allocation["resources"].items():
+            amounts[resource_class] = amounts.get(resource_class, 0) + amount
+    return amounts
 
 
 def capacity(record: Inventory) -> int:

@@ -1,0 +1,1 @@
+"""``computectl audit``: where Placement, the registry and the hosts disagree.  GETs only."""

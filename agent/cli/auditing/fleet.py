@@ -1,0 +1,148 @@
+"""All hosts: the registry's records, and all that Placement has.
+
+5 GETs, and 2 for each sharing provider of ours; then 1 that lists all providers, or 1 for each
+tree where there are more than ``MANY_HOSTS`` hosts; then 1 for each provider, and 1 more for
+each that is used.  No more
+than a page of trees and their allocations is in memory.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from agent.cli.auditing import allocations, records
+from agent.cli.auditing.found import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
+from agent.cli.reading.all_trees import MANY_HOSTS, Progress
+from agent.cli.reading.read_ahead import AT_ONCE
+from agent.cli.reading.retirement import beside
+from agent.cli.reading.services import Services
+from agent.registry.record import ServiceRecord, is_alive
+from agent.told.conditions import Condition, Severity
+from reportclient.http import API
+from reportclient.model import Inventory
+from reportclient.reader import Listed, members_of, part_of, provider_with, providers_with
+
+TREES = 32
+"""Trees that are listed at the same time."""
+DELETE = "for one that is given up: openstack resource provider delete"
+
+
+@dataclass(slots=True)
+class FleetAudit:
+    """``owners`` are traits that tell which roots agents have made; ``host`` is this one."""
+
+    services: Services
+    api: API
+    owners: frozenset[str]
+    host: str
+    down_after: float
+    progress: Progress
+    audit: Audit = field(default_factory=Audit)
+
+    def run(self) -> Audit:
+        """All checks.  :raises reportclient.errors.PlacementError: it says nothing at all."""
+        hosts = _by_uuid(providers_with("COMPUTE_NODE", self.api))
+        ours = _by_uuid(one for trait in self.owners for one in providers_with(trait, self.api))
+        self.audit.hosts = len(hosts)
+        roots = {uuid: one for uuid, one in {**hosts, **ours}.items() if _is_root(one)}
+        many = len(hosts) > MANY_HOSTS
+        listed = None if many else _by_uuid(_all(self.api))
+        with self.audit.trying(REPORTING, ORPHANS, STATUS):
+            known = self.services.registry.list_services()
+            self._records(known, listed if listed is not None else roots)
+            with self.audit.trying(ORPHANS):
+                self._orphans(known, hosts, [one for one in roots.values() if one["uuid"] in ours])
+        with self.audit.trying(OWNERSHIP):
+            self._traits()
+        with (
+            self.audit.trying(ALLOCATIONS),
+            ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
+        ):
+            everything = _in_trees(roots, self.api, pool) if listed is None else listed.values()
+            self._allocations(everything, pool, None if listed is None else len(listed))
+        return self.audit
+
+    def _records(self, known: list[ServiceRecord], there: Mapping[str, Listed]) -> None:
+        self.audit.hosts = max(self.audit.hosts, len(known))
+        seen, why_not = self.services.seen(known, self.api)
+        if why_not is not None:
+            self.audit.unknown[STATUS] = why_not
+        for one in seen:
+            alive = is_alive(one.record, self.down_after)
+            missing = [root for root in one.record.roots if self._is_missing(root, there)]
+            self.audit.add(REPORTING, records.reporting(one, missing, alive))
+            if not missing:
+                self.audit.add(STATUS, records.status(one, alive=alive))
+        self.audit.add(REPORTING, records.claimed_twice(known))
+
+    def _is_missing(self, root: str, there: Mapping[str, Listed]) -> bool:
+        """It may have been made since, and have no trait yet."""
+        return root not in there and provider_with(root, self.api) is None
+
+    def _orphans(
+        self,
+        known: list[ServiceRecord],
+        hosts: Mapping[str, Listed],
+        ours: Iterable[Listed],
+    ) -> None:
+        reported = {root for record in known for root in record.roots}
+        left = [one for one in ours if one["uuid"] not in reported]
+        nodes = [one for one in left if one["uuid"] in hosts]
+        if nodes and {record.host for record in known} <= {self.host}:
+            self.audit.unknown[ORPHANS] = (
+                "the registry of this configuration knows no host but this one; run it with the "
+                "fleet's, [registry] access = rpc"
+            )
+            return
+        for one in nodes:
+            step = f"start its agent, or computectl retire there; {DELETE} {one['uuid']}"
+            text = "no host of the registry reports it"
+            self.audit.add(ORPHANS, [Condition(text, one["name"], next_step=step)], one["uuid"])
+        for one in left:
+            if one["uuid"] not in hosts and not beside(one["uuid"], self.api):
+                text, step = "shares with no host", f"{DELETE} {one['uuid']}"
+                said = Condition(text, one["name"], next_step=step)
+                self.audit.add(ORPHANS, [said], one["uuid"])
+
+    def _traits(self) -> None:
+        path = "/traits?name=startswith:CUSTOM_"
+        made = frozenset(part_of(path, "traits", self.api))
+        used = frozenset(part_of(f"{path}&associated=true", "traits", self.api))
+        for trait in sorted(made - used):
+            step = f"harmless; openstack trait delete {trait}"
+            self.audit.add(OWNERSHIP, [Condition("no provider has it", trait, Severity.INFO, step)])
+
+    def _allocations(self, listed: Iterable[Listed], pool: Executor, of: int | None) -> None:
+        total = "" if of is None else f" of {of}"
+
+        wrong = allocations.judged(listed, self.api, pool, self._inventory)
+        for number, (item, conditions) in enumerate(wrong, 1):
+            self.audit.providers = number
+            self.audit.add(ALLOCATIONS, conditions, item["uuid"])
+            if number % allocations.PAGE == 0:
+                self.progress(f"allocations of {number}{total} providers")
+
+    def _inventory(self, item: Listed) -> dict[str, Inventory]:
+        path = f"/resource_providers/{item['uuid']}/inventories"
+        records = part_of(path, "inventories", self.api)
+        return {name: Inventory.from_dict(record) for name, record in records.items()}
+
+
+def _in_trees(roots: Iterable[str], api: API, pool: Executor) -> Iterator[Listed]:
+    """Tree by tree, some at a time."""
+    for page in allocations.pages(roots, TREES):
+        for members in pool.map(lambda root: members_of(root, api), page):
+            yield from members
+
+
+def _all(api: API) -> list[Listed]:
+    found: list[Listed] = part_of("/resource_providers", "resource_providers", api)
+    return found
+
+
+def _by_uuid(listed: Iterable[Listed]) -> dict[str, Listed]:
+    return {one["uuid"]: one for one in listed}
+
+
+def _is_root(one: Listed) -> bool:
+    return bool(one["uuid"] == one["root_provider_uuid"])

@@ -1,0 +1,242 @@
+"""``computectl audit`` on a real Placement."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from agent.cli.auditing import fleet
+from agent.cli.shared.command_session import Session
+from agent.registry.access import open_registry
+from agent.registry.api import Registry
+from drivers.fake.driver import DEFAULT_SCRIPT
+from tests.integration.agent_host import Said
+from tests.integration.ctl_here import Here
+from tests.servers.placement import RealPlacement
+
+OWNER, NODE = "CUSTOM_OWNER_COMPUTE_AGENT", "COMPUTE_NODE"
+DISABLED, SHARES = "COMPUTE_STATUS_DISABLED", "MISC_SHARES_VIA_AGGREGATE"
+DOWN_AFTER = 3600
+AGGREGATE = "7a0e6a3c-0000-4000-8000-000000000001"
+
+
+@pytest.fixture
+def host(placement: RealPlacement, tmp_path: Path) -> Here:
+    """Its commands only; nothing was reported yet."""
+    made = Here(tmp_path, placement.url)
+    made.configure(more=f"[registry]\nservice_down_time = {DOWN_AFTER}")
+    (tmp_path / "state").mkdir()
+    return made
+
+
+@pytest.fixture
+def registry(host: Here) -> Registry:
+    return open_registry(Session.of([str(host.config)], ()).settings.registry, None)
+
+
+@pytest.fixture
+def reported(host: Here, registry: Registry, placement: RealPlacement) -> Here:
+    """Two cells with cards and storage that it shares; and its record."""
+    host.script(DEFAULT_SCRIPT.read_text())
+    assert host.agent().code == 0
+    registry.heartbeat("host1", "here", "6.5", [uuid(placement, "host1")])
+    return host
+
+
+def root(placement: RealPlacement, name: str, *traits: str) -> str:
+    made = placement.stranger.create_provider(name)
+    for trait in (OWNER, *traits):
+        placement.request("PUT", f"/traits/{trait}") if trait.startswith("CUSTOM_") else None
+        placement.stranger.add_trait(made, trait)
+    return made
+
+
+def uuid(placement: RealPlacement, name: str) -> str:
+    [found] = placement.request("GET", f"/resource_providers?name={name}")["resource_providers"]
+    return str(found["uuid"])
+
+
+def silence(host: Here, name: str) -> None:
+    """Its last heartbeat was long ago."""
+    with closing(sqlite3.connect(host.directory / "state/services.sqlite")) as database, database:
+        database.execute(
+            "UPDATE services SET last_seen = last_seen - ? WHERE host = ?", (2 * DOWN_AFTER, name)
+        )
+
+
+def damage(placement: RealPlacement, sql: str, *values: object) -> None:
+    """What Placement's API refuses, and a restored database has."""
+    with closing(sqlite3.connect(placement.directory / "placement.sqlite", timeout=60)) as database:
+        with database:
+            database.execute(sql, values)
+
+
+def rows(said: Said) -> dict[tuple[str, str, str], dict[str, str]]:
+    return {(row["check"], row["severity"], row["subject"]): row for row in said.json()}
+
+
+# -- the cloud
+
+
+def test_a_cloud_in_which_all_fits_together_is_well(host, registry, placement) -> None:
+    for name in ("one", "two"):
+        registry.heartbeat(name, name, "6.5", [root(placement, name, NODE)])
+    registry.heartbeat("off", "off", "6.5", [root(placement, "off", NODE, DISABLED)])
+    registry.set_status("off", disabled=True)
+    placement.stranger.create_provider("somebody-elses")
+    said = host.ctl("audit", "--all")
+    assert (said.code, said.err) == (0, ""), said
+    assert said.out.startswith("3 hosts, 4 providers, 10 calls to Placement\n")
+    assert said.out.count(": none") == 5
+
+
+def test_each_check_finds_what_it_is_for_and_says_what_to_do(host, registry, placement) -> None:
+    fine = root(placement, "fine", NODE, DISABLED)
+    registry.heartbeat("fine", "a", "6.5", [fine])
+    registry.heartbeat("away", "b", "6.5", [root(placement, "away", NODE)])
+    silence(host, "away")
+    registry.heartbeat("lost", "c", "6.5", [AGGREGATE])
+    orphan = root(placement, "orphan", NODE)
+    root(placement, "nova", NODE)
+    storage, lone = root(placement, "storage", SHARES), root(placement, "lone", SHARES)
+    for one in (fine, storage):
+        placement.stranger.set_aggregates(one, {AGGREGATE})
+    placement.request("PUT", "/traits/CUSTOM_LEFT_OVER")
+    damage(
+        placement,
+        "DELETE FROM resource_provider_traits WHERE resource_provider_id ="
+        " (SELECT id FROM resource_providers WHERE name = 'nova') AND trait_id ="
+        f" (SELECT id FROM traits WHERE name = '{OWNER}')",
+    )
+    said = host.ctl("audit", "--all", "-f", "json")
+    assert (said.code, said.err) == (1, ""), said
+    found = rows(said)
+    assert set(found) == {
+        ("reporting", "error", "away"),
+        ("reporting", "error", "lost"),
+        ("orphans", "error", "orphan"),
+        ("orphans", "error", "lone"),
+        ("ownership", "info", "CUSTOM_LEFT_OVER"),
+        ("status", "error", "fine"),
+    }
+    assert all(row["next_step"] for row in found.values())
+    assert found["orphans", "error", "orphan"]["uuid"] == orphan
+    assert lone in found["orphans", "error", "lone"]["next_step"]
+    assert found["reporting", "error", "away"]["text"] == "no heartbeat for 2 h (enabled)"
+    assert AGGREGATE in found["reporting", "error", "lost"]["text"]
+    drawn = host.ctl("audit", "--all").out
+    assert "  error    away: no heartbeat for 2 h (enabled)\n           → start" in drawn
+    assert "allocations beyond the inventory: none" in drawn
+    assert all(len(line) <= 80 for line in drawn.splitlines())
+
+
+def test_allocations_that_no_inventory_covers_are_found(host, registry, placement) -> None:
+    one, two, three = (root(placement, name, NODE) for name in ("one", "two", "three"))
+    for name, own in (("one", one), ("two", two), ("three", three)):
+        registry.heartbeat(name, name, "6.5", [own])
+        placement.stranger.set_inventory(own, {"VCPU": {"total": 8}, "VGPU": {"total": 2}})
+        placement.stranger.put_allocation({own: {"VCPU": 6, "VGPU": 1}})
+    damage(
+        placement,
+        "DELETE FROM inventories WHERE resource_provider_id ="
+        " (SELECT id FROM resource_providers WHERE uuid = ?) AND resource_class_id ="
+        " (SELECT id FROM resource_classes WHERE name = 'VGPU')",
+        one,
+    )
+    placement.stranger.set_inventory(two, {"VCPU": {"total": 4}, "VGPU": {"total": 2}})
+    drained = {"total": 8, "reserved": 8}
+    placement.stranger.set_inventory(three, {"VCPU": drained, "VGPU": {"total": 2}})
+    mark = placement.mark()
+    said = host.ctl("audit", "--all", "-f", "json")
+    assert said.code == 1
+    # 6 for the whole, and 2 for each of the 3 providers, which are all used.
+    assert len(placement.since(mark)) == 6 + 2 * 3
+    assert {request.method for request in placement.since(mark)} == {"GET"}
+    texts = {key: row["text"] for key, row in rows(said).items()}
+    assert texts == {
+        ("allocations", "error", "one"): "1 VGPU allocated, and no inventory of it",
+        ("allocations", "warning", "two"): "6 VCPU allocated, and only 4 to give",
+        ("allocations", "info", "three"): "VCPU is drained, and 6 of it are still allocated",
+    }
+
+
+def test_many_hosts_are_read_tree_by_tree(host, registry, placement, monkeypatch) -> None:
+    monkeypatch.setattr(fleet, "MANY_HOSTS", 1)
+    for name in ("one", "two"):
+        registry.heartbeat(name, name, "6.5", [made := root(placement, name, NODE)])
+        placement.stranger.create_child(made, f"{name}-child")
+    mark = placement.mark()
+    said = host.ctl("audit", "--all")
+    assert (said.code, said.err) == (0, ""), said
+    assert "2 hosts, 4 providers" in said.out
+    # 5 for the whole, 1 for each tree, 1 for each provider.
+    assert len(placement.since(mark)) == 5 + 2 + 4
+
+
+def test_a_registry_of_one_host_can_not_tell_orphans(host, registry, placement) -> None:
+    registry.heartbeat("host1", "a", "6.5", [root(placement, "host1", NODE)])
+    root(placement, "host2", NODE)
+    said = host.ctl("audit", "--all")
+    assert said.code == 2
+    assert "providers without a host: not known" in said.out
+    assert "[registry] access = rpc" in said.err
+
+
+def test_without_placement_nothing_can_be_told(tmp_path) -> None:
+    host = Here(tmp_path, "http://127.0.0.1:1")
+    host.configure()
+    said = host.ctl("audit", "--all")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.count("\n") == 1
+    assert "is Placement up" in said.err
+
+
+# -- one host
+
+
+def test_a_host_that_has_just_reported_is_well_by_one_call_and_one_for_each_provider(
+    reported, placement
+) -> None:
+    mark = placement.mark()
+    said = reported.ctl("audit")
+    assert (said.code, said.err) == (0, ""), said
+    requests = placement.since(mark)
+    assert {request.method for request in requests} == {"GET"}
+    assert len(requests) == 2 + 8  # 2, not 1: it has aggregates
+    assert said.out.startswith("1 host, 8 providers, 10 calls to Placement\n")
+
+
+def test_what_nobody_on_the_host_asserts_is_found(reported, placement) -> None:
+    numa0, numa1 = uuid(placement, "host1_numa0"), uuid(placement, "host1_numa1")
+    placement.stranger.add_trait(numa0, "HW_CPU_X86_MMX")
+    placement.stranger.create_child(numa1, "neutrons")
+    records = placement.request("GET", f"/resource_providers/{numa1}/inventories")["inventories"]
+    placement.stranger.set_inventory(numa1, {**records, "FPGA": {"total": 1}})
+    said = reported.ctl("audit", "-f", "json")
+    assert (said.code, said.err) == (1, ""), said
+    texts = {key: row["text"] for key, row in rows(said).items()}
+    assert texts == {
+        ("ownership", "warning", "host1_numa0"): "nobody on this host asserts HW_CPU_X86_MMX",
+        ("ownership", "warning", "host1_numa1"): (
+            "nobody on this host asserts its inventory of FPGA"
+        ),
+        ("ownership", "info", "neutrons"): "was made by somebody else, and is left alone",
+    }
+
+
+def test_record_and_trait_are_compared(reported, registry, placement) -> None:
+    registry.set_status("host1", disabled=True)
+    silence(reported, "host1")
+    found = rows(said := reported.ctl("audit", "-f", "json"))
+    assert said.code == 1
+    assert found["status", "error", "host1"]["text"] == (
+        f"the record says disabled, and {DISABLED} is on 0 of 1 root"
+    )
+    assert found["reporting", "warning", "host1"]["text"] == "no heartbeat for 2 h (disabled)"
+
+
+def test_a_host_that_never_reported_can_not_be_told(host) -> None:
+    said = host.ctl("audit")
+    assert said.code == 2
+    assert "no compute_id" in said.err
