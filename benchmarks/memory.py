@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.chart import Bar, Chart, figure
 from benchmarks.compare import REPOSITORY
 from benchmarks.shapes import COPY, OPERATIONS, QUIET, SHAPES
-from benchmarks.table import list_table
+from benchmarks.table import csv_table
 
 SIZES = (11, 131, 1001, 10001)
 QUICK_SIZES = (11, 131)
@@ -110,7 +110,7 @@ def _held_to(trees: Trees) -> Iterator[str]:
     size = max(size for _, size in trees.ours)
     yield f"A copy and a quiet comparison together, at {size:,} providers:"
     yield ""
-    yield from list_table(head, (_held(trees, s, size) for s in SHAPES), "15 15 15 15 30 10")
+    yield from csv_table(head, (_held(trees, s, size) for s in SHAPES), "15 15 15 15 30 10")
     dearer = [
         f"{name}, {shape} ({figure(ours)} ms here, {figure(theirs)} ms there)"
         for shape in SHAPES
@@ -148,7 +148,7 @@ def _table(trees: Trees, shape: str) -> Iterator[str]:
         [name, *(_cell(v) for size in sizes for v in trees.pair(shape, size, name))]
         for name in OPERATIONS
     )
-    yield from list_table(head, rows, "30" + " 9" * (2 * len(sizes)))
+    yield from csv_table(head, rows, "30" + " 9" * (2 * len(sizes)))
 
 
 def _cell(value: float | None) -> str:

@@ -54,7 +54,7 @@ def _held_to(results: Results) -> Iterator[str]:
     yield f"With {BEST_KNOWN[0]} providers, over the cases with {consumers} consumers:"
     yield ""
     rows = (_held(cases, *expected) for expected in EXPECTED)
-    yield from list_table(("what", "times less here", "expected", "holds"), rows, "40 20 20 20")
+    yield from csv_table(("what", "times less here", "expected", "holds"), rows, "40 20 20 20")
     yield "Dearer here than there, each in the case where it is most so:"
     yield ""
     yield from [f"* {text}" for text in _dearer(cases)] or ["* nothing"]
@@ -95,7 +95,7 @@ def _case_table(case: Case) -> Iterator[str]:
     for label, unit in (("calls", ""), ("body", "KiB"), ("CPU", "ms"), ("wall", "ms")):
         head += [f"{label} {unit}".strip() + " ref.", "here"]
     rows = (_row(case, name) for name in SCENARIOS if name in case.ours)
-    yield from list_table([*head, "server ms ref.", "here"], rows, "30" + " 7" * 10)
+    yield from csv_table([*head, "server ms ref.", "here"], rows, "30" + " 7" * 10)
 
 
 def _row(case: Case, scenario: str) -> list[str]:
@@ -110,13 +110,12 @@ def _cell(value: float | None, unit: str = "") -> str:
     return "-" if value is None else figure(value, unit)
 
 
-def list_table(head: Sequence[str], rows: Iterable[Sequence[str]], widths: str) -> Iterator[str]:
-    """A ``list-table`` with a header row, and an empty line after it."""
-    yield ".. list-table::"
+def csv_table(head: Sequence[str], rows: Iterable[Sequence[str]], widths: str) -> Iterator[str]:
+    """A ``csv-table`` with a header row, a line for each row, and an empty line after it."""
+    yield ".. csv-table::"
     yield "   :header-rows: 1"
     yield f"   :widths: {widths}"
     yield ""
     for row in (head, *rows):
-        for number, cell in enumerate(row):
-            yield f"   {'* -' if number == 0 else '  -'} {cell}"
+        yield "   " + ",".join(f'"{cell}"' for cell in row)
     yield ""

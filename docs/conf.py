@@ -16,9 +16,9 @@ project = "compute-agent"
 author = "compute-agent's contributors"
 project_copyright = f"{author}, Apache License 2.0"
 
-extensions = ["links_between_files", "rules_of_drivers", "options_of_config"]
+extensions = ["sphinx.ext.autodoc", "links_between_files", "rules_of_drivers", "options_of_config"]
 exclude_patterns = ["design.md", "pictures", "costs", "_build"]
-nitpicky = True
+autodoc_typehints = "none"
 highlight_language = "none"
 
 html_theme = "alabaster"

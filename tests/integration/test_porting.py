@@ -71,7 +71,7 @@ def test_the_tree_s_part_is_the_same_text_but_for_the_names_that_are_listed():
     def body(text: str) -> str:
         (kind,) = (n for n in ast.parse(text).body if isinstance(n, ast.ClassDef))
         named = {n.name: ast.unparse(n) for n in kind.body if isinstance(n, ast.FunctionDef)}
-        return "\n".join(named[name] for name in ("update_provider_tree", "_ratio", "_move"))
+        return "\n".join(named[name] for name in ("update_provider_tree", "_move"))
 
     renamed = (
         body(BEFORE)

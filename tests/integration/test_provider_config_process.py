@@ -16,7 +16,7 @@ from agent.cli.app import main
 from drivers.fake.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import AgentHost
 from tests.integration.provider_hosts import EVERY_ROOT, HEAD, entry
-from tests.integration.transcripts import Uuids, replayed
+from tests.integration.transcripts import Uuids, replayed, steps
 from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import Exchange, FaultProxy
 from tests.servers.placement import RealPlacement
@@ -203,7 +203,7 @@ def test_every_command_says_what_the_document_says(story: Story) -> None:
     written, real = Uuids(), Uuids()
     for command, output in replayed(DOCUMENT, deeds, story.run):
         assert real.numbered(output) == written.numbered(command.output), command.words
-    assert len(written.seen) == 1
+    assert len(list(steps(DOCUMENT))) > 6
 
 
 def test_the_example_is_the_one_in_the_document_and_is_applied(

@@ -17,7 +17,7 @@ METHODS = {name for name in dir(ProviderTree) if not name.startswith("_")}
 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_each_method_of_the_tree_is_there(name: str) -> None:
-    assert re.search(rf"``{name}\b", TABLES)
+    assert f"``{name}``" in TABLES
 
 
 def test_no_other_method_is_there() -> None:
