@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent import opts
+from agent.cli.drawing.graphviz import svg_of
 from driverkit.rulebook import RULES
 
 pytest.importorskip("sphinx")
@@ -57,3 +59,15 @@ def test_links_between_pages_lead_to_pages_of_the_site(site: Path) -> None:
 )
 def test_a_page_is_short_enough_to_be_read(page: Path) -> None:
     assert len(page.read_text().split()) <= LONGEST
+
+
+@pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
+@pytest.mark.parametrize("diagram", sorted(DOCS.glob("diagrams/*.dot")), ids=lambda path: path.stem)
+def test_a_diagram_is_what_graphviz_draws_now(diagram: Path) -> None:
+    drawn = svg_of(diagram.read_text())
+    words = [re.findall(r"<text [^>]*>([^<]*)<", text) for text in (drawn, _kept(diagram))]
+    assert sorted(words[0]) == sorted(words[1]), "tools/pictures.sh draws docs/diagrams anew"
+
+
+def _kept(diagram: Path) -> str:
+    return diagram.with_suffix(".svg").read_text()
