@@ -33,6 +33,8 @@ fi
 
 set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}" \
     "${SERVER_PACKAGES[@]}" git graphviz systemd-container
+# 64 MB; without it the tests of the registry's page are skipped, and say so.
+(install_packages chromium-headless-shell) || say 'no Chromium: the tests in a browser are skipped'
 # Beside the checks; without it the tests beside Nova are skipped, and say so.
 install_reference &
 reference=$!

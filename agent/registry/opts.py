@@ -10,6 +10,7 @@ from agent.bus.signing import host_key
 from agent.option_place import with_line
 from agent.version import version
 from drivers.opts import where_read
+from reportclient.http import register_opts as register_placement
 
 GROUP = "registry"
 PROG = "compute-registry"
@@ -77,6 +78,12 @@ REGISTRY: list[cfg.Opt] = [
         "rest_port",
         default=0,
         help="Port for that, 0 for none. Nova's is 8774.",
+    ),
+    cfg.BoolOpt(
+        "page",
+        default=True,
+        help="Serve a page of the fleet there as well, at /fleet, for people with a browser. It "
+        "changes nothing. With [placement], it shows the provider trees of hosts.",
     ),
     cfg.StrOpt(
         "trusted_proxy",
@@ -151,6 +158,7 @@ class RegistrySettings:
     rest_port: int | None
     auth_strategy: str
     trusted_proxy: str | None = None
+    page: bool = True
     master_key: str = ""
     host_key: str = ""
 
@@ -177,6 +185,7 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
         rest_port=group.rest_port or None,
         auth_strategy=group.auth_strategy,
         trusted_proxy=group.trusted_proxy,
+        page=group.page,
         master_key=group.master_key,
         host_key=group.host_key,
     )
@@ -188,6 +197,7 @@ def load(args: Sequence[str]) -> cfg.ConfigOpts:
     conf.register_opts(REGISTRY, GROUP)
     conf.register_opts(AUDIT, AUDIT_GROUP)
     conf.register_opts(STANDALONE)
+    register_placement(conf)
     conf.register_cli_opts(COMMAND_LINE)
     try:
         conf(list(args), project="compute-agent", prog=PROG, version=version())

@@ -30,16 +30,9 @@ from agent.registry.database import open_database
 from agent.registry.endpoint import RegistryEndpoint
 from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.permission import OfTheRegistry
-from agent.registry.rest.access import Identified, with_audit, with_keystone
-from agent.registry.rest.application import (
-    Application,
-    ComputeApplication,
-    Discovery,
-    routes,
-)
-from agent.registry.rest.policy import by_policy, everybody
 from agent.registry.rest.server import listen
 from agent.registry.store import SqlRegistry
+from agent.registry.web import application
 from agent.told import logs
 from agent.told.systemd import Systemd
 from agent.version import version
@@ -162,21 +155,8 @@ class _Process:
                 Operator(settings.master_key).sign_to if settings.master_key else None,
             )
         control = Control(store, agents, settings.down_after)
-        server = listen(_application(control, self.conf, settings.auth_strategy), settings)
+        server = listen(application(control, self.conf, settings), settings)
         where = settings.rest_bind, settings.rest_port, settings.auth_strategy
         LOG.info("Serving os-services on http://%s:%s (%s)", *where)
         threading.Thread(target=server.run, name="rest", daemon=True).start()
         stack.callback(server.close)
-
-
-def _application(control: Control, conf: Any, auth_strategy: str) -> Application:
-    """The API behind whatever decides who may use it."""
-    keystone = auth_strategy == "keystone"
-    application: Application = ComputeApplication(
-        routes(control), by_policy(conf) if keystone else everybody
-    )
-    if conf.audit.enabled:
-        application = with_audit(application, conf)
-    if keystone:
-        application = with_keystone(application, conf)
-    return Identified(Discovery(application))

@@ -38,10 +38,12 @@ def stuck(updated: float, interval: float | None, now: float) -> str | None:
 
 
 def ago(seconds: float) -> str:
-    """For people: ``90 s``, ``5 min``, ``3 h``."""
+    """For people: ``90 s``, ``5 min``, ``3 h``, ``12 d``."""
     if seconds < 120:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} d"
 
 
 def _of_drivers(reports: Sequence[Report]) -> Iterator[str]:

@@ -5,6 +5,7 @@ The agent has the role ``service`` and nothing else, as docs/configure.rst advis
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from tests.servers.agent import AgentProcess
 from tests.servers.databases import free_port
 from tests.servers.keystone import PASSWORD, PROJECT, REGION, Keystone, authtoken, missing
 from tests.servers.placement import RealPlacement
-from tests.servers.registry import RegistryProcess
+from tests.servers.registry import RegistryProcess, fetch
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
@@ -63,6 +64,8 @@ class Cloud:
     placement: PlacementWithKeystone
     registry: RegistryProcess
     records: SqlRegistry
+    port: int
+    """Of the registry's REST face."""
 
     def api(self, directory: Path, login: str) -> PlacementAPI:
         """Placement for one who logs in so, by the catalogue."""
@@ -104,7 +107,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
             keystone.add_endpoint("placement", placement.url)
             keystone.add_endpoint("compute", f"http://127.0.0.1:{port}/v2.1")
             database = open_database(f"sqlite:///{directory}/registry/services.sqlite")
-            yield Cloud(keystone, placement, registry, SqlRegistry(database))
+            yield Cloud(keystone, placement, registry, SqlRegistry(database), port)
             database.dispose()
 
 
@@ -208,6 +211,37 @@ def test_a_running_agent_outlives_the_end_of_its_token(cloud: Cloud, agent: Agen
 
 def statuses(cloud: Cloud, mark: int) -> list[int]:
     return [each.status for each in cloud.placement.since(mark)]
+
+
+def test_a_browser_sees_the_fleet_with_an_application_credential_and_as_long_as_it_has_it(
+    cloud: Cloud,
+) -> None:
+    keystone = cloud.keystone
+    admin = keystone.add_user("looks", "admin")
+    id_, secret = keystone.application_credential("looks", admin, "admin")
+    with_it = {"Authorization": basic(f"{id_}:{secret}")}
+    page = f"http://127.0.0.1:{cloud.port}/fleet"
+    status, headers, _ = fetch(page)
+    assert (status, headers["www-authenticate"].partition(" ")[0]) == (401, "Basic")
+    assert fetch(page, **with_it)[0] == fetch(page, **with_it)[0] == 200
+    assert fetch(page, Authorization=basic(f"{id_}:wrong"))[0] == 401
+    assert fetch(f"http://127.0.0.1:{cloud.port}/v2.1/os-services", **with_it)[0] == 401
+    user = keystone.session("looks", admin).get_user_id()
+    keystone.admin.delete(f"{keystone.url}/users/{user}/application_credentials/{id_}")
+    status, headers, body = fetch(page, **with_it)
+    assert (status, headers["www-authenticate"].partition(" ")[0]) == (401, "Basic"), body
+    assert secret not in cloud.registry.log
+
+
+def test_a_browser_of_a_member_is_refused_in_the_words_of_the_policy(cloud: Cloud) -> None:
+    id_, secret = cloud.keystone.application_credential("member", "rebmem", "member")
+    page = f"http://127.0.0.1:{cloud.port}/fleet"
+    status, _, body = fetch(page, Authorization=basic(f"{id_}:{secret}"))
+    assert (status, b"os_compute_api:os-services:list" in body) == (403, True)
+
+
+def basic(text: str) -> str:
+    return f"Basic {base64.b64encode(text.encode()).decode()}"
 
 
 DISABLE = ("set", "--disable", "--disable-reason", "new disks")

@@ -173,5 +173,5 @@ def authtoken(keystone: Keystone, user: str, password: str) -> str:
         f"[keystone_authtoken]\nauth_type = password\nauth_url = {keystone.url}\n"
         f"www_authenticate_uri = {keystone.url}\nusername = {user}\npassword = {password}\n"
         f"project_name = {PROJECT}\nuser_domain_id = default\nproject_domain_id = default\n"
-        "token_cache_time = -1\n"
+        "token_cache_time = -1\nhttp_connect_timeout = 50\n"
     )

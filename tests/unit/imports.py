@@ -23,10 +23,16 @@ MAY_USE = {
 DOORS: Mapping[str, tuple[str, ...]] = {
     "cliff": ("agent/cli/*",),
     "jsonschema": ("agent/provider_config/schema.py",),
-    "keystoneauth1": ("reportclient/http.py", "reportclient/transport.py"),
+    "keystoneauth1": (
+        "reportclient/http.py",
+        "reportclient/transport.py",
+        "agent/registry/page/login.py",
+    ),
     "requests": ("reportclient/transport.py",),
     "urllib3": ("reportclient/transport.py",),
+    "jinja2": ("agent/registry/page/*",),
     "libvirt": ("drivers/libvirt/connection/host.py",),
+    "markupsafe": ("agent/registry/page/*",),
     "os_resource_classes": ("*",),
     "os_traits": ("*",),
     "oslo_config": (

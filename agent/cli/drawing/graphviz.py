@@ -20,8 +20,8 @@ def draw_svg(picture: Picture) -> str:
     return svg_of(draw_dot(picture))
 
 
-def svg_of(dot: str) -> str:
-    """The picture that the text describes.
+def svg_of(dot: str, within: int = SECONDS) -> str:
+    """The picture that the text describes; ``within`` seconds.
 
     :raises CommandError: Graphviz is not installed, fails, or takes too long.
     """
@@ -38,12 +38,12 @@ def svg_of(dot: str) -> str:
             capture_output=True,
             text=True,
             encoding="utf-8",
-            timeout=SECONDS,
+            timeout=within,
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise CommandError(
-            f"dot has not drawn it in {SECONDS} seconds", "choose fewer trees", NOT_WELL
+            f"dot has not drawn it in {within} seconds", "choose fewer trees", NOT_WELL
         ) from None
     if done.returncode != 0:
         raise CommandError(f"dot failed: {done.stderr}", "-f dot shows what it was given", NOT_WELL)

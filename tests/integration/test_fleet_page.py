@@ -1,0 +1,151 @@
+"""The page of the fleet in a real browser: a thousand hosts, one of them in a real Placement."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from driverkit.placement.server import TOKEN
+from tests.servers import browser
+from tests.servers.browser import Browser
+from tests.servers.placement import RealPlacement
+from tests.servers.ports import free_port
+from tests.servers.registry import RegistryProcess, fetch
+
+pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
+
+HOSTS = 1000
+HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
+ROWS = "Array.from(document.querySelectorAll('tbody tr')).filter((row) => !row.hidden)"
+NAMES = f"{ROWS}.map((row) => row.querySelector('th').textContent)"
+TOO_WIDE = "document.documentElement.scrollWidth > innerWidth"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with Browser() as tab:
+        yield tab
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where its page is."""
+    directory, port = tmp_path_factory.mktemp("fleet"), free_port()
+    with RealPlacement(directory / "placement") as placement:
+        made = placement.request("POST", "/resource_providers", json={"name": "host7 <b>&"})
+        path = f"/resource_providers/{made['uuid']}/inventories"
+        amounts = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
+        placement.request("PUT", path, json=amounts)
+        more = (
+            f"rest_port = {port}\nauth_strategy = noauth\nservice_down_time = 86400\n"
+            f"[placement]\nauth_type = admin_token\ntoken = {TOKEN}\nendpoint = {placement.url}\n"
+        )
+        with RegistryProcess(directory, more=more):
+            write_hosts(directory, made["uuid"])
+            yield f"http://127.0.0.1:{port}/fleet"
+
+
+def write_hosts(directory: Path, root: str) -> None:
+    hosts = [a_host(number, root, time.time()) for number in range(HOSTS)]
+    names = ", ".join(hosts[0])
+    values = ", ".join(f":{name}" for name in hosts[0])
+    with closing(sqlite3.connect(directory / "services.sqlite", timeout=60)) as database:
+        with database:
+            database.executemany(f"INSERT INTO services ({names}) VALUES ({values})", hosts)
+
+
+def a_host(number: int, root: str, now: float) -> dict[str, object]:
+    disabled = number in (7, 8)
+    return {
+        "host": f"host{number}",
+        "uuid": f"6810453c-a8bc-5a3d-9e45-{number:012d}",
+        "binary": "nova-compute",
+        "disabled": disabled,
+        "disabled_reason": {7: HOSTILE, 8: "new disks"}.get(number),
+        "disabled_at": now - 3 * 86400 if disabled else None,
+        "forced_down": number == 9,
+        "rpc_version": "6.5",
+        "last_seen": now,
+        "roots": root if number == 7 else "",
+        "address": f"rack {number // 40}",
+        "version": 1,
+    }
+
+
+def test_a_thousand_hosts_are_there_by_name_and_nothing_is_refused_by_the_browser(
+    chromium: Browser, fleet: str
+) -> None:
+    chromium.open(fleet)
+    names = chromium.run(NAMES)
+    assert (len(names), names[:3], names[10]) == (HOSTS, ["host0", "host1", "host2"], "host10")
+    assert chromium.run("document.title") == "Fleet · compute-registry"
+    assert chromium.run("getComputedStyle(document.querySelector('table')).borderCollapse") == (
+        "collapse"
+    )
+    assert chromium.problems == []
+
+
+def test_typing_leaves_the_hosts_that_have_the_words(chromium: Browser, fleet: str) -> None:
+    chromium.open(fleet)
+    chromium.type("#q", "New Disks")
+    chromium.until(f"{ROWS}.length == 1")
+    assert chromium.run(NAMES) == ["host8"]
+    assert chromium.run("document.getElementById('shown').textContent") == "1"
+
+
+def test_what_is_disabled_is_one_click_away_and_says_since_when(
+    chromium: Browser, fleet: str
+) -> None:
+    chromium.open(fleet)
+    chromium.click("a[href*='show=disabled']")
+    assert chromium.run(NAMES) == ["host7", "host8"]
+    text = chromium.run(f"{ROWS}[1].textContent")
+    assert "(3 d)" in text and "new disks" in text
+    chromium.click("thead a[href*='sort=host'], thead th:first-child a")
+    assert chromium.run(NAMES) == ["host8", "host7"]
+    assert chromium.run("document.querySelector('th').ariaSort") == "descending"
+
+
+def test_sorting_by_state_puts_first_what_is_down(chromium: Browser, fleet: str) -> None:
+    chromium.open(fleet)
+    chromium.click("thead a[href*='sort=state']")
+    assert chromium.run(NAMES)[0] == "host9"
+
+
+def test_what_others_wrote_is_text_and_the_tree_a_picture(chromium: Browser, fleet: str) -> None:
+    chromium.open(fleet)
+    chromium.click("a[href='fleet/host7']")
+    assert chromium.run("document.title") == "host7 · compute-registry"
+    assert HOSTILE in chromium.run("document.querySelector('dl').textContent")
+    assert chromium.run("document.querySelector('.picture img').naturalWidth") > 100
+    assert "host7 <b>&" in chromium.run("document.querySelector('pre').textContent")
+    assert chromium.problems == []
+    chromium.click("a[href*='format=svg']")
+    assert "host7 <b>&" in chromium.run("document.documentElement.textContent")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_fits_a_phone_and_follows_its_colours(
+    chromium: Browser, fleet: str, tmp_path: Path, dark: bool
+) -> None:
+    chromium.shown_as(360, 740, dark=dark)
+    for page in (fleet, f"{fleet}/host7"):
+        chromium.open(page)
+        assert not chromium.run(TOO_WIDE)
+        paper = chromium.run("getComputedStyle(document.body).backgroundColor")
+        assert (paper == "rgb(255, 255, 255)") is not dark
+        chromium.screenshot(tmp_path / "page.png")
+        assert (tmp_path / "page.png").stat().st_size > 5000
+    chromium.shown_as(1280, 900)
+
+
+def test_nothing_of_another_site_may_be_loaded_or_run(fleet: str) -> None:
+    _, headers, body = fetch(fleet)
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+    assert b"http://" not in body and b"https://" not in body

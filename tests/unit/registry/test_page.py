@@ -1,0 +1,241 @@
+"""The page of the fleet over a registry in memory: what is shown, and to whom."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from keystoneauth1 import exceptions as ksa
+
+from agent.registry.control import Control
+from agent.registry.errors import RegistryUnavailable
+from agent.registry.page.application import HOSTS, TREES, FleetPage, ForThePage
+from agent.registry.page.login import Login
+from agent.registry.page.pages import Pages
+from agent.registry.page.selection import Selection, chosen, seen
+from agent.registry.page.trees import TreesOfHosts
+from reportclient.testing.fake_placement import FakePlacement
+from tests.unit.registry.fakes import SEEN, OneRecord, record
+
+ROOT = "9cbb8ef1-1a5c-4ba1-9d4b-9b0a05d3c8a1"
+RECORDS = (
+    record("b10", roots=(ROOT,)),
+    record("b9", disabled=True, disabled_reason="Umzug", disabled_at=SEEN - timedelta(days=2)),
+    record("a1", silent_for=100.0, contested_by="rack 2"),
+    record("c1", last_seen=None, silent_for=None, forced_down=True),
+)
+
+
+class Registry(OneRecord):
+    def __init__(self) -> None:
+        super().__init__(RECORDS[0], [])
+        self.records = list(RECORDS)
+
+    def list_services(self):
+        return self.records
+
+    def get_service(self, host: str):
+        self.held = next((one for one in self.records if one.host == host), self.held)
+        return super().get_service(host)
+
+
+class Site:
+    def __init__(self, placement: Any = None, rules: frozenset[str] | None = None) -> None:
+        self.registry = Registry()
+        self.page = FleetPage(
+            lambda environ, start: start("200 OK", []) or [b"below"],
+            Control(self.registry, None),
+            TreesOfHosts(placement),
+            Pages(),
+            lambda _, rule: rules is None or rule in rules,
+        )
+
+    def __call__(self, path: str, method: str = "GET", **more: Any) -> tuple[int, str]:
+        path, _, query = path.partition("?")
+        environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query}
+        heard: list[Any] = []
+        body = b"".join(self.page({**environ, **more}, lambda *said: heard.extend(said)))
+        self.headers = dict(heard[1])
+        return int(heard[0][:3]), body.decode()
+
+
+def names(query: str) -> list[str]:
+    pairs = dict(one.split("=") for one in query.split("&") if one)
+    return [one.record.host for one in chosen(Selection.of(pairs), seen(RECORDS, 60)).hosts]
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", ["a1", "b9", "b10", "c1"]),
+        ("order=desc", ["c1", "b10", "b9", "a1"]),
+        ("q=umzug", ["b9"]),
+        ("show=down", ["a1", "c1"]),
+        ("show=up&order=desc", ["b10", "b9"]),
+        ("show=contested", ["a1"]),
+        ("sort=status", ["b9", "a1", "b10", "c1"]),
+        ("sort=heartbeat&order=desc", ["c1", "a1", "b9", "b10"]),
+        ("sort=nonsense&show=nonsense&page=0", ["a1", "b9", "b10", "c1"]),
+        ("page=2", []),
+    ],
+)
+def test_what_is_chosen_and_in_which_order(query: str, shown: list[str]) -> None:
+    assert names(query) == shown
+
+
+def test_links_keep_what_else_was_chosen_and_begin_at_the_first_page() -> None:
+    selection = Selection("a b", "down", "state", False, 3)
+    assert selection.by("state") == "?q=a+b&show=down&sort=state&order=desc"
+    assert selection.by("host") == "?q=a+b&show=down"
+    assert selection.link(page=4).endswith("&page=4")
+
+
+def test_the_time_since_is_by_the_clock_that_stamped_it() -> None:
+    found = {one.record.host: one.since for one in seen(RECORDS, 60)}
+    assert found["b9"] == timedelta(days=2, seconds=1).total_seconds()
+    assert found["b10"] is None
+
+
+def test_all_that_is_shown_is_escaped() -> None:
+    site = Site()
+    reason = '"><script>alert(1)</script>'
+    site.registry.records[1] = replace(RECORDS[1], disabled_reason=reason, address=reason)
+    for path in ("/fleet", "/fleet/b9", "/fleet?q=%22%3E%3Cscript%3E"):
+        status, text = site(path)
+        assert status == 200
+        assert "<script>alert" not in text and '"><script' not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status", "said"),
+    [
+        ("/fleet/nobody", "GET", 404, "nobody"),
+        ("/fleet", "POST", 405, "to look at"),
+        ("/fleet/b10?root=x", "GET", 404, "no root provider x"),
+        ("/fleet/b10?format=svg", "GET", 503, "[placement]"),
+        ("/fleet?" + "a=1&" * 20, "GET", 400, "parameters"),
+    ],
+)
+def test_what_can_not_be_shown_says_why(path: str, method: str, status: int, said: str) -> None:
+    found, text = Site()(path, method)
+    assert found == status and said in text
+
+
+def test_a_lost_database_is_told_and_other_paths_are_not_ours() -> None:
+    site = Site()
+
+    def lost() -> None:
+        raise RegistryUnavailable("no database")
+
+    site.registry.list_services = lost
+    assert site("/fleet")[0] == 503
+    assert site("/fleetx") == (200, "below")
+    assert site("/v2.1/os-services") == (200, "below")
+
+
+def test_who_may_not_list_services_sees_nothing_and_trees_have_their_own_rule() -> None:
+    assert Site(rules=frozenset())("/fleet/b10")[0] == 403
+    status, text = Site(FakePlacement(), frozenset({HOSTS}))("/fleet/b10")
+    assert (status, TREES in text) == (200, True)
+
+
+def test_a_tree_is_drawn_and_without_it_the_record_is_there_all_the_same() -> None:
+    api = FakePlacement()
+    status, text = Site(api)("/fleet/b10")
+    assert status == 200 and f"no root provider {ROOT}" in text
+    api.request("POST", "/resource_providers", json={"name": "b10", "uuid": ROOT})
+    status, text = Site(api)("/fleet/b10")
+    assert status == 200 and "<pre" in text and "b10" in text
+
+
+# -- who comes in with a browser
+
+
+class Plugin:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.tokens, self.error = ["old", "new"], error
+
+    def get_token(self, _: Any) -> str:
+        if self.error:
+            raise self.error
+        return self.tokens[0]
+
+    def invalidate(self) -> None:
+        self.tokens.pop(0)
+
+
+class Door:
+    """Behind Keystone, as far as a token goes; ``taken`` are those that it lets in."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.taken, self.given, self.plugin = {"old", "new"}, [], Plugin(error)
+        self.login = Login(self._behind, self._log_in, None, Pages().say)
+
+    def _log_in(self, given: tuple[str, str]) -> Plugin:
+        self.given.append(given)
+        return self.plugin
+
+    def _behind(self, environ: dict[str, Any], start: Any) -> list[bytes]:
+        token = environ["HTTP_X_AUTH_TOKEN"]
+        start("200 OK" if token in self.taken else "401 Unauthorized", [])
+        return [token.encode()]
+
+    def __call__(self, **more: str) -> tuple[int, dict[str, str], bytes]:
+        environ = {"PATH_INFO": "/fleet", "REMOTE_ADDR": "127.0.0.1", **more}
+        heard: list[Any] = []
+        body = b"".join(self.login(environ, lambda *said: heard.extend(said)))
+        return int(heard[0][:3]), dict(heard[1]), body
+
+
+def basic(text: str) -> str:
+    return f"Basic {base64.b64encode(text.encode()).decode()}"
+
+
+def test_an_application_credential_becomes_a_token() -> None:
+    door = Door()
+    assert door(HTTP_AUTHORIZATION=basic("id:a:b"))[::2] == (200, b"old")
+    assert door.given == [("id", "a:b")]
+
+
+@pytest.mark.parametrize("said", ["", "Basic", "Basic !", basic("no colon"), "Bearer x"])
+def test_who_gives_none_is_asked(said: str) -> None:
+    status, headers, _ = Door()(HTTP_AUTHORIZATION=said)
+    assert status == 401
+    assert headers["WWW-Authenticate"].startswith('Basic realm="compute-registry"')
+
+
+def test_a_token_that_has_ended_is_renewed_and_nobody_notices() -> None:
+    door = Door()
+    door(HTTP_AUTHORIZATION=basic("id:s"))
+    door.taken = {"new"}
+    assert door(HTTP_AUTHORIZATION=basic("id:s"))[::2] == (200, b"new")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(ksa.Unauthorized(), 401), (ksa.NotFound(), 401), (ksa.ConnectFailure("x"), 503)],
+)
+def test_what_keystone_says_is_told_without_the_secret(error: Exception, status: int) -> None:
+    found, _, body = Door(error)(HTTP_AUTHORIZATION=basic("id:s3cret"))
+    assert found == status and b"s3cret" not in body
+
+
+def test_credentials_are_not_taken_where_others_can_listen() -> None:
+    door = Door()
+    said = {"HTTP_AUTHORIZATION": basic("id:s"), "REMOTE_ADDR": "192.0.2.1"}
+    assert door(**said)[0] == 403
+    assert door.given == []
+    assert door(**said, **{"wsgi.url_scheme": "https"})[0] == 200
+
+
+def test_a_token_in_the_header_is_taken_as_it_is() -> None:
+    assert Door()(HTTP_X_AUTH_TOKEN="new", REMOTE_ADDR="192.0.2.1")[::2] == (200, b"new")
+
+
+def test_only_the_page_is_entered_with_a_browser() -> None:
+    chosen_for = ForThePage(lambda e, s: "page", lambda e, s: "others")
+    assert chosen_for({"PATH_INFO": "/fleet/x"}, None) == "page"
+    assert chosen_for({"PATH_INFO": "/v2.1/os-services"}, None) == "others"
