@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from reportclient.errors import TooOld, Unreachable
 from reportclient.http import API, NEWEST
 from reportclient.query import older
-from reportclient.query.amounts import miscounted
 from reportclient.query.answers import (
     AllocationCandidates,
     ListedProvider,
@@ -21,7 +20,7 @@ from reportclient.query.answers import (
 )
 from reportclient.query.checks import checked, checked_query
 from reportclient.query.needs import least, provider_needs
-from reportclient.query.older import CannotAsk
+from reportclient.query.older import CannotAsk, miscounted
 from reportclient.query.request import ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.query.text import parameters, provider_parameters, query_string
 from reportclient.request_filter import DISABLED, of_enabled_hosts

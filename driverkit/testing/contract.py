@@ -1,8 +1,8 @@
 """DriverContract: one test for each rule; an author's test class inherits them all."""
 
-import functools
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import Parameter, Signature
+from typing import Any
 
 import pytest
 
@@ -25,9 +25,6 @@ from drivers.loader import call_timeout
 from reportclient.errors import PlacementError
 from reportclient.http import API
 
-Test = TypeVar("Test", bound=Callable[..., None])
-Fixture = TypeVar("Fixture")
-
 
 class RuleFailed(pytest.fail.Exception):  # type: ignore[misc,name-defined]  # made by a decorator
     """A failed test; ``verdict`` and ``seen`` for those who make a table of it.
@@ -42,40 +39,45 @@ class RuleFailed(pytest.fail.Exception):  # type: ignore[misc,name-defined]  # m
         self.seen = seen
 
 
-def judges(name: str) -> Callable[[Test], Test]:
-    """A test of the rule ``name``: what its judge finds becomes words for the author."""
+def judged(
+    name: str, judge: Callable[..., None], fixture: str | None = None
+) -> Callable[..., None]:
+    """A test of the rule ``name``: what ``judge`` sees at the driver becomes words for the author.
+
+    ``fixture`` is one that the author may give; without it the test is skipped.
+    """
     rule = RULES[name]
 
-    def decorate(test: Test) -> Test:
-        @functools.wraps(test)
-        def judged(*args: Any, **fixtures: Any) -> None:
-            try:
-                test(*args, **fixtures)
-            except Broken as err:
-                hangs = isinstance(err, Hung)
-                failure = RuleFailed(explained(rule, str(err)), "broken", str(err), hangs=hangs)
-            except NotJudged as err:
-                failure = RuleFailed(not_judged(rule, err), "not judged", str(err))
-            except PlacementError as err:
-                why = NotJudged(f"Placement does not let the driver's tree be read: {err}")
-                failure = RuleFailed(not_judged(rule, why), "not judged", str(why))
-            except Inapplicable as err:
-                pytest.skip(f"{name}: {err}")
-            else:
-                return
-            raise failure
+    def test(_contract: object, driver_stage: Stage, **given: Any) -> None:
+        try:
+            judge(driver_stage, *_all_given(given))
+        except Broken as err:
+            hangs = isinstance(err, Hung)
+            failure = RuleFailed(explained(rule, str(err)), "broken", str(err), hangs=hangs)
+        except NotJudged as err:
+            failure = RuleFailed(not_judged(rule, err), "not judged", str(err))
+        except PlacementError as err:
+            why = NotJudged(f"Placement does not let the driver's tree be read: {err}")
+            failure = RuleFailed(not_judged(rule, why), "not judged", str(why))
+        except Inapplicable as err:
+            pytest.skip(f"{name}: {err}")
+        else:
+            return
+        raise failure
 
-        judged.driver_rule = rule  # type: ignore[attr-defined]  # for the table of verdicts
-        return judged  # type: ignore[return-value]  # it takes what the test takes
+    asked = ["_contract", "driver_stage", *([fixture] if fixture else [])]
+    parameters = [Parameter(each, Parameter.POSITIONAL_OR_KEYWORD) for each in asked]
+    test.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # pytest reads it
+    test.driver_rule = rule  # type: ignore[attr-defined]  # for the table of verdicts
+    return test
 
-    return decorate
 
-
-def given(fixture: str, value: Fixture | None) -> Fixture:
-    """What the author's fixture gives.  :raises Inapplicable: there is none."""
-    if value is None:
-        raise Inapplicable(f"no fixture {fixture} is given (docs/driver-kit.rst)")
-    return value
+def _all_given(fixtures: Mapping[str, Any]) -> Iterable[Any]:
+    """What the author's fixtures give.  :raises Inapplicable: one is left out."""
+    for name, value in fixtures.items():
+        if value is None:
+            raise Inapplicable(f"no fixture {name} is given (docs/driver-kit.rst)")
+    return fixtures.values()
 
 
 class DriverContract:
@@ -122,144 +124,54 @@ class DriverContract:
         yield stage
         stage.close()
 
-    @judges("answers")
-    def test_the_driver_answers(self, driver_stage: Stage) -> None:
-        shape.answers(driver_stage)
+    # Rule by rule: its judge, and the fixture that it needs.
 
-    @judges("closes")
-    def test_it_can_be_closed_whatever_happened(self, driver_stage: Stage) -> None:
-        shape.closes(driver_stage)
-
-    @judges("node-names")
-    def test_nodes_keep_their_names(self, driver_stage: Stage) -> None:
-        shape.node_names(driver_stage)
-
-    @judges("root-stays")
-    def test_the_root_stays(self, driver_stage: Stage) -> None:
-        shape.root_stays(driver_stage)
-
-    @judges("valid")
-    def test_placement_takes_names_and_amounts(self, driver_stage: Stage) -> None:
-        shape.valid(driver_stage)
-
-    @judges("status-trait")
-    def test_the_status_trait_is_the_agents(self, driver_stage: Stage) -> None:
-        shape.status_trait(driver_stage)
-
-    @judges("own-names")
-    def test_names_are_its_own(self, driver_stage: Stage) -> None:
-        shape.own_names(driver_stage)
-
-    @judges("second-period")
-    def test_a_second_period_changes_nothing(self, driver_stage: Stage) -> None:
-        periods.second_period(driver_stage)
-
-    @judges("agree")
-    def test_two_fresh_drivers_agree(self, driver_stage: Stage) -> None:
-        periods.agree(driver_stage)
-
-    @judges("restart")
-    def test_a_restart_changes_nothing(self, driver_stage: Stage) -> None:
-        periods.restart(driver_stage)
-
-    @judges("any-order")
-    def test_order_makes_no_difference(self, driver_stage: Stage) -> None:
-        periods.any_order(driver_stage)
-
-    @judges("any-thread")
-    def test_any_thread_may_ask(self, driver_stage: Stage) -> None:
-        periods.any_thread(driver_stage)
-
-    @judges("thread-safe")
-    def test_nodes_may_be_asked_at_once_where_the_driver_says_so(self, driver_stage: Stage) -> None:
-        periods.thread_safe(driver_stage)
-
-    @judges("strangers-providers")
-    def test_strangers_providers_stay(self, driver_stage: Stage) -> None:
-        strangers.providers(driver_stage)
-
-    @judges("strangers-traits")
-    def test_strangers_traits_stay(self, driver_stage: Stage) -> None:
-        strangers.traits(driver_stage)
-
-    @judges("strangers-aggregates")
-    def test_strangers_aggregates_stay(self, driver_stage: Stage) -> None:
-        strangers.aggregates(driver_stage)
-
-    @judges("drift")
-    def test_what_was_taken_away_is_put_back(self, driver_stage: Stage) -> None:
-        strangers.drift(driver_stage)
-
-    @judges("tree-not-kept")
-    def test_the_tree_is_not_kept(self, driver_stage: Stage) -> None:
-        kept.tree_not_kept(driver_stage)
-
-    @judges("documented-errors")
-    def test_errors_are_the_documented_ones(self, driver_stage: Stage) -> None:
-        kept.documented_errors(driver_stage)
-
-    @judges("reshape-needed")
-    def test_reshape_is_needed_only_when_something_moves(self, driver_stage: Stage) -> None:
-        reshapes.needed(driver_stage)
-
-    @judges("reshape-needed")
-    def test_reshape_is_not_needed_again(
-        self, driver_stage: Stage, reshape_case: ReshapeCase | None
-    ) -> None:
-        reshapes.needed_once(driver_stage, given("reshape_case", reshape_case))
-
-    @judges("reshape-asked")
-    def test_reshape_is_asked_for_in_the_old_shape(
-        self, driver_stage: Stage, reshape_case: ReshapeCase | None
-    ) -> None:
-        reshapes.asked(driver_stage, given("reshape_case", reshape_case))
-
-    @judges("reshape-totals")
-    def test_reshape_keeps_what_consumers_have(
-        self, driver_stage: Stage, reshape_case: ReshapeCase | None
-    ) -> None:
-        reshapes.totals(driver_stage, given("reshape_case", reshape_case))
-
-    @judges("foreign-allocations")
-    def test_allocations_are_left_alone_while_nothing_moves(self, driver_stage: Stage) -> None:
-        reshapes.foreign(driver_stage)
-
-    @judges("foreign-allocations")
-    def test_foreign_allocations_are_left_alone(
-        self, driver_stage: Stage, reshape_case: ReshapeCase | None
-    ) -> None:
-        reshapes.foreign_in_a_reshape(driver_stage, given("reshape_case", reshape_case))
-
-    @judges("lost-backend")
-    def test_a_lost_backend_is_not_ready(
-        self, driver_stage: Stage, lose_backend: LoseBackend | None
-    ) -> None:
-        backend.lost(driver_stage, given("lose_backend", lose_backend))
-
-    @judges("starts-without-backend")
-    def test_it_starts_without_its_backend(
-        self, driver_stage: Stage, lose_backend: LoseBackend | None
-    ) -> None:
-        backend.starts_without(driver_stage, given("lose_backend", lose_backend))
-
-    @judges("lost-device")
-    def test_a_lost_device_is_gone(
-        self, driver_stage: Stage, lose_device: Callable[[], Any] | None
-    ) -> None:
-        backend.lost_device(driver_stage, given("lose_device", lose_device))
-
-    @judges("time")
-    def test_a_thousand_devices_take_bounded_time(
-        self, driver_stage: Stage, make_big_driver: MakeBigDriver | None
-    ) -> None:
-        scale.bounded_time(driver_stage, given("make_big_driver", make_big_driver))
-
-    @judges("memory")
-    def test_a_thousand_devices_take_bounded_memory(
-        self, driver_stage: Stage, make_big_driver: MakeBigDriver | None
-    ) -> None:
-        scale.bounded_memory(driver_stage, given("make_big_driver", make_big_driver))
-
-    @judges("steady-memory")
-    def test_quiet_periods_leave_no_memory(self, driver_stage: Stage) -> None:
-        scale.steady_memory(driver_stage)
+    test_the_driver_answers = judged("answers", shape.answers)
+    test_it_can_be_closed_whatever_happened = judged("closes", shape.closes)
+    test_nodes_keep_their_names = judged("node-names", shape.node_names)
+    test_the_root_stays = judged("root-stays", shape.root_stays)
+    test_placement_takes_names_and_amounts = judged("valid", shape.valid)
+    test_the_status_trait_is_the_agents = judged("status-trait", shape.status_trait)
+    test_names_are_its_own = judged("own-names", shape.own_names)
+    test_a_second_period_changes_nothing = judged("second-period", periods.second_period)
+    test_two_fresh_drivers_agree = judged("agree", periods.agree)
+    test_a_restart_changes_nothing = judged("restart", periods.restart)
+    test_order_makes_no_difference = judged("any-order", periods.any_order)
+    test_any_thread_may_ask = judged("any-thread", periods.any_thread)
+    test_nodes_may_be_asked_at_once_where_the_driver_says_so = judged(
+        "thread-safe", periods.thread_safe
+    )
+    test_strangers_providers_stay = judged("strangers-providers", strangers.providers)
+    test_strangers_traits_stay = judged("strangers-traits", strangers.traits)
+    test_strangers_aggregates_stay = judged("strangers-aggregates", strangers.aggregates)
+    test_what_was_taken_away_is_put_back = judged("drift", strangers.drift)
+    test_the_tree_is_not_kept = judged("tree-not-kept", kept.tree_not_kept)
+    test_errors_are_the_documented_ones = judged("documented-errors", kept.documented_errors)
+    test_reshape_is_needed_only_when_something_moves = judged("reshape-needed", reshapes.needed)
+    test_reshape_is_not_needed_again = judged(
+        "reshape-needed", reshapes.needed_once, "reshape_case"
+    )
+    test_reshape_is_asked_for_in_the_old_shape = judged(
+        "reshape-asked", reshapes.asked, "reshape_case"
+    )
+    test_reshape_keeps_what_consumers_have = judged(
+        "reshape-totals", reshapes.totals, "reshape_case"
+    )
+    test_allocations_are_left_alone_while_nothing_moves = judged(
+        "foreign-allocations", reshapes.foreign
+    )
+    test_foreign_allocations_are_left_alone = judged(
+        "foreign-allocations", reshapes.foreign_in_a_reshape, "reshape_case"
+    )
+    test_a_lost_backend_is_not_ready = judged("lost-backend", backend.lost, "lose_backend")
+    test_it_starts_without_its_backend = judged(
+        "starts-without-backend", backend.starts_without, "lose_backend"
+    )
+    test_a_lost_device_is_gone = judged("lost-device", backend.lost_device, "lose_device")
+    test_a_thousand_devices_take_bounded_time = judged(
+        "time", scale.bounded_time, "make_big_driver"
+    )
+    test_a_thousand_devices_take_bounded_memory = judged(
+        "memory", scale.bounded_memory, "make_big_driver"
+    )
+    test_quiet_periods_leave_no_memory = judged("steady-memory", scale.steady_memory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driverkit.judges.proper import is_own
+from driverkit.judges.shape import is_own
 
 
 @pytest.mark.parametrize(

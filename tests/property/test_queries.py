@@ -23,9 +23,8 @@ from reportclient.candidates import (
     read_request,
     written,
 )
-from reportclient.query.amounts import counted_right
 from reportclient.query.needs import missing
-from reportclient.query.older import CannotAsk
+from reportclient.query.older import CannotAsk, counted_right
 from reportclient.request_filter import of_enabled_hosts, only_enabled
 from tests.property.strategies import AGGREGATES, CLASSES, TRAITS, UUIDS
 

@@ -77,7 +77,7 @@ PURE = (
     "reportclient/view.py",
     "reportclient/saved_view.py",
     "reportclient/candidates.py",
-    "reportclient/query/amounts.py",
+    "reportclient/query/older.py",
     "reportclient/query/answers.py",
     "reportclient/query/checks.py",
     "reportclient/query/needs.py",
