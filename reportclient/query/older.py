@@ -4,7 +4,9 @@
   allows it, as it costs as many calls.
 - ``root_required``: looked for in the answer, which has the roots and their traits.  Then
   there is no ``limit`` in the query, and what is too much is cut off here.
-- ``group_policy``: as Placement adds amounts up rightly, see ``amounts``.
+- ``group_policy``: where the unsuffixed group and one with a suffix ask for the same class,
+  Placement adds the amount of one to a record that other candidates share, and does so again
+  for each of them; only with ``group_policy=none`` it takes copies (``docs/candidates.rst``).
 - Suffixes that are no numbers become numbers; nobody sees them, as there are no mappings.
 """
 
