@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
 
 import pytest
+import requests
 from keystoneauth1 import exceptions as ksa
 
 from reportclient import http, replies
@@ -192,3 +194,23 @@ def test_a_lost_connection_is_told_in_the_systems_words(inner, cause):
         "no answer to GET /resource_providers: "
         f"Unable to establish connection to http://10.0.0.1:8778/x: {cause}"
     )
+
+
+def test_a_clock_that_was_set_back_by_an_hour_delays_no_request(monkeypatch):
+    api = http.PlacementAPI(http.token_adapter("http://placement", "admin"))
+    early = time.time() - 3600
+    monkeypatch.setattr(time, "time", lambda: early)
+    slept = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(
+        requests.Session, "send", lambda *_, **__: answered({"resource_providers": []})
+    )
+    assert api.request("GET", "/resource_providers") == {"resource_providers": []}
+    assert not slept
+
+
+def answered(body):
+    response = requests.Response()
+    response.status_code, response._content = 200, json.dumps(body).encode()
+    response.headers["Content-Type"] = "application/json"
+    return response
