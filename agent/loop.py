@@ -72,8 +72,6 @@ class Loop:
     idle_every: float = 10.0
     clock: Callable[[], float] = time.monotonic
     commands: queue.SimpleQueue[Command | Job] = field(default_factory=queue.SimpleQueue)
-    promise: Callable[[], Future[Any]] = Future
-    """Makes what somebody who posts a job waits for."""
     stopping: bool = False
     gap: float = 1.0
     """Seconds at least between a period and one that somebody asks for after it."""
@@ -124,7 +122,7 @@ class Loop:
 
         The future is cancelled if the loop ends before.
         """
-        job = Job(work, self.promise())
+        job = Job(work, Future())
         if self.stopping:
             job.done.cancel()
         else:

@@ -14,7 +14,7 @@ WIDER = 30
 NAME = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 
 settings.register_profile(
-    "ci", derandomize=True, deadline=None, max_examples=100, suppress_health_check=SLOW_START
+    "ci", derandomize=True, deadline=None, max_examples=50, suppress_health_check=SLOW_START
 )
 settings.register_profile(
     "thorough", deadline=None, max_examples=100 * WIDER, suppress_health_check=SLOW_START

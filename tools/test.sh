@@ -25,14 +25,14 @@ if [ "${1:-}" = --lab ]; then
     exit
 fi
 
-long=
+long=()
 if [ "${1:-}" = --faults ]; then
     shift
-    long=yes
+    long=(iptables)
 fi
 
 set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}" \
-    "${SERVER_PACKAGES[@]}" git graphviz systemd-container
+    "${SERVER_PACKAGES[@]}" git graphviz systemd-container "${long[@]}"
 # 64 MB; without it the tests of the registry's page are skipped, and say so.
 (install_packages chromium-headless-shell) || say 'no Chromium: the tests in a browser are skipped'
 # Beside the checks; without it the tests beside Nova are skipped, and say so.
@@ -43,7 +43,7 @@ PATH=$VENV/bin:$PATH
 export PATH
 unset PYTHONDONTWRITEBYTECODE # or hundreds of short processes would compile all anew
 
-if [ -n "$long" ]; then
+if [ ${#long[@]} -gt 0 ]; then
     wait "$reference" || say 'nova could not be installed: the tests beside it are skipped'
     say "pytest -m faults $*"
     COMPUTE_AGENT_TEST_FAULTS=yes exec pytest -m faults --durations=0 "$@"

@@ -7,16 +7,17 @@ lost; so it does for an agent that starts again from what was saved in between.
 
 from __future__ import annotations
 
-import os
 import shutil
 
 import pytest
 
+from tests import tiers
 from tests.cost.trees import ROOT, VERIFY
 from tests.faults.scenario import TIMEOUT, Scene
 from tests.servers import fault_proxy as proxies
 from tests.servers.fault_proxy import REQUEST_ID, html, in_placements_words
 
+pytestmark = pytest.mark.faults(always=True)
 LONGER = 4 * TIMEOUT
 CALLS = {
     "GET in_tree": ("GET", r"\?in_tree="),
@@ -76,8 +77,8 @@ SPOKEN = {
 
 
 def pairs(faults, every: int):
-    """Each fault at some calls and each call with some faults; ``thorough`` tries them all."""
-    every = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else every
+    """Each fault at some calls and each call with some faults; with ``--faults`` them all."""
+    every = 1 if tiers.FAULTS else every
     found = [
         pytest.param(call, fault, id=f"{fault} at {call}")
         for row, fault in enumerate(faults)
@@ -91,7 +92,7 @@ MOST_CALLS = 5 * 30
 """Five tries of a period that needs some 20 calls when all goes well."""
 
 
-@pairs(SILENT, 3)
+@pairs(SILENT, 6)
 def test_no_word_of_placement_costs_at_most_a_period(scene: Scene, call, fault, tmp_path):
     agent = scene.agent()
     harm = scene.proxy.harm(*CALLS[call], SILENT[fault])
@@ -111,7 +112,7 @@ def test_no_word_of_placement_costs_at_most_a_period(scene: Scene, call, fault, 
     expect_quiet(scene.agent(saved))
 
 
-@pairs(SPOKEN, 3)
+@pairs(SPOKEN, 6)
 def test_an_error_without_reason_is_over_at_the_next_verification(
     scene: Scene, call, fault, tmp_path
 ):

@@ -17,7 +17,7 @@ from tests.servers.nspawn import CHECKOUT, REPOSITORY, Container, missing
 from tests.servers.placement import RealPlacement
 from tests.servers.systemd_host import SystemdHost
 
-pytestmark = pytest.mark.real_systemd
+pytestmark = [pytest.mark.real_systemd, pytest.mark.faults]
 
 BEFORE = "0.0.9"
 """There is no earlier release: the version before is this source under a lower number."""

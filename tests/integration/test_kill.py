@@ -12,17 +12,17 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from tests.integration.foreign import Tree, assert_stranger_untouched, tree_of, with_a_stranger
 from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import Exchange, FaultProxy
 from tests.servers.placement import RealPlacement
 
-ROUNDS = 5  # of two kills each
-AGGREGATE, FOREIGN_AGGREGATE = str(uuid4()), str(uuid4())
+ROUNDS = 2  # of two kills each
+AGGREGATE = str(uuid4())
 SCRIPT = f"""
 nodes:
   testhost:
@@ -43,46 +43,6 @@ nodes:
 # What becomes of it while the agent is away: less, more, and other.
 LATER = SCRIPT.replace("count: 3", "count: 2").replace("VCPU: 16", "VCPU: 24")
 OPTIONS = "update_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
-
-Tree = dict[str, Any]
-
-
-def tree_of(placement: RealPlacement, root: str) -> Tree:
-    """All of it, by name; only what differs between two runs by right is left out."""
-    members = placement.request("GET", f"/resource_providers?in_tree={root}")["resource_providers"]
-    names = {member["uuid"]: member["name"] for member in members}
-    assert len(set(names.values())) == len(members), "a name is there twice"
-    stranger = placement.stranger
-    return {
-        member["name"]: {
-            "parent": names.get(member["parent_provider_uuid"]),
-            "inventory": stranger.inventory(member["uuid"]),
-            "traits": stranger.traits(member["uuid"]),
-            "aggregates": stranger.aggregates(member["uuid"]),
-        }
-        for member in members
-    }
-
-
-def with_a_stranger(placement: RealPlacement, root: str) -> None:
-    """A trait, an aggregate and a child with inventory that are none of the agent's."""
-    stranger = placement.stranger
-    stranger.create_provider("testhost", root)
-    stranger.add_trait(root, "CUSTOM_FOREIGN")
-    stranger.set_aggregates(root, {FOREIGN_AGGREGATE})
-    child = stranger.create_child(root, "foreign-child")
-    stranger.set_inventory(child, {"CUSTOM_FOREIGN_THING": {"total": 3}})
-    stranger.add_trait(child, "CUSTOM_FOREIGN")
-
-
-def assert_stranger_untouched(tree: Tree) -> None:
-    assert "CUSTOM_FOREIGN" in tree["testhost"]["traits"]
-    assert FOREIGN_AGGREGATE in tree["testhost"]["aggregates"]
-    child = tree["foreign-child"]
-    assert child["parent"] == "testhost"
-    assert child["inventory"]["CUSTOM_FOREIGN_THING"]["total"] == 3
-    assert child["traits"] == {"CUSTOM_FOREIGN"}
-    assert not child["aggregates"]
 
 
 def agent_in(directory: Path, url: str, root: str, script: str) -> AgentProcess:
@@ -146,40 +106,78 @@ def die_at(proxy: FaultProxy, agent: AgentProcess, countdown: int, done_first: b
         proxy.harm(method, "", fault, times=1000)
 
 
-def killed(proxy: FaultProxy, agent: AgentProcess, writes: int, chance: random.Random) -> str:
-    """One life, ended in one of its ``writes``; says in which."""
-    after, done_first = chance.randint(1, writes), chance.random() < 0.5
-    die_at(proxy, agent, after, done_first)
+def killed(proxy: FaultProxy, agent: AgentProcess, write: int, done_first: bool) -> None:
+    """One life, ended before Placement gets this write, or after it has ``done`` it."""
+    die_at(proxy, agent, write, done_first)
     agent.start("--once")
     assert agent.process is not None
     agent.process.wait(90)
-    told = f"{'after' if done_first else 'before'} write {after} of {writes}"
-    assert agent.process.returncode == -signal.SIGKILL, f"it was not killed {told}: {agent.log}"
-    return told
+    assert agent.process.returncode == -signal.SIGKILL, f"it was not killed: {agent.log}"
+    proxy.heal()
 
 
-@pytest.mark.timeout(900)
+@dataclass(frozen=True)
+class Moments:
+    """When to kill two lives of one host: in which write, and whether after it."""
+
+    first: tuple[int, bool]
+    second: tuple[int, bool]
+
+
+def assert_that_it_recovers(
+    directory: Path,
+    placement: RealPlacement,
+    proxy: FaultProxy,
+    undisturbed: dict[str, Run],
+    moments: Moments,
+) -> None:
+    placement.empty()
+    root = str(uuid4())
+    with_a_stranger(placement, root)
+    agent = agent_in(directory, proxy.url, root, SCRIPT)
+    for script, moment in ((SCRIPT, moments.first), (LATER, moments.second)):
+        agent.script = script
+        agent.write()
+        killed(proxy, agent, *moment)
+        done = agent.once()
+        assert done.returncode == 0, f"{moments}: {done.stderr}"
+        tree = tree_of(placement, root)
+        assert tree == undisturbed[script].tree, str(moments)
+        assert_stranger_untouched(tree)
+
+
 def test_a_killed_agent_comes_to_the_same_tree(
     tmp_path: Path,
     placement: RealPlacement,
     proxy: FaultProxy,
     undisturbed: dict[str, Run],
 ) -> None:
-    seed = random.randrange(2**32)
-    chance = random.Random(seed)
-    print(f"seed {seed}")
+    chance = random.Random()
+
+    def moment(script: str) -> tuple[int, bool]:
+        return chance.randint(1, undisturbed[script].writes), chance.random() < 0.5
+
     for number in range(ROUNDS):
-        placement.empty()
-        root = str(uuid4())
-        with_a_stranger(placement, root)
-        agent = agent_in(tmp_path / str(number), proxy.url, root, SCRIPT)
-        for script in (SCRIPT, LATER):
-            agent.script = script
-            agent.write()
-            told = killed(proxy, agent, undisturbed[script].writes, chance)
-            proxy.heal()
-            done = agent.once()
-            assert done.returncode == 0, f"seed {seed}, round {number}, {told}: {done.stderr}"
-            tree = tree_of(placement, root)
-            assert tree == undisturbed[script].tree, f"seed {seed}, round {number}, {told}"
-            assert_stranger_untouched(tree)
+        moments = Moments(moment(SCRIPT), moment(LATER))
+        assert_that_it_recovers(tmp_path / str(number), placement, proxy, undisturbed, moments)
+
+
+@pytest.mark.faults
+def test_killed_at_each_of_its_writes_it_comes_to_the_same_tree(
+    tmp_path: Path,
+    placement: RealPlacement,
+    proxy: FaultProxy,
+    undisturbed: dict[str, Run],
+) -> None:
+    first, later = (
+        [
+            (write, done)
+            for write in range(1, undisturbed[each].writes + 1)
+            for done in (False, True)
+        ]
+        for each in (SCRIPT, LATER)
+    )
+    for number, moment in enumerate(first):
+        moments = Moments(moment, later[number % len(later)])
+        assert_that_it_recovers(tmp_path / str(number), placement, proxy, undisturbed, moments)
+    assert len(first) >= len(later), "some write of the change was not killed in"

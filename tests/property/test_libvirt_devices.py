@@ -257,7 +257,7 @@ choices = st.fixed_dictionaries({"devices": settings, "report_numa": numa, "memo
 HUGE = two_cells(pages={2048: 64})
 
 
-@running(max_examples=examples(400))
+@running(max_examples=examples(200))
 @given(found, found, choices, choices, st.integers(1, 3), st.booleans())
 def test_a_host_that_becomes_any_other_keeps_what_guests_have(
     devices, later, before, after, amount, together

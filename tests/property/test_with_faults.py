@@ -193,7 +193,7 @@ LENIENT = settings(
 
 
 @pytest.mark.timeout(1200)
-@settings(LENIENT, max_examples=examples(400))
+@settings(LENIENT, max_examples=examples(200))
 @given(steps, st.sampled_from(((1, 0), (1, 3))))
 def test_whatever_happens_the_wish_comes_true(drawn, how):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as state:
@@ -202,7 +202,7 @@ def test_whatever_happens_the_wish_comes_true(drawn, how):
 
 
 @pytest.mark.timeout(600)
-@settings(LENIENT, max_examples=examples(20), phases=[Phase.generate])
+@settings(LENIENT, max_examples=examples(10), phases=[Phase.generate])
 @given(steps)
 def test_and_so_it_does_in_a_real_placement(placement, drawn):
     placement.empty()

@@ -58,6 +58,10 @@ class DatabaseServer(Server):
             )
         wait_for(self._answers, self._process, self._log, timeout)
 
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
     def kill9(self) -> None:
         """SIGKILL; returns when it is gone, with what it had started."""
         assert self._process is not None

@@ -70,6 +70,11 @@ class RabbitMQ(Server):
         assert broker is not None
         end(broker, signal.SIGKILL, group=True)
 
+    def send(self, signum: signal.Signals) -> None:
+        """To the broker and all that it started."""
+        assert self._broker is not None
+        os.killpg(self._broker.pid, signum)
+
     def control(self, *command: str) -> str:
         """What ``rabbitmqctl`` says."""
         # The one in the PATH becomes another user, who has not this broker's cookie.

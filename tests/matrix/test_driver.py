@@ -1,0 +1,105 @@
+"""A driver that hangs, raises for ever, forks, leaks until the memory limit, and then is well."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests.matrix.site import Site
+
+# What it does in a call is what the file says at that time.
+DRIVER = """
+import os, time
+from pathlib import Path
+from drivers.fake.driver import FakeDriver
+
+MODE = Path({mode!r})
+
+class Sick(FakeDriver):
+    kept = []
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        mode = MODE.read_text()
+        print("mode", mode, flush=True)
+        getattr(self, mode)()
+        super().update_provider_tree(provider_tree, nodename, allocations)
+
+    def well(self):
+        self.kept.clear()
+
+    def hangs(self):
+        while MODE.read_text() == "hangs":
+            time.sleep(0.1)
+
+    def raises(self):
+        raise RuntimeError("the hypervisor is on fire")
+
+    def forks(self):
+        if os.fork() == 0:
+            time.sleep(30)
+            os._exit(0)
+
+    def leaks(self):
+        self.kept.append(b"x" * (64 << 20))
+"""
+ENTRY_POINTS = "[compute_agent.drivers]\nsick = sick_driver:Sick\n"
+ROOM = 1 << 30
+"""Bytes that it may take beside what it has when the limit is set."""
+
+
+@pytest.fixture
+def mode(site: Site, tmp_path: Path) -> Path:
+    mode = tmp_path / "mode"
+    mode.write_text("well")
+    package = tmp_path / "site" / "sick_driver-1.dist-info"
+    package.mkdir(parents=True)
+    (package / "entry_points.txt").write_text(ENTRY_POINTS)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: sick-driver\nVersion: 1\n")
+    (package.parent / "sick_driver.py").write_text(DRIVER.format(mode=str(mode)))
+    agent = site.agent
+    agent.compute_driver = "sick"
+    agent.environment["PYTHONPATH"] = f"{agent._environment()['PYTHONPATH']}:{package.parent}"
+    agent.environment["XDG_CACHE_HOME"] = str(tmp_path)  # stevedore's
+    return mode
+
+
+def becomes(site: Site, mode: Path, what: str, times: int = 2) -> None:
+    """From now on; returns once it has been like that in so many calls."""
+    before = site.agent.log.count(f"mode {what}")
+    mode.write_text(what)
+    site.agent.until_logged(f"mode {what}", times=before + times)
+
+
+@pytest.mark.parametrize("what", ["raises", "forks"])
+def test_it_is_tried_again_until_it_is_well(site: Site, mode: Path, what: str) -> None:
+    site.begin()
+    becomes(site, mode, what, times=5)
+    site.change()
+    mode.write_text("well")
+    site.converges()
+
+
+def test_one_that_hangs_is_named_and_waited_for(site: Site, mode: Path) -> None:
+    site.begin("[compute]\ndriver_timeout = 3\n[DEFAULT]\n")
+    becomes(site, mode, "hangs", times=1)
+    site.change()
+    site.agent.until_logged("sick", times=1)
+    mode.write_text("well")
+    site.converges()
+
+
+def test_one_that_leaks_to_the_memory_limit_costs_periods_and_not_the_agent(
+    site: Site, mode: Path
+) -> None:
+    site.begin()
+    assert site.agent.process is not None
+    pid = site.agent.process.pid
+    size = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.prlimit(pid, resource.RLIMIT_AS, (size + ROOM, resource.RLIM_INFINITY))
+    mode.write_text("leaks")
+    site.agent.until_logged("MemoryError")
+    site.change()
+    mode.write_text("well")
+    site.converges()

@@ -1,0 +1,94 @@
+"""compute-registry and its database: killed, hung, split. Reports go on; then records are obeyed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.registry.client import RegistryClient
+from agent.registry.errors import RegistryError
+from tests.integration.switched import eventually, has_trait
+from tests.matrix.site import Site
+from tests.servers.databases import MariaDB
+from tests.servers.rabbitmq import RabbitMQ
+from tests.servers.registry import RegistryProcess
+
+
+@dataclass
+class Centre:
+    registry: RegistryProcess
+    database: MariaDB
+    client: RegistryClient
+
+    def disable(self, disabled: bool) -> bool:
+        """Write the record only; the agent hears of it with its next heartbeat."""
+        try:
+            self.client.set_status("testhost", disabled=disabled, reason="a test")
+        except RegistryError:
+            return False
+        return True
+
+
+@contextmanager
+def registry_killed(centre: Centre) -> Iterator[None]:
+    centre.registry.kill9()
+    yield
+    centre.registry.start()
+
+
+@contextmanager
+def database_killed(centre: Centre) -> Iterator[None]:
+    centre.database.kill9()
+    yield
+    centre.database.start()
+
+
+@contextmanager
+def database_hung(centre: Centre) -> Iterator[None]:
+    """As behind a partition: connections stay, and nothing is answered."""
+    assert centre.database.pid is not None
+    os.kill(centre.database.pid, signal.SIGSTOP)
+    yield
+    os.kill(centre.database.pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def centre(
+    site: Site, broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
+) -> Iterator[Centre]:
+    if missing := MariaDB.missing():
+        pytest.skip(missing)
+    (tmp_path / "registry").mkdir()
+    with MariaDB() as database:
+        more = f"connection = {database.create('registry')}\n"
+        with RegistryProcess(
+            tmp_path / "registry", transport_url=broker.url, more=more
+        ) as registry:
+            yield Centre(registry, database, RegistryClient.over(transport(broker.url), timeout=5))
+            site.agent.kill()
+
+
+@pytest.mark.parametrize(
+    "fault", [registry_killed, database_killed, database_hung], ids=lambda fault: fault.__name__
+)
+def test_reports_go_on_and_the_record_is_obeyed_afterwards(
+    site: Site, centre: Centre, broker: RabbitMQ, fault
+) -> None:
+    bus = f"transport_url = {broker.url}\n[registry]\naccess = rpc\nreport_interval = 1\n"
+    site.begin(bus)
+    eventually(lambda: centre.disable(True))
+    site.agent.until(lambda: has_trait(site.placement, site.root))
+    with fault(centre):
+        site.change()
+        site.converges()
+        assert has_trait(site.placement, site.root), "the record was forgotten"
+    eventually(lambda: centre.disable(False), within=180)
+    site.agent.until(lambda: not has_trait(site.placement, site.root), 180)
+    site.converges()

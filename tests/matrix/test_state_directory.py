@@ -1,0 +1,103 @@
+"""What is kept on disk: full, read-only, of a later version, taken away."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.state import records
+from tests.matrix.site import Site
+
+
+def mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def disk(site: Site) -> Iterator[Path]:
+    """The state directory, on a disk of its own of half a megabyte."""
+    if os.geteuid() != 0:
+        pytest.skip("to mount takes root")
+    path = site.agent.state_path
+    path.mkdir(parents=True)
+    mount("-t", "tmpfs", "-o", "size=512k,mode=0755", "compute-agent-test", str(path))
+    yield path
+    site.agent.kill()
+    subprocess.run(["umount", str(path)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Not a byte is left afterwards."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            return ballast
+
+
+def restarted(site: Site) -> None:
+    site.agent.kill()
+    site.agent.start()
+
+
+def test_its_disk_is_full_while_it_runs_and_when_it_starts(site: Site, disk: Path) -> None:
+    site.begin()
+    ballast = fill(disk)
+    site.change()
+    site.converges()
+    restarted(site)
+    site.change()
+    site.converges()
+    ballast.unlink()
+    site.change()
+    site.converges()
+    restarted(site)
+    site.change()
+    site.converges()
+
+
+def test_its_disk_is_read_only_when_it_starts(site: Site, disk: Path) -> None:
+    """A kernel that met errors mounts it so; what is open for writing keeps a test from it."""
+    site.begin()
+    site.agent.kill()
+    mount("-o", "remount,ro", str(disk))
+    site.agent.start()
+    site.change()
+    site.converges()
+    mount("-o", "remount,rw", str(disk))
+    site.change()
+    site.converges()
+    restarted(site)
+    site.change()
+    site.converges()
+
+
+def test_a_later_version_wrote_what_is_kept(site: Site) -> None:
+    """After a downgrade: its file is left alone, and everything is read again."""
+    site.begin()
+    site.agent.kill()
+    journal = site.agent.state_path / "roots.journal"
+    later = records.encoded(99, {site.root: {"view": {}}})
+    journal.write_bytes(later)
+    site.agent.start()
+    site.change()
+    site.converges()
+    assert journal.read_bytes() == later
+
+
+def test_all_but_the_identity_is_taken_away_under_it(site: Site) -> None:
+    site.begin()
+    for path in site.agent.state_path.iterdir():
+        if path.is_file() and path.name != "compute_id":
+            path.unlink()
+    site.change()
+    site.converges()
+    restarted(site)
+    site.change()
+    site.converges()
