@@ -146,7 +146,7 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
         drivers=tuple(conf.compute_driver),
         interval=interval,
         at_once="dev" in conf and conf.dev,
-        first_within=min(conf.periodic_fuzzy_delay, interval or 0.0),
+        first_within=min(conf.periodic_fuzzy_delay, 2 * (interval or 0.0)),
         shutdown_within=float(conf.graceful_shutdown_timeout),
         rules=Rules(
             owner_traits=tuple(conf.compute.owner_trait),

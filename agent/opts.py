@@ -38,10 +38,10 @@ DEFAULT: list[cfg.Opt] = [
     ),
     cfg.IntOpt(
         "periodic_fuzzy_delay",
-        default=60,
+        default=120,
         min=0,
         help="The first period begins after a random delay of up to this many seconds, but "
-        "not more than one interval, so that hosts which boot together do not all arrive "
+        "not more than two intervals, so that hosts which boot together do not all arrive "
         "together.",
     ),
     cfg.StrOpt(
@@ -69,15 +69,16 @@ DEFAULT: list[cfg.Opt] = [
 COMPUTE: list[cfg.Opt] = [
     cfg.IntOpt(
         "resource_provider_association_refresh",
-        default=300,
+        default=600,
         mutable=True,
         min=0,
-        help="Seconds between two verifications of the whole tree: one GET, and three more "
+        help="Seconds between two verifications of the whole tree, on average; each comes up to "
+        "half of it earlier or later. One GET, one more where there are aggregates, and three "
         "for each provider that somebody else changed. 0 switches them off.",
     ),
     cfg.IntOpt(
         "audit_interval",
-        default=86400,
+        default=259200,
         mutable=True,
         min=0,
         help="Seconds between two audits, in which everything about every provider is read "

@@ -61,11 +61,11 @@ class Reload:
         self.settings = now
 
     def _verify_anew(self, verify_every: float | None, audit_every: float | None) -> None:
-        """By the new times, from the next period on, which verifies."""
+        """By the new times: soon, but not with all other hosts that are told at this moment."""
         nodes = self.service.nodes
         nodes.rules = replace(nodes.rules, verify_every=verify_every, audit_every=audit_every)
         trackers: list[Tracker] = [*nodes.trackers.values(), *nodes.before.values()]
         for one in trackers:
             one.rules = replace(one.rules, verify_every=verify_every, audit_every=audit_every)
             one.root.times = one.rules.times
-            one.root.verify_at, one.root.audit_at = 0.0, None
+            one.root.pace.anew(self.service.clock(), one.root.times)

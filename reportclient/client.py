@@ -20,11 +20,12 @@ from reportclient.diff import diff
 from reportclient.errors import NotFound, PlacementError, Rejected
 from reportclient.http import API, PlacementAPI, api_over
 from reportclient.model import Allocations, Provider
+from reportclient.pace import Times
 from reportclient.plan import Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import provider_named, provider_with
 from reportclient.rebase import changed_of, rebased
-from reportclient.root import BulkWrites, Root, Store, Times
+from reportclient.root import BulkWrites, Root, Store
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -216,6 +217,7 @@ class Client:
         api = self._tagged(request_id)
         result, _ = known.attempt(now, lambda counting: known.refresh(counting, now), api)
         if isinstance(result, Exception):
+            known.view = known.view.stale()
             raise result
 
     def _tagged(self, request_id: str | None) -> API | None:

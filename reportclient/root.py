@@ -10,7 +10,6 @@ import logging
 import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from math import inf
 from typing import Any, Protocol, TypeVar
 
 from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
@@ -27,6 +26,7 @@ from reportclient.errors import (
 )
 from reportclient.explain import elsewhere, explained
 from reportclient.http import API
+from reportclient.pace import Pace, Times
 from reportclient.plan import CreateProvider, Operation, Plan, bulked
 from reportclient.reader import Listed, found_with, refresh
 from reportclient.refusals import Refusals
@@ -64,15 +64,6 @@ class BulkWrites:
     chunk: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
-    """In seconds, ``None`` for never; ``at_once`` operations are sent at the same time."""
-
-    verify_every: float | None = 300.0
-    audit_every: float | None = 86400.0
-    at_once: int = 1
-
-
 def _never() -> bool:
     return False
 
@@ -92,14 +83,15 @@ class Root:
     store: Store | None = None
     view: View = field(default_factory=View)
     refusals: Refusals = field(default_factory=Refusals)
-    verify_at: float = 0.0
-    audit_at: float | None = None
+    pace: Pace = field(default_factory=Pace)
     verified_at: float | None = None
     """When it was last compared with what Placement has; in the clock of ``now``."""
     ask_again_at: float = 0.0
     """When what was refused is asked for again."""
     hold: tuple[float, PlacementError] | None = None
     """Until when Placement asked to be left alone, and in which answer."""
+    silence: Unreachable | None = None
+    """How Placement did not answer when it was asked last."""
     _stopped: tuple[Operation, View] | None = None
     """Where the try before this one stopped, and what was known then."""
     _met: tuple[Any, ...] | None = None
@@ -143,7 +135,7 @@ class Root:
             self.view = self.view.stale()
             result = err
         counted.tries = retrying.statistics.get("attempt_number", 1)
-        self.hold = _held(result, now) or _held(getattr(result, "error", None), now)
+        self._note_answer(result, counted.calls, now)
         if self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted
@@ -158,18 +150,17 @@ class Root:
         if now >= self.ask_again_at:
             self.refusals.forget()
             self.ask_again_at = now + (self.times.verify_every or ASK_AGAIN)
-        if self.audit_at is None:
-            self.audit_at = now + _spread(self.times.audit_every, 0.5)
-        audit = now >= self.audit_at
-        if self.view.certain and now < self.verify_at and not audit:
+        if not self.is_due(now):
             return False
+        audit = self.pace.audits(now, self.times)
         self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
-        # Spread, so that hosts that were started together do not verify together for ever.
-        self.verify_at = now + _spread(self.times.verify_every, 0.1)
-        self.verified_at = now
-        if audit:
-            self.audit_at = now + _spread(self.times.audit_every, 0.1)
+        self.pace.verified(now, self.times)
+        self.verified_at, self.silence = now, None
         return True
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is to be read before it is built upon."""
+        return not self.view.certain or self.pace.is_due(now, self.times)
 
     def verified(self, listed: Listed | None, now: float) -> bool:
         """Whether a listing of the root alone says that nothing has changed.
@@ -187,8 +178,8 @@ class Root:
         )
         if same:
             self.view = replace(self.view, certain=True)
-            self.verify_at = now + (self.times.verify_every or inf)
-            self.verified_at = now
+            self.pace.verified(now, self.times)
+            self.verified_at, self.silence = now, None
         return same
 
     def write(
@@ -217,6 +208,8 @@ class Root:
         """Send a plan as it is; what was acknowledged is known from now on."""
         outcome = apply(plan, self.view, api, how)
         api.done += outcome.done
+        if outcome.done:
+            self.silence = None
         self.view = outcome.view
         return outcome
 
@@ -250,6 +243,18 @@ class Root:
                 self._look_at(made, api)
         if met:
             raise met[0]
+
+    def _note_answer(self, result: object, calls: int, now: float) -> None:
+        """What a try says of Placement; one that sent nothing says nothing."""
+        if not calls:
+            return
+        err = result if isinstance(result, Exception) else getattr(result, "error", None)
+        self.hold = _held(err, now)
+        self.silence = err if isinstance(err, Unreachable) else None
+        if self.silence is None:
+            self.pace.answered()
+        else:
+            self.pace.unanswered(now, certain=self.view.certain)
 
     def _note_stop(self, outcome: Outcome, err: PlacementError) -> None:
         operation = outcome.stopped_at
@@ -291,8 +296,3 @@ def _held(err: object, now: float) -> tuple[float, PlacementError] | None:
     if not isinstance(err, Unreachable) or not err.retry_after:
         return None
     return now + min(err.retry_after * random.uniform(1, 1.5), LONGEST_HOLD), err
-
-
-def _spread(every: float | None, part: float) -> float:
-    """Seconds until the next time, up to ``part`` earlier or later; for ever for ``None``."""
-    return inf if every is None else every * random.uniform(1 - part, 1 + part)

@@ -120,7 +120,7 @@ def roll_call(
     one, as those are that have changed or have children.
     """
     alone = [one for one in trackers if one.is_alone()]
-    due = sum(not one.view.certain or now >= one.root.verify_at for one in alone)
+    due = sum(one.root.is_due(now) for one in alone)
     if due < WORTH_IT and len(departures.due(now)) < WORTH_IT:
         return None
     try:

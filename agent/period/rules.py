@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from reportclient.root import Times
+from reportclient.pace import Times
 
 
 @dataclass(frozen=True, slots=True)

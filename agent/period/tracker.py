@@ -22,6 +22,7 @@ from reportclient.allocations import HeldBy
 from reportclient.apply import Outcome
 from reportclient.counting import Counting
 from reportclient.diff import diff
+from reportclient.errors import Unreachable
 from reportclient.http import API
 from reportclient.plan import Plan, UpdateProvider
 from reportclient.refusals import RESHAPE
@@ -80,6 +81,8 @@ class Tracker:
         ``now`` in seconds of a monotonic clock; ``disabled`` is the status of the
         service, ``None`` if it is not known.
         """
+        if self.root.silence is not None and self.root.pace.rests(now):
+            return Report(self.node, error=self.root.silence)
         report = self.attempt(now, lambda api: self._once(api, now, disabled, stop))
         self.started = self.started or (report.error is None and not _left_from_start(report))
         return report
@@ -162,11 +165,22 @@ class Tracker:
     def _refresh(self, api: API, now: float) -> None:
         self.doing = "reading Placement"
         before = self.view.snapshot
-        ours = self.ledger.holders.keys()
-        if self.root.refresh(api, now, ours) and not self.rules.attached:
+        if self._looked(api, now) and not self.rules.attached:
             root = self.view.snapshot.get(self.uuid)
             self.rivals.look(before.get(self.uuid), root, self.node, self.mark)
             self.rivals.compare(before, self.view.snapshot)
+
+    def _looked(self, api: API, now: float) -> bool:
+        """Whether Placement was read.  One that is away is asked later for what is known of it:
+        nothing is wrong as long as nothing is to be written.
+        """
+        try:
+            return self.root.refresh(api, now, self.ledger.holders.keys())
+        except Unreachable as err:
+            if not self.view.certain:
+                raise
+            self.root.silence = err
+            return False
 
     def forget(self) -> None:
         """Keep nothing of this root any more."""
@@ -255,7 +269,7 @@ class Tracker:
             took={name: time for one in self.drivers for name, time in one.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),
-            error=fatal or outcome.stopped_by,
+            error=fatal or outcome.stopped_by or self.root.silence,
             fatal=fatal is not None,
         )
 

@@ -8,7 +8,7 @@ import pytest
 
 from reportclient.client import Client, NotOwned, Result
 from reportclient.errors import Conflict, InUse, NotFound, Unreachable
-from reportclient.root import Times
+from reportclient.pace import Times
 from tests.contract.test_report_client import full, shared_storage
 from tests.contract.world import AGG1, CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, host, kinds
 
@@ -225,9 +225,9 @@ def test_a_tree_is_verified_when_it_is_time_to(nova: World) -> None:
     now = [0.0]
     client = Client(nova.api, times=Times(verify_every=300), clock=lambda: now[0])
     client.tree(ROOT)
-    now[0] = 200
+    now[0] = 100
     assert calls(nova, lambda: client.tree(ROOT)) == []
-    now[0] = 400
+    now[0] = 600
     assert calls(nova, lambda: client.tree(ROOT)) == ["GET in_tree", "GET member_of"]
 
 

@@ -32,8 +32,8 @@ def settings(tmp_path: Path, text: str, *arguments: str) -> config.Settings:
 def test_the_defaults_are_those_of_the_reference(tmp_path: Path) -> None:
     found = settings(tmp_path, "")
     assert found.drivers == ("libvirt",)
-    assert (found.interval, found.first_within, found.shutdown_within) == (60.0, 60.0, 60.0)
-    assert found.rules.verify_every == 300.0
+    assert (found.interval, found.first_within, found.shutdown_within) == (60.0, 120.0, 60.0)
+    assert found.rules.verify_every == 600.0
     assert not found.rules.reshape_when_running
 
 
@@ -55,8 +55,8 @@ def test_the_interval_means_what_it_means_to_nova(
     assert found.interval == interval
 
 
-def test_the_first_period_is_delayed_by_one_interval_at_most(tmp_path: Path) -> None:
-    assert settings(tmp_path, "[DEFAULT]\nupdate_resources_interval = 5\n").first_within == 5.0
+def test_the_first_period_is_delayed_by_two_intervals_at_most(tmp_path: Path) -> None:
+    assert settings(tmp_path, "[DEFAULT]\nupdate_resources_interval = 5\n").first_within == 10.0
     assert settings(tmp_path, "[DEFAULT]\nperiodic_fuzzy_delay = 0\n").first_within == 0.0
     assert settings(tmp_path, "[DEFAULT]\nupdate_resources_interval = -1\n").first_within == 0.0
 

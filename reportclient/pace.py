@@ -1,0 +1,89 @@
+"""When a root is looked at again: at random, and more rarely while Placement does not answer.
+
+Ten thousand hosts have nothing in common but the events that move them all: a power failure,
+an upgrade, a Placement that was away.  Here is what makes each forget such a moment: the time
+between two looks is spread over a whole interval, so that one round after it nothing is left
+of the common beginning.  Pure: ``now`` is in seconds of a monotonic clock.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+SPREAD = 0.5
+"""A look comes up to this part of the interval earlier or later.  Half of it to both sides is the
+least that leaves no comb: where hosts began together, the next round is spread evenly."""
+PERIOD = 60.0
+"""Seconds between two periods, by default."""
+TWO_PERIODS = 2 * PERIOD
+"""Seconds after which whoever has something to write tries again at the latest."""
+LONGEST = 300.0
+"""Seconds between two tries, on average, of those who have not, once Placement is long away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """In seconds, ``None`` for never; ``at_once`` operations are sent at the same time."""
+
+    verify_every: float | None = 300.0
+    audit_every: float | None = 86400.0
+    at_once: int = 1
+
+
+@dataclass(slots=True)
+class Pace:
+    """Of one root."""
+
+    verify_at: float = 0.0
+    audit_at: float | None = None
+    rest_until: float = -inf
+    """Before that Placement is left alone, unless an operator wants something."""
+    silent: int = 0
+    """Tries in a row that got no answer."""
+    uniform: Callable[[float, float], float] = random.uniform
+
+    def is_due(self, now: float, times: Times) -> bool:
+        """Whether it is time for a verification, or for an audit."""
+        return now >= self.verify_at or self.audits(now, times)
+
+    def audits(self, now: float, times: Times) -> bool:
+        """Whether it is time for an audit.  The first comes after half an interval or later."""
+        if self.audit_at is None:
+            self.audit_at = now + self._spread(times.audit_every)
+        return now >= self.audit_at
+
+    def verified(self, now: float, times: Times) -> None:
+        """It was compared with what Placement has."""
+        if self.audits(now, times):
+            self.audit_at = now + self._spread(times.audit_every)
+        self.verify_at = now + self._spread(times.verify_every)
+
+    def anew(self, now: float, times: Times) -> None:
+        """The times were changed, for many hosts at once maybe."""
+        self.verify_at = now + self.uniform(0.0, min(times.verify_every or 0.0, PERIOD))
+        self.audit_at = None
+
+    def answered(self) -> None:
+        """Placement is there."""
+        self.silent, self.rest_until = 0, -inf
+
+    def unanswered(self, now: float, *, certain: bool) -> None:
+        """Placement is not.  ``certain``: what it has is known, so that it may just be asked later.
+
+        Who has something to write, or does not know, tries at the next period, then at each
+        second one; who has not waits longer each time.
+        """
+        pause = min(LONGEST, PERIOD * 2.0 ** min(self.silent, 16))
+        if certain:
+            self.verify_at = now + self._spread(pause)
+        elif self.silent:
+            self.rest_until = now + self.uniform(1.1 * PERIOD, 1.9 * PERIOD)
+        self.silent += 1
+
+    def rests(self, now: float) -> bool:
+        """Whether Placement is to be left alone."""
+        return now < self.rest_until
+
+    def _spread(self, every: float | None) -> float:
+        return inf if every is None else every * self.uniform(1 - SPREAD, 1 + SPREAD)
