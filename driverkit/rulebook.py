@@ -121,7 +121,7 @@ _RULES = (
         "Guard what the nodes share with a lock, or say thread_safe = False.",
     ),
     Rule(
-        "strangers-providers",
+        "foreign-providers",
         "Providers of others, below the root, below its devices or beside it, stay as they are.",
         "Other services hang their own devices into the same tree; taking them away destroys "
         "what they report.",
@@ -129,7 +129,7 @@ _RULES = (
         "not report'.",
     ),
     Rule(
-        "strangers-traits",
+        "foreign-traits",
         "Traits that others set stay.",
         "Operators and other services mark hosts with traits, and so does the agent itself; "
         "losing one moves guests.",
@@ -137,7 +137,7 @@ _RULES = (
         "update_traits.",
     ),
     Rule(
-        "strangers-aggregates",
+        "foreign-aggregates",
         "Aggregates that others set stay.",
         "They are what host aggregates, tenant isolation and shared storage are made of.",
         "provider_tree.add_aggregates and remove_aggregates with your own, instead of "

@@ -158,7 +158,7 @@ class Root:
         question = lambda: loaded.ask(tree, self.node, allocations)  # noqa: E731
         said(f"update_provider_tree for node {self.node}", question)
 
-    def wish(self, loaded: LoadedDriver) -> Snapshot:
+    def desired(self, loaded: LoadedDriver) -> Snapshot:
         """The driver's answer to what Placement has.  :raises NotJudged: it is of no use."""
         tree = self.fresh()
         self.ask(loaded, tree)
@@ -182,7 +182,7 @@ class Root:
         self._raise_any(report.driver_errors.values())
         return report
 
-    def edited_by_stranger(self, edit: Callable[[ProviderTree], None]) -> None:
+    def edited_by_another(self, edit: Callable[[ProviderTree], None]) -> None:
         """Somebody else changes the tree in Placement; the view is read anew."""
         client = Client(self.stage.api, strict=True)
         tree = client.tree(self.uuid)
@@ -190,9 +190,7 @@ class Root:
         try:
             client.update(tree)
         except (PlacementError, ValueError) as err:
-            raise NotJudged(
-                f"node {self.node}: Placement refuses a stranger's edit: {err}"
-            ) from None
+            raise NotJudged(f"node {self.node}: Placement refuses another's edit: {err}") from None
         self.read()
 
     def _tracker(self, loaded: LoadedDriver) -> Tracker:

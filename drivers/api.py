@@ -145,7 +145,7 @@ class ComputeDriver(ABC):
         The tree holds what Placement knows: the node's tree (its root is there
         already, by the name ``nodename``), and the sharing providers associated with
         it as lone roots.  It is the driver's to change, and not to keep.  Providers,
-        traits and aggregates of strangers may be in it: add and remove only your own.
+        traits and aggregates of others may be in it: add and remove only your own.
 
         The threads it is called from are the agent's: not always the same one, and
         several at once for a driver of many nodes that says it is ``thread_safe``.

@@ -118,7 +118,7 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     return [("DEFAULT", DEFAULT_OPTS), ("compute", COMPUTE_OPTS)]
 
 
-def marks_for_nova(conf: Any) -> frozenset[str]:
+def nova_owner_traits(conf: Any) -> frozenset[str]:
     """What providers that Nova itself would mark get, beyond what makes them ours."""
     return frozenset(conf.compute.owner_trait) & {os_traits.OWNER_NOVA}
 

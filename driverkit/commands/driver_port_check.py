@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.listing import Offline, Table
 from agent.cli.shared.screen import Screen
-from driverkit.porting.advice import Finding, findings
+from driverkit.porting.advice import Diagnostic, diagnostics
 from driverkit.porting.driver_source import DriverSource
 from driverkit.porting.nova_api import DROP, FINE, LOOK, MUST
 
@@ -27,7 +27,7 @@ class Checked:
     """One file."""
 
     path: str
-    found: list[Finding]
+    found: list[Diagnostic]
 
 
 class PortCheck(Offline[Checked]):
@@ -58,7 +58,7 @@ class PortCheck(Offline[Checked]):
                 " get_available_nodes",
                 "name the file that has the driver's class",
             )
-        return Checked(options.path, findings(source))
+        return Checked(options.path, diagnostics(source))
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """As compilers do: file, line, what it is."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from driverkit.broken import BadFixture, Broken, DriverRaised
 from driverkit.differences import differences, shown
+from driverkit.judges.foreign import add_foreign
 from driverkit.judges.periods import again
-from driverkit.judges.strangers import add_strangers
 from driverkit.stage import Root, Stage
 from drivers.errors import DriverNotReady
 from drivers.loaded import LoadedDriver
@@ -103,7 +103,7 @@ def _expect_well_again(stage: Stage, loaded: LoadedDriver) -> None:
     while True:
         try:
             for root in stage.roots(loaded):
-                root.wish(loaded)
+                root.desired(loaded)
         except DriverRaised as raised:
             if time.monotonic() > deadline:
                 raise Broken(
@@ -115,7 +115,7 @@ def _expect_well_again(stage: Stage, loaded: LoadedDriver) -> None:
 
 
 def lost_device(stage: Stage, lose: Callable[[], Any]) -> None:
-    """Reported, then a device goes, with a stranger's child below it.
+    """Reported, then a device goes, with a foreign child below it.
 
     Once while the driver runs, once while it does not.
     """
@@ -123,19 +123,19 @@ def lost_device(stage: Stage, lose: Callable[[], Any]) -> None:
     roots = stage.roots(running)
     before = [_reported(root, running) for root in roots]
     for root in roots:
-        root.edited_by_stranger(functools.partial(add_strangers, root.uuid))
+        root.edited_by_another(functools.partial(add_foreign, root.uuid))
     lose()
     fresh = stage.open()
     went = False
     for root, there in zip(roots, before, strict=True):
-        wish = again(root, running, "with a device gone")
-        found = differences(wish, again(root, fresh, "with a device gone, a fresh driver's"))
+        desired = again(root, running, "with a device gone")
+        found = differences(desired, again(root, fresh, "with a device gone, a fresh driver's"))
         if found:
             raise Broken(
                 f"node {root.node}: the driver that ran meanwhile and a fresh one differ:\n"
                 f"{shown(found)}"
             )
-        went = went or _takes_away(there, wish)
+        went = went or _takes_away(there, desired)
     if not went:
         raise Broken("after lose_device() the tree has all that it had before")
 

@@ -29,7 +29,7 @@ def agree(stage: Stage) -> None:
     """Two drivers, both alive, from the same empty trees."""
     one, other = stage.open(), stage.open()
     for root in stage.roots(one):
-        said = root.wish(one)
+        said = root.desired(one)
         theirs = again(root, other, "asked after another driver of the same host")
         _expect_same(root, said, theirs, "one driver's, then the other's")
 
@@ -72,7 +72,7 @@ def any_thread(stage: Stage) -> None:
 
 def _alike(root: Root, one: LoadedDriver, two: LoadedDriver) -> Snapshot:
     """What both say.  :raises NotJudged: they differ without order or thread having changed."""
-    first, second = root.wish(one), root.wish(two)
+    first, second = root.desired(one), root.desired(two)
     if differences(first, second):
         raise NotJudged(f"node {root.node}: asked twice in the same way, the answers differ")
     return first
@@ -86,7 +86,7 @@ def thread_safe(stage: Stage) -> None:
     roots = stage.roots(loaded)
     if len(roots) < 2:
         raise Inapplicable("there is only one node: let make_driver show two or more")
-    alone = [root.wish(loaded) for root in roots]
+    alone = [root.desired(loaded) for root in roots]
 
     def ask(root: Root) -> Snapshot:
         return again(root, loaded, "asked together with others")
@@ -101,7 +101,7 @@ def thread_safe(stage: Stage) -> None:
 def again(root: Root, loaded: LoadedDriver, when: str) -> Snapshot:
     """The driver's answer, where it gave one before.  :raises Broken: it raises something."""
     try:
-        return root.wish(loaded)
+        return root.desired(loaded)
     except DriverRaised as raised:
         raise Broken(f"node {root.node}: {when} {raised.at_length()}") from None
 

@@ -37,7 +37,7 @@ ReshapeCase = tuple[ProviderTree, Mapping[str, Any]]
 
 @dataclass(slots=True)
 class Old:
-    """A root in the old shape, as Placement has it, with guests; one is a stranger's."""
+    """A root in the old shape, as Placement has it, with guests; one is foreign."""
 
     root: Root
     loaded: LoadedDriver
@@ -66,13 +66,13 @@ class Reshaped:
     """The driver's edit of the tree and of the allocations."""
 
     root: Root
-    wish: Snapshot
+    desired: Snapshot
     before: Allocations
     after: Allocations
 
     def named(self, text: str) -> str:
         """With the names of providers beside their UUIDs."""
-        for snapshot in (self.root.view.snapshot, self.wish):
+        for snapshot in (self.root.view.snapshot, self.desired):
             for uuid, provider in snapshot.providers.items():
                 if uuid in text and f"{provider.name} ({uuid})" not in text:
                     text = text.replace(uuid, f"{provider.name} ({uuid})")
@@ -133,7 +133,7 @@ def totals(stage: Stage, case: ReshapeCase) -> None:
     """Each consumer's amounts, and what Placement says to it."""
     old = old_shape(stage, case)
     reshaped = old.reshaped()
-    affected = Affected.between(old.root.view.snapshot, reshaped.wish)
+    affected = Affected.between(old.root.view.snapshot, reshaped.desired)
     try:
         moved_allocations(reshaped.before, reshaped.after, affected)
     except AllocationsBroken as err:
@@ -167,12 +167,12 @@ def foreign(stage: Stage) -> None:
 
 
 def foreign_in_a_reshape(stage: Stage, case: ReshapeCase) -> None:
-    """A stranger's while the driver's move."""
+    """Foreign ones while the driver's move."""
     old = old_shape(stage, case)
     reshaped = old.reshaped()
     theirs, now = reshaped.before[old.foreign], reshaped.after.get(old.foreign)
     kept = {} if now is None else {old.foreign: now}
-    _expect_untouched(old.root, {old.foreign: theirs}, kept, "which is a stranger's")
+    _expect_untouched(old.root, {old.foreign: theirs}, kept, "which is foreign")
 
 
 def _expect_untouched(root: Root, before: Allocations, after: Allocations, why: str) -> None:
@@ -227,7 +227,7 @@ def old_shape(stage: Stage, case: ReshapeCase) -> Old:
     wrong = root.report(LoadedDriver.of(loaded.name, before)).texts(Severity.ERROR)
     if wrong:
         raise BadFixture(f"reshape_case: Placement does not take its tree: {wrong}")
-    root.edited_by_stranger(lambda edit: _add_foreign(edit, root))
+    root.edited_by_another(lambda edit: _add_foreign(edit, root))
     old = Old(root, loaded, _consumer(f"foreign {root.uuid}"))
     there = root.view.snapshot.named(_foreign_name(root))
     assert there is not None

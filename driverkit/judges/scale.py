@@ -106,7 +106,7 @@ def _stays(root: Root, loaded: LoadedDriver) -> int:
 def _periods(root: Root, loaded: LoadedDriver) -> None:
     end = time.monotonic() + TIME_FOR_PERIODS
     for _ in range(PERIODS):
-        root.wish(loaded)
+        root.desired(loaded)
         if time.monotonic() > end:
             break
     gc.collect()

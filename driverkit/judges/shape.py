@@ -24,7 +24,7 @@ def answers(stage: Stage) -> None:
     try:
         loaded = stage.open()
         roots = stage.roots(loaded)
-        spoken = [root for root in roots if _says_anything(root, root.wish(loaded))]
+        spoken = [root for root in roots if _says_anything(root, root.desired(loaded))]
     except DriverRaised as raised:
         if isinstance(raised.err, DriverNotReady):
             raise Broken(f"{raised}\n(the kit needs a backend that answers here)") from None
@@ -38,9 +38,9 @@ def answers(stage: Stage) -> None:
         )
 
 
-def _says_anything(root: Root, wish: Snapshot) -> bool:
-    provider = wish.get(root.uuid)
-    if provider is None or len(wish) > 1:
+def _says_anything(root: Root, desired: Snapshot) -> bool:
+    provider = desired.get(root.uuid)
+    if provider is None or len(desired) > 1:
         return True
     return bool(provider.inventory or provider.traits or provider.aggregates)
 
@@ -97,17 +97,17 @@ def root_stays(stage: Stage) -> None:
     for root in stage.roots(loaded):
         tree = root.fresh()
         root.ask(loaded, tree)
-        wish = tree.freeze()
-        provider = wish.get(root.uuid)
+        desired = tree.freeze()
+        provider = desired.get(root.uuid)
         if provider is None:
             raise Broken(f"the root provider {root.node} ({root.uuid}) was removed")
         if provider.name != root.node:
             raise Broken(f"the root provider {root.node} was renamed to {provider.name}")
         if provider.parent_uuid is not None:
-            above = called(wish.providers[provider.parent_uuid])
+            above = called(desired.providers[provider.parent_uuid])
             raise Broken(f"the root provider {root.node} was put below {above}")
-        for uuid in wish.children(None):
-            other = wish.providers[uuid]
+        for uuid in desired.children(None):
+            other = desired.providers[uuid]
             if uuid != root.uuid and not other.shares:
                 raise Broken(
                     f"{called(other)} is a second root beside {root.node}, and shares nothing "
@@ -119,8 +119,8 @@ def status_trait(stage: Stage) -> None:
     """Not set on anything; that it stays is a rule about what is another's."""
     loaded = stage.open()
     for root in stage.roots(loaded):
-        wish = root.wish(loaded)
-        marked = [it.name for it in wish.walk() if STATUS in it.traits]
+        desired = root.desired(loaded)
+        marked = [it.name for it in desired.walk() if STATUS in it.traits]
         if marked:
             raise Broken(f"node {root.node}: {STATUS} was set on {_listed(marked)}")
 
@@ -129,7 +129,7 @@ def valid(stage: Stage) -> None:
     """All that it says is proper, and Placement takes it."""
     loaded = stage.open()
     for root in stage.roots(loaded):
-        found = [text for provider in _wish(root, loaded).walk() for text in problems(provider)]
+        found = [text for provider in _desired(root, loaded).walk() for text in problems(provider)]
         if found:
             raise Broken(f"node {root.node}:\n{shown(found)}")
     for root in stage.roots(loaded):
@@ -140,9 +140,9 @@ def valid(stage: Stage) -> None:
             raise Broken(f"node {root.node}: Placement answers\n{shown(answers)}")
 
 
-def _wish(root: Root, loaded: LoadedDriver) -> Snapshot:
+def _desired(root: Root, loaded: LoadedDriver) -> Snapshot:
     try:
-        return root.wish(loaded)
+        return root.desired(loaded)
     except DriverRaised as raised:
         if isinstance(raised.err, ValueError):  # the tree took something for improper at once
             raise Broken(raised.at_length()) from None
@@ -164,15 +164,15 @@ def own_names(stage: Stage) -> None:
     host = stage.context.host
     taken: dict[str, tuple[Root, Provider]] = {}
     for root in stage.roots(loaded):
-        wish = root.wish(loaded)
-        found = [*_not_own(root, wish, host), *_taken(wish, taken)]
+        desired = root.desired(loaded)
+        found = [*_not_own(root, desired, host), *_taken(desired, taken)]
         if found:
             raise Broken(f"node {root.node}:\n{shown(found)}")
-        taken.update({provider.name: (root, provider) for provider in wish.walk()})
+        taken.update({provider.name: (root, provider) for provider in desired.walk()})
 
 
-def _not_own(root: Root, wish: Snapshot, host: str) -> Iterator[str]:
-    for provider in wish.walk():
+def _not_own(root: Root, desired: Snapshot, host: str) -> Iterator[str]:
+    for provider in desired.walk():
         above = provider.parent_uuid
         if above is not None and not is_own(provider.name, root.node, root.uuid, host):
             yield (
@@ -181,8 +181,8 @@ def _not_own(root: Root, wish: Snapshot, host: str) -> Iterator[str]:
             )
 
 
-def _taken(wish: Snapshot, taken: Mapping[str, tuple[Root, Provider]]) -> Iterator[str]:
-    for provider in wish.walk():
+def _taken(desired: Snapshot, taken: Mapping[str, tuple[Root, Provider]]) -> Iterator[str]:
+    for provider in desired.walk():
         if provider.name in taken and taken[provider.name][1].uuid != provider.uuid:
             other, theirs = taken[provider.name]
             yield f"{called(provider)}: node {other.node} has {called(theirs)} already"

@@ -24,7 +24,7 @@ TREE = "provider_tree"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Finding:
+class Diagnostic:
     """``verdict`` is one of ``must``, ``look``, ``drop`` and ``fine``."""
 
     line: int
@@ -33,7 +33,7 @@ class Finding:
     advice: str
 
 
-def findings(source: DriverSource) -> list[Finding]:
+def diagnostics(source: DriverSource) -> list[Diagnostic]:
     """In the order of the lines, each once."""
     return sorted(
         {
@@ -47,7 +47,7 @@ def findings(source: DriverSource) -> list[Finding]:
     )
 
 
-def _imports(source: DriverSource) -> Iterator[Finding]:
+def _imports(source: DriverSource) -> Iterator[Diagnostic]:
     used = {node.id for node in source.alive() if source.is_global(node)}
     for node in source.alive():
         if isinstance(node, ast.Import):
@@ -58,12 +58,12 @@ def _imports(source: DriverSource) -> Iterator[Finding]:
             yield from _imported(node.lineno, f"{node.module}.", named, used)
         elif isinstance(node, ast.ImportFrom):
             what = f"from {'.' * node.level}{node.module or ''} import …"
-            yield Finding(node.lineno, LOOK, what, "check that file as well")
+            yield Diagnostic(node.lineno, LOOK, what, "check that file as well")
 
 
 def _imported(
     line: int, module: str, names: list[tuple[str, ast.alias]], used: set[str]
-) -> Iterator[Finding]:
+) -> Iterator[Diagnostic]:
     for name, alias in names:
         dotted = module + alias.name
         advice = instead_of(dotted)
@@ -71,12 +71,12 @@ def _imported(
             continue
         if name not in used and name != "*":
             if advice is not None or module.startswith("nova"):
-                yield Finding(line, DROP, f"import of {dotted}", "nothing that stays uses it")
+                yield Diagnostic(line, DROP, f"import of {dotted}", "nothing that stays uses it")
         elif advice is not None:
-            yield Finding(line, MUST, f"import of {dotted}", advice)
+            yield Diagnostic(line, MUST, f"import of {dotted}", advice)
 
 
-def _uses(source: DriverSource) -> Iterator[Finding]:
+def _uses(source: DriverSource) -> Iterator[Diagnostic]:
     inner = {
         id(node.value) for node in source.alive() if isinstance(node, ast.Attribute)
     }  # of a.b.c only the whole counts
@@ -88,9 +88,9 @@ def _uses(source: DriverSource) -> Iterator[Finding]:
         dotted = source.dotted(node)
         advice = instead_of(dotted) if dotted is not None else None
         if advice is not None:
-            yield Finding(node.lineno, MUST, ast.unparse(node), advice)
+            yield Diagnostic(node.lineno, MUST, ast.unparse(node), advice)
         elif _is_virtapi(node):
-            yield Finding(node.lineno, MUST, ast.unparse(node), "there is no virtapi")
+            yield Diagnostic(node.lineno, MUST, ast.unparse(node), "there is no virtapi")
 
 
 def _is_virtapi(node: ast.Attribute | ast.Name) -> bool:
@@ -98,7 +98,7 @@ def _is_virtapi(node: ast.Attribute | ast.Name) -> bool:
     return name.strip("_") == "virtapi"
 
 
-def _classes(source: DriverSource) -> Iterator[Finding]:
+def _classes(source: DriverSource) -> Iterator[Diagnostic]:
     for driver in source.classes:
         own = _methods(source, driver)
         yield from _constructor(own.get("__init__"))
@@ -107,14 +107,14 @@ def _classes(source: DriverSource) -> Iterator[Finding]:
             continue
         if "get_available_nodes" not in own:
             text = "it names the nodes that this driver reports, such as [self.context.host]"
-            yield Finding(driver.lineno, MUST, f"{driver.name}: no get_available_nodes", text)
+            yield Diagnostic(driver.lineno, MUST, f"{driver.name}: no get_available_nodes", text)
         if not {NEWEST, *OLDER_METHODS} & own.keys():
             text = "nothing says what a node has"
-            yield Finding(driver.lineno, MUST, f"{driver.name}: no {NEWEST}", text)
+            yield Diagnostic(driver.lineno, MUST, f"{driver.name}: no {NEWEST}", text)
         for one, other in (("init_host", "cleanup_host"), ("cleanup_host", "init_host")):
             if one in own and other not in own:
                 text = f"beside {one}: both are called, or none; it may be empty"
-                yield Finding(own[one].lineno, MUST, f"{driver.name}: no {other}", text)
+                yield Diagnostic(own[one].lineno, MUST, f"{driver.name}: no {other}", text)
 
 
 def _methods(source: DriverSource, driver: ast.ClassDef) -> dict[str, Function]:
@@ -126,7 +126,7 @@ def _methods(source: DriverSource, driver: ast.ClassDef) -> dict[str, Function]:
     }
 
 
-def _missing(source: DriverSource) -> Iterator[Finding]:
+def _missing(source: DriverSource) -> Iterator[Diagnostic]:
     """What it calls on itself and neither it nor the base class here has."""
     set_anywhere = {
         node.attr
@@ -151,27 +151,27 @@ def _defined(node: ast.stmt) -> Iterator[str]:
             yield name.id
 
 
-def _calls_on_self(function: Function, here: set[str]) -> Iterator[Finding]:
+def _calls_on_self(function: Function, here: set[str]) -> Iterator[Diagnostic]:
     for node in ast.walk(function):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         called = node.func
         if _is_name(called.value, "self") and called.attr not in here:
             text = "nothing here has it: bring along that of Nova's base class, or of another file"
-            yield Finding(node.lineno, MUST, f"self.{called.attr}()", text)
+            yield Diagnostic(node.lineno, MUST, f"self.{called.attr}()", text)
 
 
-def _constructor(init: Function | None) -> Iterator[Finding]:
+def _constructor(init: Function | None) -> Iterator[Diagnostic]:
     if init is None:
         return
     arguments = [each.arg for each in init.args.args[1:]]
     required = arguments[: len(arguments) - len(init.args.defaults)]
     if arguments[:1] != ["context"] or len(required) > 1:
         text = "it is called with one argument, a drivers.api.DriverContext"
-        yield Finding(init.lineno, MUST, f"__init__(self, {', '.join(arguments)})", text)
+        yield Diagnostic(init.lineno, MUST, f"__init__(self, {', '.join(arguments)})", text)
 
 
-def _attributes(driver: ast.ClassDef) -> Iterator[Finding]:
+def _attributes(driver: ast.ClassDef) -> Iterator[Diagnostic]:
     for node in driver.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign):
             continue
@@ -179,10 +179,10 @@ def _attributes(driver: ast.ClassDef) -> Iterator[Finding]:
         for target in targets:
             if isinstance(target, ast.Name) and target.id in CLASS_ATTRIBUTES:
                 verdict, advice = CLASS_ATTRIBUTES[target.id]
-                yield Finding(node.lineno, verdict, target.id, advice)
+                yield Diagnostic(node.lineno, verdict, target.id, advice)
 
 
-def _functions(source: DriverSource) -> Iterator[Finding]:
+def _functions(source: DriverSource) -> Iterator[Diagnostic]:
     own = {
         name: node for driver in source.classes for name, node in _methods(source, driver).items()
     }
@@ -191,12 +191,12 @@ def _functions(source: DriverSource) -> Iterator[Finding]:
         if function not in source.reached:
             superseded = name in OLDER_METHODS and NEWEST in own
             advice = f"{NEWEST} is there, and holds alone" if superseded else "nobody calls it here"
-            yield Finding(function.lineno, DROP, f"{name}()", advice)
+            yield Diagnostic(function.lineno, DROP, f"{name}()", advice)
         elif function is own.get(name) and name in CALLED and name != "__init__":
             yield _called(function)
 
 
-def _called(function: Function) -> Finding:
+def _called(function: Function) -> Diagnostic:
     name = function.name
     verdict, advice = CALLED[name]
     if name == NEWEST and not _takes_allocations(function):
@@ -205,7 +205,7 @@ def _called(function: Function) -> Finding:
         verdict, advice = MUST, "it can't be async"
     elif name in OPTIONAL and _only_raises(function):
         verdict, advice = MUST, "it only raises: leave it out, for having it is to be called"
-    return Finding(function.lineno, verdict, f"{name}()", advice)
+    return Diagnostic(function.lineno, verdict, f"{name}()", advice)
 
 
 def _only_raises(function: Function) -> bool:
@@ -217,7 +217,7 @@ def _takes_allocations(function: Function) -> bool:
     return len(function.args.args) >= 4 or function.args.vararg is not None
 
 
-def _trees(source: DriverSource) -> Iterator[Finding]:
+def _trees(source: DriverSource) -> Iterator[Diagnostic]:
     """What is done with the tree, wherever an argument has its name."""
     for function in source.reached:
         for name in _tree_names(function):
@@ -233,16 +233,16 @@ def _tree_names(function: Function) -> Iterator[str]:
         yield TREE
 
 
-def _on_tree(node: ast.AST, tree: str) -> Iterator[Finding]:
+def _on_tree(node: ast.AST, tree: str) -> Iterator[Diagnostic]:
     if isinstance(node, ast.Attribute) and _is_name(node.value, tree):
         if node.attr not in TREE_METHODS:
             text = "the tree has no such method here; docs/driver-api.rst lists those it has"
-            yield Finding(node.lineno, MUST, f"{tree}.{node.attr}", text)
+            yield Diagnostic(node.lineno, MUST, f"{tree}.{node.attr}", text)
         elif node.attr in TREE_LOOKS:
-            yield Finding(node.lineno, LOOK, f"{tree}.{node.attr}", TREE_LOOKS[node.attr])
+            yield Diagnostic(node.lineno, LOOK, f"{tree}.{node.attr}", TREE_LOOKS[node.attr])
     elif isinstance(node, ast.Assign) and _keeps(node, tree):
         text = "the tree is good until the method returns: keep nothing of it"
-        yield Finding(node.lineno, MUST, ast.unparse(node), text)
+        yield Diagnostic(node.lineno, MUST, ast.unparse(node), text)
 
 
 def _keeps(node: ast.Assign, tree: str) -> bool:

@@ -36,9 +36,9 @@ OPTIONAL = frozenset(CALLED) - {"__init__", "get_available_nodes", NEWEST, *OLDE
 
 TREE_METHODS = frozenset(name for name in dir(ProviderTree) if not name.startswith("_"))
 TREE_LOOKS: Mapping[str, str] = {
-    "update_traits": "sets all traits, strangers' too: better add_traits and remove_traits",
+    "update_traits": "sets all traits, foreign ones too: better add_traits and remove_traits",
     "update_aggregates": (
-        "sets all aggregates, strangers' too: better add_aggregates and remove_aggregates"
+        "sets all aggregates, foreign ones too: better add_aggregates and remove_aggregates"
     ),
     "update_resources": "kept on the tree only: Placement never sees them",
 }

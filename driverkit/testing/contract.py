@@ -14,7 +14,7 @@ from driverkit.broken import (
     explained,
     not_judged,
 )
-from driverkit.judges import backend, kept, periods, reshapes, scale, shape, strangers
+from driverkit.judges import backend, foreign, kept, periods, reshapes, scale, shape
 from driverkit.judges.backend import LoseBackend
 from driverkit.judges.reshapes import ReshapeCase
 from driverkit.judges.scale import MakeBigDriver
@@ -141,10 +141,10 @@ class DriverContract:
     test_nodes_may_be_asked_at_once_where_the_driver_says_so = judged(
         "thread-safe", periods.thread_safe
     )
-    test_strangers_providers_stay = judged("strangers-providers", strangers.providers)
-    test_strangers_traits_stay = judged("strangers-traits", strangers.traits)
-    test_strangers_aggregates_stay = judged("strangers-aggregates", strangers.aggregates)
-    test_what_was_taken_away_is_put_back = judged("drift", strangers.drift)
+    test_foreign_providers_stay = judged("foreign-providers", foreign.providers)
+    test_foreign_traits_stay = judged("foreign-traits", foreign.traits)
+    test_foreign_aggregates_stay = judged("foreign-aggregates", foreign.aggregates)
+    test_what_was_taken_away_is_put_back = judged("drift", foreign.drift)
     test_the_tree_is_not_kept = judged("tree-not-kept", kept.tree_not_kept)
     test_errors_are_the_documented_ones = judged("documented-errors", kept.documented_errors)
     test_reshape_is_needed_only_when_something_moves = judged("reshape-needed", reshapes.needed)

@@ -1,4 +1,4 @@
-"""Making a provider tree say what a state says, and nothing about strangers.
+"""Making a provider tree say what a state says, and nothing about what is foreign.
 
 What is this driver's own?  A provider whose UUID is the one that the driver makes
 from the node's UUID and the provider's name: that can be seen after a restart too,
@@ -126,7 +126,7 @@ def _take_away(tree: ProviderTree, root: str, wanted: set[str], footprint: Footp
         if tree.get_provider_uuids(uuid) == [uuid]:
             tree.remove(uuid)
         else:
-            # A stranger's provider is below: ours has to stay, with nothing in it.
+            # A foreign provider is below: ours has to stay, with nothing in it.
             tree.update_inventory(uuid, {})
             _mark(tree, uuid, frozenset(), frozenset(), footprint)
 

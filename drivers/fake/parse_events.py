@@ -18,7 +18,7 @@ from drivers.fake.script import ROOT, Change, Failure, MoveSpec, ProviderSpec, S
 from drivers.yaml_file import Field
 from reportclient.model import Inventory
 
-Known = Mapping[str, ProviderSpec]
+ByRef = Mapping[str, ProviderSpec]
 """The providers that a node has or will have by then, by ref."""
 
 _EVENT_KEYS = ("node", "provider", "after", "for", "every")
@@ -30,15 +30,15 @@ _MOVE_KEYS = frozenset(("to", "as"))
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s?)")
 
 
-def read_change(field: Field, names: Names, known: Known) -> Change:
+def read_change(field: Field, names: Names, by_ref: ByRef) -> Change:
     """One item of ``changes``."""
     fields = field.mapping(CHANGE_KEYS)
     if not set(fields).difference(_EVENT_KEYS):
         raise field.error("says when, but not what changes")
-    ref = _ref(fields.get("provider"), known)
+    ref = _ref(fields.get("provider"), by_ref)
     children = tuple(read_children(fields.get("children"), names, ref))
-    refuse_twice([*known.values(), *children], field)
-    refs = {*known, *(child.ref for child in children)}
+    refuse_twice([*by_ref.values(), *children], field)
+    refs = {*by_ref, *(child.ref for child in children)}
     return Change(
         _span(fields),
         ref,
@@ -53,7 +53,7 @@ def read_change(field: Field, names: Names, known: Known) -> Change:
     )
 
 
-def read_failure(field: Field, known: Known) -> Failure:
+def read_failure(field: Field, by_ref: ByRef) -> Failure:
     """One item of ``failures``."""
     fields = field.mapping(FAILURE_KEYS)
     kinds = [key for key in _FAILURES if key in fields]
@@ -61,7 +61,7 @@ def read_failure(field: Field, known: Known) -> Failure:
         raise field.error(f"needs exactly one of {', '.join(_FAILURES)}")
     return Failure(
         _span(fields),
-        _ref(fields.get("provider"), known),
+        _ref(fields.get("provider"), by_ref),
         not_ready=_text(fields.get("not_ready")),
         error=_text(fields.get("error")),
         sleep=_seconds(fields.get("sleep")),
@@ -99,11 +99,11 @@ def _seconds(field: Field | None) -> float | None:
     return seconds
 
 
-def _ref(field: Field | None, known: Collection[str]) -> str:
+def _ref(field: Field | None, by_ref: Collection[str]) -> str:
     if field is None:
         return ROOT
-    if field.text() not in known:
-        raise field.error(_unknown(field.text(), known))
+    if field.text() not in by_ref:
+        raise field.error(_unknown(field.text(), by_ref))
     return field.text()
 
 

@@ -81,12 +81,12 @@ def _node(
     name: str, providers: tuple[ProviderSpec, ...], changes: Events, failures: Events, host: str
 ) -> NodeSpec:
     names: Names = {"host": host, "node": name}
-    known = {provider.ref: provider for provider in providers}
+    by_ref = {provider.ref: provider for provider in providers}
     read: list[Change] = []
     for change in _about(name, changes):
-        read.append(read_change(change, names, known))
-        known.update((child.ref, child) for child in read[-1].children)
-    failing = tuple(read_failure(failure, known) for failure in _about(name, failures))
+        read.append(read_change(change, names, by_ref))
+        by_ref.update((child.ref, child) for child in read[-1].children)
+    failing = tuple(read_failure(failure, by_ref) for failure in _about(name, failures))
     return NodeSpec(name, providers, tuple(read), failing)
 
 

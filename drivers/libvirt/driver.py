@@ -141,7 +141,7 @@ class LibvirtDriver(ComputeDriver):
 
     def _same_host(self, now: HostIdentity) -> dict[str, str]:
         """What to tell of it.  :raises DriverNotReady: another host answers."""
-        first = self._known_host() or now
+        first = self._first_host() or now
         if problem := another_host(first, now):
             self._host.lost(problem)
             raise DriverNotReady(
@@ -153,7 +153,7 @@ class LibvirtDriver(ComputeDriver):
         self._identity = self._identity or now
         return renamed(self._identity, now)
 
-    def _known_host(self) -> HostIdentity | None:
+    def _first_host(self) -> HostIdentity | None:
         """The one that answered first, in this run or an earlier one."""
         if self._identity is None:
             return HostIdentity.kept(self.context.store.load(KEPT_HOST))
@@ -168,8 +168,8 @@ class LibvirtDriver(ComputeDriver):
 
         :raises DriverNotReady: libvirt is not there, or that of another host answers.
         """
-        name, known = self._host.hostname(), self._known_host()
-        if known is not None and known.name != name:
+        name, first = self._host.hostname(), self._first_host()
+        if first is not None and first.name != name:
             self._same_host(HostIdentity.of(name, documents.read(capabilities(self._host))))
         return name
 

@@ -20,7 +20,7 @@ from drivers.libvirt.facts.guest_models import TpmChoice
 from drivers.libvirt.facts.pmem import PmemLabels, pmem_labels
 from drivers.libvirt.facts.shares import MEMORY, PAGES, MemoryPolicy, reserved_pages
 from drivers.libvirt.opts import MDEV_TYPE_OPTS
-from drivers.opts import inventory_policy, marks_for_nova
+from drivers.opts import inventory_policy, nova_owner_traits
 
 _USUAL_URIS = {
     "lxc": "lxc:///system",
@@ -41,12 +41,12 @@ _IMAGES_NAMED_BY = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceSettings:
-    """What the operator decided about devices; ``marks``: traits that all of them get."""
+    """What the operator decided about devices; ``owner_traits``: traits that all of them get."""
 
     pci: PciSettings = field(default_factory=PciSettings)
     mdev: MdevSettings = field(default_factory=MdevSettings)
     encryption: Limits = field(default_factory=Limits)
-    marks: frozenset[str] = frozenset()
+    owner_traits: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _device_settings(conf: Any) -> DeviceSettings:
             conf.libvirt.num_intel_tdx_guests,
             passes_cpu=conf.libvirt.cpu_mode == "host-passthrough",
         ),
-        marks=marks_for_nova(conf),
+        owner_traits=nova_owner_traits(conf),
     )
 
 

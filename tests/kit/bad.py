@@ -293,9 +293,9 @@ class SharesItsState(GoodDriver):
 
 
 @breaks(
-    "strangers-providers",
+    "foreign-providers",
     "the driver has taken away or changed",
-    "a stranger's provider host1_driver_kit_stranger (",
+    "a foreign provider host1_driver_kit_foreign (",
 )
 class RemovesAllItDoesNotReport(GoodDriver):
     def remove_gone(self, tree, node, cards):
@@ -305,7 +305,7 @@ class RemovesAllItDoesNotReport(GoodDriver):
                 tree.remove(child)
 
 
-@breaks("strangers-providers", "a stranger's provider host1_driver_kit_shared (")
+@breaks("foreign-providers", "a foreign provider host1_driver_kit_shared (")
 class RemovesSharedOnes(GoodDriver):
     def remove_gone(self, tree, node, cards):
         super().remove_gone(tree, node, cards)
@@ -314,9 +314,9 @@ class RemovesSharedOnes(GoodDriver):
 
 
 @breaks(
-    "strangers-traits",
+    "foreign-traits",
     "trait COMPUTE_NODE of provider host1 (",
-    "CUSTOM_DRIVER_KIT_STRANGER",
+    "CUSTOM_DRIVER_KIT_FOREIGN",
     "add_traits",
 )
 class SetsAllTraits(GoodDriver):
@@ -325,7 +325,7 @@ class SetsAllTraits(GoodDriver):
         tree.update_traits(node, ["HW_CPU_X86_AVX2", "CUSTOM_GOOD"])
 
 
-@breaks("strangers-aggregates", "aggregate 7d0f5f52-", "of provider host1 (", "add_aggregates")
+@breaks("foreign-aggregates", "aggregate 7d0f5f52-", "of provider host1 (", "add_aggregates")
 class SetsAllAggregates(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)
@@ -461,12 +461,12 @@ class RewritesAll(GoodDriver):
 
 @breaks(
     "foreign-allocations",
-    "which is a stranger's",
+    "which is foreign",
     "CUSTOM_DRIVER_KIT_FOREIGN",
     "after:  nothing",
     fixtures=("reshape_case",),
 )
-class TakesAStrangersToo(GoodDriver):
+class TakesAForeignOneToo(GoodDriver):
     def move(self, tree, node, cards, allocations):
         super().move(tree, node, cards, allocations)
         for consumer in list(allocations):
@@ -579,7 +579,7 @@ class DisablesItself(GoodDriver):
         tree.add_traits(node, "COMPUTE_STATUS_DISABLED")
 
 
-@breaks("strangers-traits", "trait COMPUTE_STATUS_DISABLED of provider host1")
+@breaks("foreign-traits", "trait COMPUTE_STATUS_DISABLED of provider host1")
 class EnablesItself(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)

@@ -78,7 +78,7 @@ class Folders(ComputeDriver):
         for uuid in provider_tree.get_provider_uuids(nodename)[1:]:
             name = provider_tree.exists(uuid) and provider_tree.data(uuid).name
             if name and name.startswith(f"{nodename}_f") and name not in found:
-                if "stranger" not in name:
+                if "foreign" not in name:
                     provider_tree.remove(uuid)
         for name in sorted(found):
             if not provider_tree.exists(name):

@@ -31,11 +31,11 @@ def test_a_broken_rule_is_an_exit_code_of_1_and_a_row_that_says_how_to_mend_it(h
     site = install(tmp_path / "site", "all-traits", SETS_ALL_TRAITS)
     said = host.bare_ctl("driver", "check", "all-traits", "-f", "json", PYTHONPATH=str(site))
     assert said.code == 1, said.err
-    assert said.err == "computectl: driver all-traits: broken: strangers-traits\n"
+    assert said.err == "computectl: driver all-traits: broken: foreign-traits\n"
     rows = {row["rule"]: row for row in said.json()}
     assert list(rows) == list(RULES)
-    bad = rows["strangers-traits"]
-    assert (bad["verdict"], bad["mend"]) == ("broken", RULES["strangers-traits"].mend)
+    bad = rows["foreign-traits"]
+    assert (bad["verdict"], bad["mend"]) == ("broken", RULES["foreign-traits"].mend)
     assert "trait COMPUTE_NODE of provider" in bad["seen"]
     assert rows["agree"] == {
         "rule": "agree",

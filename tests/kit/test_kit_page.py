@@ -65,12 +65,12 @@ def test_a_failure_speaks_of_the_driver_and_not_of_the_kit(project: Path) -> Non
     good = 'provider_tree.add_traits(name, "CUSTOM_LOCAL_DISK")'
     bad = 'provider_tree.update_traits(name, ["CUSTOM_LOCAL_DISK"])'
     driver.write_text(driver.read_text().replace(good, bad))
-    done = run_pytest(project, "-k", "strangers_traits", "test_disks.py")
+    done = run_pytest(project, "-k", "foreign_traits", "test_disks.py")
     assert done.returncode == 1, done.stdout + done.stderr
     said = done.stdout.partition("= FAILURES =")[2].partition("= warnings summary =")[0]
     said = said.partition("short test summary")[0]
-    assert "The driver breaks the rule strangers-traits: Traits that others set stay." in said
-    assert "trait CUSTOM_DRIVER_KIT_STRANGER of provider host1_disk_nvme0n1 (" in said
+    assert "The driver breaks the rule foreign-traits: Traits that others set stay." in said
+    assert "trait CUSTOM_DRIVER_KIT_FOREIGN of provider host1_disk_nvme0n1 (" in said
     assert "Mend: provider_tree.add_traits and remove_traits with traits of your own" in said
     assert not re.search(r"\.py:\d+|Traceback|def test_|assert ", said), said
 

@@ -15,7 +15,7 @@ from tests.kit.test_bad_drivers import failure_of
 ASKING_PLACEMENT = {
     "valid",
     "second-period",
-    "strangers-providers",
+    "foreign-providers",
     "drift",
     "reshape-needed",
     "reshape-asked",
@@ -49,7 +49,7 @@ for name in ELSEWHERE:  # the Placement in memory will do for these
     setattr(TestGoodDriver, name, None)
 
 
-@pytest.mark.parametrize("name", ["PutsAllOnOneCard", "LeavesOneBehind", "TakesAStrangersToo"])
+@pytest.mark.parametrize("name", ["PutsAllOnOneCard", "LeavesOneBehind", "TakesAForeignOneToo"])
 def test_a_bad_reshape_is_caught(name: str, driver_context, driver_placement) -> None:
     [bad] = [bad for bad in BAD if bad.driver.__name__ == name]
     backend = Backend()

@@ -11,7 +11,7 @@ from typing import Any
 from drivers.libvirt.connection.session import nonsense
 from drivers.libvirt.documents import checked
 
-Problem = Callable[[str], str | None]
+Check = Callable[[str], str | None]
 """Why a document tells too little to be used; ``None``: it does not."""
 
 
@@ -27,7 +27,7 @@ class Listed:
         return {f"{kind} {name}": f"can't be read: {why}" for name, why in self.unread.items()}
 
 
-def node_devices(connection: Any, binding: Any, kinds: Sequence[str], problem: Problem) -> Listed:
+def node_devices(connection: Any, binding: Any, kinds: Sequence[str], check: Check) -> Listed:
     """Devices of these kinds (names of libvirt's flags, like ``PCI_DEV``).
 
     Kinds that an older binding does not know are none that its libvirt has.
@@ -35,13 +35,13 @@ def node_devices(connection: Any, binding: Any, kinds: Sequence[str], problem: P
     names = (f"VIR_CONNECT_LIST_NODE_DEVICES_CAP_{kind}" for kind in kinds)
     flags = sum(getattr(binding, name, 0) for name in names)
     things = connection.listAllDevices(flags)
-    return _Reader(connection, binding, "device", problem).read(things)
+    return _Reader(connection, binding, "device", check).read(things)
 
 
-def active_pools(connection: Any, binding: Any, problem: Problem) -> Listed:
+def active_pools(connection: Any, binding: Any, check: Check) -> Listed:
     """All active storage pools."""
     things = connection.listAllStoragePools(binding.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
-    return _Reader(connection, binding, "pool", problem).read(things)
+    return _Reader(connection, binding, "pool", check).read(things)
 
 
 def guests(connection: Any, binding: Any) -> Listed:
@@ -54,7 +54,7 @@ class _Reader:
     connection: Any
     binding: Any
     tag: str
-    problem: Problem = lambda _text: None
+    check: Check = lambda _text: None
 
     def read(self, things: Iterable[Any]) -> Listed:
         """Those that vanish meanwhile are not there."""
@@ -63,7 +63,7 @@ class _Reader:
             name = self._name(thing, number)
             try:
                 text = checked(str(thing.XMLDesc(0)), self.tag)
-                why = self.problem(text)
+                why = self.check(text)
             except ValueError as err:
                 why = nonsense(err)
             except self.binding.libvirtError as err:

@@ -39,11 +39,11 @@ class Devices:
 
 @dataclass(frozen=True, slots=True)
 class NodeDevices:
-    """``marks`` are traits that every provider of a device gets; nobody takes them away."""
+    """``owner_traits`` are traits that every provider of a device gets; nobody takes them away."""
 
     pci: PciSettings = field(default_factory=PciSettings)
     mdev: MdevSettings = field(default_factory=MdevSettings)
-    marks: frozenset[str] = frozenset()
+    owner_traits: frozenset[str] = frozenset()
     name: str = PCI
 
     def ask(self, look: Look) -> Devices:
@@ -105,7 +105,9 @@ class NodeDevices:
         self, of: Subject, pools: Sequence[Pool], grouped: bool, source: str
     ) -> tuple[list[Reported], dict[str, str]]:
         found, notes = providers(of.node, pools, Grouping(grouped, of.by_cell), of.observed)
-        return [replace(one, traits=one.traits | self.marks, source=source) for one in found], notes
+        return [
+            replace(one, traits=one.traits | self.owner_traits, source=source) for one in found
+        ], notes
 
     def _remote_managed(self, bus: PciBus) -> dict[str, bool]:
         """Whether guests can have ports whose network card manages them: where there are such VFs.

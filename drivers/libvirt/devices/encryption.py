@@ -65,11 +65,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEncryption:
-    """``marks`` are traits that every provider gets."""
+    """``owner_traits`` are traits that every provider gets."""
 
     virt_type: str
     limits: Limits
-    marks: frozenset[str] = frozenset()
+    owner_traits: frozenset[str] = frozenset()
     name: str = ENCRYPTION
 
     def ask(self, look: Look) -> Encryption:
@@ -101,7 +101,7 @@ class MemoryEncryption:
         """SEV's context leaves the root, with its trait."""
         children, notes = encryption(of.node, answer, self.limits, of.observed)
         return HostReport(
-            children=[replace(one, traits=one.traits | self.marks) for one in children],
+            children=[replace(one, traits=one.traits | self.owner_traits) for one in children],
             traits=moved_traits(children),
             notes=notes,
             kept=frozenset({CONTEXT} if answer.domain_capabilities is None else ()),

@@ -41,8 +41,8 @@ def facts_of(settings: LibvirtSettings) -> Mapping[str, Fact]:
         Architecture(virt_type),
         CpuFeatures(settings.cpu),
         GuestModels(virt_type, settings.tpm),
-        NodeDevices(devices.pci, devices.mdev, devices.marks),
-        MemoryEncryption(virt_type, devices.encryption, devices.marks),
+        NodeDevices(devices.pci, devices.mdev, devices.owner_traits),
+        MemoryEncryption(virt_type, devices.encryption, devices.owner_traits),
     )
     return {fact.name: fact for fact in facts}
 

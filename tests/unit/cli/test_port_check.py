@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from driverkit.porting.advice import findings
+from driverkit.porting.advice import diagnostics
 from driverkit.porting.driver_source import DriverSource
 from driverkit.porting.nova_api import CALLED, HELPERS, TREE_LOOKS, TREE_METHODS
 from drivers import abilities
@@ -25,7 +25,7 @@ class Mine(ComputeDriver):
 
 def found(text: str) -> list[tuple[int, str, str]]:
     source = DriverSource.parse(textwrap.dedent(text).lstrip("\n"))
-    return [(each.line, each.verdict, each.what) for each in findings(source)]
+    return [(each.line, each.verdict, each.what) for each in diagnostics(source)]
 
 
 def in_the_body(body: str, before: str = "") -> list[tuple[str, str]]:

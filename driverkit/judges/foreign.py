@@ -11,9 +11,9 @@ from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.provider_tree import ProviderTree, own_uuid
 from reportclient.snapshot import Snapshot
 
-TRAITS = ("CUSTOM_DRIVER_KIT_STRANGER", "COMPUTE_NODE", "COMPUTE_STATUS_DISABLED")
+TRAITS = ("CUSTOM_DRIVER_KIT_FOREIGN", "COMPUTE_NODE", "COMPUTE_STATUS_DISABLED")
 """An operator's, and those that the agent sets itself."""
-CLASS = "CUSTOM_DRIVER_KIT_STRANGER"
+CLASS = "CUSTOM_DRIVER_KIT_FOREIGN"
 AGGREGATE = "7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a01"
 NODES = 3
 """So many nodes are looked at; each one is the same code."""
@@ -22,14 +22,14 @@ Edit = Callable[[ProviderTree], None]
 
 
 def providers(stage: Stage) -> None:
-    """A stranger's child of the root, one of each device, and a shared one beside them."""
+    """A foreign child of the root, one of each device, and a shared one beside them."""
 
     def edit(root: Root, tree: ProviderTree) -> None:
-        add_strangers(root.uuid, tree)
+        add_foreign(root.uuid, tree)
         tree.add_aggregates(root.uuid, AGGREGATE)
         _add_shared(tree, f"{root.node}_driver_kit_shared")
 
-    _expect_kept(stage, edit, _strange_providers)
+    _expect_kept(stage, edit, _foreign_providers)
 
 
 def traits(stage: Stage) -> None:
@@ -39,7 +39,7 @@ def traits(stage: Stage) -> None:
         for uuid in tree.get_provider_uuids(root.uuid):
             tree.add_traits(uuid, *TRAITS)
 
-    _expect_kept(stage, edit, lambda wish: _with(wish, "trait", TRAITS))
+    _expect_kept(stage, edit, lambda desired: _with(desired, "trait", TRAITS))
 
 
 def aggregates(stage: Stage) -> None:
@@ -49,7 +49,7 @@ def aggregates(stage: Stage) -> None:
         for uuid in tree.get_provider_uuids(root.uuid):
             tree.add_aggregates(uuid, AGGREGATE)
 
-    _expect_kept(stage, edit, lambda wish: _with(wish, "aggregate", (AGGREGATE,)))
+    _expect_kept(stage, edit, lambda desired: _with(desired, "aggregate", (AGGREGATE,)))
 
 
 def drift(stage: Stage) -> None:
@@ -59,7 +59,7 @@ def drift(stage: Stage) -> None:
         root.report(loaded)
         settled = root.read().view.snapshot
         for what, edit in _damages(root, settled):
-            root.edited_by_stranger(edit)
+            root.edited_by_another(edit)
             try:
                 root.report(loaded)
             except DriverRaised as raised:
@@ -109,7 +109,7 @@ def _expect_kept(
     roots = stage.roots(loaded)[:NODES]
     for root in roots:
         root.report(loaded)
-        root.edited_by_stranger(lambda tree, root=root: edit(root, tree))  # type: ignore[misc]
+        root.edited_by_another(lambda tree, root=root: edit(root, tree))  # type: ignore[misc]
     for asked, who in ((loaded, "the driver"), (stage.open(), "a fresh driver")):
         for root in roots:
             _expect_kept_by(root, asked, who, theirs)
@@ -119,37 +119,37 @@ def _expect_kept_by(
     root: Root, loaded: LoadedDriver, who: str, theirs: Callable[[Snapshot], dict[str, object]]
 ) -> None:
     before = root.read().view.snapshot
-    after = theirs(again(root, loaded, "with a stranger's things in the tree"))
+    after = theirs(again(root, loaded, "with foreign things in the tree"))
     lost = [text for text, value in theirs(before).items() if after.get(text) != value]
     if lost:
         raise Broken(f"node {root.node}: {who} has taken away or changed\n{shown(lost)}")
 
 
-def _strange_providers(wish: Snapshot) -> dict[str, object]:
+def _foreign_providers(desired: Snapshot) -> dict[str, object]:
     return {
-        f"a stranger's provider {provider.name} ({provider.uuid})": provider
-        for provider in wish.walk()
+        f"a foreign provider {provider.name} ({provider.uuid})": provider
+        for provider in desired.walk()
         if CLASS in provider.inventory
     }
 
 
-def _with(wish: Snapshot, what: str, names: Iterable[str]) -> dict[str, object]:
+def _with(desired: Snapshot, what: str, names: Iterable[str]) -> dict[str, object]:
     return {
         f"{what} {name} of provider {provider.name} ({provider.uuid})": True
-        for provider in wish.walk()
+        for provider in desired.walk()
         for name in names
         if name in provider.traits | provider.aggregates
     }
 
 
-def add_strangers(root: str, tree: ProviderTree) -> None:
-    """A stranger's child below the root, and below each provider under it."""
+def add_foreign(root: str, tree: ProviderTree) -> None:
+    """A foreign child below the root, and below each provider under it."""
     for uuid in tree.get_provider_uuids(root):
         _add_child(tree, uuid)
 
 
 def _add_child(tree: ProviderTree, uuid: str) -> None:
-    name = f"{tree.data(uuid).name[:170]}_driver_kit_stranger"
+    name = f"{tree.data(uuid).name[:170]}_driver_kit_foreign"
     child = tree.new_child(name, uuid)
     tree.update_inventory(child, {CLASS: {"total": 2}})
     tree.update_traits(child, [TRAITS[0]])
