@@ -7,6 +7,8 @@ now, or a stop took too long; 2 the configuration, a driver or the identity can'
 
 from __future__ import annotations
 
+from agent import lean  # isort: skip  before what it keeps out
+
 import logging
 import os
 import random
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from agent.dev import Dev
     from agent.metrics.monitoring import Monitoring
 
+lean.loaded()
 LOG = logging.getLogger(__name__)
 
 FAILED, UNUSABLE = 1, 2

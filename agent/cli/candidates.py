@@ -32,7 +32,7 @@ from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, CommandError, Once
 from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen, counted, filled
-from drivers.yaml_file import BadFile
+from drivers.diagnostics import BadFile
 from reportclient.asking import How, allocation_candidates
 from reportclient.candidates import AllocationCandidates, ResourceRequest, read_request
 from reportclient.counting import Counting

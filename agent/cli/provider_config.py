@@ -14,7 +14,7 @@ from agent.cli.shared.screen import Screen
 from agent.provider_config.entries import COMPUTE_NODE, Entry
 from agent.provider_config.files import Loaded, parsed, passed_over, texts_in
 from agent.provider_config.schema import published
-from drivers.yaml_file import BadFile, Diagnostic
+from drivers.diagnostics import BadFile, Diagnostic
 from reportclient.model import Inventory
 
 COLUMNS = ("kind", "file", "line", "path", "text")

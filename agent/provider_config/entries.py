@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.provider_config.schema import Document, breaches
-from drivers.yaml_file import BadFile, Diagnostic, Path
+from drivers.diagnostics import BadFile, Diagnostic, Path
 from reportclient.model import Inventory
 
 KNOWN_MINOR = 0

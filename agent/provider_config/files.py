@@ -13,7 +13,7 @@ from typing import Any
 from agent.provider_config.entries import Entries, Entry, combined, said
 from agent.provider_config.schema import read
 from agent.state.document import Document, Unusable
-from drivers.yaml_file import BadFile, Diagnostic
+from drivers.diagnostics import BadFile, Diagnostic
 
 LOG = logging.getLogger(__name__)
 

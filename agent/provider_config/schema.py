@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from drivers import yaml_file
-from drivers.yaml_file import Diagnostic, Path, spelled
+from drivers.diagnostics import Diagnostic, Path, spelled
 
 FILE_NAME = "schema-v1.json"
 
@@ -46,6 +45,8 @@ def read(text: str, source: str) -> Document:
 
     :raises BadFile: it is no YAML, is empty, or has a key twice.
     """
+    from drivers import yaml_file  # noqa: PLC0415  for those who have such files
+
     why = "the file is empty; give it a meta.schema_version, or take it away"
     lines: dict[Path, int] = {}
     return Document(source, yaml_file.read(text, source, why).plain(lines, MOST_VALUES), lines)

@@ -15,20 +15,34 @@ FILE = ("sqlite3", "agent.registry.store")
 SERVED = ("waitress", "keystonemiddleware", "oslo_policy", "agent.registry.service")
 WORKSHOP = ("placement", "driverkit", "pytest", "agent.dev")
 FILES = ("jsonschema", "referencing")
+YAML = ("yaml", "drivers.yaml_file")
+NUMBERS = ("prometheus_client", "agent.metrics.monitoring", "oslo_reports")
+# Libraries load these where they are installed.
+GUESTS = ("osprofiler", "webob", "charset_normalizer", "chardet", "eventlet")
 DRAWING = ("agent.cli.drawing.text_tree", "agent.cli.drawing.dot", "agent.cli.drawing.mermaid")
 COMMANDS = ("cliff", "agent.cli")
 DRIVERS = ("libvirt", "drivers.libvirt", "drivers.fake")
 
 ALONE = "transport_url =\n"
 FLEET = "transport_url = rabbit://nobody:x@127.0.0.1:1/\n"
+LIBVIRT = "[libvirt]\nconnection_uri = test:///default\n"
+NEVER = (*SERVED, *WORKSHOP, *FILES, *DRAWING, *COMMANDS, *NUMBERS, *GUESTS)
 WAYS = {
     "an agent of one host": (
         ("agent.main", ["--once"], ALONE),
-        (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, *DRAWING, *COMMANDS, "drivers.libvirt"),
+        (*BUS, *DATABASE, *NEVER, "drivers.libvirt"),
+    ),
+    "an agent beneath another service's root": (
+        ("agent.main", ["--once"], f"{ALONE}[compute]\nroot_provider = attach\n"),
+        (*BUS, *DATABASE, *NEVER, "drivers.libvirt"),
     ),
     "an agent of a fleet": (
         ("agent.main", ["--once"], f"{FLEET}[registry]\naccess = rpc\n"),
-        (*DATABASE, *FILE, *SERVED, *WORKSHOP, *FILES, *DRAWING, *COMMANDS, "drivers.libvirt"),
+        (*DATABASE, *FILE, *NEVER, "drivers.libvirt"),
+    ),
+    "an agent of a hypervisor": (
+        ("agent.main", ["--once"], f"{ALONE}compute_driver = libvirt\n{LIBVIRT}"),
+        (*BUS, *DATABASE, *NEVER, *YAML, "drivers.fake"),
     ),
     "computectl status": (
         ("agent.cli.app", ["status"], ALONE),
@@ -55,7 +69,7 @@ try:
 except SystemExit:
     pass
 finally:
-    sys.stdout.write("\\n" + json.dumps(sorted(sys.modules)))
+    sys.stdout.write("\\n" + json.dumps(sorted(name for name in sys.modules if sys.modules[name])))
     sys.stdout.flush()
     import os
     os._exit(0)

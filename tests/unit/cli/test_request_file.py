@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.cli.asking.request_file import read_request_file
-from drivers.yaml_file import BadFile
+from drivers.diagnostics import BadFile
 from reportclient.candidates import read_request
 
 FULL = """

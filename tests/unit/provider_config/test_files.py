@@ -15,7 +15,7 @@ from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.additions import Additions
 from agent.provider_config.files import parsed, texts_in
 from agent.provider_config.schema import MOST_VALUES, published
-from drivers.yaml_file import BadFile
+from drivers.diagnostics import BadFile
 from reportclient.model import MAX_INT, Inventory
 
 HEAD = "meta: {schema_version: '1.0'}\n"
