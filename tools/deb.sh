@@ -82,7 +82,7 @@ make_deb_environment() {
 # pip stays in it: drivers of others are installed beside ours.
 install_wheel() {
     say "installing ${WHEEL##*/} and what it needs"
-    pip install --no-compile -c "$ROOT/constraints.txt" "$WHEEL[libvirt,registry]"
+    pip install --no-compile -c "$ROOT/constraints.txt" "$WHEEL[libvirt,registry,watch]"
     pip install --no-compile --no-deps --force-reinstall "$WHEEL"
     # With the paths that tracebacks show later; what has run here already (pip) as well.
     quietly 'This is a fault of a package in it.' "$SYSTEM_PYTHON" -m compileall -q -f -j2 \

@@ -11,6 +11,7 @@ from agent.cli.reading.services import Services
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, UNUSABLE
 from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.operator_command import DEFAULT_FILES
 from agent.cli.shared.screen import Screen, counted, filled
 from agent.period.traits import own_marks
 from reportclient.counting import Counting
@@ -89,8 +90,9 @@ class AuditCloud(DrawnOrListed[Audited]):
             return UNUSABLE
         return NOT_WELL if answer.audit.counted else 0
 
-    def _went_wrong(self, err: Exception, files: str) -> int:
-        super()._went_wrong(err, files)
+    def went_wrong(self, err: Exception, files: str = DEFAULT_FILES) -> int:
+        """Then nothing is known."""
+        super().went_wrong(err, files)
         return UNUSABLE
 
 

@@ -113,9 +113,7 @@ class ShowStatus(DrawnOrListed[SeenStatus]):
 
     def ask(self, session: Session, options: argparse.Namespace) -> SeenStatus:
         """The file, and whether its writer lives."""
-        written = _read(session.settings.state_path / FILE_NAME)
-        alive = lives(written.pid, written.started)
-        return SeenStatus(written, time.time(), alive, options.sources)
+        return seen_status(session, sources=options.sources)
 
     def draw(self, answer: SeenStatus, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         """A line for the agent, one for each node, and what is wrong below it."""
@@ -137,6 +135,12 @@ class ShowStatus(DrawnOrListed[SeenStatus]):
         if answer.out_of_date is not None:
             self.tell(f"compute-agent on {answer.written.host}: {answer.out_of_date}")
         return 0 if answer.well else NOT_WELL
+
+
+def seen_status(session: Session, *, sources: bool = False) -> SeenStatus:
+    """The file, and whether its writer lives.  :raises CommandError: there is none, or no good."""
+    written = _read(session.settings.state_path / FILE_NAME)
+    return SeenStatus(written, time.time(), lives(written.pid, written.started), sources)
 
 
 def _lines(status: SeenStatus, screen: Screen) -> Iterator[str]:

@@ -56,6 +56,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "placement": ("driverkit/placement/child.py",),
     "prometheus_client": ("agent/metrics/*",),
     "pytest": ("driverkit/testing/*",),
+    "rich": ("agent/cli/watching/*", "agent/cli/watch.py"),
     "stevedore": ("drivers/loader.py",),
     "tenacity": ("reportclient/root.py",),
     "waitress": ("driverkit/placement/child.py", "agent/registry/*"),

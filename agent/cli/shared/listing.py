@@ -2,23 +2,19 @@
 
 import argparse
 import json
-import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from cliff.lister import Lister
 
-from agent.cli.app import ComputeCtl
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.errors import NOT_WELL, UNUSABLE, CommandError, explained, refused
-from agent.cli.shared.screen import Screen, Terminal
+from agent.cli.shared.errors import NOT_WELL, CommandError
+from agent.cli.shared.operator_command import DEFAULT_FILES, OperatorCommand
+from agent.cli.shared.screen import Screen
 from agent.told.conditions import Condition, errors
 from reportclient.plain_text import plain
-
-DEFAULT_FILES = "/etc/compute-agent/compute-agent.conf"
 
 Answer = TypeVar("Answer")
 Table = tuple[Sequence[str], list[Sequence[Any]]]
@@ -41,17 +37,13 @@ class _Formatters:
         return self.plugins[name]
 
 
-class DrawnOrListed(Lister, Generic[Answer]):
+class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     """Subclasses ask, draw and list; this chooses, and says what went wrong."""
 
     drawn: ClassVar[str]
     """The name of the drawing among the formats; it is the default."""
     pictures: ClassVar[Sequence[str]] = ()
     """Names of formats that are drawn as well, whole and without a width."""
-
-    examples: ClassVar[str]
-
-    app: ComputeCtl
 
     @abstractmethod
     def ask(self, session: Session, options: argparse.Namespace) -> Answer:
@@ -86,21 +78,6 @@ class DrawnOrListed(Lister, Generic[Answer]):
     def _load_formatter_plugins(self) -> Any:
         return _Formatters(super()._load_formatter_plugins(), (self.drawn, *self.pictures))
 
-    def get_epilog(self) -> str:
-        """Short: cliff would look through all distributions to say where a command is from."""
-        return f"examples:\n{self.examples}"
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """With the examples as they are written."""
-        parser = super().get_parser(prog_name)
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        parser.error = partial(self._refuse, parser)  # type: ignore[method-assign]
-        return parser
-
-    def _refuse(self, parser: argparse.ArgumentParser, message: str) -> NoReturn:
-        self.tell(str(refused(message, parser)))
-        raise SystemExit(UNUSABLE)
-
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Never raises but for --debug."""
         files = DEFAULT_FILES
@@ -111,27 +88,11 @@ class DrawnOrListed(Lister, Generic[Answer]):
         except BrokenPipeError:
             raise
         except Exception as err:  # noqa: BLE001  a person reads it: one line
-            return self._went_wrong(err, files)
-
-    def tell(self, text: str) -> None:
-        """One line on stderr."""
-        self.app.stderr.write(f"{self.app.NAME}: {plain(text)}\n")
-
-    def progress(self, words: str) -> None:
-        """On a terminal, a line that the next one replaces; empty words end it."""
-        if self.app.stderr.isatty() and isinstance(self.app.stderr, Terminal):
-            self.app.stderr.replace_line(words)
+            return self.went_wrong(err, files)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """What is listed, without the drawing."""
         return self.table(self.ask(self.app.session(), parsed_args))
-
-    def _went_wrong(self, err: Exception, files: str) -> int:
-        if self.app.options.debug:
-            traceback.print_exc(file=self.app.stderr)
-        failure = explained(err, files)
-        self.tell(str(failure))
-        return failure.code
 
     def _answer(self, ask: Callable[[], Answer], options: argparse.Namespace) -> int:
         answer = ask()
@@ -174,7 +135,7 @@ class Offline(DrawnOrListed[Answer]):
         except BrokenPipeError:
             raise
         except Exception as err:  # noqa: BLE001  a person reads it: one line
-            return self._went_wrong(err, DEFAULT_FILES)
+            return self.went_wrong(err)
 
 
 def _as_text(cell: Any) -> Any:

@@ -1,0 +1,143 @@
+"""``computectl watch``: a live screen."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+
+from agent.cli.reading.services import Services, told
+from agent.cli.shared.command_session import Session
+from agent.cli.shared.errors import CommandError
+from agent.cli.shared.operator_command import OperatorCommand
+from agent.cli.tree import positive
+from agent.cli.watching import hosts, this_host
+from agent.cli.watching.controls import Controls
+from agent.cli.watching.feed import Feed
+from agent.cli.watching.hosts import Hosts
+from agent.cli.watching.this_host import ThisHost
+
+NOT_A_TERMINAL = ("", "dumb", "unknown")
+HOST_EVERY, FLEET_EVERY = 1, 5
+"""Seconds between two looks: at a file, and at the registry and Placement."""
+
+
+class Watch(OperatorCommand):
+    """Watch this host, or all hosts, on a live screen.
+
+    Hosts, their state, what changed lately, calls to Placement, drift. Of this host from
+    the agent's status file, and its metrics where [monitoring] is on; with --all from the
+    registry, with 1 GET to Placement each time. Keys: q leaves, PgUp and PgDn scroll, and
+    with --all / filters, s sorts by the next column, r reverses.
+    """
+
+    examples = """\
+  computectl watch                    this host
+  computectl watch --all              all hosts of the registry
+  computectl watch --all rack7 down   those of rack7 that are down
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """What, and how often."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "words",
+            nargs="*",
+            metavar="WORD",
+            help="with --all: hosts that have each of these in name, status, state or reason",
+        )
+        parser.add_argument("--all", action="store_true", help="all hosts of the registry")
+        parser.add_argument(
+            "--interval",
+            type=positive,
+            metavar="SECONDS",
+            help=f"between two looks; left out: {HOST_EVERY}, with --all {FLEET_EVERY}",
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Never raises but for --debug."""
+        try:
+            self.take_action(parsed_args)
+        except Exception as err:  # noqa: BLE001  a person reads it: one line
+            return self.went_wrong(err)
+        return 0
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Show it until somebody leaves."""
+        _refuse_pipes(self.app.stdout, "service list" if parsed_args.all else "status")
+        _refuse_without_rich()
+        session = self.app.session()
+        if parsed_args.all:
+            _watch_fleet(session, " ".join(parsed_args.words), parsed_args.interval or FLEET_EVERY)
+            return
+        if parsed_args.words:
+            raise CommandError("words choose hosts of the registry", "add --all")
+        _watch_host(session, parsed_args.interval or HOST_EVERY)
+
+
+def _refuse_pipes(stdout: object, other: str) -> None:
+    term = os.environ.get("TERM", "")
+    if not (sys.stdin.isatty() and getattr(stdout, "isatty", bool)()):
+        raise CommandError("watch needs a terminal", f"computectl {other} says the same once")
+    if term in NOT_A_TERMINAL:
+        what = f"watch needs a terminal that can do more than TERM={term or 'nothing'}"
+        raise CommandError(what, f"computectl {other} says the same once")
+
+
+def _refuse_without_rich() -> None:
+    try:
+        import rich  # noqa: F401, PLC0415  an extra
+    except ImportError:
+        step = "pip install 'compute-agent[watch]'"
+        raise CommandError("watch needs the library rich", step) from None
+
+
+def _watch_host(session: Session, interval: float) -> None:
+    from agent.cli.watching.host_screen import draw_host, host_extent  # noqa: PLC0415  rich
+    from agent.cli.watching.live import show  # noqa: PLC0415  rich
+
+    feed = Feed(lambda: ThisHost.of(session), this_host.changes, interval, ThisHost.of(session))
+    feed.changes.extend(this_host.first_changes(feed.latest))
+    _run(
+        feed,
+        lambda: show(
+            sys.stdout,
+            sys.stdin.fileno(),
+            lambda controls, size: draw_host(feed, controls, size),
+            lambda _controls, size: host_extent(feed, size),
+            Controls(),
+        ),
+    )
+
+
+def _watch_fleet(session: Session, words: str, interval: float) -> None:
+    from agent.cli.watching.fleet_screen import draw_fleet, fleet_extent  # noqa: PLC0415  rich
+    from agent.cli.watching.live import show  # noqa: PLC0415  rich
+
+    services = Services(session)
+    api = session.placement()
+
+    def read() -> Hosts:
+        with told():
+            seen, why_not = services.seen(services.registry.list_services(), api)
+        return Hosts(tuple(seen), why_not)
+
+    feed = Feed(read, hosts.changes, interval, read())
+    _run(
+        feed,
+        lambda: show(
+            sys.stdout,
+            sys.stdin.fileno(),
+            lambda controls, size: draw_fleet(feed, controls, size),
+            lambda controls, size: fleet_extent(feed, controls, size),
+            Controls(words),
+        ),
+    )
+
+
+def _run(feed: Feed[ThisHost] | Feed[Hosts], show: Callable[[], None]) -> None:
+    feed.start()
+    try:
+        show()
+    finally:
+        feed.stop()

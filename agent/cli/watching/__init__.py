@@ -1,0 +1,1 @@
+"""``computectl watch``: a live screen of this host, or of all hosts."""

@@ -1,0 +1,197 @@
+"""The live screens: what is drawn, what keys do, what counts as a change."""
+
+import io
+import sys
+from dataclasses import replace
+from unittest import mock
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from agent.cli.reading.services import ObservedService
+from agent.cli.shared.errors import CommandError
+from agent.cli.status import SeenStatus
+from agent.cli.watch import _refuse_without_rich
+from agent.cli.watching import hosts, this_host
+from agent.cli.watching.controls import Controls
+from agent.cli.watching.feed import Feed
+from agent.cli.watching.fleet_screen import draw_fleet, fleet_extent
+from agent.cli.watching.host_screen import draw_host, host_extent
+from agent.cli.watching.hosts import Hosts
+from agent.cli.watching.keyboard import GONE, keys_in
+from agent.cli.watching.numbers import numbers_in
+from agent.cli.watching.this_host import ThisHost
+from agent.registry.record import ServiceRecord
+from agent.told.conditions import Check, Condition, Severity
+from agent.told.status_schema import AgentStatus, NodeStatus, ServiceFacts
+
+SIZES = [(80, 24), (120, 40), (60, 12), (40, 10)]
+
+
+def service(number: int, *, differs: bool = False, **said) -> ObservedService:
+    facts = {
+        "host": f"host{number}",
+        "silent_for": 1.0,
+        "roots": ("root",),
+        "address": "here",
+        "rpc_version": "6.5",
+    }
+    record = ServiceRecord(number, f"uuid{number}", **{**facts, **said})
+    return ObservedService(record, record.is_up(60), int(record.disabled != differs))
+
+
+def fleet(*services: ObservedService) -> Feed[Hosts]:
+    return Feed(lambda: Hosts(services), hosts.changes, 3600, Hosts(services), at=0.0)
+
+
+def drawn(picture, size: tuple[int, int]) -> list[str]:
+    console = Console(file=io.StringIO(), width=size[0], height=size[1])
+    console.print(picture)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) == size[1]
+    assert max(map(cell_len, lines)) <= size[0]
+    return lines
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_a_thousand_hosts_fill_the_screen_and_no_more(size: tuple[int, int]) -> None:
+    feed = fleet(*(service(number) for number in range(1000)))
+    lines, page = fleet_extent(feed, Controls(), size)
+    assert lines == 1000
+    controls = Controls().pressed("end", page, lines)
+    last = drawn(draw_fleet(feed, controls, size), size)
+    assert f"{1001 - page}-1000 of 1000" in last[-1]
+    assert any(line.startswith("host999") for line in last)
+    first = drawn(draw_fleet(feed, controls.pressed("home", page, lines), size), size)
+    assert first[3].startswith("host0 ")
+
+
+def test_those_that_want_attention_are_first() -> None:
+    feed = fleet(
+        service(1),
+        service(2, disabled=True, disabled_reason="disks"),
+        service(3, silent_for=7200.0),
+        service(4, differs=True),
+    )
+    lines = drawn(draw_fleet(feed, Controls(), (80, 24)), (80, 24))
+    assert [line.split()[0] for line in lines[3:7]] == ["host4", "host3", "host2", "host1"]
+    assert lines[0].startswith("4 hosts  3 up  1 disabled  1 down  1 differ from Placement")
+
+
+def test_a_filter_takes_words_of_everything_that_is_said() -> None:
+    services = [service(1), service(2, disabled=True, disabled_reason="New disks"), service(3)]
+    assert [one.record.host for one in hosts.chosen(services, "new disk", "host")] == ["host2"]
+    assert hosts.chosen(services, "host2 enabled", "host") == []
+    backwards = hosts.chosen(services, "up", "host", backwards=True)
+    assert [one.record.host for one in backwards] == ["host3", "host2", "host1"]
+
+
+def test_what_happens_to_hosts_is_a_change_and_heartbeats_are_not() -> None:
+    before = Hosts((service(1), service(2), service(3)))
+    disabled = service(2, disabled=True, disabled_reason="disks", version=2)
+    now = Hosts((service(1, silent_for=9.0), disabled, service(4)))
+    assert [(one.subject, one.text) for one in hosts.changes(before, now, 0.0)] == [
+        ("host2", "disabled: disks"),
+        ("host4", "is new"),
+        ("host3", "its record is deleted"),
+    ]
+    down = Hosts((service(1, silent_for=99.0),))
+    assert [one.text for one in hosts.changes(Hosts((service(1),)), down, 0.0)] == ["up -> down"]
+
+
+def test_what_does_not_answer_is_shown_above_what_was_there() -> None:
+    feed = fleet(service(1))
+    feed.read = mock.Mock(side_effect=CommandError("no answer", "is it up?"))
+    feed.once()
+    lines = drawn(draw_fleet(feed, Controls(), (80, 24)), (80, 24))
+    assert "no answer; is it up?" in lines[0]
+    assert lines[3].startswith("host1")
+
+
+# -- one host
+
+
+def host(*nodes: NodeStatus, now: float = 100.0, **said) -> ThisHost:
+    facts = {"interval": 60.0, "updated": 90.0, "service": ServiceFacts(disabled=False)}
+    written = AgentStatus("host1", 7, None, nodes=nodes, **{**facts, **said})
+    return ThisHost(SeenStatus(written, now, alive=True))
+
+
+WRONG = NodeStatus(
+    "node1",
+    ok=False,
+    conditions=(
+        Condition("it hangs " * 20, "driver libvirt"),
+        Condition("in use by 2 guests", severity=Severity.INFO, next_step="move them"),
+    ),
+)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_all_that_is_wrong_with_a_host_can_be_scrolled_to(size: tuple[int, int]) -> None:
+    seen = host(WRONG, checks=(Check("drivers", "driver libvirt: it hangs"), Check("disk")))
+    feed = Feed(lambda: seen, this_host.changes, 3600, seen, at=0.0)
+    lines, page = host_extent(feed, size)
+    controls, text = Controls(), []
+    for _ in range(lines):
+        text += drawn(draw_host(feed, controls, size), size)
+        controls = controls.pressed("down", page, lines)
+    shown = "\n".join(text)
+    assert "error    driver libvirt: it hangs" in shown
+    assert "move them" in shown
+    assert "1 error, 1 note" in shown
+
+
+def test_a_quiet_period_is_no_change_and_a_new_condition_is() -> None:
+    well = NodeStatus("node1", ok=True)
+    before = host(well)
+    assert this_host.changes(before, host(well, updated=150.0), 0.0) == []
+    found = this_host.changes(before, host(WRONG, updated=150.0), 0.0)
+    assert [one.subject for one in found] == ["node1", "node1"]
+    off = ServiceFacts(disabled=True, reason="disks")
+    found = this_host.changes(before, host(well, service=off), 0.0)
+    assert [(one.subject, one.text) for one in found] == [("service", "disabled: disks")]
+
+
+# -- keys, numbers
+
+
+def test_keys_are_told_apart_and_unknown_ones_are_nothing() -> None:
+    assert keys_in("q\x1b[A\x1b[6~\x1b[1;5Cx\x1b") == ["q", "up", "pgdn", "x", "esc"]
+    assert keys_in("\x1b[15~\r\x7f") == ["enter", "backspace"]
+
+
+def test_while_a_filter_is_typed_letters_are_no_commands() -> None:
+    controls = Controls()
+    for key in ("/", "q", "s", "x", "backspace", "enter"):
+        controls = controls.pressed(key, 10, 100)
+    assert (controls.words, controls.left, controls.typing) == ("qs", False, False)
+    assert controls.pressed("q", 10, 100).left
+    assert replace(controls, typing=True).pressed(GONE, 10, 100).left
+    assert controls.pressed("esc", 10, 100).words == ""
+
+
+def test_nothing_is_scrolled_beyond_either_end() -> None:
+    controls = Controls()
+    assert controls.pressed("up", 10, 100).top == 0
+    assert controls.pressed("end", 10, 100).top == 90
+    assert controls.pressed("pgdn", 10, 5).top == 0
+
+
+def test_numbers_are_those_of_the_metrics() -> None:
+    numbers = numbers_in(
+        'compute_agent_placement_requests_total{method="GET",outcome="ok",route="/x"} 12.0\n'
+        'compute_agent_placement_requests_total{method="PUT",outcome="ok",route="/x"} 2.0\n'
+        'compute_agent_placement_requests_total{method="PUT",outcome="conflict",route="/x"} 1.0\n'
+        'compute_agent_last_verification_timestamp_seconds{node="a"} 1.5e+09\n'
+        'compute_agent_last_verification_timestamp_seconds{node="b"} 1.4e+09\n'
+    )
+    assert numbers.calls == {"ok": 14, "conflict": 1}
+    assert numbers.verified == 1.4e9
+
+
+def test_without_rich_the_extra_is_named() -> None:
+    with mock.patch.dict(sys.modules, {"rich": None}), pytest.raises(CommandError) as failed:
+        _refuse_without_rich()
+    assert "pip install 'compute-agent[watch]'" in str(failed.value)
