@@ -72,6 +72,8 @@ class Loop:
     idle_every: float = 10.0
     clock: Callable[[], float] = time.monotonic
     commands: queue.SimpleQueue[Command | Job] = field(default_factory=queue.SimpleQueue)
+    promise: Callable[[], Future[Any]] = Future
+    """Makes what somebody who posts a job waits for."""
     stopping: bool = False
     gap: float = 1.0
     """Seconds at least between a period and one that somebody asks for after it."""
@@ -122,7 +124,7 @@ class Loop:
 
         The future is cancelled if the loop ends before.
         """
-        job = Job(work, Future())
+        job = Job(work, self.promise())
         if self.stopping:
             job.done.cancel()
         else:

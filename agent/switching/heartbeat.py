@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from agent.in_thread import in_thread
 from agent.registry.api import Registry
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.record import ServiceRecord
@@ -46,6 +47,8 @@ class Heartbeat:
     rpc_version: Callable[[], str | None] = lambda: None
     """``None`` while nobody could call us."""
     every: float = 10.0
+    beside: Callable[[Callable[[], None], str], object] = in_thread
+    """Runs what has a name beside everything else."""
     heard: threading.Event = field(default_factory=threading.Event)
     """Set once the registry has answered, or refused us."""
     taken: str | None = None
@@ -58,7 +61,7 @@ class Heartbeat:
 
     def start(self) -> None:
         """Return at once."""
-        threading.Thread(target=self._run, name="heartbeat", daemon=True).start()
+        self.beside(self._run, "heartbeat")
 
     def stop(self) -> None:
         """Send no more; one that is under way ends with the process."""

@@ -1,0 +1,186 @@
+"""The message bus, as RabbitMQ and oslo.messaging behave: queues, time-outs, redelivery.
+
+A call to a host waits in its queue while nobody listens, for as long as its caller waits
+for the answer; what waited is marked when it is fetched.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agent.bus.errors import WAITED, NoAnswer, RemoteFault, TransportUnavailable
+from tests.world.scheduler import Event, Owner, Promise, Scheduler
+
+REGISTRY = "registry"
+LATENCY = 0.02
+Answers = Callable[[str, dict[str, Any], dict[str, Any]], Any]
+"""Of a method, a context and arguments."""
+
+
+@dataclass(frozen=True)
+class Message:
+    method: str
+    context: dict[str, Any]
+    arguments: dict[str, Any]
+    expires: float
+    reply: Promise
+    waited: bool = False
+
+
+@dataclass(frozen=True)
+class Listener:
+    answers: Answers
+    owner: Owner | None
+
+
+@dataclass
+class Broker:
+    scheduler: Scheduler
+    dice: random.Random
+    up: bool = True
+    listeners: dict[str, Listener] = field(default_factory=dict)
+    waiting: dict[str, list[Message]] = field(default_factory=dict)
+    faults: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
+    """What becomes of the next messages to a queue: kind and seconds."""
+
+    # -- clients
+
+    def call(
+        self,
+        queue: str,
+        method: str,
+        context: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+        timeout: float,
+    ) -> Any:
+        """As :class:`agent.bus.messaging.RpcClient`.  :raises MessagingError:"""
+        if not self.up:
+            raise TransportUnavailable(f"{method} on {queue}: the broker is away")
+        reply = Promise(self.scheduler)
+        expires = self.scheduler.now + timeout
+        message = Message(method, dict(context), dict(arguments), expires, reply)
+        self._send(queue, message)
+        try:
+            return reply.result(timeout)
+        except TimeoutError:
+            raise NoAnswer(f"{method} on {queue}: no answer in {timeout:g} s") from None
+
+    def _send(self, queue: str, message: Message) -> None:
+        kind, seconds = self._fault(queue)
+        silent = replace(message, reply=Promise(self.scheduler))
+        if kind == "lost":
+            return
+        after = seconds if kind == "late" else self.dice.uniform(0, LATENCY)
+        first = silent if kind == "unanswered" else message
+        self._later(after, lambda: self._deliver(queue, first))
+        if kind == "doubled":
+            again = replace(silent, waited=True)
+            self._later(seconds, lambda: self._deliver(queue, again))
+
+    def _fault(self, queue: str) -> tuple[str, float]:
+        armed = self.faults.get(queue)
+        return armed.pop(0) if armed else ("", 0.0)
+
+    def _later(self, seconds: float, work: Callable[[], object]) -> None:
+        self.scheduler.spawn(work, after=seconds)
+
+    def _deliver(self, queue: str, message: Message) -> None:
+        listener = self.listeners.get(queue)
+        if not self.up or listener is None:
+            self.waiting.setdefault(queue, []).append(replace(message, waited=True))
+            return
+        self.scheduler.spawn(lambda: self._answer(listener, message), listener.owner)
+
+    def _answer(self, listener: Listener, message: Message) -> None:
+        context = {**message.context, **({WAITED: True} if message.waited else {})}
+        try:
+            answer = listener.answers(message.method, context, message.arguments)
+        except Exception as err:
+            fault = RemoteFault(f"{message.method}: {type(err).__name__}: {err}")
+            self._reply(message, lambda: message.reply.set_exception(fault))
+        else:
+            self._reply(message, lambda: message.reply.set_result(answer))
+
+    def _reply(self, message: Message, how: Callable[[], None]) -> None:
+        if self.up:
+            self._later(self.dice.uniform(0, LATENCY), how)
+
+    # -- servers
+
+    def listen(self, queue: str, answers: Answers, owner: Owner | None) -> None:
+        """From now on; what waited comes first."""
+        self.listeners[queue] = Listener(answers, owner)
+        self._fetch(queue)
+
+    def leave(self, queue: str, owner: Owner | None) -> None:
+        if queue in self.listeners and self.listeners[queue].owner is owner:
+            del self.listeners[queue]
+
+    def _fetch(self, queue: str) -> None:
+        for message in self.waiting.pop(queue, []):
+            if message.expires > self.scheduler.now:
+                self._deliver(queue, message)
+
+    # -- what happens to it
+
+    def go(self) -> None:
+        self.up = False
+
+    def come_back(self, *, with_queues: bool = True) -> None:
+        self.up = True
+        if not with_queues:
+            self.waiting.clear()
+        for queue in list(self.listeners):
+            self._fetch(queue)
+
+
+@dataclass
+class Client:
+    """In place of :class:`agent.bus.messaging.RpcClient`, to one topic."""
+
+    broker: Broker
+    timeout: float
+    topic: str = ""
+    step: Callable[[], object] = lambda: None
+
+    def call(
+        self,
+        method: str,
+        *,
+        server: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        **arguments: Any,
+    ) -> Any:
+        self.step()
+        queue = server or self.topic
+        return self.broker.call(queue, method, context or {}, arguments, self.timeout)
+
+
+@dataclass
+class Server:
+    """In place of :class:`agent.bus.server.RpcServer`, for one host."""
+
+    broker: Broker
+    host: str
+    endpoint: Any
+    owner: Owner
+    serving: Event
+    told: Callable[[], object]
+
+    def start(self) -> None:
+        self.broker.listen(self.host, self._answer, self.owner)
+        self.serving.set()
+        self.told()
+
+    def stop(self) -> bool:
+        self.broker.leave(self.host, self.owner)
+        return True
+
+    def is_connected(self) -> bool:
+        return self.broker.up
+
+    def _answer(self, method: str, context: dict[str, Any], arguments: dict[str, Any]) -> Any:
+        return getattr(self.endpoint, method)(context, **arguments)

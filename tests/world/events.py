@@ -1,0 +1,279 @@
+"""What may happen in a history: plain data, each a sentence that says what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.world.disk import DISK_FAULTS
+from tests.world.hypervisor import AGGREGATES, TRAITS, Part
+from tests.world.placement import tried
+
+if TYPE_CHECKING:
+    from tests.world.machine import Machine
+    from tests.world.world import World
+
+
+@dataclass(frozen=True)
+class Event:
+    """At that second, or so many steps of the host's agent later."""
+
+    at: float
+    machine: int
+    steps: int
+
+    def happen(self, world: World) -> None:
+        raise NotImplementedError
+
+    def words(self) -> str:
+        raise NotImplementedError
+
+    def on(self, world: World) -> Machine:
+        return world.machines[self.machine]
+
+    @property
+    def host(self) -> str:
+        return f"host{self.machine + 1}"
+
+    def __str__(self) -> str:
+        later = f", {self.steps} steps of {self.host}'s agent later" if self.steps else ""
+        return f"At {self.at:.2f} s{later}, {self.words()}."
+
+
+# -- the agent and its host
+
+
+@dataclass(frozen=True)
+class Killed(Event):
+    def happen(self, world: World) -> None:
+        self.on(world).kill()
+
+    def words(self) -> str:
+        return f"{self.host}'s agent is killed"
+
+
+@dataclass(frozen=True)
+class Off(Event):
+    seconds: float
+
+    def happen(self, world: World) -> None:
+        self.on(world).turn_off()
+        world.scheduler.spawn(self.on(world).turn_on, after=self.seconds)
+
+    def words(self) -> str:
+        return f"{self.host} is off for {self.seconds:.0f} s"
+
+
+@dataclass(frozen=True)
+class Changed(Event):
+    """The hypervisor has something else; it wakes its agent."""
+
+    parts: Mapping[str, Part]
+    moves: bool
+    wakes: bool
+
+    def happen(self, world: World) -> None:
+        here = self.on(world).hypervisor
+        here.parts, here.moves = dict(self.parts), self.moves
+        for wake in list(here.wakers) if self.wakes else []:
+            wake()
+
+    def words(self) -> str:
+        parts = "; ".join(_part(name, part) for name, part in self.parts.items())
+        how = ", taking allocations along" if self.moves else ""
+        return f"{self.host} has now{how}: {parts}"
+
+
+def _part(name: str, part: Part) -> str:
+    more = [*sorted(part.traits), *(f"aggregate {each[-1]}" for each in sorted(part.aggregates))]
+    below = f" below {part.parent}" if part.parent else ""
+    having = f" with {', '.join(more)}" if more else ""
+    return f"{name or 'itself'}{below}: {part.total} {part.resource_class}{having}"
+
+
+@dataclass(frozen=True)
+class Silent(Event):
+    seconds: float
+
+    def happen(self, world: World) -> None:
+        here = self.on(world).hypervisor
+        here.silent = True
+        world.scheduler.sleep(self.seconds)
+        here.silent = False
+
+    def words(self) -> str:
+        return f"{self.host}'s hypervisor can't be asked for {self.seconds:.0f} s"
+
+
+# -- the way to Placement
+
+
+@dataclass(frozen=True)
+class Lossy(Event):
+    kind: str
+    seconds: float
+    write: bool
+
+    def happen(self, world: World) -> None:
+        self.on(world).link.faults.append((self.kind, self.seconds, self.write))
+
+    def words(self) -> str:
+        what = "write" if self.write else "request"
+        return f"the next {what} of {self.host} to Placement {self.kind} ({self.seconds:.1f} s)"
+
+
+@dataclass(frozen=True)
+class Cut(Event):
+    seconds: float
+
+    def happen(self, world: World) -> None:
+        link = self.on(world).link
+        link.cut = True
+        world.scheduler.sleep(self.seconds)
+        link.cut = False
+
+    def words(self) -> str:
+        return f"{self.host} is cut off from Placement for {self.seconds:.0f} s"
+
+
+# -- the disk
+
+
+@dataclass(frozen=True)
+class BadDisk(Event):
+    kind: str
+    seconds: float
+
+    def happen(self, world: World) -> None:
+        machine = self.on(world)
+        machine.disk_fault = DISK_FAULTS[self.kind]
+        world.scheduler.sleep(self.seconds)
+        machine.disk_fault = 0
+
+    def words(self) -> str:
+        return f"{self.host}'s disk {self.kind} for {self.seconds:.0f} s"
+
+
+# -- strangers and guests
+
+
+@dataclass(frozen=True)
+class Stranger(Event):
+    """Somebody else writes to a provider of the host."""
+
+    kind: str
+    part: str
+    number: int
+
+    def happen(self, world: World) -> None:
+        uuid = self.on(world).hypervisor.uuid(self.part)
+        tried(getattr(self, f"_{self.kind}"), world, uuid)
+
+    def words(self) -> str:
+        what = {
+            "add_trait": f"puts the trait {self._its_trait} on",
+            "take_trait": f"takes the trait {TRAITS[self.number % 3]} from",
+            "add_aggregate": f"puts the aggregate {self._its_aggregate[-4:]} on",
+            "old_tool": "takes an aggregate, with an old microversion, from",
+            "add_class": f"puts the class {self._its_class} on",
+            "total": "sets another total of",
+            "child": "hangs a child below",
+            "deletes": "deletes",
+            "renames": "renames",
+        }[self.kind]
+        return f"a stranger {what} {self.part or 'the root'} of {self.host}"
+
+    @property
+    def _its_trait(self) -> str:
+        return ("CUSTOM_STRANGE", "HW_CPU_X86_SSE")[self.number % 2]
+
+    @property
+    def _its_aggregate(self) -> str:
+        return f"bbbbbbbb-0000-4000-8000-00000000000{self.number % 2}"
+
+    @property
+    def _its_class(self) -> str:
+        return ("PGPU", "SRIOV_NET_VF")[self.number % 2]
+
+    def _put(self, world: World, uuid: str, kind: str, name: str, value: Any = True) -> None:
+        world.placement.whose.things.setdefault(uuid, {})[kind, name] = value
+
+    def _take_trait(self, world: World, uuid: str) -> None:
+        world.placement.stranger.remove_trait(uuid, TRAITS[self.number % 3])
+
+    def _add_trait(self, world: World, uuid: str) -> None:
+        world.placement.stranger.add_trait(uuid, self._its_trait)
+        self._put(world, uuid, "trait", self._its_trait)
+
+    def _add_aggregate(self, world: World, uuid: str) -> None:
+        stranger = world.placement.stranger
+        stranger.set_aggregates(uuid, {self._its_aggregate, *stranger.aggregates(uuid)})
+        self._put(world, uuid, "aggregate", self._its_aggregate)
+
+    def _old_tool(self, world: World, uuid: str) -> None:
+        stranger = world.placement.stranger
+        kept = stranger.aggregates(uuid) - {AGGREGATES[self.number % 2]}
+        stranger.set_aggregates(uuid, kept, old_microversion=True)
+        world.needs_audit = True
+
+    def _add_class(self, world: World, uuid: str) -> None:
+        stranger = world.placement.stranger
+        inventory = {**stranger.inventory(uuid), self._its_class: {"total": 50 + self.number}}
+        stranger.set_inventory(uuid, inventory)
+        value = world.placement.rows[uuid].inventory[self._its_class]
+        self._put(world, uuid, "class", self._its_class, dict(value))
+
+    def _total(self, world: World, uuid: str) -> None:
+        stranger = world.placement.stranger
+        inventory = stranger.inventory(uuid)
+        for name in inventory:
+            if ("class", name) not in world.placement.whose.things.get(uuid, {}):
+                inventory[name]["total"] += 1 + self.number
+        stranger.set_inventory(uuid, inventory)
+
+    def _child(self, world: World, uuid: str) -> None:
+        child = f"dddddddd-0000-4000-8000-{self.machine:04}{self.number:08}"
+        world.placement.stranger.create_child(uuid, f"strangers{child[-9:]}", child)
+        world.placement.whose.providers[child] = uuid
+        world.placement.stranger.set_inventory(child, {"FPGA": {"total": 3}})
+        record = dict(world.placement.rows[child].inventory["FPGA"])
+        self._put(world, child, "class", "FPGA", record)
+
+    def _deletes(self, world: World, uuid: str) -> None:
+        world.placement.stranger.delete_provider(uuid)
+        world.placement.whose.forget(uuid)
+
+    def _renames(self, world: World, uuid: str) -> None:
+        world.placement.stranger.rename(uuid, f"renamed{self.number}")
+
+
+@dataclass(frozen=True)
+class Guest(Event):
+    """Nova's scheduler claims, or a guest goes."""
+
+    part: str
+    comes: bool
+
+    def happen(self, world: World) -> None:
+        placement = world.placement
+        if not self.comes:
+            for consumer in sorted(placement.whose.guests)[:1]:
+                placement.stranger.delete_allocation(consumer)
+                del placement.whose.guests[consumer]
+            return
+        uuid = self.on(world).hypervisor.uuid(self.part)
+        row = placement.rows.get(uuid)
+        things = placement.whose.things.get(uuid, {})
+        classes = [] if row is None else [c for c in row.inventory if ("class", c) not in things]
+        if classes:
+            number = len(placement.whose.guests) + int(self.at * 100)
+            consumer = f"99999999-0000-4000-8000-{number:012}"
+            uses = {uuid: {sorted(classes)[0]: 1}}
+            if tried(placement.stranger.put_allocation, uses, consumer):
+                placement.whose.guests[consumer] = dict(uses[uuid])
+
+    def words(self) -> str:
+        if not self.comes:
+            return "a guest goes"
+        return f"a guest comes to {self.part or 'the root'} of {self.host}"

@@ -1,0 +1,89 @@
+"""The way from one host to Placement, on which requests and replies get lost, late, and twice."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from reportclient import errors
+from tests.world.scheduler import Scheduler
+
+LATENCY = 0.02
+Send = Callable[..., dict[str, Any]]
+
+LOST, UNANSWERED, LATE, DOUBLED, SLOW, REFUSED, BROKEN = (
+    "is lost",
+    "is carried out, and its reply is lost",
+    "gets no answer, and is carried out later",
+    "is carried out twice",
+    "takes long",
+    "is answered 503",
+    "is carried out, and answered 500",
+)
+FAULTS = (LOST, UNANSWERED, LATE, DOUBLED, SLOW, REFUSED, BROKEN)
+
+
+@dataclass
+class Link:
+    """``send`` carries a request out at once."""
+
+    scheduler: Scheduler
+    dice: random.Random
+    send: Send
+    step: Callable[[], None]
+    cut: bool = False
+    faults: list[tuple[str, float, bool]] = field(default_factory=list)
+    """What becomes of the next requests: kind, seconds, and whether of the next write."""
+    calls: int = 0
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """As :class:`reportclient.http.API`."""
+        del needs
+        self.step()
+        self.calls += 1
+        fault, seconds = self._fault(method)
+        self.scheduler.sleep(self.dice.uniform(0, LATENCY))
+        reply = self._met(fault, seconds, lambda: self.send(method, path, json=json))
+        self.scheduler.sleep(self.dice.uniform(0, LATENCY))
+        return reply
+
+    def _fault(self, method: str) -> tuple[str, float]:
+        for number, (kind, seconds, write) in enumerate(self.faults):
+            if method != "GET" or not write:
+                del self.faults[number]
+                return kind, seconds
+        return (LOST, 1.0) if self.cut else ("", 0.0)
+
+    def _met(self, fault: str, seconds: float, carry_out: Send) -> dict[str, Any]:
+        match fault:
+            case "is lost":
+                self.scheduler.sleep(seconds)
+            case "gets no answer, and is carried out later":
+                self.scheduler.spawn(lambda: _quietly(carry_out), after=seconds)
+            case "is carried out, and its reply is lost":
+                _quietly(carry_out)
+            case "is carried out twice":
+                _quietly(carry_out)
+                return carry_out()
+            case "takes long":
+                self.scheduler.sleep(seconds)
+                return carry_out()
+            case "is answered 503":
+                raise errors.Unreachable("503")
+            case "is carried out, and answered 500":
+                _quietly(carry_out)
+                raise errors.ServerFault("500")
+            case _:
+                return carry_out()
+        raise errors.Unreachable("no answer")
+
+
+def _quietly(carry_out: Send) -> None:
+    try:
+        carry_out()
+    except errors.PlacementError:
+        pass

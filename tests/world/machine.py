@@ -1,0 +1,291 @@
+"""A hypervisor host: its disk, its clock, and the agent that systemd keeps running there.
+
+Only this file knows how the agent is put together; ``agent/main.py`` does the same with
+threads, sockets and a real clock.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.bus.caller import Caller
+from agent.config import Settings
+from agent.loop import Loop
+from agent.nodes.composed import nodes_of
+from agent.nodes.identity import IdentityError, IdentityNotReady, compute_id
+from agent.nodes.nodes import Nodes
+from agent.period.rules import Rules
+from agent.registry.client import RegistryClient
+from agent.registry.errors import HostTaken, RegistryError
+from agent.registry.opts import RegistrySettings
+from agent.service import Service
+from agent.switching.host_status import VERSION_6, HostStatus, Serving
+from agent.switching.rpc import ComputeEndpoint
+from agent.switching.switching import Switching, host_status, switching
+from agent.told.reports import Occasion, Report
+from agent.told.systemd import Systemd
+from drivers.errors import DriverError
+from drivers.loader import LoadedDriver
+from tests.world.broker import REGISTRY, Client, Server
+from tests.world.hypervisor import Direct, Driver, Hypervisor
+from tests.world.link import Link
+from tests.world.scheduler import Event, Lock, Promise, Queue, Scheduler
+
+if TYPE_CHECKING:
+    from tests.world.world import World
+
+OWNER = "CUSTOM_OWNER_COMPUTE_AGENT"
+INTERVAL, VERIFY, AUDIT = 60.0, 150.0, 900.0
+BEAT, DOWN_AFTER = 30.0, 180.0
+RESTART = 10.0
+"""Seconds after which systemd starts again what has ended."""
+EPOCH = 1.9e9
+
+
+@dataclass(eq=False)
+class Process:
+    """One life of an agent; ``step`` is called before whatever it does outside of itself."""
+
+    machine: Machine
+    scheduler: Scheduler
+    alive: bool = True
+    steps: int = 0
+    nodes: Nodes | None = None
+    status: HostStatus | None = None
+    switches: Switching | None = None
+    loop: Loop | None = None
+    began: float = 0.0
+    reports: Sequence[Report] = ()
+    reported_at: float = -1.0
+    met_bad_disk: bool = False
+
+    def step(self) -> None:
+        """Between any two of these others may come first, or the process end."""
+        self.steps += 1
+        self.machine.happen()
+        if not self.alive:
+            self.scheduler.suspend()
+        if self.machine.dice.random() < 0.05:
+            self.scheduler.sleep(0)
+
+    def has_unkept(self) -> bool:
+        """Whether there are claims that are not on disk."""
+        trackers = self.nodes.trackers.values() if self.nodes is not None else ()
+        return any(one.kept is None or one.kept._kept[1] != one.ledger for one in trackers)
+
+
+@dataclass(eq=False)
+class Machine:
+    world: World
+    label: str
+    hypervisor: Hypervisor
+    state: Path
+    address: str
+    clock_is_off: float = 0.0
+    disk_fault: int = 0
+    process: Process | None = None
+    is_on: bool = True
+    refused: str | None = None
+    """Why it does not start: systemd does not try again."""
+    words: list[tuple[float, str]] = field(default_factory=list)
+    """What an operator was told of another one that does the same, and when."""
+    armed: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
+    """What happens after so many more steps."""
+    forgot: bool = False
+    """Whether it ended when it could not keep on disk what it had asserted."""
+
+    def __post_init__(self) -> None:
+        self.scheduler = self.world.scheduler
+        self.dice = random.Random(f"{self.world.seed} {self.label}")
+        self.link = Link(
+            self.scheduler,
+            random.Random(f"{self.world.seed} {self.label} link"),
+            lambda *request, **body: self.world.placement.carry_out(self, *request, **body),
+            self.step,
+        )
+
+    @property
+    def host(self) -> str:
+        return self.hypervisor.host
+
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    def wall(self) -> float:
+        return EPOCH + self.scheduler.now + self.clock_is_off
+
+    # -- what happens to it
+
+    def step(self) -> None:
+        process = self.scheduler.owner
+        if process is not None:
+            process.step()
+
+    def happen(self) -> None:
+        """A step was taken."""
+        if not self.armed:
+            return
+        left = [(steps - 1, act) for steps, act in self.armed]
+        self.armed = [one for one in left if one[0] > 0]
+        for steps, act in left:
+            if steps <= 0:
+                act()
+        self.scheduler.sleep(0)
+
+    def kill(self) -> None:
+        """As ``kill -9`` does; systemd starts it again."""
+        self._end()
+        self._start_later(RESTART)
+
+    def turn_off(self) -> None:
+        self.is_on = False
+        self._end()
+
+    def turn_on(self) -> None:
+        self.is_on = True
+        self._start_later(0.0)
+
+    def hypervisor_is(self, lost: str | None) -> None:
+        """Why its connection is lost; ``None``: it is there."""
+        self.hypervisor.lost = lost
+        for tell in list(self.hypervisor.watchers):
+            tell(lost)
+
+    def _end(self) -> None:
+        process, self.process = self.process, None
+        if process is not None:
+            self.forgot |= process.met_bad_disk and process.has_unkept()
+            process.alive = False
+            self.world.broker.leave(self.host, process)
+        self.hypervisor.watchers.clear()
+        self.hypervisor.wakers.clear()
+
+    def _start_later(self, seconds: float) -> None:
+        self.scheduler.spawn(self.start, after=seconds)
+
+    def start(self) -> None:
+        if self.is_on and not self.is_up and self.refused is None:
+            process = self.process = Process(self, self.scheduler, began=self.scheduler.now)
+            self.scheduler.spawn(lambda: self._main(process), process)
+
+    # -- the process
+
+    def _main(self, process: Process) -> None:
+        try:
+            self._serve(process)
+        except HostTaken as err:
+            self.words.append((self.scheduler.now, str(err)))
+        except (IdentityNotReady, RegistryError, DriverError):
+            pass
+        except IdentityError as err:
+            self.refused = str(err)
+        if process.alive:
+            self.kill()
+
+    def _serve(self, process: Process) -> None:
+        settings = _settings(self.host, self.state)
+        self.state.mkdir(parents=True, exist_ok=True)
+        loop = process.loop = self._loop(process)
+        driver = LoadedDriver.of("world", Driver(self.hypervisor))
+        drivers = [replace(driver, calls=Direct(process.step))]  # type: ignore[arg-type]
+        self.hypervisor.wakers.append(loop.refresh)
+        nodes = process.nodes = nodes_of(settings, drivers, self.link, compute_id(self.state))
+        status = process.status = self._status(settings, loop, nodes)
+        service = Service(
+            self.host, nodes, Systemd(), lambda: loop.stopping, status, self.scheduler.clock
+        )
+        service.listeners.append(lambda reports: self._hear(process, reports))
+        switches = process.switches = self._switching(process, settings, service, status)
+        service.open()
+        switches.start()
+        first_in = self.dice.uniform(0, settings.first_within)
+        loop.run(service.period, settings.interval, first_in)
+
+    def _loop(self, process: Process) -> Loop:
+        queue: Any = Queue(self.scheduler)
+        return Loop(
+            idle=lambda: None,
+            idle_every=INTERVAL,
+            clock=self.scheduler.clock,
+            commands=queue,
+            promise=lambda: Promise(self.scheduler),
+        )
+
+    def _status(self, settings: Settings, loop: Loop, nodes: Nodes) -> HostStatus:
+        def write(disabled: bool) -> list[Report]:
+            return nodes.switch(self.scheduler.now, disabled=disabled)
+
+        status: Any = host_status(settings, loop, write)
+        status.wall = self.wall
+        status._in_step = Event(self.scheduler)
+        status._lock = Lock(self.scheduler)
+        return status  # type: ignore[no-any-return]
+
+    def _switching(
+        self, process: Process, settings: Settings, service: Service, status: HostStatus
+    ) -> Switching:
+        switches: Any = switching(settings, status, service, None)
+        broker, beat = self.world.broker, switches.heartbeat
+        server = switches.server = Server(
+            broker,
+            self.host,
+            ComputeEndpoint(status),
+            process,
+            Event(self.scheduler),
+            lambda: status.publish(Serving()),
+        )
+        beat.address = self.address
+        rpc: Any = Client(broker, 10.0, REGISTRY, process.step)
+        beat.connect = lambda: RegistryClient(rpc, Caller(user="agent"))
+        beat.rpc_version = lambda: VERSION_6 if server.serving.is_set() else None
+        beat.beside = lambda work, _: self.scheduler.spawn(work, process)
+        beat.heard, beat._wake = Event(self.scheduler), Event(self.scheduler)
+        switches.hypervisor.clock = self.scheduler.clock
+        return switches  # type: ignore[no-any-return]
+
+    def _hear(self, process: Process, reports: Sequence[Report]) -> None:
+        process.reports, process.reported_at = reports, self.scheduler.now
+        for report in reports:
+            for part in {"twin", "name", "node"} & report.degraded.keys():
+                self.words.append((self.scheduler.now, report.degraded[part]))
+            if report.occasion is Occasion.PERIOD:
+                self.world.invariants.bounded(self, report)
+            if report.fatal:
+                self.refused = str(report.error)
+
+    # -- another one
+
+    def cloned(self, label: str, hypervisor: Hypervisor, state: Path) -> Machine:
+        """A machine that was made from this one's disk."""
+        shutil.copytree(self.state, state, dirs_exist_ok=True)
+        return Machine(self.world, label, hypervisor, state, f"{label} (boot {label})")
+
+
+def _settings(host: str, state: Path) -> Settings:
+    return Settings(
+        host=host,
+        state_path=state,
+        drivers=("world",),
+        interval=INTERVAL,
+        first_within=5.0,
+        at_once=False,
+        shutdown_within=60.0,
+        rules=Rules((OWNER,), verify_every=VERIFY, audit_every=AUDIT, reshape_when_running=True),
+        bulk_chunk=0,
+        registry=RegistrySettings(
+            access="rpc",
+            connection="",
+            down_after=DOWN_AFTER,
+            report_interval=BEAT,
+            binary="nova-compute",
+            rest_bind="",
+            rest_port=None,
+            auth_strategy="noauth",
+        ),
+    )

@@ -1,0 +1,107 @@
+"""The one Placement, and what in it is whose.
+
+It is the fake that ``tests/contract`` holds against a real one.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from reportclient.errors import PlacementError
+from reportclient.testing.fake_placement import FakePlacement
+from reportclient.testing.fake_store import Row
+from reportclient.testing.stranger import Stranger
+
+if TYPE_CHECKING:
+    from tests.world.invariants import Invariants
+    from tests.world.machine import Machine
+
+_PROVIDER = re.compile(r"/resource_providers/([^/?]+)")
+
+
+@dataclass
+class Whose:
+    """What is not the agents': it has to stay.
+
+    ``things`` are a stranger's by provider, as ``(kind, name): value``; ``providers`` are his,
+    and ``guests`` are what each consumer holds, by class.
+    """
+
+    things: dict[str, dict[tuple[str, str], Any]] = field(default_factory=dict)
+    providers: dict[str, str] = field(default_factory=dict)
+    guests: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def forget(self, uuid: str) -> None:
+        """This provider is gone, with all that it had."""
+        self.things.pop(uuid, None)
+        self.providers.pop(uuid, None)
+
+
+class Placement:
+    def __init__(self) -> None:
+        self.fake = FakePlacement()
+        self.whose = Whose()
+        self.trace = hashlib.sha256()
+        """Of all that agents asked, in its order: two equal ones are the same history."""
+        self.invariants: Invariants
+        self.stranger = Stranger(self.fake.answer)
+        self._backup: tuple[Any, ...] = ({}, {}, Whose())
+
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        return self.fake.store.providers
+
+    def carry_out(
+        self, machine: Machine, method: str, path: str, *, json: Any = None
+    ) -> dict[str, Any]:
+        """A request of an agent, at this moment."""
+        self.trace.update(f"{machine.label} {method} {path} {json}".encode())
+        if method == "GET":
+            return self.fake.answer(method, path, json=json)
+        try:
+            return self.fake.answer(method, path, json=json)
+        finally:
+            named = _PROVIDER.match(path)
+            uuid = named[1] if named else None
+            self.invariants.wrote(machine, method, uuid)
+            if method == "DELETE" and uuid is not None and uuid not in self.rows:
+                self.whose.forget(uuid)
+
+    def held(self) -> dict[str, dict[str, int]]:
+        """What each consumer holds, whatever the provider, by class."""
+        found: dict[str, dict[str, int]] = {}
+        for key, consumer in self.fake.store.consumers.items():
+            total = found.setdefault(key, {})
+            for resources in consumer.uses.values():
+                for name, amount in resources.items():
+                    total[name] = total.get(name, 0) + amount
+        return found
+
+    def tree(self, root: str) -> list[str]:
+        if root not in self.rows:
+            return []
+        return sorted(self.fake.store.subtree(root))
+
+    # -- what happens to its database
+
+    def back_up(self) -> None:
+        store = self.fake.store
+        self._backup = copy.deepcopy((store.providers, store.consumers, self.whose))
+
+    def restore(self) -> None:
+        store = self.fake.store
+        store.providers, store.consumers, self.whose = copy.deepcopy(self._backup)
+
+
+def tried(act: Any, *args: Any, **named: Any) -> bool:
+    """What Placement refuses a stranger does not happen."""
+    try:
+        act(*args, **named)
+    except PlacementError:
+        return False
+    return True

@@ -1,0 +1,170 @@
+"""Histories: made from a seed, lived, shrunk to what matters, and told."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tests.world.disk import DISK_FAULTS
+from tests.world.events import (
+    BadDisk,
+    Changed,
+    Cut,
+    Event,
+    Guest,
+    Killed,
+    Lossy,
+    Off,
+    Silent,
+    Stranger,
+)
+from tests.world.hypervisor import AGGREGATES, CLASSES, PARTS, TRAITS, Part
+from tests.world.invariants import Violation
+from tests.world.link import FAULTS
+from tests.world.world import CHAOS, HOSTS, world
+
+MOMENTS, EVENTS = 5, 16
+"""So many moments around which so many events happen, at most."""
+STRANGERS = (
+    "add_trait",
+    "take_trait",
+    "add_aggregate",
+    "old_tool",
+    "add_class",
+    "total",
+    "child",
+    "deletes",
+    "renames",
+)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What was found, and the events that it takes."""
+
+    seed: int
+    kept: tuple[int, ...]
+    events: tuple[Event, ...]
+    text: str
+
+    @property
+    def replay(self) -> str:
+        kept = ",".join(map(str, self.kept))
+        return f"python -m tests.world --seed {self.seed} --only {kept or 'none'}"
+
+    def __str__(self) -> str:
+        story = sorted(self.events, key=lambda one: one.at)
+        return "\n".join([*map(str, story), f"Then: {self.text}", f"Again: {self.replay}"])
+
+
+# -- from a seed to events
+
+
+def hosts_of(seed: int) -> int:
+    """One, for what a host can do to itself; every third time more, for what they do to others."""
+    return 1 if seed % 3 else HOSTS
+
+
+def events_of(seed: int) -> list[Event]:
+    dice = random.Random(f"{seed} events")
+    hosts = hosts_of(seed)
+    moments = [dice.uniform(0, CHAOS - 60) for _ in range(dice.randint(1, MOMENTS))]
+    return [_event(dice, moments, hosts) for _ in range(dice.randint(2, EVENTS))]
+
+
+def _event(dice: random.Random, moments: Sequence[float], hosts: int) -> Event:
+    later = dice.choice((0.0, dice.uniform(0, 2), dice.uniform(0, 50)))
+    at, machine = round(dice.choice(moments) + later, 2), dice.randrange(hosts)
+    steps = dice.choice((0, dice.randint(1, 8), dice.randint(1, 60)))
+    kind = dice.choices(list(MAKERS), list(WEIGHTS))[0]
+    return MAKERS[kind](dice, at, machine, steps)
+
+
+def _changed(dice: random.Random, at: float, machine: int, steps: int) -> Event:
+    parts = {"": _part(dice, ())}
+    for name in dice.sample(PARTS, dice.randint(0, len(PARTS))):
+        parts[name] = _part(dice, tuple(parts))
+    return Changed(at, machine, steps, parts, dice.random() < 0.3, dice.random() < 0.8)
+
+
+def _part(dice: random.Random, parents: Sequence[str]) -> Part:
+    return Part(
+        dice.randint(4, 9),
+        dice.choice(CLASSES),
+        dice.choice(parents) if parents else "",
+        frozenset(name for name in TRAITS if dice.random() < 0.4),
+        frozenset(each for each in AGGREGATES if dice.random() < 0.3),
+    )
+
+
+def _seconds(dice: random.Random) -> float:
+    return round(dice.choice((dice.uniform(0.1, 5), dice.uniform(5, 200))), 1)
+
+
+def _where(dice: random.Random) -> str:
+    return dice.choice(("", *PARTS))
+
+
+Maker = Callable[[random.Random, float, int, int], Event]
+MAKERS: dict[str, Maker] = {
+    "changed": _changed,
+    "killed": lambda _, *where: Killed(*where),
+    "off": lambda dice, *where: Off(*where, _seconds(dice)),
+    "silent": lambda dice, *where: Silent(*where, _seconds(dice)),
+    "lossy": lambda dice, *where: Lossy(
+        *where, dice.choice(FAULTS), _seconds(dice), dice.random() < 0.7
+    ),
+    "cut": lambda dice, *where: Cut(*where, _seconds(dice)),
+    "disk": lambda dice, *where: BadDisk(*where, dice.choice(sorted(DISK_FAULTS)), _seconds(dice)),
+    "stranger": lambda dice, *where: Stranger(
+        *where, dice.choice(STRANGERS), _where(dice), dice.randrange(4)
+    ),
+    "guest": lambda dice, *where: Guest(*where, _where(dice), dice.random() < 0.7),
+}
+WEIGHTS = (6, 3, 1, 1, 5, 1, 1, 5, 3)
+
+
+# -- from events to what became of them
+
+
+def violation(seed: int, events: Sequence[Event], *, log: bool = False) -> str | None:
+    """What did not hold; ``None``: all is well."""
+    with world(seed, hosts=hosts_of(seed), log=log) as made:
+        try:
+            made.live(events)
+        except Violation as err:
+            return str(err)
+    return None
+
+
+def failure(seed: int, only: Sequence[int] | None = None, *, log: bool = False) -> Failure | None:
+    """Of the history with this seed, or of some of its events."""
+    drawn = events_of(seed)
+    kept = tuple(range(len(drawn))) if only is None else tuple(only)
+    events = tuple(drawn[number] for number in kept)
+    text = violation(seed, events, log=log)
+    return None if text is None else Failure(seed, kept, events, text)
+
+
+def shortest(found: Failure) -> Failure:
+    """With as few events as still lead to a violation; ddmin, of Zeller and Hildebrandt."""
+    pieces = 2
+    while len(found.kept) > 1:
+        smaller = next(_smaller(found, pieces), None)
+        if smaller is not None:
+            found, pieces = smaller, max(2, pieces - 1)
+        elif pieces >= len(found.kept):
+            break
+        else:
+            pieces = min(len(found.kept), 2 * pieces)
+    return failure(found.seed, ()) or found
+
+
+def _smaller(found: Failure, pieces: int):  # type: ignore[no-untyped-def]
+    kept = found.kept
+    size = -(-len(kept) // pieces)
+    for start in range(0, len(kept), size):
+        smaller = failure(found.seed, kept[:start] + kept[start + size :])
+        if smaller is not None:
+            yield smaller
