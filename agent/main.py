@@ -37,6 +37,7 @@ from agent.option_place import option_place
 from agent.registry.errors import RegistryError
 from agent.reload import Reload
 from agent.service import Service
+from agent.state.driver_calls import FILE_NAME, DriverCalls
 from agent.state.lock import InUse, lock
 from agent.switching.switching import host_status, switching
 from agent.told import logs
@@ -94,6 +95,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     systemd = Systemd.from_environment()
     loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
     drivers = drivers_of(settings, conf, loop.refresh)
+    DriverCalls(settings.state_path / FILE_NAME, drivers).watch()
     for text in config.doubtful_groups(conf):
         LOG.warning("%s", text)
     dev = _dev(conf, stack)

@@ -86,6 +86,8 @@ class Calls:
         self._thread_safe = thread_safe
         self.told: Told = _unheard
         """Called when one has ended, in the thread of who waited for it."""
+        self.changed: Callable[[], object] = _unheard
+        """Called when ``now`` has changed."""
         self._turn = threading.Lock()
         self._idle: list[SimpleQueue[_Call | None]] = []
         self._calls: list[_Call] = []
@@ -118,10 +120,12 @@ class Calls:
             call = _Call(name, question)
             self._refuse(name)
             self._calls.append(call)
+            self.changed()
             try:
                 self._wait(call)
             finally:
                 self._forget(call)
+                self.changed()
         result: T = call.result()
         return result
 
