@@ -9,6 +9,8 @@ Sign = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], dict[str, Any]
 """Of the receiver, a method, its arguments and a context: the context with a signature."""
 WAITED = "waited_unheard"
 """In the context of a call that waited while nobody listened here."""
+OK, REFUSED, FAILED = "ok", "refused", "failed"
+"""What becomes of a call."""
 
 
 class MessagingError(Exception):

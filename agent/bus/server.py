@@ -25,7 +25,15 @@ from functools import partial
 from typing import Any
 
 from agent.bus import messaging
-from agent.bus.errors import WAITED, MessagingError, NotPermitted, Permit
+from agent.bus.errors import (
+    FAILED,
+    OK,
+    REFUSED,
+    WAITED,
+    MessagingError,
+    NotPermitted,
+    Permit,
+)
 from agent.in_thread import in_thread
 from drivers.loaded import words
 
@@ -37,8 +45,6 @@ REDELIVERED = "redelivered"
 """AMQP's own mark; put on what waited as well."""
 
 
-OK, REFUSED, FAILED = "ok", "refused", "failed"
-"""What becomes of a call."""
 UNKNOWN = "unknown"
 """In place of the name of a method that is none: anybody may send any name."""
 Answered = Callable[[str, str, float], object]
@@ -47,6 +53,11 @@ Answered = Callable[[str, str, float], object]
 
 def _unheard(*_: object) -> None:
     """Nobody counts."""
+
+
+def _well(_: object) -> str:
+    """Whatever was answered."""
+    return OK
 
 
 @dataclass(slots=True)
@@ -66,6 +77,8 @@ class RpcServer:
     permit: Permit | None = None
     """Raises :class:`NotPermitted` for a call that its sender may not make."""
     answered: Answered = _unheard
+    judged: Callable[[Any], str] = _well
+    """What became of a call that has this answer."""
     _stopping: threading.Event = field(default_factory=threading.Event)
     _server: Any = None
 
@@ -102,7 +115,9 @@ class RpcServer:
             access_policy=messaging.oslo_messaging.DefaultRPCAccessPolicy,
             server_cls=partial(
                 _Server,
-                judge=partial(_Dispatcher, permit=self.permit, answered=self.answered),
+                judge=partial(
+                    _Dispatcher, permit=self.permit, answered=self.answered, judged=self.judged
+                ),
             ),
         )
 
@@ -150,13 +165,14 @@ class _Dispatcher:
     calls: Any
     permit: Permit | None = None
     answered: Answered = _unheard
+    judged: Callable[[Any], str] = _well
 
     def dispatch(self, incoming: Any) -> Any:
         """The answer.  :raises dispatcher.ExpectedException: holds what its caller gets."""
         began, outcome = time.monotonic(), FAILED
         try:
             answer = self._dispatch(incoming)
-            outcome = OK
+            outcome = self.judged(answer)
         except messaging.dispatcher.ExpectedException:
             outcome = REFUSED
             raise

@@ -4,17 +4,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from agent.loop import Loop
+from agent.metrics.families import Rows, gauge
 from agent.metrics.numbers import PREFIX
 from agent.nodes.nodes import Nodes
 from agent.told.conditions import Severity
 from agent.told.status_schema import AgentStatus, NodeStatus, ServiceFacts
-
-Rows = Iterable[tuple[tuple[str, ...], float | None]]
-"""Values by their labels; ``None``: not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,8 +104,4 @@ class Facts(Collector):
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], rows: Rows) -> Metric:
-    made = GaugeMetricFamily(f"{PREFIX}_{name}", text, labels=labels)
-    for values, number in rows:
-        if number is not None:
-            made.add_metric(values, number)
-    return made
+    return gauge(f"{PREFIX}_{name}", text, labels, rows)

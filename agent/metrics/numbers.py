@@ -6,70 +6,63 @@ Any thread may tell; the counters are Prometheus's own, and locked.
 import time
 from collections.abc import Callable, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import Gauge
 
+from agent.metrics.families import LONG, Families
 from agent.switching.host_status import Called, HeartbeatDone, Notice
 from agent.told.reports import Occasion, Report
 
 PREFIX = "compute_agent"
-SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-LONG = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
-"""Upper bounds of the buckets, in seconds: of a call, and of a period."""
 
 
 class Numbers:
     """A listener of the service, of the host's status, of Placement's door and of drivers."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self.registry = made = CollectorRegistry()
+        made = Families(PREFIX)
+        self.registry = made.registry
         self._clock = clock
         self._failed: dict[str, dict[str, str]] = {}
 
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"{PREFIX}_{name}", text, labels, registry=made)
-
-        def seconds(
-            name: str, text: str, *labels: str, buckets: Sequence[float] = SHORT
-        ) -> Histogram:
-            return Histogram(
-                f"{PREFIX}_{name}_seconds", text, labels, buckets=buckets, registry=made
-            )
-
-        self.periods = seconds(
+        self.periods = made.seconds(
             "period",
             "How long a period, or a switch of COMPUTE_STATUS_DISABLED, of one node took.",
             "occasion",
             buckets=LONG,
         )
-        self.replans = counter("replans", "Plans made anew, since somebody else wrote in between.")
-        self.operations = counter(
+        self.replans = made.counter(
+            "replans", "Plans made anew, since somebody else wrote in between."
+        )
+        self.operations = made.counter(
             "operations", "Operations that Placement has acknowledged.", "operation"
         )
-        self.refused = counter("operations_refused", "Operations that Placement has refused.")
-        self.requests = counter(
+        self.refused = made.counter("operations_refused", "Operations that Placement has refused.")
+        self.requests = made.counter(
             "placement_requests", "Calls to Placement.", "method", "route", "outcome"
         )
-        self.request_times = seconds(
+        self.request_times = made.seconds(
             "placement_request", "How long calls to Placement took.", "method", "route"
         )
-        self.driver_times = seconds(
+        self.driver_times = made.seconds(
             "driver_call", "How long methods of drivers took.", "driver", "method", buckets=LONG
         )
-        self.driver_failures = counter(
+        self.driver_failures = made.counter(
             "driver_call_failures", "Methods of drivers that raised, or hung.", "driver", "method"
         )
-        self.source_failures = counter(
+        self.source_failures = made.counter(
             "source_failures", "Periods in which a driver could not read a source.", "source"
         )
-        self.heartbeats = counter("heartbeats", "Heartbeats to the registry.", "outcome")
-        self.heartbeat_times = seconds("heartbeat", "How long heartbeats took.")
+        self.heartbeats = made.counter("heartbeats", "Heartbeats to the registry.", "outcome")
+        self.heartbeat_times = made.seconds("heartbeat", "How long heartbeats took.")
         self.last_heartbeat = Gauge(
             f"{PREFIX}_last_heartbeat_timestamp_seconds",
             "When the registry last answered a heartbeat.",
-            registry=made,
+            registry=made.registry,
         )
-        self.rpc_calls = counter("rpc_calls", "Calls to this host over RPC.", "method", "outcome")
-        self.rpc_times = seconds("rpc_call", "How long it took to answer them.", buckets=LONG)
+        self.rpc_calls = made.counter(
+            "rpc_calls", "Calls to this host over RPC.", "method", "outcome"
+        )
+        self.rpc_times = made.seconds("rpc_call", "How long it took to answer them.", buckets=LONG)
 
     def __call__(self, reports: Sequence[Report]) -> None:
         """A listener of the service: a period or a switch is heard once."""

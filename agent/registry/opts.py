@@ -7,6 +7,7 @@ from pathlib import Path
 from oslo_config import cfg
 
 from agent.bus.signing import host_key
+from agent.metrics import opts as metrics_opts
 from agent.option_place import with_line
 from agent.version import version
 from drivers.opts import where_read
@@ -198,10 +199,12 @@ def load(args: Sequence[str]) -> cfg.ConfigOpts:
     conf.register_opts(AUDIT, AUDIT_GROUP)
     conf.register_opts(STANDALONE)
     register_placement(conf)
+    conf.register_opts(metrics_opts.MONITORING, metrics_opts.GROUP)
     conf.register_cli_opts(COMMAND_LINE)
     try:
         conf(list(args), project="compute-agent", prog=PROG, version=version())
         settings(conf)
+        metrics_opts.settings(conf)
     except cfg.ConfigFilesNotFoundError as err:
         missing = ", ".join(err.config_files)
         raise RegistryConfigError(f"no such configuration file: {missing}") from err
@@ -219,4 +222,8 @@ def key_of(conf: cfg.ConfigOpts) -> str:
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For the sample configuration: ``[(group, options)]``."""
-    return [(GROUP, REGISTRY), (AUDIT_GROUP, AUDIT)]
+    return [
+        (GROUP, REGISTRY),
+        (AUDIT_GROUP, AUDIT),
+        (metrics_opts.GROUP, metrics_opts.MONITORING),
+    ]

@@ -15,18 +15,19 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.bus import messaging
 from agent.bus.errors import MessagingError
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
+from agent.metrics import opts as metrics_opts
 from agent.open_secrets import open_secrets
 from agent.option_place import option_place
 from agent.registry import opts, wire
 from agent.registry.calls import Promptly
 from agent.registry.control import Control
-from agent.registry.database import open_database
+from agent.registry.database import Database, open_database
 from agent.registry.endpoint import RegistryEndpoint
 from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.permission import OfTheRegistry
@@ -36,6 +37,9 @@ from agent.registry.web import application
 from agent.told import logs
 from agent.told.systemd import Systemd
 from agent.version import version
+
+if TYPE_CHECKING:
+    from agent.metrics.registry import RegistryMonitoring
 
 LOG = logging.getLogger(__name__)
 
@@ -58,13 +62,32 @@ def main(args: Sequence[str] | None = None) -> None:
         _start_logging(debug=conf.debug)
         for warning in open_secrets(map(Path, conf.config_file or ())):
             LOG.warning("%s", warning)
-        _Process(conf, opts.settings(conf), stop).run()
+        _Process(conf, opts.settings(conf), stop, monitoring=_monitoring(conf)).run()
     except (opts.RegistryConfigError, RegistryError, MessagingError) as err:
         logs.complain(f"{opts.PROG}: {err}")
         sys.exit(UNUSABLE)
     logging.shutdown()
     # Threads that wait for a broker that is away would be waited for.
     os._exit(0)
+
+
+def _monitoring(conf: Any) -> "RegistryMonitoring | None":
+    """Numbers and health, where they are switched on.
+
+    :raises RegistryConfigError: it lacks a library.
+    """
+    settings = metrics_opts.settings(conf)
+    if not settings.is_on:
+        return None
+    try:
+        from agent.metrics.registry import RegistryMonitoring  # noqa: PLC0415  where it is wanted
+    except ModuleNotFoundError as err:
+        if err.name != "prometheus_client":
+            raise
+        raise opts.RegistryConfigError(
+            "[monitoring] needs prometheus-client: install compute-agent[metrics]"
+        ) from err
+    return RegistryMonitoring(settings)
 
 
 def _start_logging(*, debug: bool) -> None:
@@ -84,6 +107,8 @@ class _Process:
     settings: opts.RegistrySettings
     stop: threading.Event
     systemd: Systemd = field(default_factory=Systemd.from_environment)
+    monitoring: "RegistryMonitoring | None" = None
+    rpc: RpcServer | None = None
 
     def run(self) -> None:
         """Serve until ``stop`` is set."""
@@ -95,10 +120,10 @@ class _Process:
         database = open_database(
             settings.connection, option=option_place(self.conf, "connection", opts.GROUP)
         )
-        store = SqlRegistry(database, settings.down_after, settings.binary)
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
+            store = self._store(database, stack)
             self._patiently(database.upgrade, database.shown)
             if self.stop.is_set():
                 return
@@ -112,6 +137,24 @@ class _Process:
                 self.systemd.feed()
             self.systemd.stopping()
         LOG.info("Stopped")
+
+    def _store(self, database: Database, stack: ExitStack) -> SqlRegistry:
+        """Watched from now on, where that is wanted: also while the database is waited for."""
+        watched = self.monitoring
+        if watched is not None:
+            database = watched.measured(database)
+        store = SqlRegistry(database, self.settings.down_after, self.settings.binary)
+        if watched is not None:
+            watched.listen(store, self._broker)
+            watched.start()
+            stack.callback(watched.stop)
+        return store
+
+    def _broker(self) -> str:
+        """What is wrong with it; nothing where there is none."""
+        if not self.conf.transport_url or (self.rpc is not None and self.rpc.is_connected()):
+            return ""
+        return "the message bus is lost: no calls arrive"
 
     def _transport(self) -> Any:
         if not self.conf.transport_url:
@@ -140,9 +183,12 @@ class _Process:
     def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"
         target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)
-        server = RpcServer(transport, target, [RegistryEndpoint(store)])
+        server = RpcServer(transport, target, [RegistryEndpoint(store)], judged=wire.outcome)
         if self.settings.master_key:
             server.permit = OfTheRegistry(Operator(self.settings.master_key))
+        if self.monitoring is not None:
+            server.answered = self.monitoring.numbers.called
+        self.rpc = server
         server.start()
         stack.callback(server.stop, STOP_WITHIN)
 
@@ -155,7 +201,10 @@ class _Process:
                 Operator(settings.master_key).sign_to if settings.master_key else None,
             )
         control = Control(store, agents, settings.down_after)
-        server = listen(application(control, self.conf, settings), settings)
+        served = application(control, self.conf, settings)
+        if self.monitoring is not None:
+            served = self.monitoring.heard(served)
+        server = listen(served, settings)
         where = settings.rest_bind, settings.rest_port, settings.auth_strategy
         LOG.info("Serving os-services on http://%s:%s (%s)", *where)
         threading.Thread(target=server.run, name="rest", daemon=True).start()

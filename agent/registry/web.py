@@ -1,18 +1,29 @@
 """All that compute-registry serves over HTTP, put together: the API, the page, and who comes in."""
 
+import re
 from typing import Any
 
 from agent.registry.control import Control
 from agent.registry.opts import RegistryConfigError, RegistrySettings
-from agent.registry.page.application import FleetPage, ForThePage
+from agent.registry.page.application import PATH, FleetPage, ForThePage, is_page
 from agent.registry.page.login import by_keystone
 from agent.registry.page.pages import Pages
 from agent.registry.page.trees import TreesOfHosts
 from agent.registry.rest.access import Identified, with_audit, with_keystone
-from agent.registry.rest.application import Application, ComputeApplication, Discovery, routes
+from agent.registry.rest.application import (
+    BASE,
+    Application,
+    ComputeApplication,
+    Discovery,
+    routes,
+)
 from agent.registry.rest.policy import by_policy, everybody
+from agent.registry.rest.request import Environ
 from reportclient.errors import AuthenticationFailed
 from reportclient.http import API, PlacementAPI, adapter_from_conf
+
+_PARTS = re.compile(r"/(?P<first>os-[a-z-]+)(?:/(?P<second>[^/]+)(?:/(?P<third>uptime|search))?)?")
+_FIRST = frozenset({"os-services", "os-availability-zone", "os-hypervisors", "os-aggregates"})
 
 
 def application(control: Control, conf: Any, settings: RegistrySettings) -> Application:
@@ -43,3 +54,22 @@ def _placement(conf: Any) -> API | None:
         return PlacementAPI(adapter_from_conf(conf))
     except AuthenticationFailed as err:
         raise RegistryConfigError(str(err)) from err
+
+
+def route_of(environ: Environ) -> str | None:
+    """The path with what varies taken out, for who counts; ``None``: there is no such path.
+
+    >>> route_of({"PATH_INFO": "/v2.1/os-services/6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"})
+    '/os-services/{id}'
+    """
+    path = environ.get("PATH_INFO", "").rstrip("/")
+    if path in ("", "/v2.1"):
+        return path or "/"
+    if is_page(environ):
+        return PATH if path == PATH else f"{PATH}/{{host}}"
+    ours = BASE.fullmatch(path)
+    found = _PARTS.fullmatch(ours["rest"]) if ours else None
+    if found is None or found["first"] not in _FIRST:
+        return None
+    second = found["second"] and ("detail" if found["second"] == "detail" else "{id}")
+    return "/" + "/".join(filter(None, (found["first"], second, found["third"])))

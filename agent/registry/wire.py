@@ -8,6 +8,7 @@ import dataclasses
 from datetime import datetime
 from typing import Any
 
+from agent.bus.errors import FAILED, OK, REFUSED
 from agent.registry import errors
 from agent.registry.record import ServiceRecord
 
@@ -45,6 +46,13 @@ def from_wire(said: dict[str, Any]) -> ServiceRecord:
 def failure(err: errors.RegistryError) -> dict[str, Any]:
     """The answer that stands for an error."""
     return {"error": {"kind": type(err).__name__, "text": str(err)}}
+
+
+def outcome(answer: dict[str, Any]) -> str:
+    """What became of the call, for who counts."""
+    if "error" not in answer:
+        return OK
+    return FAILED if answer["error"]["kind"] == errors.RegistryUnavailable.__name__ else REFUSED
 
 
 def value_of(answer: dict[str, Any]) -> Any:

@@ -351,3 +351,29 @@ def test_the_schema_is_made_by_the_process_itself(tmp_path: Path) -> None:
         with pytest.raises(RegistryError):
             SqlRegistry(database).get_service("host1")
         database.dispose()
+
+
+@needs_rabbitmq
+def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(
+    tmp_path: Path, own_broker: RabbitMQ
+) -> None:
+    port, metrics = free_port(), free_port()
+    more = (
+        f"rest_port = {port}\nauth_strategy = noauth\n[monitoring]\nlisten_port = {metrics}\n"
+        "[oslo_messaging_rabbit]\nkombu_reconnect_delay = 0.1\n"
+    )
+
+    def ready() -> tuple[int, bytes]:
+        return fetch(f"http://127.0.0.1:{metrics}/readyz")[::2]
+
+    with RegistryProcess(tmp_path, transport_url=own_broker.url, more=more) as process:
+        process.wait_for(lambda: ready() == (200, b"database: ok\nbroker: ok\n"))
+        assert fetch(f"http://127.0.0.1:{port}/v2.1/os-services")[0] == 200
+        _, _, text = fetch(f"http://127.0.0.1:{metrics}/metrics")
+        counted = b'http_requests_total{code="200",method="GET",route="/os-services"} 1.0'
+        assert b"compute_registry_" + counted in text
+        own_broker.kill9()
+        process.wait_for(lambda: b"broker: the message bus is lost" in ready()[1])
+        assert ready()[0] == 503
+        assert fetch(f"http://127.0.0.1:{metrics}/healthz")[0] == 200
+        process.kill9()

@@ -163,6 +163,7 @@ MAY_BE_LATE = {
     "agent/provider_config/schema.py": ("jsonschema", "drivers"),
     "agent/switching/switching.py": ("agent",),
     "agent/registry/access.py": ("agent",),
+    "agent/registry/service.py": ("agent",),
     "agent/registry/database.py": ("agent",),
     "agent/registry/fleet_database.py": ("agent",),
 }

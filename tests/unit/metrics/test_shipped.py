@@ -15,8 +15,11 @@ import yaml
 from prometheus_client import Metric, ProcessCollector
 
 from agent.loop import Loop
+from agent.metrics import registry
 from agent.metrics.facts import Facts
 from agent.metrics.numbers import PREFIX, Numbers
+from agent.metrics.opts import MonitoringSettings
+from agent.metrics.registry import RegistryMonitoring
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SHIPPED = REPOSITORY / "etc" / "monitoring"
@@ -24,7 +27,8 @@ RULES = SHIPPED / "compute-agent.rules.yml"
 DASHBOARD = SHIPPED / "compute-agent.dashboard.json"
 PAGE = (REPOSITORY / "docs" / "monitoring.rst").read_text()
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
-PROCESS = f"{PREFIX}_process_"
+BOTH = f"(?:{PREFIX}|{registry.PREFIX})"
+PROCESS = re.compile(f"{BOTH}_process_")
 
 
 def families() -> dict[str, Metric]:
@@ -32,16 +36,27 @@ def families() -> dict[str, Metric]:
     facts: Any = Facts(lambda: None, SimpleNamespace(trackers={}), Loop(idle=lambda: None))
     numbers.registry.register(facts)
     ProcessCollector(namespace=PREFIX, registry=numbers.registry)
-    return {one.name: one for one in numbers.registry.collect()}
+    made = [*numbers.registry.collect(), *of_the_registry().collected.collect()]
+    return {one.name: one for one in made}
+
+
+def of_the_registry() -> RegistryMonitoring:
+    made = RegistryMonitoring(MonitoringSettings())
+    store: Any = SimpleNamespace(list_services=lambda **_: [], down_after=60.0)
+    made.listen(store, lambda: "")
+    return made
 
 
 FAMILIES = families()
 NAMES = {f"{name}{end}" for name, one in FAMILIES.items() for end in SUFFIXES[one.type]}
 
 
+def rules() -> list[dict[str, Any]]:
+    return [one for group in yaml.safe_load(RULES.read_text())["groups"] for one in group["rules"]]
+
+
 def expressions() -> dict[str, str]:
-    rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
-    found = {f"alert {one['alert']}": one["expr"] for one in rules}
+    found = {f"alert {one['alert']}": one["expr"] for one in rules()}
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         for target in panel["targets"]:
             found[f"panel {panel['title']} {target['refId']}"] = target["expr"]
@@ -50,7 +65,7 @@ def expressions() -> dict[str, str]:
 
 @pytest.mark.parametrize("where", expressions())
 def test_what_is_shipped_asks_for_metrics_that_there_are(where: str) -> None:
-    asked = set(re.findall(rf"\b{PREFIX}_\w+", expressions()[where]))
+    asked = set(re.findall(rf"\b{BOTH}_\w+", expressions()[where]))
     assert asked <= NAMES, f"{where} asks for what there is not"
     assert asked or "up{" in expressions()[where]
 
@@ -66,30 +81,28 @@ def test_labels_that_are_asked_for_are_there(where: str) -> None:
 
 
 def labels() -> set[str]:
-    numbers = Numbers()
-    of_counters = {
-        name for one in vars(numbers).values() for name in getattr(one, "_labelnames", ())
-    }
-    return of_counters | {"node", "check", "reason", "source", "version"}
+    counted = [*vars(Numbers()).values(), *vars(of_the_registry().numbers).values()]
+    of_counters = {name for one in counted for name in getattr(one, "_labelnames", ())}
+    read = {"node", "check", "reason", "source", "version", "state", "status"}
+    return of_counters | read
 
 
 def test_every_metric_is_on_the_page_and_nothing_else() -> None:
-    told = set(re.findall(rf"``({PREFIX}_\w+)``", PAGE))
-    own = {name for name in NAMES if not name.startswith(PROCESS)}
+    told = set(re.findall(rf"``({BOTH}_\w+)``", PAGE))
+    own = {name for name in NAMES if not PROCESS.match(name)}
     shown = {re.sub("_(bucket|sum|count)$", "", name) for name in own}
     assert told == shown
 
 
 def test_every_alert_has_a_next_step_on_the_page() -> None:
-    rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
-    for rule in rules:
+    for rule in rules():
         assert f"``{rule['alert']}``" in PAGE
         assert rule["annotations"]["description"]
 
 
 def test_every_metric_has_a_text_and_a_unit_that_prometheus_would_choose() -> None:
     for name, one in FAMILIES.items():
-        assert one.documentation.endswith(".") or name.startswith(PROCESS)
+        assert one.documentation.endswith(".") or PROCESS.match(name)
         assert not re.search("_(ms|minutes|mib|kb)$", name)
 
 
@@ -121,6 +134,10 @@ tests:
         values: '0+6x60'
       - series: 'compute_agent_reshapes_pending{{instance="h", job="j", node="n"}}'
         values: '0x60'
+      - series: 'compute_registry_hosts{{instance="r1", job="r", state="down", status="enabled"}}'
+        values: '0x10 2x50'
+      - series: 'compute_registry_hosts{{instance="r2", job="r", state="down", status="enabled"}}'
+        values: '0x10 2x50'
     alert_rule_test:
       - {{alertname: ComputeAgentStale, eval_time: 10m, exp_alerts: []}}
       - eval_time: 40m
@@ -145,4 +162,11 @@ tests:
               summary: "The registry does not answer h"
               description: "The host counts as down to others; its last known status holds."
       - {{alertname: ComputeAgentReshapePending, eval_time: 60m, exp_alerts: []}}
+      - eval_time: 40m
+        alertname: ComputeRegistryHostsDown
+        exp_alerts:
+          - exp_labels: {{severity: warning, job: r}}
+            exp_annotations:
+              summary: "2 enabled hosts are down"
+              description: "Which: computectl service list, or the page of the registry, /fleet?show=down"
 """

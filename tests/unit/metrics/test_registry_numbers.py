@@ -1,0 +1,131 @@
+"""What compute-registry counts, and what it says of its health."""
+
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from agent.bus.errors import FAILED, OK, REFUSED
+from agent.metrics.opts import MonitoringSettings
+from agent.metrics.registry import MeasuredHttp, RegistryMonitoring
+from agent.registry import wire
+from agent.registry.database import open_database
+from agent.registry.errors import HostTaken, RegistryUnavailable
+from agent.registry.store import SqlRegistry
+from agent.registry.web import route_of
+from tests.unit.registry.fakes import record
+
+UUID = record().uuid
+
+
+class Database:
+    """Away, or with nothing in it."""
+
+    now, binary, shown = "0", "binary", "db"
+    away = False
+
+    def run(self, work: Any) -> Any:
+        if self.away:
+            raise RegistryUnavailable("the database is away")
+        return []
+
+
+def value(collected: CollectorRegistry, name: str, **labels: str) -> float | None:
+    return collected.get_sample_value(f"compute_registry_{name}", labels)
+
+
+@pytest.fixture
+def watched() -> RegistryMonitoring:
+    return RegistryMonitoring(MonitoringSettings())
+
+
+def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
+    watched: RegistryMonitoring, tmp_path
+) -> None:
+    database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
+    database.upgrade()
+    store = SqlRegistry(watched.measured(database))
+    watched.listen(store, lambda: "")
+    for host in ("a", "b", "c"):
+        store.heartbeat(host, host, None, ())
+    store.set_status("a", disabled=True)
+    store.set_forced_down("b", forced_down=True)
+    hosts = {
+        (state, status): value(watched.collected, "hosts", state=state, status=status)
+        for state in ("up", "down")
+        for status in ("enabled", "disabled")
+    }
+    assert hosts == {
+        ("up", "enabled"): 1,
+        ("up", "disabled"): 1,
+        ("down", "enabled"): 1,
+        ("down", "disabled"): 0,
+    }
+    assert value(watched.collected, "database_transaction_seconds_count") > 5
+    assert value(watched.collected, "database_failures_total") == 0
+    database.dispose()
+
+
+def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(
+    watched: RegistryMonitoring,
+) -> None:
+    assert watched.readyz()[0] == 503
+    database = Database()
+    watched.listen(SqlRegistry(watched.measured(database)), lambda: "")
+    assert watched.readyz()[::2] == (200, b"database: ok\nbroker: ok\n")
+    database.away = True
+    assert watched.readyz()[::2] == (503, b"database: the database is away\nbroker: ok\n")
+    assert watched.healthz()[0] == 200
+    assert value(watched.collected, "check_ok", check="database") == 0
+    assert value(watched.collected, "hosts", state="up", status="enabled") is None
+    assert value(watched.collected, "database_failures_total") > 0
+
+
+def test_a_lost_broker_is_not_ready(watched: RegistryMonitoring) -> None:
+    watched.listen(SqlRegistry(watched.measured(Database())), lambda: "it is lost")
+    assert watched.readyz()[::2] == (503, b"database: ok\nbroker: it is lost\n")
+
+
+def test_an_answer_that_stands_for_an_error_is_counted_as_one() -> None:
+    assert wire.outcome({"value": None}) == OK
+    assert wire.outcome(wire.failure(HostTaken("x"))) == REFUSED
+    assert wire.outcome(wire.failure(RegistryUnavailable("x"))) == FAILED
+
+
+@pytest.mark.parametrize(
+    ("path", "route"),
+    [
+        ("/", "/"),
+        ("/v2.1/", "/v2.1"),
+        ("/v2.1/os-services", "/os-services"),
+        (f"/v2.1/os-services/{UUID}", "/os-services/{id}"),
+        (f"/v2/{UUID}/os-hypervisors/detail", "/os-hypervisors/detail"),
+        (f"/v2.1/os-hypervisors/{UUID}/uptime", "/os-hypervisors/{id}/uptime"),
+        ("/fleet", "/fleet"),
+        ("/fleet/host1", "/fleet/{host}"),
+        ("/v2.1/os-made-up", None),
+        ("/v2.1/servers", None),
+    ],
+)
+def test_a_path_is_counted_by_its_route(path: str, route: str | None) -> None:
+    assert route_of({"PATH_INFO": path}) == route
+
+
+def test_requests_are_counted_with_few_labels_whatever_is_sent(
+    watched: RegistryMonitoring,
+) -> None:
+    def fails(environ: Any, start: Any) -> Any:
+        raise OSError
+
+    def answers(environ: Any, start: Any) -> list[bytes]:
+        start("404 Not Found", [])
+        return []
+
+    served = watched.heard(answers)
+    served({"REQUEST_METHOD": "EVIL", "PATH_INFO": "/evil"}, lambda *_: None)
+    with pytest.raises(OSError):
+        MeasuredHttp(fails, watched.numbers)({"REQUEST_METHOD": "GET", "PATH_INFO": "/"}, None)
+    requests = {"method": "other", "route": "other", "code": "404"}
+    assert value(watched.collected, "http_requests_total", **requests) == 1
+    requests = {"method": "GET", "route": "/", "code": "500"}
+    assert value(watched.collected, "http_requests_total", **requests) == 1
