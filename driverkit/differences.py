@@ -15,7 +15,11 @@ def differences(before: Snapshot, after: Snapshot) -> list[str]:
     A field of an inventory that one of them leaves unsaid differs from Placement's default
     only if the other one says something else.
     """
-    return [line for uuid in _either(before, after) for line in _provider(uuid, before, after)]
+    return [
+        line
+        for uuid in {**before.providers, **after.providers}
+        for line in _provider(uuid, before, after)
+    ]
 
 
 def shown(lines: Iterable[str]) -> str:
@@ -23,10 +27,6 @@ def shown(lines: Iterable[str]) -> str:
     found = list(lines)
     more = [f"and {len(found) - MOST} more"] if len(found) > MOST else []
     return "\n".join([*found[:MOST], *more])
-
-
-def _either(before: Snapshot, after: Snapshot) -> Iterable[str]:
-    return dict.fromkeys([*before.providers, *after.providers])
 
 
 def _provider(uuid: str, before: Snapshot, after: Snapshot) -> Iterator[str]:

@@ -182,7 +182,7 @@ class Root:
         self._raise_any(report.driver_errors.values())
         return report
 
-    def edited_by_another(self, edit: Callable[[ProviderTree], None]) -> None:
+    def edited_by_another(self, edit: Callable[[ProviderTree], object]) -> None:
         """Somebody else changes the tree in Placement; the view is read anew."""
         client = Client(self.stage.api, strict=True)
         tree = client.tree(self.uuid)

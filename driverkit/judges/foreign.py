@@ -7,7 +7,7 @@ from driverkit.differences import differences, shown
 from driverkit.judges.periods import again
 from driverkit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
-from reportclient.model import SHARES_VIA_AGGREGATE, Provider
+from reportclient.model import SHARES_VIA_AGGREGATE
 from reportclient.provider_tree import ProviderTree, own_uuid
 from reportclient.snapshot import Snapshot
 
@@ -18,7 +18,7 @@ AGGREGATE = "7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a01"
 NODES = 3
 """So many nodes are looked at; each one is the same code."""
 
-Edit = Callable[[ProviderTree], None]
+Edit = Callable[[ProviderTree], object]
 
 
 def providers(stage: Stage) -> None:
@@ -73,30 +73,21 @@ def _damages(root: Root, settled: Snapshot) -> Iterator[tuple[str, Edit]]:
     members = list(settled.walk(root.uuid))
     leaves = [it for it in members if it.parent_uuid and not list(settled.children(it.uuid))]
     if any(provider.inventory for provider in members):
-        yield "all inventory was taken away", lambda tree: _each(tree, members, _without_inventory)
+        yield (
+            "all inventory was taken away",
+            lambda tree: [tree.update_inventory(it.uuid, {}) for it in members],
+        )
     if any(provider.traits for provider in members):
-        yield "all traits were taken away", lambda tree: _each(tree, members, _without_traits)
+        yield (
+            "all traits were taken away",
+            lambda tree: [tree.update_traits(it.uuid, []) for it in members],
+        )
     if leaves:
         yield f"{leaves[0].name} was deleted", lambda tree: tree.remove(leaves[0].uuid)
         yield (
             f"{leaves[-1].name} was renamed",
             lambda tree: tree.rename(leaves[-1].uuid, f"{leaves[-1].name[:190]}_renamed"),
         )
-
-
-def _each(
-    tree: ProviderTree, members: Iterable[Provider], edit: Callable[[ProviderTree, str], object]
-) -> None:
-    for provider in members:
-        edit(tree, provider.uuid)
-
-
-def _without_inventory(tree: ProviderTree, uuid: str) -> None:
-    tree.update_inventory(uuid, {})
-
-
-def _without_traits(tree: ProviderTree, uuid: str) -> None:
-    tree.update_traits(uuid, [])
 
 
 def _expect_kept(

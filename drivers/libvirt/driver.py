@@ -119,7 +119,8 @@ class LibvirtDriver(ComputeDriver):
             reading,
             self._reader.facts,
             _observed(provider_tree, nodename),
-            disk_elsewhere=self._disk_is_elsewhere(provider_tree),
+            disk_elsewhere=self._settings.disk_from_sharing_provider
+            and provider_tree.has_sharing_provider(DISK_GB),
         )
         self._wrong = {**report.notes, **others}
         self._note_warnings(report.warnings)
@@ -135,9 +136,6 @@ class LibvirtDriver(ComputeDriver):
             if self._identity is None:
                 raise
             return self._identity.name, {NAME: str(err)}
-
-    def _disk_is_elsewhere(self, tree: ProviderTree) -> bool:
-        return self._settings.disk_from_sharing_provider and tree.has_sharing_provider(DISK_GB)
 
     def _same_host(self, now: HostIdentity) -> dict[str, str]:
         """What to tell of it.  :raises DriverNotReady: another host answers."""

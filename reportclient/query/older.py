@@ -35,7 +35,6 @@ from reportclient.query.request import (
     RequestGroup,
     ResourceRequest,
 )
-from reportclient.query.terms import AnyOf
 
 
 def counted_right(request: ResourceRequest, *, mappings: bool) -> tuple[ResourceRequest, bool]:
@@ -195,12 +194,9 @@ def _of_one_each(group: RequestGroup) -> list[RequestGroup]:
         sorted(choice - group.forbidden_traits)
         for choice in sorted(group.required_traits, key=sorted)
     ]
-    sets = islice((_single(chosen) for chosen in product(*choices)), MOST_QUERIES + 1)
+    chosen = islice(product(*choices), MOST_QUERIES + 1)
+    sets = (frozenset(frozenset([name]) for name in names) for names in chosen)
     return [replace(group, required_traits=traits) for traits in dict.fromkeys(sets)]
-
-
-def _single(traits: tuple[str, ...]) -> AnyOf:
-    return frozenset(frozenset([name]) for name in traits)
 
 
 def _refuse_too_many(count: int) -> None:

@@ -90,13 +90,13 @@ class NodeDevices:
     def kinds(self) -> tuple[str, ...]:
         """Kinds of node devices to list, by libvirt's names of their flags."""
         pci = ("PCI_DEV",) if self.pci.specs else ()
-        names = ("NET",) if self.pci.names_networks else ()
+        names = ("NET",) if any(spec.devname for spec in self.pci.specs) else ()
         mdev = ("PCI_DEV", "MDEV_TYPES", "MDEV") if self.mdev.types else ()
         return tuple(dict.fromkeys((*pci, *names, *mdev)))
 
     def _guests_that_matter(self, look: Look) -> Listed:
         """Those whose devices are not to be given again."""
-        if not self.pci.asks_who_uses:
+        if not any(spec.one_time_use for spec in self.pci.specs):
             return Listed()
         found = look.sources.read_list(GUESTS, lambda: all_guests(look.host), until=GUESTS)
         return found or Listed()

@@ -102,7 +102,7 @@ class MemoryEncryption:
         children, notes = encryption(of.node, answer, self.limits, of.observed)
         return HostReport(
             children=[replace(one, traits=one.traits | self.owner_traits) for one in children],
-            traits=moved_traits(children),
+            traits={name: False for one in children for name in one.traits & {TECHNIQUES[SEV]}},
             notes=notes,
             kept=frozenset({CONTEXT} if answer.domain_capabilities is None else ()),
             silent=frozenset(() if answer.told else {self.name}),
@@ -144,11 +144,6 @@ def encryption(
     notes = _limit(slots, limits.sev) | _tdx_notes(found, limits)
     reported = [_reported(node, name, count, observed) for name, count in slots.items() if count]
     return reported, notes
-
-
-def moved_traits(reported: list[Reported]) -> dict[str, bool]:
-    """Traits that the root had before these providers were there."""
-    return {name: False for one in reported for name in one.traits & {TECHNIQUES[SEV]}}
 
 
 def _slots(found: Encryption, limits: Limits) -> Iterator[tuple[str, int]]:

@@ -27,16 +27,6 @@ class PciSettings:
     report_physical_networks: bool = False
     group_devices: bool = False
 
-    @property
-    def names_networks(self) -> bool:
-        """Whether any entry needs to know network devices."""
-        return any(spec.devname for spec in self.specs)
-
-    @property
-    def asks_who_uses(self) -> bool:
-        """Whether it matters which devices guests have."""
-        return any(spec.one_time_use for spec in self.specs)
-
 
 @dataclass(frozen=True, slots=True)
 class _Offered:

@@ -140,11 +140,6 @@ def _hugepages_unknown(inventory: Records) -> dict[str, str]:
     return {MEMORY_MB: words}
 
 
-def is_processing(name: str) -> bool:
-    """Whether a class is one of those that cells and root hand to each other."""
-    return name in {VCPU, PCPU} or _is_memory(name)
-
-
 def _is_memory(name: str) -> bool:
     return name == MEMORY_MB or name.startswith(HUGEPAGES)
 
@@ -177,7 +172,8 @@ def _ratios(node: str, there: Observed) -> dict[str, dict[str, Any]]:
 
 
 def _as_it_was(node: str, there: Observed) -> tuple[Records, dict[int, Reported]]:
-    root = {name: r for name, r in there.get(node, {}).items() if is_processing(name)}
+    mine = there.get(node, {}).items()
+    root = {name: r for name, r in mine if name in {VCPU, PCPU} or _is_memory(name)}
     return root, _cells(node, dict(sorted(there.items())))
 
 
