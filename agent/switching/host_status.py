@@ -193,6 +193,9 @@ class HostStatus:
 
     def period_done(self, reports: Sequence[Report], found: bool | None) -> None:
         """``found``: whether the roots carry the trait, where that is known."""
+        if self.unkept is not None:
+            with self._lock:
+                self._keep(self.current)
         if self.waiting is not None and all(_why_not(report) is None for report in reports):
             self.waiting, self._tries = None, 0
         if found is not None:
@@ -260,13 +263,15 @@ class HostStatus:
         return True
 
     def _keep(self, status: ServiceStatus) -> None:
-        """A full disk stops nobody from disabling a host."""
+        """A full disk stops nobody from disabling a host; it is tried again after each period."""
         self.current = status
         try:
             self.file.keep(status)
         except OSError as err:
-            self.unkept = f"{self.file.path} can't be written: {err.strerror}"
-            LOG.warning("The status holds until a restart only: %s", self.unkept)
+            unkept = f"{self.file.path} can't be written: {err.strerror}"
+            if unkept != self.unkept:
+                LOG.warning("The status holds until a restart only: %s", unkept)
+            self.unkept = unkept
         else:
             self.unkept = None
 

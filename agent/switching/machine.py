@@ -135,11 +135,14 @@ class Verdict(Enum):
 def _record_is_older(ours: ServiceStatus, record: ServiceRecord) -> bool:
     """It was restored from a backup, or made anew by a heartbeat, and would enable this host.
 
-    Whoever lost it did not decide that.  A record that disables counts, whatever its age.
+    Whoever lost it did not decide that; nor that a program may enable what an operator has
+    disabled.  Any other record that disables counts, whatever its age.
     """
-    if not ours.disabled or record.disabled or ours.record_version is None:
+    if ours.record_version is None or record.version >= ours.record_version:
         return False
-    return record.version < ours.record_version
+    if ours.state is State.DISABLED:
+        return not record.disabled or record.is_auto
+    return bool(ours.disabled) and not record.disabled
 
 
 def _is_acknowledged(ours: ServiceStatus, _: ServiceRecord) -> bool:

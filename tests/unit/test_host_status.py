@@ -203,6 +203,20 @@ def test_a_disk_that_is_full_stops_nobody(world, monkeypatch) -> None:
     assert "No space left" in str(world.status.conditions()[0])
 
 
+def test_what_a_disk_did_not_take_is_kept_once_it_does(world, monkeypatch) -> None:
+    def full(self, status):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ServiceFile, "keep", full)
+        world.status.ask(disabled=True)
+        world.status.period_done([], None)
+        assert world.status.unkept
+    world.status.period_done([], None)
+    assert not world.status.conditions()
+    assert ServiceFile.of(world.directory).load().disabled
+
+
 # -- tried again
 
 
@@ -333,6 +347,23 @@ def test_a_registry_that_was_lost_or_restored_enables_nobody(world, caplog, rest
     world.registry.operator(disabled=False)
     world.beat()
     assert not world.placement
+
+
+def test_a_record_that_was_restored_lets_no_program_enable_what_an_operator_disabled(world) -> None:
+    world.told("libvirtd is gone")
+    world.step()
+    world.beat()
+    old = world.registry.record
+    assert old.is_auto
+    world.status.ask(disabled=True, reason="new disks")
+    world.beat()
+    world.registry.record = old
+    world.beat()
+    world.told(None)
+    world.step(3600)
+    world.beat()
+    assert world.placement and world.known.reason == "new disks"
+    assert (world.registry.record.disabled, world.registry.record.is_auto) == (True, False)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

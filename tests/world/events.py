@@ -29,6 +29,11 @@ class Event:
     def words(self) -> str:
         raise NotImplementedError
 
+    @property
+    def lasts(self) -> float:
+        """Seconds for which it is, or may be, in the way."""
+        return getattr(self, "seconds", 0.0)
+
     def on(self, world: World) -> Machine:
         return world.machines[self.machine]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent.period.traits import DISABLED
 from agent.told.reports import Report
 from reportclient.root import ATTEMPTS
-from tests.world.machine import OWNER, Machine
+from tests.world.machine import BEAT, INTERVAL, OWNER, RESTART, Machine
 
 if TYPE_CHECKING:
     from tests.world.world import World
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 TWIN, KEPT = "degraded twin", "is below a device that is gone"
 """What is to be told of strangers: one who undoes, one who hangs something below a part."""
+
+
+QUARREL = 100
+"""Writes of each of two twins, by which somebody has to have noticed."""
+FOLLOWS = INTERVAL + 1.2 * BEAT + RESTART
+"""Seconds: a heartbeat brings the record, and the next period the trait at the latest."""
 
 
 class Violation(AssertionError):
@@ -49,7 +55,7 @@ class Invariants:
             )
 
     def _is_its_own(self, machine: Machine, method: str, uuid: str) -> None:
-        if uuid not in machine.hypervisor.uuids:
+        if uuid not in machine.hypervisor.uuids and uuid not in machine.kin:
             raise Violation(f"{machine.label} has sent a {method} for {uuid}, which is not its own")
 
     def _foreign_is_there(self, machine: Machine, method: str, uuid: str) -> None:
@@ -79,6 +85,32 @@ class Invariants:
     def nothing_broke(self) -> None:
         if self.log.texts:
             raise Violation(f"an agent logged a traceback: {self.log.texts[0]}")
+
+    def there_was_a_word(self, machine: Machine, twin: Machine) -> None:
+        """Two that write to one tree for long are told of."""
+        both_wrote = min(machine.writes, twin.writes) >= QUARREL
+        if both_wrote and not (machine.words or twin.words):
+            raise Violation(
+                f"{machine.label} and {twin.label} wrote to one tree {machine.writes} and "
+                f"{twin.writes} times, and nobody said a word"
+            )
+
+    def statuses_follow(self) -> None:
+        """What was decided last holds soon after nothing is in the way any more."""
+        now = self.world.scheduler.now
+        for machine in self.world.machines:
+            row = self.world.placement.rows.get(machine.hypervisor.root)
+            wanted = self.world.operators.expected(machine)
+            right = row is None or (DISABLED in row.traits) in wanted
+            if right or self.world.is_troubled(machine):
+                machine.wrong_since = None
+            elif machine.wrong_since is None:
+                machine.wrong_since = now
+            elif now - machine.wrong_since > FOLLOWS:
+                raise Violation(
+                    f"{machine.label} is not what was decided last ({sorted(wanted)}) for "
+                    f"{now - machine.wrong_since:.0f} s in which nothing was in the way"
+                )
 
     # -- once all is calm
 

@@ -97,7 +97,15 @@ class Machine:
     armed: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
     """What happens after so many more steps."""
     forgot: bool = False
-    """Whether it ended when it could not keep on disk what it had asserted."""
+    """Whether there may be what it asserted, and nobody knows: it ended when it could not keep
+    that on disk, it had a twin, or an old Placement came back."""
+    kin: frozenset[str] = frozenset()
+    """Providers of a twin's, which may be taken for its own."""
+    writes: int = 0
+    seen_version: int = 0
+    """The highest version of its record that an agent here knew."""
+    wrong_since: float | None = None
+    """Since when its status is not what was decided."""
 
     def __post_init__(self) -> None:
         self.scheduler = self.world.scheduler
@@ -160,11 +168,18 @@ class Machine:
     def _end(self) -> None:
         process, self.process = self.process, None
         if process is not None:
+            self.note_version(process)
             self.forgot |= process.met_bad_disk and process.has_unkept()
             process.alive = False
             self.world.broker.leave(self.host, process)
         self.hypervisor.watchers.clear()
         self.hypervisor.wakers.clear()
+
+    def note_version(self, process: Process | None) -> int:
+        if process is not None and process.status is not None:
+            version = process.status.current.record_version or 0
+            self.seen_version = max(self.seen_version, version)
+        return self.seen_version
 
     def _start_later(self, seconds: float) -> None:
         self.scheduler.spawn(self.start, after=seconds)
@@ -264,7 +279,10 @@ class Machine:
     def cloned(self, label: str, hypervisor: Hypervisor, state: Path) -> Machine:
         """A machine that was made from this one's disk."""
         shutil.copytree(self.state, state, dirs_exist_ok=True)
-        return Machine(self.world, label, hypervisor, state, f"{label} (boot {label})")
+        twin = Machine(self.world, label, hypervisor, state, f"{label} (boot {label})")
+        self.kin = twin.kin = self.kin | self.hypervisor.uuids.keys() | hypervisor.uuids.keys()
+        self.forgot = True
+        return twin
 
 
 def _settings(host: str, state: Path) -> Settings:

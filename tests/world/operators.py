@@ -48,29 +48,62 @@ class Operators:
         """What was decided may be lost, or be otherwise."""
         self._expected[host] = self._expected.get(host, frozenset({False})) | {might_be}
 
-    def by_record(self, host: str, *, disabled: bool) -> None:
+    def by_record(self, machine: Machine, *, disabled: bool) -> None:
         """``computectl service disable``, one at a time for each host."""
-        if host in self._busy:
-            return
-        self._busy.add(host)
+        if machine.host not in self._busy:
+            self._busy.add(machine.host)
+            self._by_record(machine, disabled)
+            self._busy.discard(machine.host)
+
+    def _by_record(self, machine: Machine, disabled: bool) -> None:
+        host = machine.host
+        known = machine.note_version(machine.process)
         try:
-            self.control.switch(host, disabled=disabled, reason=REASON if disabled else None)
+            done = self.control.switch(host, disabled=disabled, reason=REASON if disabled else None)
         except RegistryError:
             self.doubt(host, might_be=disabled)
-        else:
-            self._expected[host] = frozenset({disabled})
-        self._busy.discard(host)
-
-    def by_call(self, host: str, *, disabled: bool) -> None:
-        """``openstack compute service set``, of Nova, which keeps its own record."""
-        if host in self._busy:
             return
-        self._busy.add(host)
+        self._expected[host] = frozenset({disabled})
+        if done.record.version <= known:  # after a restore: the agent knows a later one
+            self.doubt(host, might_be=not disabled)
+
+    def by_call(self, machine: Machine, *, disabled: bool) -> None:
+        """``openstack compute service set``, of Nova, which keeps its own record."""
+        if machine.host not in self._busy:
+            self._busy.add(machine.host)
+            self._by_call(machine, disabled)
+            self._busy.discard(machine.host)
+
+    def _by_call(self, machine: Machine, disabled: bool) -> None:
+        host = machine.host
         sent = datetime.fromtimestamp(self.world.wall(), UTC).isoformat()
+        unheard = self._unheard(machine)
         try:
-            self.agents.set_host_enabled(host, not disabled, about={"timestamp": sent})
+            answer = self.agents.set_host_enabled(host, not disabled, about={"timestamp": sent})
         except MessagingError:
             self.doubt(host, might_be=disabled)
-        else:
-            self._expected[host] = frozenset({disabled})
-        self._busy.discard(host)
+            return
+        self._expected[host] = frozenset({answer == "disabled"})
+        if unheard is not None:
+            self.doubt(host, might_be=unheard)
+
+    def _unheard(self, machine: Machine) -> bool | None:
+        """What the record says, where the agent has not heard of it: it may hold."""
+        record = self.world.registry.record(machine.host)
+        status = machine.process.status if machine.process is not None else None
+        if record is None or (status and status.current.record_version == record.version):
+            return None
+        return record.disabled
+
+    def record_is_older(self) -> None:
+        """What was decided since the backup is known to the agents that had heard of it.
+
+        An older record that disables counts, one that enables does not.
+        """
+        for machine in self.world.machines:
+            found = self.world.registry.record(machine.host)
+            record = found is not None and found.disabled
+            status = machine.process.status if machine.process is not None else None
+            heard = status is not None and status.current.disabled
+            if record or not heard:
+                self.doubt(machine.host, might_be=record)

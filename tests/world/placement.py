@@ -66,6 +66,7 @@ class Placement:
         try:
             return self.fake.answer(method, path, json=json)
         finally:
+            machine.writes += 1
             named = _PROVIDER.match(path)
             uuid = named[1] if named else None
             self.invariants.wrote(machine, method, uuid)

@@ -6,6 +6,17 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tests.world.centre_events import (
+    BadMessage,
+    BrokerAway,
+    ClockSteps,
+    HypervisorLost,
+    PlacementRestored,
+    RegistryAway,
+    RegistryRestored,
+    Switched,
+    Twin,
+)
 from tests.world.disk import DISK_FAULTS
 from tests.world.events import (
     BadDisk,
@@ -68,16 +79,18 @@ def hosts_of(seed: int) -> int:
 
 def events_of(seed: int) -> list[Event]:
     dice = random.Random(f"{seed} events")
-    hosts = hosts_of(seed)
+    hosts, theme = hosts_of(seed), THEMES[seed % len(THEMES)]
     moments = [dice.uniform(0, CHAOS - 60) for _ in range(dice.randint(1, MOMENTS))]
-    return [_event(dice, moments, hosts) for _ in range(dice.randint(2, EVENTS))]
+    return [_event(dice, moments, hosts, theme) for _ in range(dice.randint(2, EVENTS))]
 
 
-def _event(dice: random.Random, moments: Sequence[float], hosts: int) -> Event:
+def _event(
+    dice: random.Random, moments: Sequence[float], hosts: int, theme: Sequence[str]
+) -> Event:
     later = dice.choice((0.0, dice.uniform(0, 2), dice.uniform(0, 50)))
     at, machine = round(dice.choice(moments) + later, 2), dice.randrange(hosts)
     steps = dice.choice((0, dice.randint(1, 8), dice.randint(1, 60)))
-    kind = dice.choices(list(MAKERS), list(WEIGHTS))[0]
+    kind = dice.choices(theme, range(len(theme) + 2, 2, -1))[0]
     return MAKERS[kind](dice, at, machine, steps)
 
 
@@ -106,6 +119,7 @@ def _where(dice: random.Random) -> str:
     return dice.choice(("", *PARTS))
 
 
+MESSAGES = ("lost", "unanswered", "late", "doubled")
 Maker = Callable[[random.Random, float, int, int], Event]
 MAKERS: dict[str, Maker] = {
     "changed": _changed,
@@ -120,9 +134,31 @@ MAKERS: dict[str, Maker] = {
     "stranger": lambda dice, *where: Stranger(
         *where, dice.choice(STRANGERS), _where(dice), dice.randrange(4)
     ),
+    "switched": lambda dice, *where: Switched(*where, dice.random() < 0.6, dice.random() < 0.6),
+    "lost": lambda dice, *where: HypervisorLost(*where, _seconds(dice)),
+    "clock": lambda dice, *where: ClockSteps(
+        *where, dice.choice((-3600.0, -30.0, 30.0, 3600.0)), dice.random() < 0.5
+    ),
+    "broker": lambda dice, *where: BrokerAway(*where, _seconds(dice), dice.random() < 0.7),
+    "message": lambda dice, *where: BadMessage(
+        *where, dice.choice(MESSAGES), _seconds(dice), dice.random() < 0.6
+    ),
+    "registry": lambda dice, *where: RegistryAway(*where, _seconds(dice), dice.random() < 0.5),
+    "records": lambda dice, *where: RegistryRestored(*where, _seconds(dice)),
+    "placement": lambda dice, *where: PlacementRestored(*where, _seconds(dice)),
+    "twin": lambda dice, *where: Twin(*where, 3 * _seconds(dice), dice.random() < 0.5),
     "guest": lambda dice, *where: Guest(*where, _where(dice), dice.random() < 0.7),
 }
-WEIGHTS = (6, 3, 1, 1, 5, 1, 1, 5, 3)
+THEMES = (
+    ("changed", "killed", "lossy", "stranger", "guest", "cut", "off", "silent"),
+    ("changed", "killed", "lossy", "disk", "off"),
+    ("switched", "message", "killed", "off", "registry", "broker", "clock", "cut"),
+    ("switched", "lost", "records", "registry", "killed", "message"),
+    ("changed", "stranger", "guest", "placement", "killed", "lossy"),
+    ("changed", "twin", "killed", "registry", "switched"),
+    tuple(MAKERS),
+)
+"""A history is about few things, which meet more often so; what comes first is drawn more."""
 
 
 # -- from events to what became of them

@@ -22,7 +22,7 @@ from tests.world.story import events_of, failure, hosts_of, shortest
 from tests.world.world import world
 
 HERE = Path(__file__).resolve().parents[2]
-HISTORIES = 200
+HISTORIES = 150
 """Twenty seconds of one processor."""
 
 

@@ -25,7 +25,7 @@ from tests.world.invariants import Invariants
 from tests.world.machine import AUDIT, DOWN_AFTER, EPOCH, VERIFY, Machine
 from tests.world.operators import Operators
 from tests.world.placement import Placement, tried
-from tests.world.registry import MemoryRegistry
+from tests.world.registry import Registry
 from tests.world.scheduler import Scheduler
 
 HOSTS = 2
@@ -41,13 +41,13 @@ class World:
         self.placement = Placement()
         self.invariants = self.placement.invariants = Invariants(self)
         self.registry_clock_is_off = 0.0
-        self.registry = MemoryRegistry(
-            lambda: self.wall() + self.registry_clock_is_off, down_after=DOWN_AFTER
-        )
+        self.registry = Registry(lambda: self.wall() + self.registry_clock_is_off, DOWN_AFTER)
         self.broker = Broker(self.scheduler, random.Random(f"{seed} broker"))
         self.operators = Operators(self)
         self.needs_audit = False
         """Whether there may be what no generation shows."""
+        self.troubled_until = 0.0
+        """When the last of what happened was over, as far as it is known."""
         self.machines = [self._machine(number) for number in range(1, hosts + 1)]
         self.twins: list[Machine] = []
         self.registry_listens()
@@ -56,7 +56,7 @@ class World:
         return EPOCH + self.scheduler.now
 
     def registry_listens(self) -> None:
-        endpoint = RegistryEndpoint(self.registry)  # type: ignore[arg-type]
+        endpoint = RegistryEndpoint(self.registry.store)
         self.broker.listen(
             REGISTRY, lambda method, ctxt, said: getattr(endpoint, method)(ctxt, **said), None
         )
@@ -91,9 +91,16 @@ class World:
         while self.scheduler.now < end:
             self.scheduler.run(min(end, self.scheduler.now + 15.0))
             self.invariants.nothing_broke()
+            self.invariants.statuses_follow()
+
+    def is_troubled(self, machine: Machine) -> bool:
+        """Whether something is in the way of it."""
+        pending = machine.armed or machine.link.faults or any(self.broker.faults.values())
+        return bool(pending) or self.scheduler.now < self.troubled_until or bool(self.twins)
 
     def _happening(self, event: Event) -> Callable[[], None]:
         def happen() -> None:
+            self.troubled_until = max(self.troubled_until, self.scheduler.now + event.lasts)
             event.happen(self)
 
         def begin() -> None:
@@ -112,7 +119,7 @@ class World:
         if not self.broker.up:
             self.broker.come_back()
         self.registry_listens()
-        self.registry.away = False
+        self.registry.database.away = False
         for consumer in list(self.placement.whose.guests):
             tried(self.placement.stranger.delete_allocation, consumer)
             del self.placement.whose.guests[consumer]
@@ -141,6 +148,7 @@ def world(seed: object, *, hosts: int = 1, log: bool = False) -> Iterator[World]
         finally:
             shutil.rmtree(disk)
             made.scheduler.close()
+            made.registry.database.dispose()
 
 
 def _memory() -> str | None:

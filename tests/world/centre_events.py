@@ -1,0 +1,191 @@
+"""What may happen around the hosts: operators, broker, registry, backups, clocks, twins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tests.world.broker import REGISTRY
+from tests.world.disk import StatePath
+from tests.world.events import Event
+from tests.world.hypervisor import Hypervisor
+from tests.world.machine import Machine
+from tests.world.world import World
+
+
+@dataclass(frozen=True)
+class Switched(Event):
+    disabled: bool
+    by_record: bool
+
+    def happen(self, world: World) -> None:
+        way = world.operators.by_record if self.by_record else world.operators.by_call
+        way(self.on(world), disabled=self.disabled)
+
+    def words(self) -> str:
+        what = "disables" if self.disabled else "enables"
+        how = "in the registry" if self.by_record else "with a call, as Nova does"
+        return f"an operator {what} {self.host} {how}"
+
+
+@dataclass(frozen=True)
+class HypervisorLost(Event):
+    seconds: float
+
+    @property
+    def lasts(self) -> float:
+        """Until the host is enabled again: a hypervisor that flaps is not trusted at once."""
+        return self.seconds + 300
+
+    def happen(self, world: World) -> None:
+        machine = self.on(world)
+        machine.hypervisor_is("libvirtd is gone")
+        world.scheduler.sleep(self.seconds)
+        machine.hypervisor_is(None)
+
+    def words(self) -> str:
+        return f"{self.host}'s hypervisor is lost for {self.seconds:.0f} s"
+
+
+@dataclass(frozen=True)
+class ClockSteps(Event):
+    seconds: float
+    registry: bool
+
+    @property
+    def lasts(self) -> float:
+        return 0.0
+
+    def happen(self, world: World) -> None:
+        if self.registry:
+            world.registry_clock_is_off += self.seconds
+        else:
+            self.on(world).clock_is_off += self.seconds
+
+    def words(self) -> str:
+        whose = "the registry's" if self.registry else f"{self.host}'s"
+        return f"{whose} clock steps by {self.seconds:+.0f} s"
+
+
+# -- the message bus
+
+
+@dataclass(frozen=True)
+class BrokerAway(Event):
+    seconds: float
+    with_queues: bool
+
+    def happen(self, world: World) -> None:
+        world.broker.go()
+        world.scheduler.sleep(self.seconds)
+        world.broker.come_back(with_queues=self.with_queues)
+
+    def words(self) -> str:
+        left = "" if self.with_queues else ", and comes back without its queues"
+        return f"the broker is away for {self.seconds:.0f} s{left}"
+
+
+@dataclass(frozen=True)
+class BadMessage(Event):
+    """The next message to the host's agent, or to the registry."""
+
+    kind: str
+    seconds: float
+    registry: bool
+
+    def happen(self, world: World) -> None:
+        queue = REGISTRY if self.registry else self.host
+        world.broker.faults.setdefault(queue, []).append((self.kind, self.seconds))
+
+    def words(self) -> str:
+        to = "the registry" if self.registry else f"{self.host}'s agent"
+        return f"the next message to {to} is {self.kind} ({self.seconds:.1f} s)"
+
+
+# -- the registry
+
+
+@dataclass(frozen=True)
+class RegistryAway(Event):
+    seconds: float
+    database: bool
+
+    def happen(self, world: World) -> None:
+        if self.database:
+            world.registry.database.away = True
+        else:
+            world.broker.leave(REGISTRY, None)
+        world.scheduler.sleep(self.seconds)
+        world.registry.database.away = False
+        world.registry_listens()
+
+    def words(self) -> str:
+        what = "the registry's database" if self.database else "compute-registry"
+        return f"{what} is away for {self.seconds:.0f} s"
+
+
+@dataclass(frozen=True)
+class RegistryRestored(Event):
+    seconds: float
+
+    def happen(self, world: World) -> None:
+        world.registry.database.back_up()
+        world.scheduler.sleep(self.seconds)
+        world.registry.database.restore()
+        world.operators.record_is_older()
+
+    def words(self) -> str:
+        return f"the registry's database is backed up, and restored {self.seconds:.0f} s later"
+
+
+# -- Placement
+
+
+@dataclass(frozen=True)
+class PlacementRestored(Event):
+    seconds: float
+
+    def happen(self, world: World) -> None:
+        world.placement.back_up()
+        world.scheduler.sleep(self.seconds)
+        world.placement.restore()
+        world.needs_audit = True
+        for machine in world.machines:
+            machine.forgot = True
+
+    def words(self) -> str:
+        return f"Placement's database is backed up, and restored {self.seconds:.0f} s later"
+
+
+# -- twins
+
+
+@dataclass(frozen=True)
+class Twin(Event):
+    """A machine is started from a copy of the host's disk."""
+
+    seconds: float
+    renamed: bool
+
+    def happen(self, world: World) -> None:
+        machine = self.on(world)
+        twin = machine.cloned(
+            f"twin{len(world.twins) + 1}", self._hypervisor(machine), self._disk(world)
+        )
+        world.twins.append(twin)
+        twin.start()
+        world.scheduler.sleep(self.seconds)
+        twin.turn_off()
+        world.invariants.there_was_a_word(machine, twin)
+
+    def _disk(self, world: World) -> StatePath:
+        return StatePath(world.disk / f"twin{len(world.twins) + 1}")
+
+    def _hypervisor(self, machine: Machine) -> Hypervisor:
+        here = machine.hypervisor
+        parts = {name: replace(part, total=part.total + 1) for name, part in here.parts.items()}
+        host = here.host + "b" if self.renamed else here.host
+        return Hypervisor(host, here.root, parts)
+
+    def words(self) -> str:
+        name = "another name" if self.renamed else "the same name"
+        return f"a copy of {self.host}'s disk boots under {name}, for {self.seconds:.0f} s"
