@@ -87,9 +87,10 @@ COMPUTE: list[cfg.Opt] = [
     ),
     cfg.IntOpt(
         "bulk_inventory_writes",
-        default=0,
+        default=50,
         min=0,
-        help="Write up to this many inventories in one call, through Placement's reshaper. "
+        help="Write up to this many inventories in one call, through Placement's reshaper, "
+        "where 8 or more are to be written, as at a first start. "
         "It takes the role that Placement's policy wants there, 'service' by default; where "
         "it is refused, inventories are written one by one. 0 always writes them so.",
     ),

@@ -140,12 +140,16 @@ class Plan:
         return Counter(type(operation).__name__ for operation in self.operations)
 
 
-def bulked(plan: Plan, chunk: int) -> Plan:
-    """The same with inventories written ``chunk`` at a time; 0 leaves them as they are."""
-    single = [operation for operation in plan if isinstance(operation, SetInventory)]
-    if chunk < 2 or len(single) < 2:
+def bulked(plan: Plan, chunk: int, least: int = 2) -> Plan:
+    """The same with inventories written ``chunk`` at a time, where there are ``least`` or more.
+
+    0 leaves them as they are.  What is held back while consumers use it is written alone.
+    """
+    single = [one for one in plan if isinstance(one, SetInventory) and not one.drains]
+    if chunk < 2 or len(single) < least:
         return plan
-    rest = tuple(operation for operation in plan if not isinstance(operation, SetInventory))
+    bulk_of = set(map(id, single))
+    rest = tuple(operation for operation in plan if id(operation) not in bulk_of)
     groups = (single[start : start + chunk] for start in range(0, len(single), chunk))
     bulk = (SetInventories({one.uuid: one.inventory for one in group}) for group in groups)
     return Plan((*rest, *bulk), plan.problems, plan.names)

@@ -59,9 +59,12 @@ class Store(Protocol):
 
 @dataclass(slots=True)
 class BulkWrites:
-    """How many inventories are written in one call, 0 for one each; one for the whole process."""
+    """How many inventories are written in one call, 0 for one each, and from how many on; one
+    for the whole process.
+    """
 
     chunk: int = 0
+    least: int = 2
 
 
 def _never() -> bool:
@@ -196,7 +199,7 @@ class Root:
 
         :raises reportclient.errors.PlacementError: somebody else wrote first: plan anew.
         """
-        plan = bulked(self.refusals.suppress(plan), self.bulk.chunk)
+        plan = bulked(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
         how = Conditions(stop, self.times.at_once, self.refusals.blocking())
         outcome = judged(self.send(plan, api, how))
         self.learn(outcome, api)
@@ -228,7 +231,7 @@ class Root:
         if isinstance(outcome.stopped_by, PLAN_ANEW):
             self._note_stop(outcome, outcome.stopped_by)
         if outcome.bulk_refused:
-            LOG.warning("Placement does not let us use its reshaper: no more bulk writes")
+            LOG.info("Placement does not let us use its reshaper: no more bulk writes")
             self.bulk.chunk = 0
         errors = explained(outcome, self.uuid, api)
         self.refusals.remember(outcome.refused, errors)

@@ -72,7 +72,9 @@ class ViewEdit:
             case SetInventory(uuid, drains=drains):
                 self._note_generation(operation, reply)
                 self._note_drains(uuid, drains)
-            case SetInventories():
+            case SetInventories(inventories):
+                for uuid in inventories:
+                    self._note_drains(uuid, {})
                 self.generations.update(generations_after(operation, self.generations))
             case Reshape():
                 self._note_reshaped(operation, reply)

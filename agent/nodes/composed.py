@@ -14,6 +14,9 @@ from drivers.loader import LoadedDriver
 from reportclient.http import API
 from reportclient.root import BulkWrites
 
+BULK_PAYS_FROM = 8
+"""Inventories; with fewer the reshaper costs Placement more than one call for each."""
+
 
 def drivers_of(
     settings: config.Settings,
@@ -49,7 +52,7 @@ def nodes_of(
         drivers,
         api,
         settings.rules,
-        BulkWrites(settings.bulk_chunk),
+        BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM),
         path,
         table=NodeTable.of(path, writing=writing),
         additions=Additions.of(settings.provider_config, path, writing=writing),

@@ -87,6 +87,11 @@ class PlacementServer:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def database_url(self) -> str:
+        """SQLAlchemy's."""
+        return f"sqlite:///{self.directory.resolve() / 'placement.sqlite'}"
+
+    @property
     def pid(self) -> int | None:
         """The child's process id while it runs, to freeze or to kill it in a test."""
         if self._process is None or self._process.poll() is not None:
@@ -146,7 +151,7 @@ class PlacementServer:
     def mark(self) -> int:
         """The present end of the request log, for :meth:`since`."""
         try:
-            return self._requests_path.stat().st_size
+            return self.log_of_requests.stat().st_size
         except FileNotFoundError:
             return 0
 
@@ -156,7 +161,7 @@ class PlacementServer:
         A request is in the log before its answer is sent.
         """
         try:
-            with self._requests_path.open("rb") as log:
+            with self.log_of_requests.open("rb") as log:
                 log.seek(mark)
                 lines = log.read().splitlines()
         except FileNotFoundError:
@@ -164,7 +169,8 @@ class PlacementServer:
         return [Request(**json.loads(line)) for line in lines]
 
     @property
-    def _requests_path(self) -> Path:
+    def log_of_requests(self) -> Path:
+        """A JSON line for each request that was answered."""
         return self.directory / "requests.jsonl"
 
     def _write_configuration(self) -> None:
@@ -172,7 +178,7 @@ class PlacementServer:
         directory = self.directory.resolve()
         policy = directory / "policy.yaml"
         policy.write_text(_RESHAPER_POLICY if self.reshaper_for_admin else "{}\n")
-        text = _CONFIGURATION.format(database=directory / "placement.sqlite", policy=policy)
+        text = _CONFIGURATION.format(database=self.database_url, policy=policy)
         (directory / "placement.conf").write_text(text)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
@@ -248,7 +254,7 @@ default_log_levels = placement=WARNING, oslo_policy=ERROR, alembic=WARNING
 [api]
 auth_strategy = noauth2
 [placement_database]
-connection = sqlite:///{database}
+connection = {database}
 sync_on_startup = true
 sqlite_synchronous = false
 [oslo_policy]

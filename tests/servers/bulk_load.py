@@ -4,25 +4,42 @@ For tests that need a large fleet and are not about writing it: two hundred host
 tens of milliseconds.
 """
 
-from __future__ import annotations
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
 
-import sqlite3
-from collections.abc import Iterable
-from contextlib import closing
+import sqlalchemy as sa
 
 from reportclient.model import Provider
 from reportclient.names import is_custom
 from reportclient.snapshot import Snapshot
 from tests.servers.placement import RealPlacement
 
+COLUMNS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
+PROVIDERS = "resource_providers"
 
-def load(placement: RealPlacement, snapshot: Snapshot) -> None:
-    """All of it, at generation 0."""
+Held = Mapping[str, Mapping[str, int]]
+"""What one consumer holds: ``{provider: {class: amount}}``."""
+
+
+def load(
+    placement: RealPlacement,
+    snapshot: Snapshot,
+    *,
+    generation: int = 0,
+    held: Mapping[str, Held] | None = None,
+) -> None:
+    """All of it, each provider at ``generation``, with what consumers hold of it."""
     providers = list(snapshot.walk())
     _make_names_known(placement, providers)
-    path = placement.directory / "placement.sqlite"
-    with closing(sqlite3.connect(path, timeout=60)) as database, database:
-        _insert(database, providers)
+    engine = sa.create_engine(placement.database_url)
+    with engine.begin() as connection:
+        loading = _Loading(connection, providers)
+        loading.insert(PROVIDERS, loading.providers(generation))
+        loading.parts()
+        loading.allocations(held or {})
+        loading.go_on_counting()
+    engine.dispose()
 
 
 def _make_names_known(placement: RealPlacement, providers: Iterable[Provider]) -> None:
@@ -35,50 +52,95 @@ def _make_names_known(placement: RealPlacement, providers: Iterable[Provider]) -
             placement.request("PUT", f"{path}/{name}")
 
 
-def _insert(database: sqlite3.Connection, providers: list[Provider]) -> None:
-    ids = {one.uuid: number for number, one in enumerate(providers, 1)}
-    roots: dict[str, str] = {}
-    for one in providers:  # parents come first
-        roots[one.uuid] = one.uuid if one.parent_uuid is None else roots[one.parent_uuid]
-    database.executemany(
-        "INSERT INTO resource_providers"
-        " (id, uuid, name, generation, root_provider_id, parent_provider_id, created_at)"
-        " VALUES (?, ?, ?, 0, ?, ?, CURRENT_TIMESTAMP)",
-        (
-            (ids[o.uuid], o.uuid, o.name, ids[roots[o.uuid]], ids.get(o.parent_uuid or ""))
-            for o in providers
-        ),
-    )
-    _insert_parts(database, providers, ids)
+class _Loading:
+    def __init__(self, connection: sa.Connection, found: list[Provider]) -> None:
+        self._connection, self._providers = connection, found
+        self._tables = sa.MetaData()
+        self._tables.reflect(connection)
+        self._ids = {one.uuid: number for number, one in enumerate(found, 1)}
 
+    def insert(self, table: str, rows: Iterable[dict[str, Any]]) -> None:
+        values = list(rows)
+        if values:
+            self._connection.execute(sa.insert(self._tables.tables[table]), values)
 
-def _insert_parts(
-    database: sqlite3.Connection, providers: list[Provider], ids: dict[str, int]
-) -> None:
-    traits = dict(database.execute("SELECT name, id FROM traits"))
-    classes = dict(database.execute("SELECT name, id FROM resource_classes"))
-    aggregates = sorted({uuid for one in providers for uuid in one.aggregates})
-    numbers = {uuid: number for number, uuid in enumerate(aggregates, 1)}
-    database.executemany(
-        "INSERT INTO placement_aggregates (id, uuid) VALUES (?, ?)",
-        ((number, uuid) for uuid, number in numbers.items()),
-    )
-    database.executemany(
-        "INSERT INTO resource_provider_aggregates (resource_provider_id, aggregate_id)"
-        " VALUES (?, ?)",
-        ((ids[o.uuid], numbers[uuid]) for o in providers for uuid in o.aggregates),
-    )
-    database.executemany(
-        "INSERT INTO resource_provider_traits (resource_provider_id, trait_id) VALUES (?, ?)",
-        ((ids[o.uuid], traits[name]) for o in providers for name in o.traits),
-    )
-    columns = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
-    database.executemany(
-        "INSERT INTO inventories (resource_provider_id, resource_class_id,"
-        f" {', '.join(columns)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            (ids[o.uuid], classes[name], *(record.over(None).as_dict()[each] for each in columns))
-            for o in providers
-            for name, record in o.inventory.items()
-        ),
-    )
+    def providers(self, generation: int) -> Iterator[dict[str, Any]]:
+        roots: dict[str, str] = {}
+        now = datetime.now(UTC).replace(tzinfo=None)
+        for one in self._providers:  # parents come first
+            roots[one.uuid] = one.uuid if one.parent_uuid is None else roots[one.parent_uuid]
+            yield {
+                "id": self._ids[one.uuid],
+                "uuid": one.uuid,
+                "name": one.name,
+                "generation": generation,
+                "root_provider_id": self._ids[roots[one.uuid]],
+                "parent_provider_id": self._ids.get(one.parent_uuid or ""),
+                "created_at": now,
+            }
+
+    def parts(self) -> None:
+        traits, classes = self._names("traits"), self._names("resource_classes")
+        aggregates = sorted({uuid for one in self._providers for uuid in one.aggregates})
+        numbers = {uuid: number for number, uuid in enumerate(aggregates, 1)}
+        rows = ({"id": number, "uuid": uuid} for uuid, number in numbers.items())
+        self.insert("placement_aggregates", rows)
+        for table, column, ids, part in (
+            ("resource_provider_aggregates", "aggregate_id", numbers, "aggregates"),
+            ("resource_provider_traits", "trait_id", traits, "traits"),
+        ):
+            self.insert(table, self._pairs(column, ids, part))
+        self.insert("inventories", self._inventories(classes))
+
+    def allocations(self, held: Mapping[str, Held]) -> None:
+        if not held:
+            return
+        owner = {"id": 1, "external_id": "guests"}
+        self.insert("projects", [owner])
+        self.insert("users", [owner])
+        about = {"project_id": 1, "user_id": 1, "generation": 1}
+        self.insert("consumers", ({"uuid": uuid, **about} for uuid in held))
+        classes = self._names("resource_classes")
+        self.insert(
+            "allocations",
+            (
+                {
+                    "resource_provider_id": self._ids[provider],
+                    "consumer_id": consumer,
+                    "resource_class_id": classes[name],
+                    "used": used,
+                }
+                for consumer, amounts in held.items()
+                for provider, of_it in amounts.items()
+                for name, used in of_it.items()
+            ),
+        )
+
+    def go_on_counting(self) -> None:
+        """PostgreSQL's sequences do not notice that somebody chose numbers himself."""
+        if self._connection.dialect.name == "postgresql":
+            for table in (PROVIDERS, "placement_aggregates", "projects", "users"):
+                last = f"SELECT max(id) FROM {table}"
+                self._connection.execute(
+                    sa.text(f"SELECT setval('{table}_id_seq', ({last})) WHERE ({last}) > 0")
+                )
+
+    def _names(self, table: str) -> dict[str, int]:
+        names = self._tables.tables[table]
+        found = self._connection.execute(sa.select(names.c.name, names.c.id))
+        return {str(row.name): int(row.id) for row in found}
+
+    def _pairs(self, column: str, ids: Mapping[str, int], part: str) -> Iterator[dict[str, Any]]:
+        for one in self._providers:
+            for each in getattr(one, part):
+                yield {"resource_provider_id": self._ids[one.uuid], column: ids[each]}
+
+    def _inventories(self, classes: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+        for one in self._providers:
+            for name, record in one.inventory.items():
+                values = record.over(None).as_dict()
+                yield {
+                    "resource_provider_id": self._ids[one.uuid],
+                    "resource_class_id": classes[name],
+                    **{column: values[column] for column in COLUMNS},
+                }

@@ -4,15 +4,13 @@ on disk and in Placement in an earlier life."""
 from __future__ import annotations
 
 import select
-import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from agent.nodes.identity import replace_compute_id
 from agent.registry.access import here
@@ -28,20 +26,25 @@ from reportclient.snapshot import Snapshot
 from reportclient.view import View
 from tests.servers import records
 from tests.servers.agent import REPOSITORY
+from tests.servers.bulk_load import Held, load
 from tests.servers.fleet_hosts import VCPUS, name_of, uuid_of
 from tests.servers.placement import RealPlacement
 from tests.servers.process import Server
 
 OWNER = "CUSTOM_OWNER_COMPUTE_AGENT"
 TRAITS = ("COMPUTE_NODE", OWNER)
+WRITTEN = 2
+"""The generation of what has been written once."""
 CONFIGURATION = """\
 [DEFAULT]
 compute_driver = fake
 transport_url = {bus}
-update_resources_interval = 60
+{default}
 [registry]
 access = rpc
 {more}
+[compute]
+{compute}
 [placement]
 auth_type = admin_token
 token = admin
@@ -61,6 +64,11 @@ class Fleet(Server):
     count: int
     processes: int = 4
     more: str = ""
+    default: str = "update_resources_interval = 60"
+    """Lines of [DEFAULT]."""
+    compute: str = ""
+    """Lines of [compute]."""
+    child: ClassVar[str] = "tests.servers.fleet_hosts"
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -73,29 +81,56 @@ class Fleet(Server):
         return (self.directory / "log").read_text(errors="replace")
 
     def has_run_before(self) -> None:
-        """Give every host its identity, its saved view and status, its record, and its root.
+        """Give every host its identity, its saved view and status, its record, and its tree.
 
         First reports of so many cost Placement more time than all that is to be tested;
         what they leave behind is written here: to the two databases, and by the agent's own
         code to disk.
         """
-        self.placement.request("PUT", f"/traits/{OWNER}")
-        for name, uuid in self.hosts.items():
-            state_path = self.directory / name
-            replace_compute_id(state_path, uuid)
-            KeptRoot(RootStore.of(state_path), uuid).save(uuid, _view(name, uuid))
-            ServiceFile.of(state_path).keep(ServiceStatus(disabled=False, record_version=UNTOUCHED))
-        path = self.placement.directory / "placement.sqlite"
-        with closing(sqlite3.connect(path, timeout=60)) as database, database:
-            _insert(database, self.hosts)
+        trees = {each: self.tree(each) for each in self.known()}
+        everything = (one for tree in trees.values() for one in tree.walk())
+        load(self.placement, Snapshot.build(everything), generation=WRITTEN, held=self.held())
+        for number, tree in trees.items():
+            self._on_disk(number, tree)
         database = open_database(self.database)
         database.upgrade()
         records.insert(database, self._records())
         database.dispose()
 
+    def known(self) -> range:
+        """Numbers of the hosts that have run before."""
+        return range(self.count)
+
+    def blocks(self) -> list[range]:
+        """Numbers of the hosts of each process."""
+        each = -(-self.count // self.processes)
+        return [range(first, min(first + each, self.count)) for first in range(0, self.count, each)]
+
+    def tree(self, number: int) -> Snapshot:
+        """What this host has in Placement."""
+        inventory = {"VCPU": Inventory(VCPUS, 0, 1, MAX_INT, 1, 1.0)}
+        name, uuid = name_of(number), uuid_of(number)
+        return Snapshot.build(
+            [Provider(uuid, name, None, inventory, frozenset(TRAITS), frozenset())]
+        )
+
+    def held(self) -> Mapping[str, Held]:
+        """What guests hold of all hosts."""
+        return {}
+
+    def _on_disk(self, number: int, tree: Snapshot) -> None:
+        state_path, uuid = self.directory / name_of(number), uuid_of(number)
+        replace_compute_id(state_path, uuid)
+        traits = frozenset(trait for one in tree.walk() for trait in one.traits)
+        classes = frozenset(name for one in tree.walk() for name in one.inventory)
+        generations = {one.uuid: WRITTEN for one in tree.walk()}
+        view = View(tree, generations, Names(traits, classes))
+        KeptRoot(RootStore.of(state_path), uuid).save(uuid, view)
+        ServiceFile.of(state_path).keep(ServiceStatus(disabled=False, record_version=UNTOUCHED))
+
     def _records(self) -> Iterator[dict[str, object]]:
         """As heartbeats of long ago left them."""
-        for name, uuid in self.hosts.items():
+        for name, uuid in ((name_of(each), uuid_of(each)) for each in self.known()):
             yield {
                 "uuid": uuid,
                 "host": name,
@@ -112,16 +147,20 @@ class Fleet(Server):
         """Start all, and wait until every host has heard of its record and tried to listen."""
         config = self.directory / "fleet.conf"
         config.write_text(
-            CONFIGURATION.format(bus=self.bus, placement=self.placement.url, more=self.more)
+            CONFIGURATION.format(
+                bus=self.bus,
+                placement=self.placement.url,
+                more=self.more,
+                default=self.default,
+                compute=self.compute,
+            )
         )
-        each = -(-self.count // self.processes)
         with (self.directory / "log").open("ab") as log:
-            for first in range(0, self.count, each):
-                numbers = (first, min(each, self.count - first))
-                arguments = map(str, (config, self.directory, *numbers))
+            for block in self.blocks():
+                arguments = map(str, (config, self.directory, block.start, len(block)))
                 self._running.append(
                     subprocess.Popen(
-                        [sys.executable, "-m", "tests.servers.fleet_hosts", *arguments],
+                        [sys.executable, "-m", self.child, *arguments],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=log,
@@ -147,31 +186,3 @@ class Fleet(Server):
     def __enter__(self) -> Self:
         self.has_run_before()
         return super().__enter__()
-
-
-def _view(name: str, uuid: str) -> View:
-    inventory = {"VCPU": Inventory(VCPUS, 0, 1, MAX_INT, 1, 1.0)}
-    root = Provider(uuid, name, None, inventory, frozenset(TRAITS), frozenset())
-    known = Names(frozenset(TRAITS), frozenset({"VCPU"}))
-    return View(Snapshot.build([root]), {uuid: 2}, known)
-
-
-def _insert(database: sqlite3.Connection, hosts: dict[str, str]) -> None:
-    database.executemany(
-        "INSERT INTO resource_providers (uuid, name, generation) VALUES (?, ?, 2)",
-        [(uuid, name) for name, uuid in hosts.items()],
-    )
-    database.execute("UPDATE resource_providers SET root_provider_id = id")
-    marks = ", ".join("?" * len(TRAITS))
-    database.execute(
-        "INSERT INTO resource_provider_traits (resource_provider_id, trait_id) SELECT p.id, t.id "
-        f"FROM resource_providers p JOIN traits t ON t.name IN ({marks})",
-        TRAITS,
-    )
-    database.execute(
-        "INSERT INTO inventories (resource_provider_id, resource_class_id, total, reserved, "
-        "min_unit, max_unit, step_size, allocation_ratio) "
-        "SELECT p.id, c.id, ?, 0, 1, ?, 1, 1.0 FROM resource_providers p "
-        "JOIN resource_classes c ON c.name = 'VCPU'",
-        (VCPUS, MAX_INT),
-    )

@@ -19,6 +19,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,7 @@ from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 from reportclient.provider_tree import ProviderTree
+from reportclient.root import BulkWrites
 
 STARTING_AT_ONCE = 16
 TURN = 0.05
@@ -73,15 +75,21 @@ class SmallHypervisor(ComputeDriver):
         provider_tree.update_inventory(nodename, {"VCPU": {"total": VCPUS}})
 
 
-def host(settings: config.Settings, api: API, transport: Any) -> tuple[Loop, Service, Switching]:
+def host(
+    settings: config.Settings,
+    api: API,
+    transport: Any,
+    hypervisor: type[ComputeDriver] = SmallHypervisor,
+) -> tuple[Loop, Service, Switching]:
     """One host, put together as ``agent.main`` does it."""
     loop = Loop(idle=lambda: None)
-    driver = SmallHypervisor(DriverContext(settings.host, settings.state_path))
+    driver = hypervisor(DriverContext(settings.host, settings.state_path))
     nodes = Nodes(
         compute_id(settings.state_path),
         [LoadedDriver.of("small", driver)],
         api,
         settings.rules,
+        BulkWrites(settings.bulk_chunk),
         state_path=settings.state_path,
         table=NodeTable.of(settings.state_path),
     )
@@ -99,7 +107,12 @@ def start(settings: config.Settings, api: API, transport: Any) -> None:
     threading.Thread(target=loop.run, args=job, name=settings.host, daemon=True).start()
 
 
-def main(config_file: str, directory: str, first: str, count: str) -> None:
+Host = Callable[[config.Settings, API, Any], object]
+"""Starts one host."""
+
+
+def begin(config_file: str, directory: str, first: str, count: str, each_host: Host) -> None:
+    """Start them all, and say so."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     sys.setswitchinterval(TURN)
     logs.quiet_bus()
@@ -114,8 +127,12 @@ def main(config_file: str, directory: str, first: str, count: str) -> None:
         for each in range(int(first), int(first) + int(count))
     ]
     with ThreadPoolExecutor(STARTING_AT_ONCE) as pool:
-        list(pool.map(lambda settings: start(settings, api, transport), hosts))
+        list(pool.map(lambda settings: each_host(settings, api, transport), hosts))
     print("ready", flush=True)
+
+
+def main(*arguments: str) -> None:
+    begin(*arguments, each_host=start)
     sys.stdin.buffer.read()
     os._exit(0)
 

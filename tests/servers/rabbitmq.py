@@ -64,6 +64,11 @@ class RabbitMQ(Server):
         self._broker = self._child([str(_server())], env)
         wait_for(self._answers, self._broker, self._output, timeout)
 
+    @property
+    def pids(self) -> list[int]:
+        """Its processes; each may have children."""
+        return [each.pid for each in (self._broker, self._epmd) if each is not None]
+
     def kill9(self) -> None:
         """SIGKILL to the broker; returns when it is gone."""
         broker, self._broker = self._broker, None

@@ -52,6 +52,11 @@ class RegistryProcess(Server):
         assert self._process is not None
         wait_for(done, self._process, lambda: self.log, timeout)
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it does not run"
+        return self._process.pid
+
     def kill9(self) -> None:
         assert self._process is not None
         self._process.kill()

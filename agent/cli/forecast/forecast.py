@@ -99,7 +99,7 @@ def of_root(
     except (ReshapeFailed, RootAwaited, ValueError) as err:
         failed = Report(tracker.node, error=err)
         return _foreseen(tracker, Plan(), failed.conditions().values())
-    plan = bulked(decision.plan, nodes.bulk.chunk)
+    plan = bulked(decision.plan, nodes.bulk.chunk, nodes.bulk.least)
     degraded = chain.from_iterable(loaded.degraded().items() for loaded in nodes.drivers)
     report = Report(
         tracker.node,
