@@ -24,11 +24,15 @@ LONGEST = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """In seconds, ``None`` for never; ``at_once`` operations are sent at the same time."""
+    """In seconds, ``None`` for never; ``at_once`` operations are sent at the same time.
+
+    ``pause`` waits between two tries after a conflict, if it is not to be slept.
+    """
 
     verify_every: float | None = 300.0
     audit_every: float | None = 86400.0
     at_once: int = 1
+    pause: Callable[[float], None] | None = None
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import logging
 import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from time import sleep
 from typing import Any, Protocol, TypeVar
 
 from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
@@ -40,6 +41,8 @@ LONGEST_HOLD = 300.0
 """Seconds for which a Retry-After is obeyed at most."""
 ATTEMPTS = 5
 """How often one period plans anew after somebody else wrote in between."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+"""Seconds between two such tries: a random part of one that doubles."""
 
 T = TypeVar("T")
 
@@ -125,7 +128,8 @@ class Root:
         retrying = Retrying(
             retry=self._plan_anew,
             stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random_exponential(multiplier=0.05, max=5),
+            wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE),
+            sleep=self.times.pause or sleep,
             reraise=True,
         )
         result: T | Exception

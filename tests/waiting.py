@@ -15,3 +15,7 @@ def eventually(condition: Callable[[], object], within: float = LONG, every: flo
     while not condition():
         assert time.monotonic() < give_up, "it did not come"
         time.sleep(every)
+
+
+def no_pause(_seconds: float) -> None:
+    """In place of the wait between two tries after a conflict."""

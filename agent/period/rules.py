@@ -1,5 +1,6 @@
 """How the operator wants a root to be reported."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from reportclient.pace import Times
@@ -25,6 +26,9 @@ class Rules:
     remove_child_after: float | None = 900.0
     """How long a child that left such a root has to be out of its tree before it is removed."""
 
+    pause: Callable[[float], None] | None = None
+    """Waits between two tries after a conflict, if it is not to be slept."""
+
     @property
     def child_wait(self) -> float | None:
         """``None`` for ever; two refreshes of the owner's, if its options are ours, and more."""
@@ -35,4 +39,4 @@ class Rules:
     @property
     def times(self) -> Times:
         """What of it the report client has to know."""
-        return Times(self.verify_every, self.audit_every, self.at_once)
+        return Times(self.verify_every, self.audit_every, self.at_once, self.pause)

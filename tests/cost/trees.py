@@ -13,6 +13,7 @@ from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter
 from reportclient.root import BulkWrites
+from tests.waiting import no_pause
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 NODE = "host1"
@@ -62,7 +63,7 @@ class Agent:
             ROOT,
             [LoadedDriver.of("tree", driver)],
             self.api,
-            Rules(**{"owner_traits": (OWNER,), "verify_every": VERIFY, **rules}),
+            Rules(**{"owner_traits": (OWNER,), "verify_every": VERIFY, "pause": no_pause, **rules}),
             BulkWrites(chunk),
             state,
         )

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import types
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import tenacity.nap
 
 pytest.register_assert_rewrite("tests.faults.scenario")
 
@@ -16,12 +14,6 @@ from tests.faults.scenario import Scene, after, before
 from tests.servers.backup import back_up, restore
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.placement import RealPlacement
-
-
-@pytest.fixture(autouse=True)
-def no_naps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tracker's waits between two tries are not slept, nobody else's are touched."""
-    monkeypatch.setattr(tenacity.nap, "time", types.SimpleNamespace(sleep=lambda seconds: None))
 
 
 @pytest.fixture

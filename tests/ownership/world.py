@@ -25,6 +25,7 @@ from drivers.libvirt.tree.reported import HostReport
 from drivers.loader import LoadedDriver
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
+from tests.waiting import no_pause
 
 ROOT, NODE = "c0ffee00-0000-4000-8000-000000000001", "host1"
 OWNER = "CUSTOM_OWNER_COMPUTE_AGENT"
@@ -201,6 +202,7 @@ class Host:
         for driver in self._scripted.values():
             driver.capabilities = self.capabilities
         rules = {"verify_every": VERIFY, "audit_every": AUDIT, "attached": self.attached}
+        rules |= {"pause": no_pause}
         self.nodes = Nodes(
             "" if self.attached else self.root,
             loaded,

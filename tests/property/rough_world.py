@@ -24,6 +24,7 @@ from reportclient.apply import FAULTS
 from reportclient.root import ATTEMPTS, BulkWrites
 from reportclient.testing.stranger import Stranger
 from reportclient.view import View
+from tests.waiting import no_pause
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 NODE = "host1"
@@ -514,6 +515,6 @@ class World:
 
     def _nodes(self) -> Nodes:
         rules = Rules((OWNER,), verify_every=VERIFY, audit_every=AUDIT, at_once=self.at_once)
-        rules = replace(rules, reshape_when_running=True)
+        rules = replace(rules, reshape_when_running=True, pause=no_pause)
         drivers = [LoadedDriver.of("wishing", self.driver)]
         return Nodes(ROOT, drivers, self.rough, rules, BulkWrites(self.chunk), self.state)

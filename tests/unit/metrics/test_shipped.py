@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shutil
@@ -170,3 +171,10 @@ tests:
               summary: "2 enabled hosts are down"
               description: "Which: computectl service list, or the page of the registry, /fleet?show=down"
 """
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in vars(Numbers()) if name != "registry" and name[0] != "_"]
+)
+def test_every_number_is_counted_somewhere(name: str) -> None:
+    assert inspect.getsource(Numbers).count(f"self.{name}.") > 0, "agent/metrics/numbers.py"
