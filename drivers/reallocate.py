@@ -26,6 +26,11 @@ class Move:
     renamed: Mapping[str, str] = field(default_factory=dict)
     emptiest_first: bool = False
 
+    @property
+    def classes(self) -> frozenset[str]:
+        """All that leaves any of the sources."""
+        return frozenset().union(*self.sources.values())
+
     def in_order(self, amounts: Mapping[str, int], rooms: "_Rooms") -> Sequence[str]:
         """The targets of somebody who has these amounts."""
         if not self.emptiest_first:

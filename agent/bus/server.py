@@ -191,12 +191,7 @@ class _Dispatcher:
                 said = incoming.message
                 self.permit(str(said.get("method")), said.get("args", {}), incoming.ctxt)
             return self.calls.dispatch(incoming)
-        except (
-            messaging.dispatcher.RPCDispatcherError,
-            ValueError,
-            _WrongArguments,
-            NotPermitted,
-        ) as err:
+        except _WRONG_CALLS as err:
             LOG.warning("Refused a call of %r: %s", incoming.message.get("method"), words(err))
             raise messaging.dispatcher.ExpectedException from err
 

@@ -36,7 +36,6 @@ class PciDevice:
     vendor: str
     product: str
     physical: str | None = None
-    sriov: bool = False
     cell: int | None = None
 
     @property
@@ -121,13 +120,11 @@ def _device(document: Element) -> PciDevice | None:
         return None
     above = pci.find("capability[@type='phys_function']/address")
     physical = None if above is None else address_of(above)
-    sriov = pci.find("capability[@type='virt_functions']") is not None
     return PciDevice(
         address,
         vendor,
         product,
         physical=None if physical == address else physical,
-        sriov=sriov and physical is None,
         cell=cell_of(pci),
     )
 

@@ -8,12 +8,13 @@ Another provider that has a reported name is taken as it is, and is not ours to 
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.tree.moving import Moving
 from drivers.libvirt.tree.names import child_uuid, earlier, is_same_thing, made_by_nova, sources_of
 from drivers.libvirt.tree.reported import HOST, OF_THE_ROOT, TRAITS, HostReport, Records, Reported
-from drivers.reallocate import Move, move_allocations
+from drivers.reallocate import move_allocations
 from reportclient.model import Allocations, Inventory, ProviderData
 from reportclient.provider_tree import ProviderTree
 
@@ -53,7 +54,7 @@ def write_report(
     _write_root(tree, root.uuid, report)
     if allocations is not None:
         uuids = {root.name: root.uuid, **placed}
-        moves = [Move(one.sources, tuple(uuids[n] for n in one.targets)) for one in transfers]
+        moves = [replace(one, targets=tuple(uuids[n] for n in one.targets)) for one in transfers]
         cells = {number: placed.get(cell.name, "") for number, cell in report.cells.items()}
         where = {who: cells.get(number, "") for who, number in (guest_cells or {}).items()}
         move_allocations(tree, moves, allocations, where)

@@ -11,21 +11,9 @@ from dataclasses import dataclass, replace
 from drivers.libvirt.devices.pools import is_group_of
 from drivers.libvirt.tree.names import child_uuid, is_same_thing
 from drivers.libvirt.tree.reported import HostReport, Records, Reported
+from drivers.reallocate import Move
 from reportclient.model import ProviderData
 from reportclient.provider_tree import ProviderTree
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """Classes that leave providers (by UUID) for others (by name): the first that has room."""
-
-    sources: Mapping[str, frozenset[str]]
-    targets: tuple[str, ...]
-
-    @property
-    def classes(self) -> frozenset[str]:
-        """All that leaves any of them."""
-        return frozenset().union(*self.sources.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +29,12 @@ class Moving:
     reported: Mapping[str, Reported]
     gone: Sequence[ProviderData]
 
-    def transfers(self) -> tuple[Transfer, ...]:
-        """In the order in which they are done."""
+    def transfers(self) -> tuple[Move, ...]:
+        """In the order in which they are done; targets by name."""
         found = (self._renamed_cells(), self._host_wide(), self._to_devices(), self._replaced())
         return tuple(one for each in found for one in each)
 
-    def before(self, transfers: Iterable[Transfer]) -> tuple[HostReport, dict[str, Reported]]:
+    def before(self, transfers: Iterable[Move]) -> tuple[HostReport, dict[str, Reported]]:
         """The report, and its children, as far as they don't wait for the transfers.
 
         Both ends of what moves stay as they are; what is yet to be made for it is not made.
@@ -79,16 +67,16 @@ class Moving:
     def _cells(self) -> list[Reported]:
         return [one for one in self.report.cells.values() if one.name in self.reported]
 
-    def _renamed_cells(self) -> Iterator[Transfer]:
+    def _renamed_cells(self) -> Iterator[Move]:
         """Each to the one that it is; what has no room there to the others."""
         for cell in self._cells:
             for old in self.gone:
                 if is_same_thing(self.root.name, cell.name, old.name):
                     others = (one.name for one in self._cells if one is not cell)
                     classes = frozenset(old.inventory.keys() & cell.inventory.keys())
-                    yield Transfer({old.uuid: classes}, (cell.name, *others))
+                    yield Move({old.uuid: classes}, (cell.name, *others))
 
-    def _host_wide(self) -> Iterator[Transfer]:
+    def _host_wide(self) -> Iterator[Move]:
         """What cells and root hand to each other, by the provider that gives it up."""
         cells = self.report.cells.values()
         kept = [one.inventory for one in cells] or [self.report.inventory]
@@ -97,23 +85,21 @@ class Moving:
         sources = {self.root.uuid: leaving, **{old.uuid: old.inventory.keys() for old in self.gone}}
         given = {uuid: taken & classes for uuid, classes in sources.items() if taken & classes}
         if given:
-            yield Transfer(
-                given, tuple(c.name for c in self._cells) if cells else (self.root.name,)
-            )
+            yield Move(given, tuple(c.name for c in self._cells) if cells else (self.root.name,))
 
     @property
     def _leaving(self) -> frozenset[str]:
         return frozenset(self.root.inventory) - frozenset(self.report.inventory)
 
-    def _to_devices(self) -> Iterator[Transfer]:
+    def _to_devices(self) -> Iterator[Move]:
         for name in sorted(self._leaving):
             devices = [one for one in self.report.children if name in one.from_root]
             having = [one.name for one in devices if name in one.inventory]
             if having:
                 targets = tuple(one for one in having if one in self.reported)
-                yield Transfer({self.root.uuid: frozenset({name})}, targets)
+                yield Move({self.root.uuid: frozenset({name})}, targets)
 
-    def _replaced(self) -> Iterator[Transfer]:
+    def _replaced(self) -> Iterator[Move]:
         """One class at a time of what is gone, to those who have the same devices instead."""
         for old in self.gone:
             for name in sorted(old.inventory):
@@ -121,7 +107,7 @@ class Moving:
                 # Where heirs have the class already, this is what is left of an earlier change.
                 if heirs and not any(name in self._had(one) for one in heirs):
                     targets = tuple(one for one in heirs if one in self.reported)
-                    yield Transfer({old.uuid: frozenset({name})}, targets)
+                    yield Move({old.uuid: frozenset({name})}, targets)
 
     def _had(self, name: str) -> Records:
         return self.tree.data(name).inventory if self.tree.exists(name) else {}

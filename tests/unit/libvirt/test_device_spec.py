@@ -12,7 +12,7 @@ from drivers.libvirt.devices.pci_devices import PciDevice
 from drivers.libvirt.driver import LibvirtDriver
 from tests.unit.libvirt.test_settings import context
 
-PF = PciDevice("0000:81:00.0", "8086", "1572", sriov=True)
+PF = PciDevice("0000:81:00.0", "8086", "1572")
 VF = PciDevice("0000:81:0a.3", "8086", "154c", physical=PF.address)
 OTHER = PciDevice("10000:02:1f.7", "144d", "a80a")
 NETWORKS = {"eth0": PF.address, "vf3": VF.address}
