@@ -11,7 +11,6 @@ from agent.cli.reading.services import Services
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, UNUSABLE
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.operator_command import DEFAULT_FILES
 from agent.cli.shared.screen import Screen, counted, filled
 from agent.period.traits import own_marks
 from reportclient.counting import Counting
@@ -90,9 +89,9 @@ class AuditCloud(DrawnOrListed[Audited]):
             return UNUSABLE
         return NOT_WELL if answer.audit.counted else 0
 
-    def went_wrong(self, err: Exception, files: str = DEFAULT_FILES) -> int:
+    def went_wrong(self, err: Exception) -> int:
         """Then nothing is known."""
-        super().went_wrong(err, files)
+        super().went_wrong(err)
         return UNUSABLE
 
 

@@ -214,7 +214,7 @@ def in_lines(services: Iterable[ObservedService], screen: Screen) -> Iterator[st
         record = seen.record
         cells = (
             *(record.status, seen.state, record.rpc_version or "?", ago(record.silent_for)),
-            *(str(len(record.roots)), _agreement(seen)),
+            *(str(len(record.roots)), seen.agreement),
         )
         bad = seen.agrees is False or record.contested_by is not None
         style = "red" if bad else None if seen.up else "yellow"
@@ -249,10 +249,6 @@ def _placement(seen: ObservedService) -> str:
         return "has nothing of it, as far as the record tells"
     has = f"has {DISABLED} on {seen.with_trait} of {roots} root{'s' if roots != 1 else ''}"
     return has if seen.agrees else f"{has}, and does not agree yet"
-
-
-def _agreement(seen: ObservedService) -> str:
-    return {True: "agrees", False: "DIFFERS", None: "?"}[seen.agrees]
 
 
 def _row(seen: ObservedService) -> list[object]:

@@ -54,25 +54,22 @@ class Watch(OperatorCommand):
         )
         return parser
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Never raises but for --debug."""
-        try:
-            self.take_action(parsed_args)
-        except Exception as err:  # noqa: BLE001  a person reads it: one line
-            return self.went_wrong(err)
+    def answer(self, options: argparse.Namespace) -> int:
+        """Show it until somebody leaves."""
+        _refuse_pipes(self.app.stdout, "service list" if options.all else "status")
+        _refuse_without_rich()
+        if options.words and not options.all:
+            raise CommandError("words choose hosts of the registry", "add --all")
+        session = self.session()
+        if options.all:
+            _watch_fleet(session, " ".join(options.words), options.interval or FLEET_EVERY)
+        else:
+            _watch_host(session, options.interval or HOST_EVERY)
         return 0
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Show it until somebody leaves."""
-        _refuse_pipes(self.app.stdout, "service list" if parsed_args.all else "status")
-        _refuse_without_rich()
-        session = self.app.session()
-        if parsed_args.all:
-            _watch_fleet(session, " ".join(parsed_args.words), parsed_args.interval or FLEET_EVERY)
-            return
-        if parsed_args.words:
-            raise CommandError("words choose hosts of the registry", "add --all")
-        _watch_host(session, parsed_args.interval or HOST_EVERY)
+        """The same."""
+        self.answer(parsed_args)
 
 
 def _refuse_pipes(stdout: object, other: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from agent.cli.auditing import allocations, records
 from agent.cli.auditing.found import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
-from agent.cli.reading.all_trees import MANY_HOSTS, Progress
+from agent.cli.reading.all_trees import MANY_HOSTS, Progress, all_providers, is_root
 from agent.cli.reading.read_ahead import AT_ONCE
 from agent.cli.reading.retirement import beside
 from agent.cli.reading.services import Services
@@ -44,9 +44,9 @@ class FleetAudit:
         hosts = _by_uuid(providers_with("COMPUTE_NODE", self.api))
         ours = _by_uuid(one for trait in self.owners for one in providers_with(trait, self.api))
         self.audit.hosts = len(hosts)
-        roots = {uuid: one for uuid, one in {**hosts, **ours}.items() if _is_root(one)}
+        roots = {uuid: one for uuid, one in {**hosts, **ours}.items() if is_root(one)}
         many = len(hosts) > MANY_HOSTS
-        listed = None if many else _by_uuid(_all(self.api))
+        listed = None if many else _by_uuid(all_providers(self.api))
         with self.audit.trying(REPORTING, ORPHANS, STATUS):
             known = self.services.registry.list_services()
             self._records(known, listed if listed is not None else roots)
@@ -135,14 +135,5 @@ def _in_trees(roots: Iterable[str], api: API, pool: Executor) -> Iterator[Listed
             yield from members
 
 
-def _all(api: API) -> list[Listed]:
-    found: list[Listed] = part_of("/resource_providers", "resource_providers", api)
-    return found
-
-
 def _by_uuid(listed: Iterable[Listed]) -> dict[str, Listed]:
     return {one["uuid"]: one for one in listed}
-
-
-def _is_root(one: Listed) -> bool:
-    return bool(one["uuid"] == one["root_provider_uuid"])

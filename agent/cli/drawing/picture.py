@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from agent.cli.drawing.fold import Fold, folds
-from agent.cli.drawing.trait_groups import FAMILIES
+from agent.cli.drawing.trait_groups import FAMILIES, by_family
 from agent.cli.shared.usage import DISABLED, Usage, capacity
 from reportclient.model import Provider
 from reportclient.plain_text import plain
@@ -259,16 +259,9 @@ def short_traits(traits: Iterable[str]) -> list[str]:
     >>> short_traits(["HW_CPU_X86_AVX", "CUSTOM_FAST", *(f"COMPUTE_T{n}" for n in range(9))])
     ['CUSTOM_FAST', 'COMPUTE_* (9)', 'HW_CPU_X86_AVX']
     """
-    families: dict[str, list[str]] = {}
-    for trait in sorted(traits):
-        families.setdefault(_family(trait), []).append(trait)
+    families = by_family(traits, (*FAMILIES, *LOOSE_FAMILIES))
     custom = sorted(families, key=lambda family: (not family.startswith("CUSTOM_"), family))
     return [word for family in custom for word in _words(family, families[family])]
-
-
-def _family(trait: str) -> str:
-    found = (prefix for prefix in (*FAMILIES, *LOOSE_FAMILIES) if trait.startswith(prefix))
-    return next(found, trait)
 
 
 def _words(family: str, members: list[str]) -> list[str]:

@@ -24,10 +24,17 @@ def folded(traits: Iterable[str]) -> list[str]:
     >>> folded(["HW_CPU_X86_AVX2", "HW_CPU_X86_AVX", "CUSTOM_FAST"])
     ['CUSTOM_FAST', 'HW_CPU_X86_{AVX,AVX2}']
     """
-    families: dict[str, list[str]] = {}
-    for trait in sorted(traits):
-        families.setdefault(_family(trait), []).append(trait)
+    families = by_family(traits, FAMILIES)
     return [_word(family, families[family]) for family in sorted(families, key=_rank)]
+
+
+def by_family(traits: Iterable[str], prefixes: Iterable[str]) -> dict[str, list[str]]:
+    """Traits with one of these prefixes together, each of the others by itself."""
+    known, families = tuple(prefixes), dict[str, list[str]]()
+    for trait in sorted(traits):
+        own = (prefix for prefix in known if trait.startswith(prefix) and trait != prefix)
+        families.setdefault(next(own, trait), []).append(trait)
+    return families
 
 
 def in_lines(words: Iterable[str], width: int) -> Iterator[list[str]]:
@@ -48,11 +55,6 @@ def in_lines(words: Iterable[str], width: int) -> Iterator[list[str]]:
         room -= len(word) + 2
     if line:
         yield line
-
-
-def _family(trait: str) -> str:
-    found = (prefix for prefix in FAMILIES if trait.startswith(prefix) and trait != prefix)
-    return next(found, trait)
 
 
 def _word(family: str, members: list[str]) -> str:

@@ -52,6 +52,11 @@ class ObservedService:
         return self.with_trait == (roots if self.record.disabled else 0)
 
     @property
+    def agreement(self) -> str:
+        """The same in a word."""
+        return {True: "agrees", False: "DIFFERS", None: "?"}[self.agrees]
+
+    @property
     def state(self) -> str:
         """``up`` or ``down``, and why it is down where that is not silence."""
         if self.record.forced_down:

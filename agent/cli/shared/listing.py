@@ -3,7 +3,7 @@
 import argparse
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -11,7 +11,7 @@ from cliff.lister import Lister
 
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, CommandError
-from agent.cli.shared.operator_command import DEFAULT_FILES, OperatorCommand
+from agent.cli.shared.operator_command import OperatorCommand
 from agent.cli.shared.screen import Screen
 from agent.told.conditions import Condition, errors
 from reportclient.plain_text import plain
@@ -78,31 +78,24 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     def _load_formatter_plugins(self) -> Any:
         return _Formatters(super()._load_formatter_plugins(), (self.drawn, *self.pictures))
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Never raises but for --debug."""
-        files = DEFAULT_FILES
-        try:
-            session = self.app.session()
-            files = ", ".join(session.conf.config_file or [files])
-            return self._answer(lambda: self.ask(session, parsed_args), parsed_args)
-        except BrokenPipeError:
-            raise
-        except Exception as err:  # noqa: BLE001  a person reads it: one line
-            return self.went_wrong(err, files)
+    def asked(self, options: argparse.Namespace) -> Answer:
+        """What :meth:`ask` says."""
+        return self.ask(self.session(), options)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """What is listed, without the drawing."""
-        return self.table(self.ask(self.app.session(), parsed_args))
-
-    def _answer(self, ask: Callable[[], Answer], options: argparse.Namespace) -> int:
-        answer = ask()
+    def answer(self, options: argparse.Namespace) -> int:
+        """Drawn or listed; what is wrong is told after it."""
+        answer = self.asked(options)
         if options.formatter in (self.drawn, *self.pictures):
             text = self.draw(answer, Screen.of(self.app.stdout), options)
             self.app.stdout.write(f"{text}\n")
         else:
             self._list(answer, options)
-        self.app.stdout.flush()  # what is wrong is told after it
+        self.app.stdout.flush()
         return self.verdict(answer, options)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """What is listed, without the drawing."""
+        return self.table(self.asked(parsed_args))
 
     def _list(self, answer: Answer, options: argparse.Namespace) -> None:
         plugin = self._formatter_plugins[options.formatter].obj
@@ -128,14 +121,9 @@ class Offline(DrawnOrListed[Answer]):
         """The same."""
         return self.find(options)
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Never raises but for --debug."""
-        try:
-            return self._answer(lambda: self.find(parsed_args), parsed_args)
-        except BrokenPipeError:
-            raise
-        except Exception as err:  # noqa: BLE001  a person reads it: one line
-            return self.went_wrong(err)
+    def asked(self, options: argparse.Namespace) -> Answer:
+        """The same."""
+        return self.find(options)
 
 
 def _as_text(cell: Any) -> Any:

@@ -2,12 +2,14 @@
 
 import argparse
 import traceback
+from abc import abstractmethod
 from functools import partial
 from typing import ClassVar, NoReturn
 
 from cliff.command import Command
 
 from agent.cli.app import ComputeCtl
+from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import UNUSABLE, explained, refused
 from agent.cli.shared.screen import Terminal
 from reportclient.plain_text import plain
@@ -21,6 +23,27 @@ class OperatorCommand(Command):
     examples: ClassVar[str]
 
     app: ComputeCtl
+    files = DEFAULT_FILES
+    """Those that the configuration came from, for what is said of it."""
+
+    @abstractmethod
+    def answer(self, options: argparse.Namespace) -> int:
+        """Do it; the exit code."""
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Never raises but for --debug."""
+        try:
+            return self.answer(parsed_args)
+        except BrokenPipeError:
+            raise
+        except Exception as err:  # noqa: BLE001  a person reads it: one line
+            return self.went_wrong(err)
+
+    def session(self) -> Session:
+        """The configuration.  :raises agent.config.ConfigError: it is bad."""
+        session = self.app.session()
+        self.files = ", ".join(session.conf.config_file or [self.files])
+        return session
 
     def get_epilog(self) -> str:
         """Short: cliff would look through all distributions to say where a command is from."""
@@ -42,11 +65,11 @@ class OperatorCommand(Command):
         if self.app.stderr.isatty() and isinstance(self.app.stderr, Terminal):
             self.app.stderr.replace_line(words)
 
-    def went_wrong(self, err: Exception, files: str = DEFAULT_FILES) -> int:
-        """Tell it, with the next step; the exit code.  ``files``: those of the configuration."""
+    def went_wrong(self, err: Exception) -> int:
+        """Tell it, with the next step; the exit code."""
         if self.app.options.debug:
             traceback.print_exc(file=self.app.stderr)
-        failure = explained(err, files)
+        failure = explained(err, self.files)
         self.tell(str(failure))
         return failure.code
 

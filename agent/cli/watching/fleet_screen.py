@@ -92,7 +92,6 @@ def _cells(one: ObservedService) -> dict[str, Words]:
     reason = (record.disabled_reason or "", "yellow")
     if record.contested_by:
         reason = (f"another agent has this name: {record.contested_by}", "red")
-    trait = {True: ("agrees", "dim"), False: ("DIFFERS", "red"), None: ("?", "dim")}
     return {
         "host": (record.host, "bold"),
         "status": (record.status, "yellow" if record.disabled else ""),
@@ -100,7 +99,7 @@ def _cells(one: ObservedService) -> dict[str, Words]:
         "seen": (ago(record.silent_for), "" if one.up else "red"),
         "rpc": (record.rpc_version or "?", "dim"),
         "roots": (str(len(record.roots)), "dim"),
-        "trait": trait[one.agrees],
+        "trait": (one.agreement, "red" if one.agrees is False else "dim"),
         "reason": reason,
     }
 

@@ -70,10 +70,9 @@ def chosen(
 
 
 def _said(one: ObservedService) -> str:
-    agrees = {True: "agrees", False: "differs", None: ""}[one.agrees]
     record = one.record
     reason = record.disabled_reason or ""
-    return f"{record.host} {record.status} {one.state} {agrees} {reason}".lower()
+    return f"{record.host} {record.status} {one.state} {one.agreement} {reason}".lower()
 
 
 def changes(before: Hosts, now: Hosts, at: float) -> list[Change]:
