@@ -11,7 +11,7 @@ from typing import Any
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.listing import DrawnOrListed, Table
-from agent.cli.shared.screen import Screen, ago
+from agent.cli.shared.screen import Screen, Words, ago
 from agent.told.conditions import Check, Severity
 from agent.told.health import stuck
 from agent.told.process import lives
@@ -151,11 +151,14 @@ def _lines(status: SeenStatus, screen: Screen) -> Iterator[str]:
         f"{health}; last period {ago(status.age)} ago"
     )
     if written.service is not None:
-        yield from _service(written.service, screen)
+        yield screen.painted(("  service: ", None), *service_words(written.service))
+        if written.service.registry and not written.service.attached:
+            why = plain(written.service.registry)
+            yield f"    the last known status holds, the registry does not serve: {why}"
     if status.cut_off:
         yield "    calls to this host do not arrive; it follows its record, if the registry answers"
     if written.checks:
-        yield f"  {_checks(written.checks)}"
+        yield screen.painted(("  ", None), *check_words(written.checks))
     for node in written.nodes:
         yield from _node(node, status, screen)
 
@@ -173,24 +176,26 @@ def _node(node: NodeStatus, status: SeenStatus, screen: Screen) -> Iterator[str]
         yield f"    {plain(step)}"
 
 
-def _checks(checks: Sequence[Check]) -> str:
-    """As /readyz says it: what is well together, and each thing that is not."""
+def check_words(checks: Sequence[Check]) -> list[Words]:
+    """As /readyz says it: each thing that is not well, and what is well together."""
     well = ", ".join(one.name for one in checks if one.ok)
-    wrong = [plain(str(one)) for one in checks if not one.ok]
-    return "; ".join([*wrong, *([f"{well}: ok"] if well else [])])
+    words: list[Words] = [(plain(str(one)), "red") for one in checks if not one.ok]
+    words += [(f"{well}: ok", "green")] if well else []
+    return [piece for one in words for piece in (("; ", None), one)][1:]
 
 
-def _service(service: ServiceFacts, screen: Screen) -> Iterator[str]:
+def service_words(service: ServiceFacts) -> list[Words]:
+    """Whether the host takes guests, and who can say otherwise."""
     if service.attached:
-        yield "  service: that of the root's owner, who disables and enables it"
-        return
-    words = {True: screen.paint("disabled", "yellow"), False: "enabled"}
-    status = words.get(bool(service.disabled)) if service.disabled is not None else None
-    status = status or "not known yet whether it is enabled"
+        return [("that of the root's owner, who disables and enables it", None)]
+    words: Mapping[bool | None, Words] = {
+        True: ("disabled", "yellow"),
+        False: ("enabled", "green"),
+        None: ("not known yet whether it is enabled", None),
+    }
     because = f" ({plain(service.reason)})" if service.reason else ""
-    yield f"  service: {status}{because}; calls over RPC: {service.rpc or 'none'}"
-    if service.registry:
-        yield f"    the last known status holds, the registry does not serve: {service.registry}"
+    rpc = f"{because}; calls over RPC: {plain(service.rpc or 'none')}"
+    return [words[service.disabled], (rpc, None)]
 
 
 def _times(took: Mapping[str, float]) -> Iterator[str]:

@@ -20,10 +20,13 @@ NARROWEST = 40
 PLAIN_WIDTH = 80
 """Columns where nobody says: a pipe, a file."""
 
-_CODES = {"bold": "\033[1m", "red": "\033[31m", "yellow": "\033[33m"}
+_CODES = {"bold": "\033[1m", "red": "\033[31m", "green": "\033[32m", "yellow": "\033[33m"}
 _END = "\033[0m"
 COLOUR_CODES = (*_CODES.values(), _END)
 """All that is ever written to change how text looks."""
+
+Words = tuple[str, str | None]
+"""A piece of a line, and its style."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,12 @@ class Screen:
         """Box characters, or what stands for them in ASCII."""
         return _UNICODE if self.boxes else _ASCII
 
+    def painted(self, *pieces: Words) -> str:
+        """A line of several pieces."""
+        return "".join(self.paint(*piece) for piece in pieces)
+
     def paint(self, text: str, style: str | None) -> str:
-        """``text`` in bold, red or yellow, where there is colour."""
+        """``text`` in bold, red, green or yellow, where there is colour."""
         if style is None or not self.colour or not text.strip():
             return text
         return f"{_CODES[style]}{text}{_END}"

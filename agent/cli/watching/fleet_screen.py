@@ -12,7 +12,7 @@ from agent.cli.shared.screen import ago, counted
 from agent.cli.watching.controls import Controls
 from agent.cli.watching.feed import Feed
 from agent.cli.watching.hosts import Hosts, chosen
-from agent.cli.watching.parts import Size, Words, foot, head, lately, lately_room
+from agent.cli.watching.parts import Size, foot, head, lately, lately_room
 from reportclient.plain_text import plain
 
 COLUMNS = {
@@ -87,7 +87,7 @@ def _table(services: Iterable[ObservedService], width: int, room: int) -> Table:
     return table
 
 
-def _cells(one: ObservedService) -> dict[str, Words]:
+def _cells(one: ObservedService) -> dict[str, tuple[str, str]]:
     record = one.record
     reason = (record.disabled_reason or "", "yellow")
     if record.contested_by:

@@ -1,16 +1,16 @@
 """The screen of one host."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from agent.cli.shared.screen import ago, counted, filled
-from agent.cli.status import SeenStatus
+from agent.cli.shared.screen import Words, ago, counted, filled
+from agent.cli.status import SeenStatus, check_words, service_words
 from agent.cli.watching.controls import Controls
 from agent.cli.watching.feed import Feed
-from agent.cli.watching.parts import Size, Words, foot, head, lately, lately_room, padded
+from agent.cli.watching.parts import Size, foot, head, lately, lately_room, padded
 from agent.cli.watching.this_host import ThisHost
 from agent.told.conditions import Severity
 from agent.told.status_schema import NodeStatus
@@ -62,9 +62,9 @@ def _grid(facts: list[tuple[str, Text]]) -> Table:
 
 def _facts(seen: ThisHost) -> Iterator[tuple[str, Text]]:
     status = seen.status
-    yield "service", _service(status)
+    yield "service", _text(service_words(status.service))
     if status.written.checks:
-        yield "checks", _checks(status)
+        yield "checks", _text(check_words(status.written.checks))
     interval = status.written.interval
     every = f"every {ago(interval)}" if interval else "when asked"
     version = f"; version {status.written.agent_version}" if status.written.agent_version else ""
@@ -75,24 +75,8 @@ def _facts(seen: ThisHost) -> Iterator[tuple[str, Text]]:
     yield "drift", _drift(status)
 
 
-def _service(status: SeenStatus) -> Text:
-    service = status.service
-    if service.attached:
-        return Text("that of the root's owner, who disables and enables it")
-    words = {
-        True: ("disabled", "yellow"),
-        False: ("enabled", "green"),
-        None: ("not known yet whether it is enabled", "yellow"),
-    }[service.disabled]
-    reason = f" ({plain(service.reason)})" if service.reason else ""
-    return Text.assemble(words, reason, f"; calls over RPC: {plain(service.rpc or 'none')}")
-
-
-def _checks(status: SeenStatus) -> Text:
-    checks = status.written.checks
-    wrong = [Text(plain(str(one)), "red") for one in checks if not one.ok]
-    well = ", ".join(one.name for one in checks if one.ok)
-    return Text("; ").join([*wrong, *([Text(f"{plain(well)}: ok", "green")] if well else [])])
+def _text(words: Iterable[Words]) -> Text:
+    return Text.assemble(*((piece, style or "") for piece, style in words))
 
 
 def _calls(seen: ThisHost) -> Text:
@@ -108,7 +92,7 @@ def _calls(seen: ThisHost) -> Text:
 def _drift(status: SeenStatus) -> Text:
     """What Placement does not have as it should."""
     nodes = status.written.nodes
-    said: list[Words] = []
+    said: list[tuple[str, str]] = []
     for severity, style in SEVERITIES.items():
         if many := sum(len(node.texts(severity)) for node in nodes):
             what = "note" if severity is Severity.INFO else severity.value

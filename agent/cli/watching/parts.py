@@ -15,8 +15,6 @@ CHANGES = 6
 
 Size = tuple[int, int]
 """Columns and lines."""
-Words = tuple[str, str]
-"""With a style."""
 
 
 def clock(at: float) -> str:
@@ -24,7 +22,7 @@ def clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
-def head(said: Sequence[Words], at: float, wrong: str | None, width: int) -> Text:
+def head(said: Sequence[tuple[str, str]], at: float, wrong: str | None, width: int) -> Text:
     """What it is and how it is, and of when that is; what is ``wrong`` in place of the rest."""
     now = clock(at)
     if wrong:
