@@ -10,35 +10,43 @@ import uuid as uuidlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from reportclient.model import Provider, canonical_uuid
 from reportclient.snapshot import EMPTY, Snapshot
+from reportclient.words import Spoken
 
-V = TypeVar("V")
 
-
-class Edit:
+class Edit(Spoken):
     """Providers that can be added, removed, renamed and moved; not yet what they have."""
 
     def __init__(
-        self, base: Snapshot = EMPTY, generations: Mapping[str, int] | None = None
+        self,
+        base: Snapshot = EMPTY,
+        generations: Mapping[str, int] | None = None,
+        whole: Snapshot | None = None,
     ) -> None:
+        """``whole`` is what there is, where ``base`` is only the part that is shown of it."""
+        super().__init__()
         self._base = base
+        self.whole = base if whole is None else whole
+        self.taken_along: set[str] = set()
+        """Providers that were taken away along with another."""
         self._generations = dict(generations or {})
         self._changed: dict[str, Provider | None] = {}
         self._names: dict[str, str | None] = {}
         self._children: dict[str | None, dict[str, None]] = {}
         self._resources: dict[str, dict[str, Any]] = {}
-        self._taken_along: set[str] = set()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        copy = type(self)(self._base, self._generations)
+        copy = type(self)(self._base, self._generations, self.whole)
         vars(copy).update(
+            words={source: said.copy() for source, said in self.words.items()},
+            _source=self._source,
             _changed=self._changed.copy(),
             _names=self._names.copy(),
             _children={parent: dict(uuids) for parent, uuids in self._children.items()},
-            _taken_along=self._taken_along.copy(),
+            taken_along=self.taken_along.copy(),
             _resources=copylib.deepcopy(self._resources, memo),
         )
         return copy
@@ -97,10 +105,12 @@ class Edit:
         """Add it, or take it back as it was before somebody renamed it in Placement."""
         uuid = provider.uuid
         if uuid in self._changed or uuid not in self._base or self._search(provider.name):
-            return self._add(provider, generation)
-        self.rename(uuid, provider.name)
-        self.move(uuid, provider.parent_uuid)
-        self._note_generation(provider, generation)
+            self._add(provider, generation)
+        else:
+            self.rename(uuid, provider.name)
+            self.move(uuid, provider.parent_uuid)
+            self._note_generation(provider, generation)
+        self._own.placed[uuid] = None
         return uuid
 
     def populate_from_iterable(self, provider_dicts: Iterable[Mapping[str, Any]]) -> None:
@@ -131,14 +141,14 @@ class Edit:
     def rename(self, name_or_uuid: str, name: str) -> None:
         """Give a provider another name.  :raises ValueError: the name is taken."""
         provider = self._find(name_or_uuid)
-        if name == provider.name:
-            return
-        refuse_no_name(name)
-        if name != provider.uuid:  # a provider may be named by its own UUID
-            self._refuse_taken(name)
-        self._names[provider.name] = None
-        self._names[name] = provider.uuid
-        self._changed[provider.uuid] = replace(provider, name=name)
+        if name != provider.name:
+            refuse_no_name(name)
+            if name != provider.uuid:  # a provider may be named by its own UUID
+                self._refuse_taken(name)
+            self._names[provider.name] = None
+            self._names[name] = provider.uuid
+            self._changed[provider.uuid] = replace(provider, name=name)
+        self._own.placed[provider.uuid] = None
 
     def move(self, name_or_uuid: str, parent: str | None) -> None:
         """Put a provider, with all below it, under another one (``None``: make it a root).
@@ -147,8 +157,11 @@ class Edit:
         """
         provider = self._find(name_or_uuid)
         above = None if parent is None else self._find(parent).uuid
-        if above == provider.parent_uuid:
-            return
+        if above != provider.parent_uuid:
+            self._move(provider, above)
+        self._own.placed[provider.uuid] = None
+
+    def _move(self, provider: Provider, above: str | None) -> None:
         if above is not None and above in self._walk(provider.uuid):
             raise ValueError(f"provider {provider.name} can't be moved below itself ({above})")
         del self._own_children(provider.parent_uuid)[provider.uuid]
@@ -159,8 +172,8 @@ class Edit:
         """Take away a provider and all below it."""
         top = self._find(name_or_uuid)
         for uuid in list(self._walk(top.uuid)):
-            self._taken_along.add(uuid)
-            provider = self._get(uuid)
+            self.taken_along.add(uuid)
+            provider = self.provider(uuid)
             assert provider is not None
             self._changed[uuid] = None
             self._names[provider.name] = None
@@ -168,31 +181,22 @@ class Edit:
             self._generations.pop(uuid, None)
             self._resources.pop(uuid, None)
         del self._own_children(top.parent_uuid)[top.uuid]
-        self._taken_along.discard(top.uuid)
+        self.taken_along.discard(top.uuid)
+
+    def provider(self, uuid: str) -> Provider | None:
+        """The provider with this UUID, as it is here."""
+        return self._changed[uuid] if uuid in self._changed else self._base.get(uuid)
+
+    def edits(self) -> dict[str, Provider | None]:
+        """The providers that differ from the base; ``None`` for those that were taken away."""
+        there = self._base.get
+        return {uuid: new for uuid, new in self._changed.items() if new != there(uuid)}
 
     def freeze(self) -> Snapshot:
         """This state as a snapshot: the base itself when nothing is different."""
-        changed = {
-            uuid: provider
-            for uuid, provider in self._changed.items()
-            if provider != self._base.get(uuid)
-        }
-        if not changed:
-            return self._base
-        providers, names, children = self._base.parts()
-        _overlay(providers, changed)
-        _overlay(names, self._names)
-        for parent, uuids in self._children.items():
-            if parent is None or parent in providers:
-                children[parent] = dict(uuids)
-            else:
-                children.pop(parent, None)
-        return Snapshot(providers, names, children).descend_from(self._base, tuple(changed))
+        return self._base.with_changes(self.edits())
 
     # -- finding
-
-    def _get(self, uuid: str) -> Provider | None:
-        return self._changed[uuid] if uuid in self._changed else self._base.get(uuid)
 
     def _uuid_named(self, name: str) -> str | None:
         if name in self._names:
@@ -201,13 +205,13 @@ class Edit:
         return None if provider is None else provider.uuid
 
     def _search(self, name_or_uuid: str) -> Provider | None:
-        found = self._get(name_or_uuid)
+        found = self.provider(name_or_uuid)
         if found is not None:
             return found
         uuid = self._uuid_named(name_or_uuid)
         if uuid is None:
             uuid = _other_spelling(name_or_uuid)
-        return None if uuid is None else self._get(uuid)
+        return None if uuid is None else self.provider(uuid)
 
     def _find(self, name_or_uuid: str) -> Provider:
         provider = self._search(name_or_uuid)
@@ -240,20 +244,13 @@ class Edit:
         if taken is not None:
             raise ValueError(f"provider {name_or_uuid} already exists: {taken.name} ({taken.uuid})")
 
-    def _add(self, provider: Provider, generation: int | None) -> str:
+    def _add(self, provider: Provider, generation: int | None) -> None:
         self._refuse_taken(provider.uuid)
         self._refuse_taken(provider.name)
         self._changed[provider.uuid] = provider
         self._names[provider.name] = provider.uuid
         self._own_children(provider.parent_uuid)[provider.uuid] = None
         self._note_generation(provider, generation)
-        return provider.uuid
-
-    def _put(self, old: Provider, new: Provider) -> bool:
-        if new == old:
-            return False
-        self._changed[new.uuid] = new
-        return True
 
     def _note_generation(self, provider: Provider, generation: int | None) -> None:
         if generation is not None:
@@ -282,14 +279,6 @@ def _other_spelling(value: str) -> str | None:
         return str(uuidlib.UUID(value))
     except (ValueError, AttributeError, TypeError):
         return None
-
-
-def _overlay(below: dict[str, V], above: Mapping[str, V | None]) -> None:
-    for key, value in above.items():
-        if value is None:
-            below.pop(key, None)
-        else:
-            below[key] = value
 
 
 def refuse_no_name(name: str) -> None:

@@ -4,13 +4,15 @@ The methods are those that authors of Nova drivers know.  A provider is named by
 its name or its UUID everywhere; an unknown one is a :class:`ValueError`.  The
 tree belongs to whoever was handed it, so there is no lock.  How changes are kept:
 :class:`reportclient.edit.Edit`.
+
+What is said is recorded (:mod:`reportclient.words`), also where it changes nothing.
 """
 
 import copy as copylib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 from reportclient.edit import Edit, own_uuid
 from reportclient.model import (
@@ -20,7 +22,8 @@ from reportclient.model import (
     canonical_uuids,
     read_inventory,
 )
-from reportclient.snapshot import EMPTY, Snapshot
+from reportclient.snapshot import Snapshot
+from reportclient.words import Names
 
 __all__ = ["ProviderData", "ProviderTree", "Snapshot", "own_uuid"]
 
@@ -29,20 +32,6 @@ InventoryDict = Mapping[str, Mapping[str, Any] | Inventory]
 
 class ProviderTree(Edit):
     """All providers of a host, and the sharing providers that it is associated with."""
-
-    def __init__(
-        self, base: Snapshot = EMPTY, generations: Mapping[str, int] | None = None
-    ) -> None:
-        super().__init__(base, generations)
-        self._source = ""
-        self._classes_of: dict[str, dict[str, tuple[str, ...]]] = {"": {}}
-        """What sources said in this edit, by source and the UUID of the provider."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        copy = super().__deepcopy__(memo)
-        classes_of = {source: dict(named) for source, named in self._classes_of.items()}
-        vars(copy).update(_source=self._source, _classes_of=classes_of)
-        return copy
 
     @property
     def lock(self) -> AbstractContextManager[None]:
@@ -81,8 +70,9 @@ class ProviderTree(Edit):
         return True
 
     def has_sharing_provider(self, resource_class: str) -> bool:
-        """Whether any provider here shares inventory of this class."""
-        found = (self._get(uuid) for uuid in self._walk(None))
+        """Whether any provider here, or one that is not shown, shares inventory of this class."""
+        found = [self.provider(uuid) for uuid in self._walk(None)]
+        found += (self.whole.get(uuid) for uuid in self.whole.children(None))
         return any(p is not None and p.shares and resource_class in p.inventory for p in found)
 
     def has_traits(self, name_or_uuid: str, traits: Iterable[str]) -> bool:
@@ -118,33 +108,18 @@ class ProviderTree(Edit):
 
     # -- whose word it is
 
-    @contextmanager
-    def source(self, name: str) -> Iterator[None]:
-        """What is said inside is said by this source of the driver; see :meth:`silent`.
-
-        Inventory that other sources gave the same provider in this edit stays.  A source that
-        fails takes only what it said before along, where the agent keeps who said what.
-        """
-        before, self._source = self._source, name
-        self._classes_of.setdefault(name, {})
-        try:
-            yield
-        finally:
-            self._source = before
-
-    def silent(self, name: str) -> None:
-        """This source of the driver can't say anything now: what it said before stays."""
-
     def say_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
         """Of its traits this source says these: what it said before and not now goes.
 
         Others' stay.  Where nobody keeps who said what, nothing goes.
         """
-        self.add_traits(name_or_uuid, *traits)
+        names, uuid = frozenset(traits), self._find(name_or_uuid).uuid
+        self.add_traits(uuid, *names)
+        self._own.traits[uuid], self._own.renewed[uuid] = names, None
 
     def adopt(self, name_or_uuid: str) -> None:
         """From now on this is the driver's, though somebody else made it: its predecessor."""
-        self._find(name_or_uuid)
+        self._own.adopted[self._find(name_or_uuid).uuid] = None
 
     # -- changing a provider
 
@@ -163,19 +138,20 @@ class ProviderTree(Edit):
                 f"inventory of provider {provider.name}: a dict like {{'VCPU': {{'total': 8}}}} is "
                 f"needed, {{}} for none, not {inventory!r}"
             )
-        self._classes_of[self._source][provider.uuid] = tuple(inventory)
-        if len(self._classes_of) > 1:
+        said = frozenset(inventory)
+        if len(self.words) > 1:
             inventory = self._beside_others(provider, inventory)
-        if _repeats(provider.inventory, inventory):
-            return False
-        new = read_inventory(inventory, provider.name)
-        self._changed[provider.uuid] = replace(provider, inventory=new)
-        return True
+        changed = not _repeats(provider.inventory, inventory)
+        if changed:
+            new = read_inventory(inventory, provider.name)
+            self._changed[provider.uuid] = replace(provider, inventory=new)
+        self._own.classes[provider.uuid] = said
+        return changed
 
     def _beside_others(self, provider: Provider, inventory: InventoryDict) -> InventoryDict:
-        said = {source: of.get(provider.uuid, ()) for source, of in self._classes_of.items()}
-        others = {name for source in said.keys() - {self._source} for name in said[source]}
-        kept = {name: one for name, one in provider.inventory.items() if name in others}
+        others = [words for source, words in self.words.items() if source != self._source]
+        named = frozenset[str]().union(*(one.classes.get(provider.uuid, ()) for one in others))
+        kept = {name: one for name, one in provider.inventory.items() if name in named}
         return {**kept, **inventory}
 
     def update_traits(
@@ -188,6 +164,7 @@ class ProviderTree(Edit):
         if wanted == provider.traits:
             return False
         self._changed[provider.uuid] = replace(provider, traits=wanted)
+        _note(self._own.traits, provider.uuid, provider.traits, wanted)
         return True
 
     def add_traits(self, name_or_uuid: str, *traits: str) -> None:
@@ -195,7 +172,10 @@ class ProviderTree(Edit):
         if traits:
             there = self._find(name_or_uuid)
             named = _not_one_word(traits, f"traits of provider {there.name}")
-            self.update_traits(name_or_uuid, there.traits | named)
+            if not named <= there.traits:
+                self._changed[there.uuid] = replace(there, traits=there.traits | named)
+            said = self._own.traits
+            said[there.uuid] = said.get(there.uuid, named) | named
 
     def remove_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Take away traits and leave the others alone.  Without any, as :meth:`add_traits`."""
@@ -211,11 +191,19 @@ class ProviderTree(Edit):
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
         members = _aggregates(provider, aggregates)
-        return self._put(provider, replace(provider, aggregates=members))
+        if members == provider.aggregates:
+            return False
+        self._changed[provider.uuid] = replace(provider, aggregates=members)
+        _note(self._own.aggregates, provider.uuid, provider.aggregates, members)
+        return True
 
     def add_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
         """Add aggregates (UUIDs) and leave the others alone."""
-        self.update_aggregates(name_or_uuid, self._find(name_or_uuid).aggregates.union(aggregates))
+        provider = self._find(name_or_uuid)
+        named = _aggregates(provider, aggregates)
+        self.update_aggregates(provider.uuid, provider.aggregates | named)
+        said = self._own.aggregates
+        said[provider.uuid] = said.get(provider.uuid, named) | named
 
     def remove_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
         """Take away aggregates (UUIDs) and leave the others alone."""
@@ -240,7 +228,7 @@ class ProviderTree(Edit):
         root = self._find(name_or_uuid)
         if root.parent_uuid is not None:
             raise ValueError(f"provider {root.name} is not a root")
-        found = (self._get(uuid) for uuid in self._walk(root.uuid))
+        found = (self.provider(uuid) for uuid in self._walk(root.uuid))
         snapshot = Snapshot.build(provider for provider in found if provider is not None)
         part = ProviderTree(
             snapshot, {uuid: g for uuid, g in self._generations.items() if uuid in snapshot}
@@ -248,6 +236,13 @@ class ProviderTree(Edit):
         kept = {uuid: r for uuid, r in self._resources.items() if uuid in snapshot}
         part._resources = copylib.deepcopy(kept)
         return part
+
+
+def _note(said: dict[str, Names], uuid: str, there: Names, now: Names) -> None:
+    """What was added is said, what was taken away is not any more."""
+    names = (said.get(uuid, frozenset()) & now) | (now - there)
+    if names or uuid in said:
+        said[uuid] = names
 
 
 def _repeats(current: Mapping[str, Inventory], records: InventoryDict) -> bool:

@@ -112,11 +112,6 @@ class Snapshot:
             return self._touched
         return changed_keys(self._providers, old._providers)
 
-    def descend_from(self, base: "Snapshot", touched: tuple[str, ...]) -> "Snapshot":
-        """Remember, weakly, what this was made from and where it may differ."""
-        self._base, self._touched = weakref.ref(base), touched
-        return self
-
     def with_changes(self, changed: Mapping[str, Provider | None]) -> "Snapshot":
         """This forest with providers replaced, added, or (``None``) taken away.
 
@@ -134,7 +129,8 @@ class Snapshot:
         old = {uuid: self._providers[uuid] for uuid in real if uuid in self._providers}
         new = {uuid: provider for uuid, provider in real.items() if provider is not None}
         gone = [uuid for uuid in old if uuid not in new]
-        providers, names, children = self.parts()
+        providers, names = self._providers.copy(), self._by_name.copy()
+        children = self._children.copy()
         for provider in old.values():
             del names[provider.name]
         for uuid in gone:
@@ -144,11 +140,9 @@ class Snapshot:
         _regroup(children, old, new)
         for uuid in gone:
             children.pop(uuid, None)
-        return Snapshot(providers, names, children).descend_from(self, tuple(real))
-
-    def parts(self) -> tuple[dict[str, Provider], dict[str, str], Children]:
-        """Copies of the three indexes, for an edit that is being sealed."""
-        return self._providers.copy(), self._by_name.copy(), self._children.copy()
+        made = Snapshot(providers, names, children)
+        made._base, made._touched = weakref.ref(self), tuple(real)
+        return made
 
 
 EMPTY = Snapshot({}, {}, {None: {}})

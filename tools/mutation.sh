@@ -51,7 +51,6 @@ only_mutate = [
     "agent/ownership/one_provider.py",
     "agent/ownership/placing.py",
     "agent/ownership/policy.py",
-    "agent/ownership/recording.py",
     "agent/ownership/settle.py",
     "agent/ownership/showing.py",
     "agent/ownership/statement.py",

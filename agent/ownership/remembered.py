@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from agent.ownership.hearing import Drained
 from agent.ownership.ledger import Ledger
 from agent.ownership.policy import Policy
-from agent.ownership.recording import RecordingTree
 from agent.ownership.settle import Settled, settle
 from agent.ownership.showing import Shown, shown_to
 from agent.ownership.statement import Round, Spoken, statements_of
+from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
 
 
@@ -31,7 +31,7 @@ class Remembered:
         self.shown[driver] = shown = shown_to(driver, whole, ledger, drained, last)
         return shown.part
 
-    def statements_of(self, driver: str, tree: RecordingTree, ledger: Ledger) -> Spoken:
+    def statements_of(self, driver: str, tree: ProviderTree, ledger: Ledger) -> Spoken:
         """See :func:`agent.ownership.statement.statements_of`."""
         last = self.spoken.get(driver)
         self.spoken[driver] = spoken = statements_of(driver, tree, ledger, last)

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import NamedTuple
 
 from agent.ownership.ledger import FILES, NONE, NOTHING, Holding, Ledger, driver_of
-from agent.ownership.recording import NO_WORD, RecordingTree, Word
 from reportclient.model import Provider
+from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
+from reportclient.words import Words
 
 
 class Said(NamedTuple):
@@ -98,25 +98,25 @@ class Heard(NamedTuple):
 
     base: Snapshot
     ledger: Ledger
-    changed: Mapping[str, Provider | None]
-    removed: list[str]
-    words: Mapping[str, Mapping[str, Word]]
-    silent: frozenset[str]
+    edits: Mapping[str, Provider | None]
+    taken_along: frozenset[str]
+    words: Mapping[str, Words]
 
     @classmethod
-    def on(cls, tree: RecordingTree, ledger: Ledger) -> "Heard":
+    def on(cls, tree: ProviderTree, ledger: Ledger) -> "Heard":
         """What was said on this tree; it may be edited afterwards."""
-        words = {source: dict(said) for source, said in tree.words.items()}
-        silent = frozenset(tree.silent_sources)
-        return cls(tree.base, ledger, tree.edits(), tree.removed_by_name(), words, silent)
+        words = {source: said.copy() for source, said in tree.words.items()}
+        return cls(tree.base, ledger, tree.edits(), frozenset(tree.taken_along), words)
+
+    def gone(self) -> frozenset[str]:
+        """Providers that were taken away."""
+        return frozenset(uuid for uuid, provider in self.edits.items() if provider is None)
 
     def changed_since(self, last: "Heard", source: str) -> dict[str, None]:
         """UUIDs of the providers of which one source may assert something else than then."""
-        now, then = self.words[source], last.words[source]
-        words = (uuid for uuid, word in now.items() if then.get(uuid) != word)
-        unsaid = (uuid for uuid in then if uuid not in now)
+        words = self.words[source].changed_since(last.words[source])
         around = self.base.changed_since(last.base), self.ledger.changed_since(last.ledger)
-        return dict.fromkeys(chain(words, unsaid, *around, self.changed, last.changed))
+        return words | dict.fromkeys([*around[0], *around[1], *self.edits, *last.edits])
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Spoken:
 
 
 def statements_of(
-    driver: str, tree: RecordingTree, ledger: Ledger, last: Spoken | None = None
+    driver: str, tree: ProviderTree, ledger: Ledger, last: Spoken | None = None
 ) -> Spoken:
     """A driver's answer.
 
@@ -139,12 +139,13 @@ def statements_of(
     heard = Heard.on(tree, ledger)
     if last is not None and last.heard == heard:
         return last
+    silent = frozenset(source for source, said in heard.words.items() if said.silent)
     found = tuple(
         _statement(driver, source, heard, tree, last)
         for source in heard.words
-        if not source or source not in heard.silent
+        if not source or source not in silent
     )
-    return Spoken(heard, found, frozenset(f"{driver}/{source}" for source in heard.silent))
+    return Spoken(heard, found, frozenset(f"{driver}/{source}" for source in silent))
 
 
 def without_moves(statement: Statement, ledger: Ledger) -> Statement:
@@ -173,21 +174,22 @@ def without_moves(statement: Statement, ledger: Ledger) -> Statement:
 
 
 def _statement(
-    driver: str, source: str, heard: Heard, tree: RecordingTree, last: Spoken | None
+    driver: str, source: str, heard: Heard, tree: ProviderTree, last: Spoken | None
 ) -> Statement:
     manager, words = f"{driver}/{source}" if source else driver, heard.words[source]
+    gone = NOTHING if source else heard.gone()
     return Statement(
         manager,
         _said(manager, source, heard, tree, last),
-        removed=NOTHING if source else frozenset(heard.removed),
-        gone=NOTHING if source else frozenset(tree.gone()),
-        inventoried=frozenset(uuid for uuid, word in words.items() if word.classes is not None),
-        adopted=frozenset(uuid for uuid, word in words.items() if word.adopted),
+        removed=gone - heard.taken_along,
+        gone=gone,
+        inventoried=frozenset(words.classes),
+        adopted=frozenset(words.adopted),
     )
 
 
 def _said(
-    manager: str, source: str, heard: Heard, tree: RecordingTree, last: Spoken | None
+    manager: str, source: str, heard: Heard, tree: ProviderTree, last: Spoken | None
 ) -> dict[str, Said]:
     words, ledger = heard.words[source], heard.ledger
     before = next((o for o in (last.statements if last else ()) if o.manager == manager), None)
@@ -195,11 +197,10 @@ def _said(
         said, uuids = dict(before.said), heard.changed_since(last.heard, source)
     else:
         held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
-        said, uuids = {}, dict.fromkeys(chain(words, held))
+        said, uuids = {}, words.spoken_of() | dict.fromkeys(held)
     for uuid in uuids:
         provider, held_before = tree.provider(uuid), ledger.held(uuid, manager)
-        word = words.get(uuid, NO_WORD)
-        holding = NONE if provider is None else _holding(word, provider, held_before)
+        holding = NONE if provider is None else _holding(words, provider, held_before)
         if provider is not None and holding != NONE:
             said[uuid] = Said(holding, provider)
         else:
@@ -207,11 +208,12 @@ def _said(
     return said
 
 
-def _holding(word: Word, provider: Provider, before: Holding) -> Holding:
+def _holding(words: Words, provider: Provider, before: Holding) -> Holding:
+    uuid = provider.uuid
     now = Holding(
-        before.provider or word.placed,
-        before.classes if word.classes is None else word.classes,
-        (NOTHING if word.renewed else before.traits) | (word.traits or NOTHING),
-        before.aggregates | (word.aggregates or NOTHING),
+        before.provider or uuid in words.placed or uuid in words.classes,
+        words.classes.get(uuid, before.classes),
+        (NOTHING if uuid in words.renewed else before.traits) | words.traits.get(uuid, NOTHING),
+        before.aggregates | words.aggregates.get(uuid, NOTHING),
     ).within(provider)
     return before if now == before else now

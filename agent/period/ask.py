@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from agent.ownership.ledger import Ledger, driver_of
 from agent.ownership.policy import Policy
-from agent.ownership.recording import RecordingTree
 from agent.ownership.remembered import Remembered
 from agent.ownership.statement import Round, without_moves
 from drivers.errors import DriverError, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.model import Allocations
+from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -103,7 +103,7 @@ class Asking:
 
     def _asked(
         self, loaded: LoadedDriver, said: Round, allocations: Allocations | None
-    ) -> tuple[RecordingTree, bool]:
+    ) -> tuple[ProviderTree, bool]:
         """The tree as one driver left it, and whether it needs a reshape first."""
         tree, needs_reshape = self._tree(loaded.name, said), False
         try:
@@ -114,7 +114,7 @@ class Asking:
         self._refuse_taken_names(loaded, tree)
         return tree, needs_reshape
 
-    def _tree(self, driver: str, said: Round) -> RecordingTree:
+    def _tree(self, driver: str, said: Round) -> ProviderTree:
         """What there is, with what was said until now."""
         whole, ledger = self._with_root(self.view.snapshot), self.ledger
         if said.statements:
@@ -124,29 +124,31 @@ class Asking:
             whole, ledger = settled.desired, settled.ledger
         shown = self.remembered.shown_to(f"driver:{driver}", whole, ledger, self.view.drained)
         shown = shown.with_changes(dict.fromkeys(self.hidden))
-        return RecordingTree(shown, self.view.generations, whole)
+        return ProviderTree(shown, self.view.generations, whole)
 
     def _with_root(self, whole: Snapshot) -> Snapshot:
-        tree = RecordingTree(whole)
+        tree = ProviderTree(whole)
         if not tree.exists(self.policy.root):
             tree.new_root(self.node, self.policy.root)
         tree.rename(self.policy.root, self.node)
         return tree.freeze()
 
-    def _refuse_other_root(self, tree: RecordingTree) -> None:
+    def _refuse_other_root(self, tree: ProviderTree) -> None:
         root, node = self.policy.root, self.node
         if not tree.exists(root):
             raise DriverError(f"it took the root provider {node} ({root}) away")
         if not tree.exists(node) or tree.data(node).uuid != root:
             raise DriverError(f"it gave the root provider {node} ({root}) another name")
 
-    def _refuse_taken_names(self, loaded: LoadedDriver, tree: RecordingTree) -> None:
-        for uuid, provider in tree.renamed():
-            holders = {driver_of(one) for one in self.ledger.of(uuid)}
-            if holders - {_manager(loaded)}:
+    def _refuse_taken_names(self, loaded: LoadedDriver, tree: ProviderTree) -> None:
+        for provider in filter(None, tree.edits().values()):
+            there = tree.whole.named(provider.name)
+            if there is None or there.uuid == provider.uuid:
+                continue
+            if {driver_of(one) for one in self.ledger.of(there.uuid)} - {_manager(loaded)}:
                 raise DriverError(
                     f"it gave provider {provider.uuid} the name {provider.name} of a provider "
-                    f"that another driver reports ({uuid})"
+                    f"that another driver reports ({there.uuid})"
                 )
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from agent.ownership.recording import RecordingTree
 from drivers.api import ComputeDriver, DriverContext, ProviderTree, ReshapeFailed
 from tests.servers.reference import REPOSITORY, reference_python
 
@@ -85,9 +84,8 @@ def test_reshape_failed_is_raised_as_novas_drivers_raise_it() -> None:
     assert str(ReshapeFailed()) == ""
 
 
-@pytest.mark.parametrize("kind", [ProviderTree, RecordingTree])
-def test_no_traits_for_a_provider_that_is_not_there_are_nothing(kind: type[ProviderTree]) -> None:
-    tree = kind()
+def test_no_traits_for_a_provider_that_is_not_there_are_nothing() -> None:
+    tree = ProviderTree()
     tree.add_traits("nowhere")
     tree.remove_traits("nowhere")
     with pytest.raises(ValueError, match="nowhere"):

@@ -7,49 +7,49 @@ from collections.abc import Callable
 import pytest
 
 from agent.ownership.ledger import Ledger
-from agent.ownership.recording import RecordingTree
 from agent.ownership.remembered import Remembered
 from agent.ownership.statement import statements_of
+from reportclient.provider_tree import ProviderTree
 from tests.unit.ownership.small import DEVICE, ONE, OWN, ROOT, answers, device, kept, root, there
 
 FULL = there(root(), device(8, "CUSTOM_A"))
 LEDGER: Ledger = kept()
-Body = Callable[[RecordingTree], object]
+Body = Callable[[ProviderTree], object]
 
 
-def same(tree: RecordingTree) -> None:
+def same(tree: ProviderTree) -> None:
     tree.update_inventory(DEVICE, {"VCPU": {"total": 8}})
 
 
-def change(tree: RecordingTree) -> None:
+def change(tree: ProviderTree) -> None:
     tree.update_inventory(DEVICE, {"VCPU": {"total": 9}})
 
 
-def name_a_trait_that_is_there(tree: RecordingTree) -> None:
+def name_a_trait_that_is_there(tree: ProviderTree) -> None:
     same(tree)
     tree.add_traits(DEVICE, "CUSTOM_A")
 
 
-def name_a_source(tree: RecordingTree) -> None:
+def name_a_source(tree: ProviderTree) -> None:
     with tree.source("pci"):
         same(tree)
 
 
-def fall_silent(tree: RecordingTree) -> None:
+def fall_silent(tree: ProviderTree) -> None:
     same(tree)
     tree.silent("pci")
 
 
-def adopt(tree: RecordingTree) -> None:
+def adopt(tree: ProviderTree) -> None:
     same(tree)
     tree.adopt(DEVICE)
 
 
-def remove(tree: RecordingTree) -> None:
+def remove(tree: ProviderTree) -> None:
     tree.remove(DEVICE)
 
 
-def say_nothing(tree: RecordingTree) -> None:
+def say_nothing(tree: ProviderTree) -> None:
     assert tree.exists(ROOT)
 
 
@@ -65,8 +65,8 @@ BODIES = [
 ]
 
 
-def spoken(body: Body) -> RecordingTree:
-    tree = RecordingTree(FULL)
+def spoken(body: Body) -> ProviderTree:
+    tree = ProviderTree(FULL)
     body(tree)
     return tree
 
@@ -93,8 +93,8 @@ def test_it_is_so_on_another_tree_and_ledger_too(first: Body, second: Body) -> N
     if DEVICE not in after:
         after = FULL.with_changes({DEVICE: None})
 
-    def now() -> RecordingTree:
-        tree = RecordingTree(after)
+    def now() -> ProviderTree:
+        tree = ProviderTree(after)
         if tree.exists(DEVICE) or second is say_nothing:
             second(tree)
         return tree

@@ -1,0 +1,86 @@
+"""What was said on a tree, and by which source of a driver.  Pure.
+
+A driver that repeats what Placement has changes nothing; that it said so is known only here.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+Names = frozenset[str]
+
+
+@dataclass(slots=True)
+class Words:
+    """Of one source, by the UUID of the provider.
+
+    ``classes`` are the whole of what it says a provider has; traits and aggregates are those
+    that it named, beside which others may stay, but for the traits of what is ``renewed``.
+    """
+
+    placed: dict[str, None] = field(default_factory=dict)
+    classes: dict[str, Names] = field(default_factory=dict)
+    traits: dict[str, Names] = field(default_factory=dict)
+    aggregates: dict[str, Names] = field(default_factory=dict)
+    renewed: dict[str, None] = field(default_factory=dict)
+    adopted: dict[str, None] = field(default_factory=dict)
+    silent: bool = False
+    """It can't say all: what it said before stays."""
+
+    def copy(self) -> "Words":
+        """One that goes its own way."""
+        return Words(**{kind: dict(said) for kind, said in self._kinds()}, silent=self.silent)
+
+    def spoken_of(self) -> dict[str, None]:
+        """UUIDs of the providers of which anything is said."""
+        return dict.fromkeys(uuid for _, said in self._kinds() for uuid in said)
+
+    def changed_since(self, old: "Words") -> dict[str, None]:
+        """UUIDs of the providers of which something else is said."""
+        pairs = ((said, getattr(old, kind)) for kind, said in self._kinds())
+        return dict.fromkeys(uuid for now, then in pairs for uuid in _differing(now, then))
+
+    def _kinds(self) -> Iterator[tuple[str, Any]]:
+        return ((one.name, getattr(self, one.name)) for one in fields(self)[:-1])
+
+
+class Spoken:
+    """What sources say of whatever is edited."""
+
+    def __init__(self) -> None:
+        self.words = {"": Words()}
+        """What was said, by source."""
+        self._source = ""
+
+    @contextmanager
+    def source(self, name: str) -> Iterator[None]:
+        """What is said inside is said by this source of the driver; see :meth:`silent`.
+
+        Inventory that other sources gave the same provider in this edit stays.  A source that
+        fails takes only what it said before along, where the agent keeps who said what.
+        """
+        before, self._source = self._source, name
+        words = self.words.setdefault(name, Words())
+        try:
+            yield
+        except BaseException:
+            words.silent = True
+            raise
+        finally:
+            self._source = before
+
+    def silent(self, name: str) -> None:
+        """This source of the driver can't say anything now: what it said before stays."""
+        self.words.setdefault(name, Words()).silent = True
+
+    @property
+    def _own(self) -> Words:
+        return self.words[self._source]
+
+
+def _differing(now: Mapping[str, object], then: Mapping[str, object]) -> list[str]:
+    if now == then:
+        return []
+    changed = [uuid for uuid, said in now.items() if uuid not in then or then[uuid] != said]
+    return changed + [uuid for uuid in then if uuid not in now]
