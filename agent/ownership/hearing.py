@@ -1,14 +1,15 @@
 """What one settlement is about: what counts of what was said, and who is silent.  Pure."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain, product
 
 from agent.ownership.ledger import AGENT, FILES, NOTHING, STATUS, Ledger, driver_of
 from agent.ownership.policy import Policy
-from agent.ownership.statement import Round, Said
+from agent.ownership.statement import Round, Said, Statement
 from reportclient.model import Provider
 from reportclient.plan import Problem
-from reportclient.snapshot import Snapshot, changed_keys
+from reportclient.snapshot import Snapshot
 
 Drained = Mapping[str, Mapping[str, int]]
 """What was reserved of classes before they were drained, by provider."""
@@ -39,46 +40,44 @@ class Hearing:
             if self.answers.is_silent(one) or not (complete or driver_of(one) in answered)
         )
 
-    def hear(self, among: Collection[str] | None) -> list[str]:
+    def hear(self) -> list[str]:
         """Find out what counts of the answers; of which providers more is said than what was
         said before and is there.
-
-        ``among`` are those that it is about: of all others somebody has heard before that they
-        merely repeat what there is.  ``None``: all.
         """
-        for statement in self.answers.statements:
-            for uuid in _of(statement.said, among):
-                said = statement.said[uuid]
-                counts, told = self.policy.allowed(
-                    statement.manager, said, self.observed, self.ledger
-                )
-                for text in told:
-                    self.problem(self.observed.get(uuid) or said.provider, text)
-                if counts is not None:
-                    self.said.setdefault(uuid, []).append((statement.manager, counts))
-        denied = NOTHING.union(*(one.denied for one in self.answers.statements))
-        everybody = dict.fromkeys([*_of(self.ledger.holders, among), *self.said])
-        return [uuid for uuid in everybody if uuid in denied or not self._repeats(uuid)]
+        statements = self.answers.statements
+        everybody = dict.fromkeys(chain(self.ledger.holders, *(one.said for one in statements)))
+        repeated = self._repeated()
+        differ = [uuid for uuid in everybody if uuid not in repeated]
+        for statement, uuid in product(statements, differ):
+            if uuid in statement.said:
+                self._weigh(statement, uuid)
+        return differ
 
-    def follows(self, last: "Hearing") -> bool:
-        """Whether what was found out then holds for all providers that are as they were."""
-        now, then = self.ledger, last.ledger
-        return (
-            self.policy == last.policy
-            and (now.begun, now.lost, now.seen) == (then.begun, then.lost, then.seen)
-            and replace(self.answers, statements=()) == replace(last.answers, statements=())
-            and [one.manager for one in self.answers.statements]
-            == [one.manager for one in last.answers.statements]
-        )
+    def _weigh(self, statement: Statement, uuid: str) -> None:
+        said, who = statement.said[uuid], statement.manager
+        counts, told = self.policy.allowed(who, said, self.observed, self.ledger)
+        for text in told:
+            self.problem(self.observed.get(uuid) or said.provider, text)
+        if counts is not None:
+            self.said.setdefault(uuid, []).append((who, counts))
 
-    def changed_since(self, last: "Hearing") -> Iterator[str]:
-        """UUIDs of the providers of which something is otherwise than it was then."""
-        yield from self.observed.changed_since(last.observed)
-        yield from self.ledger.changed_since(last.ledger)
-        yield from (*self.drained, *last.drained)
-        for now, then in zip(self.answers.statements, last.answers.statements, strict=True):
-            yield from changed_keys(now.said, then.said)
-            yield from (*now.denied, *then.denied)
+    def _repeated(self) -> set[str]:
+        """Providers whose one holder says again what it held, and that is what is there, and
+        nobody else says anything: almost all providers in almost all periods.
+        """
+        there, row = self.observed.providers.get, self.ledger.holders.get
+        repeated, others = set[str](), set(self.drained)
+        for one in self.answers.statements:
+            same = (uuid for uuid, (_, provider) in one.said.items() if provider is there(uuid))
+            before = ((uuid, row(uuid)) for uuid in (() if one.manager in self.quiet else same))
+            found = {
+                uuid
+                for uuid, held in before
+                if held and len(held) == 1 and held.get(one.manager) == one.said[uuid].holding
+            }
+            repeated |= found
+            others |= (one.said.keys() | one.denied.keys()) - found
+        return repeated - others
 
     def problem(self, provider: Provider, text: str) -> None:
         """Tell it, once."""
@@ -96,23 +95,3 @@ class Hearing:
         """File and line of what the files say."""
         places = (one.places.get((uuid, name)) for one in self.answers.statements)
         return next(filter(None, places), FILES)
-
-    def _repeats(self, uuid: str) -> bool:
-        """Whether its one holder says again what it held, and that is what is there.
-
-        So it is with almost all providers in almost all periods.
-        """
-        sayings, holders = self.said.get(uuid, ()), self.ledger.of(uuid)
-        if len(sayings) != 1 or len(holders) != 1:
-            return False
-        ((who, said),) = sayings
-        return (
-            said.provider is self.observed.get(uuid)
-            and said.holding == holders.get(who)
-            and who not in self.quiet
-            and uuid not in self.drained
-        )
-
-
-def _of(uuids: Collection[str], among: Collection[str] | None) -> Iterable[str]:
-    return uuids if among is None else [uuid for uuid in among if uuid in uuids]

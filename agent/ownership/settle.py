@@ -31,9 +31,8 @@ are :mod:`agent.ownership.assumed`.  What may be asserted at all is :mod:`agent.
 what becomes of one provider :mod:`agent.ownership.one_provider`; here is what becomes of all.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from agent.ownership.assumed import assumed
 from agent.ownership.hearing import Drained, Hearing
@@ -47,72 +46,41 @@ from reportclient.plan import Problem
 from reportclient.snapshot import Snapshot
 
 
-class Asked(NamedTuple):
-    """What a settlement was asked of."""
-
-    observed: Snapshot
-    ledger: Ledger
-    answers: Round
-    policy: Policy
-    drained: Drained
-
-
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """``desired`` is what Placement shall have; ``ledger`` is to be kept before it is written."""
+    """``desired`` is what Placement shall have; ``ledger`` is to be kept before it is written.
 
-    asked: Asked = field(compare=False, repr=False)
-    hearing: Hearing = field(compare=False, repr=False)
+    ``before`` is what held until now, with what is :func:`agent.ownership.assumed.assumed`.
+    """
+
     desired: Snapshot
     ledger: Ledger
     problems: tuple[Problem, ...]
-    differ: tuple[str, ...]
-    """Providers of which not only what there is was repeated."""
-
-    @property
-    def before(self) -> Ledger:
-        """What held until now, with what is :func:`agent.ownership.assumed.assumed`."""
-        return self.hearing.ledger
+    before: Ledger
 
 
-def settle(  # noqa: PLR0913  all of it decides
+def settle(
     observed: Snapshot,
     ledger: Ledger,
     answers: Round,
     policy: Policy,
     drained: Drained | None = None,
-    *,
-    last: Settled | None = None,
 ) -> Settled:
     """Who owns what, and so what shall be.
 
     ``answers`` has the statements in the order that decides exclusive claims: drivers as
-    they are configured, then files, then the agent.  With what was settled ``last``, of
-    whatever, it costs what changed since.
+    they are configured, then files, then the agent.
     """
-    asked = Asked(observed, ledger, answers, policy, drained or {})
-    if last is not None and last.asked == asked:
-        return last
-    hearing = Hearing(*asked._replace(ledger=assumed(ledger, observed, answers, policy)))
-    among: Collection[str] | None = None
-    if last is not None and hearing.follows(last.hearing):
-        among = dict.fromkeys([*last.differ, *hearing.changed_since(last.hearing)])
-    differ = hearing.hear(among)
-    each = {uuid: OneProvider(hearing, uuid) for uuid in differ}
+    before = assumed(ledger, observed, answers, policy)
+    hearing = Hearing(observed, before, answers, policy, drained or {})
+    each = {uuid: OneProvider(hearing, uuid) for uuid in hearing.hear()}
     changed = {uuid: one.after() for uuid, one in each.items()}
     rows = {uuid: one.row() for uuid, one in each.items()}
     leaving = [uuid for uuid, one in each.items() if one.is_leaving()]
     _place(hearing, changed, leaving)
     _refuse_removals(hearing)
-    told = (problem.uuid for problem in hearing.problems)
-    return Settled(
-        asked,
-        hearing,
-        observed.with_changes(changed),
-        _next_ledger(hearing, rows),
-        tuple(hearing.problems),
-        tuple(dict.fromkeys([*differ, *told])),
-    )
+    desired, after = observed.with_changes(changed), _next_ledger(hearing, rows)
+    return Settled(desired, after, tuple(hearing.problems), before)
 
 
 def _next_ledger(hearing: Hearing, rows: Mapping[str, Holders]) -> Ledger:

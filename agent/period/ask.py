@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from agent.ownership.ledger import Ledger, driver_of
 from agent.ownership.policy import Policy
 from agent.ownership.remembered import Remembered
+from agent.ownership.settle import settle
+from agent.ownership.showing import shown_to
 from agent.ownership.statement import Round, without_moves
 from drivers.errors import DriverError, ReshapeNeeded
 from drivers.loader import LoadedDriver
@@ -116,13 +118,16 @@ class Asking:
 
     def _tree(self, driver: str, said: Round) -> ProviderTree:
         """What there is, with what was said until now."""
-        whole, ledger = self._with_root(self.view.snapshot), self.ledger
+        whole, ledger, drained = self._with_root(self.view.snapshot), self.ledger, self.view.drained
+        known = self.remembered.known
         if said.statements:
             waiting = frozenset(_manager(one) for one in self.drivers) - said.answered()
             so_far = replace(said, waiting=waiting)
-            settled = self.remembered.settle(whole, ledger, so_far, self.policy, self.view.drained)
+            settled = known(
+                (driver, "settled"), settle, whole, ledger, so_far, self.policy, drained
+            )
             whole, ledger = settled.desired, settled.ledger
-        shown = self.remembered.shown_to(f"driver:{driver}", whole, ledger, self.view.drained)
+        shown = known((driver, "shown"), shown_to, f"driver:{driver}", whole, ledger, drained)
         shown = shown.with_changes(dict.fromkeys(self.hidden))
         return ProviderTree(shown, self.view.generations, whole)
 

@@ -7,8 +7,8 @@ from agent.ownership.assumed import assumed
 from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger
 from agent.ownership.policy import MANAGED_BY_NOVA, Policy
 from agent.ownership.remembered import Remembered
-from agent.ownership.settle import Settled
-from agent.ownership.statement import Statement
+from agent.ownership.settle import Settled, settle
+from agent.ownership.statement import Round, Statement
 from agent.period.ask import Answer, Asking
 from agent.period.leaving import Leaving
 from agent.period.rules import Rules
@@ -100,9 +100,7 @@ class Decider:
         else:
             there = observed
             if self.entries.all():
-                there = self.remembered.settle(
-                    observed, self.ledger, drivers, policy, view.drained
-                ).desired
+                there = self._settle(view, drivers, policy).desired
             files = asserted(self.entries, there, policy, self.ledger)
             said = said.with_answer((files.statement,), frozenset())
         if policy.attached:
@@ -113,10 +111,15 @@ class Decider:
             traits = self._traits(disabled)
             own = agent_statements(self.uuid, self.node, observed, drivers, traits)
             said = said.with_answer(own, frozenset({STATUS} if disabled is None else ()))
-        settled = self.remembered.settle(observed, self.ledger, said, policy, view.drained)
+        settled = self._settle(view, said, policy)
         if policy.attached:
             settled = replace(settled, desired=self._leaving(view).stepped(settled.desired))
         return files, settled
+
+    def _settle(self, view: View, said: Round, policy: Policy) -> Settled:
+        step = len(said.statements)
+        asked = view.snapshot, self.ledger, said, policy, view.drained
+        return self.remembered.known(step, settle, *asked)
 
     def _leaving(self, view: View) -> Leaving:
         return Leaving(self.uuid, view.snapshot, self.rules.child_wait, self.outside_for)

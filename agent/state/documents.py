@@ -1,6 +1,6 @@
 """A view and a ledger as documents, one for each provider, and back.  Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -63,8 +63,9 @@ def _view_changes(before: View, after: View) -> tuple[Documents, list[Key]]:
         changed = {(VIEW, key): one for key, one in _besides(after).items() if one != rest[key]}
     now, then = after.snapshot, before.snapshot
     others = (uuid for uuid in now.changed_since(then) if now.get(uuid) != then.get(uuid))
-    moved = (uuid for uuid, _ in after.generations.items() ^ before.generations.items())
-    for uuid in dict.fromkeys((*others, *sorted(moved))):
+    known, later = before.generations, after.generations
+    moved = [uuid for uuid, number in later.items() if known.get(uuid) != number]
+    for uuid in dict.fromkeys((*others, *moved, *sorted(known.keys() - later.keys()))):
         provider = now.get(uuid)
         if provider is not None:
             changed[VIEW, uuid] = [provider_row(provider), after.generations.get(uuid)]
@@ -90,8 +91,8 @@ def _ledger_changes(before: Ledger, after: Ledger) -> tuple[Documents, list[Key]
     return changed, _gone(LEDGER, before.holders, after.holders)
 
 
-def _gone(kind: str, before: Iterable[str], after: Mapping[str, Any]) -> list[Key]:
-    return [(kind, uuid) for uuid in before if uuid not in after]
+def _gone(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Key]:
+    return [(kind, uuid) for uuid in sorted(before.keys() - after.keys())]
 
 
 def _row(holders: Holders) -> dict[str, Any]:

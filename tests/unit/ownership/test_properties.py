@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from agent.ownership.ledger import NONE, Holding, Ledger, driver_of
 from agent.ownership.policy import Policy
 from agent.ownership.settle import settle
-from agent.ownership.showing import shown_to
 from agent.ownership.statement import Round, Said, Statement
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
@@ -186,59 +185,6 @@ def test_without_a_ledger_nothing_that_drivers_left_unsaid_goes(
         assert before.traits <= after.traits and before.aggregates <= after.aggregates
         if lost or uuid not in spoken:
             assert before.inventory.keys() <= after.inventory.keys()
-
-
-@st.composite
-def slightly_other(
-    draw: st.DrawFn, observed: Snapshot, ledger: Ledger, said: Round
-) -> tuple[Snapshot, Ledger, Round]:
-    """Mostly the same objects: one provider, one row or one word is another."""
-    uuid, (one, *rest) = draw(st.sampled_from(UUIDS)), said.statements or (Statement("files"),)
-    what = draw(st.sampled_from(["provider", "row", "word", "silence"]))
-    before = observed.get(uuid)
-    if what == "provider" and before is not None:
-        changed = replace(before, traits=draw(some_traits), inventory=draw(inventories))
-        observed = observed.with_changes({uuid: changed})
-    elif what == "row":
-        ledger = ledger.adding(draw(st.sampled_from(MANAGERS)), uuid, draw(holdings))
-    elif what == "word" and before is not None:
-        words = {**one.said, uuid: Said(draw(holdings.filter(NONE.__ne__)), before)}
-        words = words if draw(st.booleans()) else {u: w for u, w in words.items() if u != uuid}
-        held = {u: w for u, w in words.items() if w.holding.classes <= w.provider.inventory.keys()}
-        said = replace(said, statements=(replace(one, said=held), *rest))
-    elif what == "silence":
-        said = replace(said, silent=draw(st.frozensets(st.sampled_from(MANAGERS))))
-    return observed, ledger, said
-
-
-@few
-@given(asked, st.data(), st.booleans())
-def test_what_was_settled_before_makes_no_difference(
-    world: tuple[Snapshot, Ledger, Round], data: st.DataObject, written: bool
-) -> None:
-    last = settle(*world, POLICY)
-    for _ in range(3):
-        observed, ledger, said = data.draw(slightly_other(*world))
-        if written:
-            observed, ledger = last.desired, last.ledger
-        world = observed, ledger, said
-        anew, last = settle(*world, POLICY), settle(*world, POLICY, last=last)
-        assert (last.desired, last.ledger, last.before) == (anew.desired, anew.ledger, anew.before)
-        assert set(last.problems) == set(anew.problems)
-
-
-@few
-@given(asked, st.data())
-def test_what_a_driver_was_shown_before_makes_no_difference(
-    world: tuple[Snapshot, Ledger, Round], data: st.DataObject
-) -> None:
-    drained = st.dictionaries(st.sampled_from(UUIDS), st.just({"VCPU": 0}), max_size=1)
-    last = None
-    for _ in range(3):
-        given_now = "driver:one", world[0], world[1], data.draw(drained)
-        last = shown_to(*given_now, last)
-        assert last.part == shown_to(*given_now).part
-        world = data.draw(slightly_other(*world))
 
 
 @few

@@ -8,6 +8,7 @@ import pytest
 
 from agent.ownership.ledger import Ledger
 from agent.ownership.remembered import Remembered
+from agent.ownership.settle import settle
 from agent.ownership.statement import statements_of
 from reportclient.provider_tree import ProviderTree
 from tests.unit.ownership.small import DEVICE, ONE, OWN, ROOT, answers, device, kept, root, there
@@ -115,6 +116,6 @@ def test_a_quiet_round_is_settled_once() -> None:
 
     def settled() -> object:
         said = remembered.statements_of(ONE, spoken(same), LEDGER).statements
-        return remembered.settle(FULL, LEDGER, answers(*said), OWN, {})
+        return remembered.known("all", settle, FULL, LEDGER, answers(*said), OWN, {})
 
     assert settled() is settled()
