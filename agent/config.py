@@ -5,7 +5,6 @@ said with the file, the line and the option.
 """
 
 import difflib
-import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from agent.option_place import with_line
 from agent.period.rules import Rules
 from agent.registry import opts as registry_opts
 from agent.registry.opts import RegistrySettings
+from agent.told import logs
 from agent.version import version
 from drivers.opts import where_read
 from reportclient import http
@@ -73,6 +73,8 @@ def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.Co
         conf.register_opts(options, None if group == "DEFAULT" else group)
     http.register_opts(conf)
     conf.register_cli_opts([*command_line, *_settable_by_argument()])
+    if command_line:  # it is a service's, which logs
+        logs.register(conf)
     try:
         conf(list(args), project=PROJECT, prog=PROJECT, version=version())
     except cfg.ConfigFilesNotFoundError as err:
@@ -96,16 +98,9 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
     settings(afresh)
     refuse_typos(conf)
     try:
-        log_level(afresh)
         conf.mutate_config_files()
     except (cfg.Error, ValueError) as err:
         raise ConfigError(with_line(where_read(str(err)))) from err
-
-
-def log_level(conf: cfg.ConfigOpts) -> int:
-    """Of :mod:`logging`; on a terminal with ``--dev`` the drawing says what happens."""
-    quiet = logging.WARNING if conf.dev else logging.INFO
-    return logging.DEBUG if conf.debug else quiet
 
 
 def _no_text(args: Sequence[str]) -> Iterator[Path]:

@@ -65,6 +65,7 @@ UNUSABLE_ERRORS = (
     DriverError,
     IdentityError,
     InUse,
+    logs.LogsUnusable,
     PlacementError,
     RegistryError,
     TransportUnavailable,
@@ -190,9 +191,7 @@ def _adapter(conf: Any) -> Any:
 
 
 def _start_logging(conf: Any) -> None:
-    logs.start(config.log_level(conf))
-    for chatty in ("keystoneauth", "urllib3", "stevedore", "alembic"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logs.start(conf, "compute-agent", quiet=conf.dev)  # a drawing says what happens there
     LOG.info("compute-agent %s", version())
     for warning in open_secrets(config.files_of(conf)):
         LOG.warning("%s", warning)

@@ -171,7 +171,6 @@ COMMAND_LINE: list[cfg.Opt] = [
         help="Start a Placement of its own (SQLite, in state_path), report to it and draw "
         "the tree. For trying things out.",
     ),
-    cfg.BoolOpt("debug", default=False, mutable=True, help="Log at DEBUG level."),
 ]
 
 READY_WITHIN = 15.0

@@ -13,7 +13,6 @@ from agent import config
 from agent.loop import Loop
 from agent.period.tracker import Tracker
 from agent.service import Service
-from agent.told import logs
 from agent.told.status_file import StatusFile
 
 LOG = logging.getLogger(__name__)
@@ -50,7 +49,6 @@ class Reload:
 
     def _read_configuration(self) -> None:
         config.read_again(self.conf, self.args)
-        logs.set_level(config.log_level(self.conf))
         now = config.settings(self.conf)
         if now.interval != self.settings.interval:
             self.loop.every(now.interval)

@@ -9,6 +9,7 @@ from oslo_config import cfg
 from agent.bus.signing import host_key
 from agent.metrics import opts as metrics_opts
 from agent.option_place import with_line
+from agent.told import logs
 from agent.version import version
 from drivers.opts import where_read
 from reportclient.http import register_opts as register_placement
@@ -133,7 +134,6 @@ STANDALONE: list[cfg.Opt] = [
     cfg.StrOpt("control_exchange", default="nova", help="The exchange that agents listen on."),
 ]
 COMMAND_LINE: list[cfg.Opt] = [
-    cfg.BoolOpt("debug", default=False, help="Log at DEBUG level."),
     cfg.StrOpt(
         "host-key-of",
         metavar="HOST",
@@ -201,6 +201,7 @@ def load(args: Sequence[str]) -> cfg.ConfigOpts:
     register_placement(conf)
     conf.register_opts(metrics_opts.MONITORING, metrics_opts.GROUP)
     conf.register_cli_opts(COMMAND_LINE)
+    logs.register(conf)
     try:
         conf(list(args), project="compute-agent", prog=PROG, version=version())
         settings(conf)

@@ -59,11 +59,13 @@ def main(args: Sequence[str] | None = None) -> None:
         if conf.host_key_of:
             sys.stdout.write(f"{opts.key_of(conf)}\n")
             return
-        _start_logging(debug=conf.debug)
+        logs.start(conf, opts.PROG)
+        logs.quiet_bus()
+        LOG.info("%s %s", opts.PROG, version())
         for warning in open_secrets(map(Path, conf.config_file or ())):
             LOG.warning("%s", warning)
         _Process(conf, opts.settings(conf), stop, monitoring=_monitoring(conf)).run()
-    except (opts.RegistryConfigError, RegistryError, MessagingError) as err:
+    except (opts.RegistryConfigError, logs.LogsUnusable, RegistryError, MessagingError) as err:
         logs.complain(f"{opts.PROG}: {err}")
         sys.exit(UNUSABLE)
     logging.shutdown()
@@ -88,15 +90,6 @@ def _monitoring(conf: Any) -> "RegistryMonitoring | None":
             "[monitoring] needs prometheus-client: install compute-agent[metrics]"
         ) from err
     return RegistryMonitoring(settings)
-
-
-def _start_logging(*, debug: bool) -> None:
-    logs.start(logging.DEBUG if debug else logging.INFO)
-    LOG.info("%s %s", opts.PROG, version())
-    if not debug:
-        logs.quiet_bus()
-        for chatty in ("alembic", "keystonemiddleware", "oslo_db", "waitress", "urllib3"):
-            logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 @dataclass(slots=True)

@@ -1,23 +1,40 @@
-"""How the services log: to a terminal or a file with the time, to the journal with priorities.
+"""How the services log: by oslo.log, whose options Nova's operators know.
 
-The journal knows the time by itself, and takes ``<4>`` at the start of a line for its
-priority (sd-daemon(3)).  Whatever a message holds of names and reasons from outside makes
-neither a line of its own nor an escape sequence.
+Two things are added.  Whatever a message holds of names and reasons from outside makes neither
+a line of its own nor an escape sequence.  And where standard error is systemd's journal, each
+line gets ``<4>`` at its start for its priority (sd-daemon(3)), and by default no second time.
 """
 
+import copy
 import logging
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from oslo_log import log as oslo_log
+
+from agent.version import version
 from reportclient.plain_text import plain
 
-FORMAT = "%(levelname)s %(name)s %(message)s"
-WITH_TIME = f"%(asctime)s {FORMAT}"
 CONTINUED = "  "
-"""Before the lines of a traceback, so that none of them looks like another message."""
+"""Before the lines of a traceback in the journal, so that none looks like another message."""
+_FOR_JOURNAL = {
+    "logging_default_format_string": "%(levelname)s %(name)s %(message)s",
+    "logging_context_format_string": "%(levelname)s %(name)s [%(global_request_id)s "
+    "%(request_id)s %(user_identity)s] %(message)s",
+    "logging_exception_prefix": CONTINUED,
+}
+"""The journal knows the time and the process."""
+_QUIET = (
+    *("alembic", "amqp", "keystoneauth", "keystonemiddleware", "kombu", "oslo.messaging"),
+    *("oslo_db", "oslo_messaging", "oslo_metrics", "sqlalchemy", "stevedore", "urllib3"),
+    "waitress",
+)
+"""What these libraries say at INFO is for their authors."""
+_CHOSEN = ("log_file", "log_dir", "use_stderr", "use_journal", "use_syslog", "log_config_append")
 _PRIORITIES = (
     (logging.CRITICAL, 2),
     (logging.ERROR, 3),
@@ -27,16 +44,42 @@ _PRIORITIES = (
 _DEBUG = 7
 
 
-def start(level: int) -> None:
-    """Log to standard error from now on."""
-    logging.basicConfig(level=level)
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(Lines(journal=is_journal()))
+class LogsUnusable(Exception):
+    """The options of oslo.log can't be used; the text says why."""
 
 
-def set_level(level: int) -> None:
-    """Log so much from now on."""
-    logging.getLogger().setLevel(level)
+def register(conf: Any) -> None:
+    """oslo.log's options, those of the command line included."""
+    quiet = [f"{name}=WARN" for name in _QUIET]
+    oslo_log.set_defaults(default_log_levels=quiet)
+    before = list(logging.getLogger().handlers)
+    oslo_log.register_options(conf)
+    if not before:  # a handler for what is said before there is one: nothing of ours is
+        logging.getLogger().handlers.clear()
+    if is_journal():
+        for name, default in _FOR_JOURNAL.items():
+            conf.set_default(name, default)
+
+
+def start(conf: Any, name: str, *, quiet: bool = False) -> None:
+    """Log as the configuration says from now on; by default to standard error.
+
+    ``quiet`` is for terminals on which something else says what happens.
+
+    :raises LogsUnusable: it can't be.
+    """
+    if not any(getattr(conf, option) for option in _CHOSEN):
+        conf.set_default("use_stderr", True)  # oslo.log's is standard output
+    try:
+        oslo_log.setup(conf, name, version(), fix_eventlet=False)
+    except (oslo_log.LogConfigError, OSError, RuntimeError, TypeError, ValueError) as err:
+        raise LogsUnusable(f"logging can't be set up ({', '.join(_CHOSEN)}): {err}") from err
+    root = logging.getLogger()
+    for handler in root.handlers:
+        to_journal = getattr(handler, "stream", None) is sys.stderr and is_journal()
+        handler.setFormatter(Lines(handler.formatter or logging.Formatter(), journal=to_journal))
+    if quiet and not conf.debug:
+        root.setLevel(logging.WARNING)
 
 
 def complain(text: str) -> None:
@@ -56,36 +99,34 @@ def is_journal(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 class Lines(logging.Formatter):
-    """One line for a message; those of a traceback are set in below it."""
+    """What another formatter makes, with nothing in it that a terminal or a log obeys."""
 
-    def __init__(self, *, journal: bool) -> None:
-        super().__init__(FORMAT if journal else WITH_TIME)
-        self._journal = journal
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
-        """The message, in one line whatever is in it."""
-        return plain(super().formatMessage(record))
-
-    def formatException(self, ei: object) -> str:  # noqa: N802  logging's name
-        """The traceback, set in."""
-        return _set_in(super().formatException(ei))  # type: ignore[arg-type]
-
-    def formatStack(self, stack_info: str) -> str:  # noqa: N802  logging's name
-        """Likewise."""
-        return _set_in(stack_info)
+    def __init__(self, inner: logging.Formatter, *, journal: bool) -> None:
+        super().__init__()
+        self._inner, self._journal = inner, journal
 
     def format(self, record: logging.LogRecord) -> str:
-        """Each line with its priority, for the journal."""
+        """The message in one line whatever is in it, a traceback in more."""
+        record = copy.copy(record)
+        record.msg, record.args = plain(record.getMessage()), None
         record.exc_text = None  # of another formatter
-        text = super().format(record)
-        if not self._journal:
+        text = self._without_summary(self._inner.format(record), record)
+        mark = f"<{_priority(record.levelno)}>" if self._journal else ""
+        return "\n".join(mark + plain(line, keep="\t") for line in text.split("\n"))
+
+    def _without_summary(self, text: str, record: logging.LogRecord) -> str:
+        """Oslo.log adds the error that is being handled, with its line breaks; our texts say it.
+
+        A format that asks for it gets it, in one line.
+        """
+        summary = getattr(record, "error_summary", "")
+        if not summary:
             return text
-        mark = f"<{_priority(record.levelno)}>"
-        return "\n".join(mark + line for line in text.split("\n"))
-
-
-def _set_in(text: str) -> str:
-    return "\n".join(CONTINUED + plain(line) for line in text.split("\n"))
+        conf = self._inner.conf  # type: ignore[attr-defined]  # of a ContextFormatter
+        formats = conf.logging_default_format_string + conf.logging_context_format_string
+        if "%(error_summary)s" in formats:
+            return text.replace(summary, plain(summary), 1)
+        return text.replace(f": {summary}", "", 1)
 
 
 def _priority(level: int) -> int:
@@ -96,13 +137,10 @@ OUTAGES = "oslo.messaging._drivers.impl_rabbit"
 """Says every second that the broker is away."""
 SELDOM = 60.0
 """Seconds between two such lines that are let through."""
-CHATTY = ("oslo.messaging", "oslo_messaging", "amqp", "kombu", "oslo_metrics")
 
 
-def quiet_bus(level: int = logging.WARNING) -> None:
-    """What the libraries say at INFO is for their authors."""
-    for name in CHATTY:
-        logging.getLogger(name).setLevel(level)
+def quiet_bus() -> None:
+    """Say seldom what does not change."""
     logging.getLogger(OUTAGES).addFilter(Seldom(SELDOM))
 
 

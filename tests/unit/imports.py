@@ -42,7 +42,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
         "driverkit/context.py",
         "*opts.py",
     ),
-    "oslo_log": ("agent/*",),
+    "oslo_log": ("agent/told/logs.py",),
     "alembic": ("agent/registry/*",),
     "keystonemiddleware": ("agent/registry/*",),
     "oslo_db": ("agent/registry/*",),

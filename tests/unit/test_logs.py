@@ -1,22 +1,24 @@
-"""Log lines: priorities and one time for the journal, and nothing forged in either."""
-
-from __future__ import annotations
+"""Log lines: by oslo.log as Nova's operators know it; priorities for the journal; nothing forged."""
 
 import io
+import json
 import logging
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from agent.told import logs
 
+INNER = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+
 
 def lines(*, journal: bool, level: int, message: str, error: BaseException | None = None):
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(logs.Lines(journal=journal))
+    handler.setFormatter(logs.Lines(INNER, journal=journal))
     handler.handle(
         logging.LogRecord(
             "agent.x", level, "", 0, message, None, (type(error), error, None) if error else None
@@ -35,17 +37,15 @@ def lines(*, journal: bool, level: int, message: str, error: BaseException | Non
         (logging.CRITICAL, "<2>"),
     ],
 )
-def test_the_journal_gets_a_priority_and_no_second_time(level: int, mark: str) -> None:
-    name = logging.getLevelName(level)
-    assert lines(journal=True, level=level, message="as it is") == [
-        f"{mark}{name} agent.x as it is"
-    ]
+def test_the_journal_gets_a_priority(level: int, mark: str) -> None:
+    (line,) = lines(journal=True, level=level, message="as it is")
+    assert line.startswith(f"{mark}20")
+    assert line.endswith(f" {logging.getLevelName(level)} agent.x as it is")
 
 
-def test_elsewhere_a_line_has_the_time_and_no_priority() -> None:
+def test_elsewhere_a_line_has_no_priority() -> None:
     (line,) = lines(journal=False, level=logging.INFO, message="as it is")
     assert line.startswith("20")
-    assert line.endswith(" INFO agent.x as it is")
 
 
 @pytest.mark.parametrize("journal", [False, True])
@@ -55,40 +55,94 @@ def test_a_name_from_outside_forges_no_line(journal: bool) -> None:
     assert line.endswith(r"root host\n<2>CRITICAL agent.x all is lost\x1b[2J\rcafé")
 
 
-@pytest.mark.parametrize("journal", [False, True])
-def test_the_lines_of_a_traceback_are_set_in_and_have_the_same_priority(journal: bool) -> None:
-    error = ValueError("bad\n2026-01-01 INFO agent.x forged\x1b")
-    first, *rest = lines(journal=journal, level=logging.ERROR, message="failed", error=error)
-    mark = "<3>" if journal else ""
-    assert first.startswith(mark)
-    assert rest == [
-        f"{mark}  ValueError: bad",
-        rf"{mark}  2026-01-01 INFO agent.x forged\x1b",
-    ]
-
-
 PROGRAM = """
-import logging, os
+import logging, os, sys
+from oslo_config import cfg
 from agent.told import logs
 found = os.fstat(2)
 os.environ["JOURNAL_STREAM"] = os.environ.get("STREAM") or f"{found.st_dev}:{found.st_ino}"
-logs.start(logging.INFO)
+conf = cfg.ConfigOpts()
+logs.register(conf)
+conf(sys.argv[1:], project="x")
+logs.start(conf, "x")
 logging.getLogger("agent.x").warning("well")
+logging.getLogger("kombu").info("for its authors")
+logging.getLogger("agent.y").info("not shown")
+try:
+    raise ValueError("bad\\n2026-01-01 INFO agent.x forged\\x1b")
+except ValueError:
+    logging.getLogger("agent.x").exception("failed")
 logs.complain("prog: one\\n  two\\x1b")
 """
 
 
-@pytest.mark.parametrize(("stream", "is_journal"), [("", True), ("1:2", False)])
-def test_it_is_the_journal_only_where_standard_error_is_its_stream(stream, is_journal) -> None:
-    """A shell started by a service inherits the variable and writes elsewhere."""
+def said(*options: str, stream: str = "1:2") -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", PROGRAM, *options],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "STREAM": stream},
     )
-    first, *rest = done.stderr.splitlines()
-    assert first.startswith("<4>WARNING agent.x well") == is_journal
-    mark = "<3>" if is_journal else ""
-    assert rest == [f"{mark}prog: one", rf"{mark}  two\x1b"]
+    assert not done.stdout, "of the commands"
+    return done.stderr.splitlines()
+
+
+def test_it_is_the_journal_only_where_standard_error_is_its_stream() -> None:
+    """A shell started by a service inherits the variable and writes elsewhere."""
+    first, *rest = said(stream="")
+    assert first == "<4>WARNING agent.x well", "the journal has the time"
+    assert rest[-2:] == ["<3>prog: one", r"<3>  two\x1b"]
+    first, *rest = said(stream="1:2")
+    assert first.startswith("20") and first.endswith(" WARNING agent.x [-] well")
+    assert rest[-2:] == ["prog: one", r"  two\x1b"]
+
+
+@pytest.mark.parametrize("stream", ["", "1:2"])
+def test_each_line_of_a_traceback_says_whose_it_is(stream: str) -> None:
+    found = said(stream=stream)
+    (forged,) = (line for line in found if "forged" in line)
+    assert forged.endswith(r"2026-01-01 INFO agent.x forged\x1b")
+    assert forged.startswith("<3>  2026") if not stream else " ERROR agent.x 2026" in forged
+    assert any(
+        line.endswith(("ERROR agent.x failed", "ERROR agent.x [-] failed")) for line in found
+    )
+
+
+def test_a_format_that_asks_for_the_error_gets_it_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "x.conf"
+    file.write_text("[DEFAULT]\nlogging_default_format_string = %(message)s (%(error_summary)s)\n")
+    assert r"failed (ValueError: bad\n2026-01-01 INFO agent.x forged\x1b)" in said(
+        "--config-file", str(file)
+    )
+
+
+def test_levels_by_module_and_formats_are_oslo_logs(tmp_path: Path) -> None:
+    file = tmp_path / "x.conf"
+    file.write_text(
+        "[DEFAULT]\ndefault_log_levels = agent.x=CRITICAL, kombu=INFO\n"
+        "logging_default_format_string = %(name)s: %(message)s\n"
+    )
+    first, *rest = said("--config-file", str(file))
+    assert (first, rest[0]) == ("kombu: for its authors", "agent.y: not shown")
+    assert "failed" not in "".join(rest)
+
+
+def test_json_has_a_line_for_each_message() -> None:
+    first, *_, last = [json.loads(line) for line in said("--use-json")[:-2]]
+    assert (first["levelname"], first["name"], first["message"]) == ("WARNING", "agent.x", "well")
+    assert last["traceback"][-1] == "" or "forged" in "".join(last["traceback"])
+
+
+def test_a_log_file_gets_what_standard_error_does_not(tmp_path: Path) -> None:
+    assert said("--log-dir", str(tmp_path), "--log-file", "x.log") == ["prog: one", r"  two\x1b"]
+    assert (tmp_path / "x.log").read_text().splitlines()[0].endswith("WARNING agent.x [-] well")
+
+
+@pytest.mark.parametrize(
+    "options", [["--log-file", "/no/such/directory/x"], ["--log-config-append", "/no/such/file"]]
+)
+def test_what_can_not_be_used_is_said(options: list[str]) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        said(*options)
+    assert "LogsUnusable" in failed.value.stderr and "/no/such" in failed.value.stderr
