@@ -4,7 +4,7 @@ What is asked, and by which numbers; what is whose decides :mod:`drivers.libvirt
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -16,7 +16,7 @@ from drivers.libvirt.connection.host import Host, some
 from drivers.libvirt.connection.session import Refused
 from drivers.libvirt.facts import numa
 from drivers.libvirt.facts.fact import Look, Sources, Subject
-from drivers.libvirt.facts.shares import MemoryPolicy
+from drivers.libvirt.facts.shares import Capacity, MemoryPolicy
 from drivers.libvirt.facts.topology import cores, numa_cells, with_cpus
 from drivers.libvirt.tree.reported import CELLS, HOST, HostReport
 
@@ -56,7 +56,7 @@ class CpusAndMemory:
 
     def judge(self, answer: Counted, of: Subject) -> HostReport:
         """:raises DriverNotReady: the CPU sets name CPUs that this host does not have."""
-        host = numa.Processors(
+        host = Capacity(
             with_cpus(numa_cells(of.capabilities), answer.asleep),
             self._guest_cpus(answer),
             answer.memory_kib,
@@ -65,12 +65,10 @@ class CpusAndMemory:
             told=of.capabilities.tag == "capabilities",
         )
         found = numa.processing(of.node, self.report_numa, host, of.observed)
-        return HostReport(
-            found.root,
-            found.cells,
+        return replace(
+            found,
             notes={**host.cpus.left_out, **found.notes},
             warnings=_mixed_cores(host.cpus, of.capabilities),
-            silent=frozenset() if found.complete else frozenset({CELLS}),
             unsure=frozenset() if host.told else frozenset({CELLS}),
         )
 

@@ -12,22 +12,16 @@ same thing.  What nobody uses is gone after one period; while guests use the old
 drains it.  Meanwhile it is told what waits.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from drivers.guest_cpus import GuestCpus
-from drivers.inventory import MEMORY_MB, PCPU, VCPU, CurrentInventory, InventoryPolicy, cpu_list
+from drivers.inventory import MEMORY_MB, PCPU, VCPU, CurrentInventory, cpu_list
 from drivers.libvirt.facts.shares import (
     HUGEPAGES,
-    MEMORY,
-    MemoryPolicy,
+    Capacity,
     Share,
-    of_cells,
-    whole_host,
 )
-from drivers.libvirt.facts.topology import Cell, pages_told
-from drivers.libvirt.tree.reported import CELLS, Records, Reported
+from drivers.libvirt.tree.reported import CELLS, HostReport, Records, Reported
 
 NUMA_ROOT = frozenset({"HW_NUMA_ROOT"})
 
@@ -38,60 +32,24 @@ Observed = Mapping[str, CurrentInventory]
 """What Placement has of this host's providers, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Processing:
-    """CPUs and memory: the root's part, the cells', and what is odd."""
-
-    root: Records
-    cells: Mapping[int, Reported] = field(default_factory=dict)
-    complete: bool = True
-    notes: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Processors:
-    """What is to be divided; ``told``: libvirt's capabilities could be read.
-
-    ``memory_kib`` is ``None`` where libvirt has never told it.
-    """
-
-    cells: Sequence[Cell]
-    cpus: GuestCpus
-    memory_kib: int | None
-    policy: InventoryPolicy
-    memory: MemoryPolicy
-    told: bool = True
-
-    @property
-    def knows_hugepages(self) -> bool:
-        """Or that it does not matter."""
-        return self.memory.report_hugepages == MEMORY or pages_told(self.cells)
-
-    def shares(self, node: str, report_numa: str) -> dict[str, Share]:
-        """By the name of the provider."""
-        divided = (self.cpus, self.memory_kib or 0, self.policy, self.memory)
-        if report_numa == OFF:
-            return {node: whole_host(self.cells, *divided)}
-        found = of_cells(self.cells, *divided)
-        return {cell_name(node, number): share for number, share in found.items()}
-
-
 def cell_name(node: str, number: int) -> str:
     """The provider of a cell."""
     return f"{node}_numa{number}"
 
 
-def processing(node: str, report_numa: str, host: Processors, observed: Observed) -> Processing:
+def processing(node: str, report_numa: str, host: Capacity, observed: Observed) -> HostReport:
     """CPUs and memory of a host, by the operator's choice; no CPU is offered twice."""
     there = {
         name: observed[name] for name in observed if name == node or _number(node, name) is not None
     }
     if report_numa == NESTED and not host.cells:
         return _unknown(node, there)
-    shares = host.shares(node, report_numa)
+    shares = {cell_name(node, number): share for number, share in host.by_cell().items()}
+    if report_numa == OFF:
+        shares = {node: host.whole()}
     if host.memory_kib is None and any(MEMORY_MB in there[n] for n in there.keys() - shares.keys()):
         # Memory would go elsewhere: CPUs wait for it.
-        return Processing(*_as_it_was(node, there), complete=False)
+        return HostReport(*_as_it_was(node, there), silent=frozenset({CELLS}))
     desired: dict[str, Records] = {}
     notes = _without_cell(host) if report_numa == NESTED else {}
     for name, share in shares.items():
@@ -100,11 +58,11 @@ def processing(node: str, report_numa: str, host: Processors, observed: Observed
         notes |= {f"{about}{on}": words for about, words in odd.items()}
     once, waiting = cpus_once({node: {}, **desired}, there)
     notes |= {f"CPUs of {name}": words for name, words in waiting.items()}
-    return Processing(once.pop(node), _cells(node, once), notes=notes)
+    return HostReport(once.pop(node), _cells(node, once), notes=notes)
 
 
 def _records(
-    node: str, name: str, share: Share, host: Processors, there: Observed
+    node: str, name: str, share: Share, host: Capacity, there: Observed
 ) -> tuple[Records, dict[str, str]]:
     """Of one provider, and what is odd.
 
@@ -177,17 +135,17 @@ def _as_it_was(node: str, there: Observed) -> tuple[Records, dict[int, Reported]
     return root, _cells(node, dict(sorted(there.items())))
 
 
-def _unknown(node: str, there: Observed) -> Processing:
+def _unknown(node: str, there: Observed) -> HostReport:
     """Nothing moves on the word of a document that says nothing."""
     words = (
         "libvirt tells of no NUMA cells: CPUs and memory stay as Placement has them; if this"
         " host has none, set it to off"
     )
     notes = {"[libvirt] report_numa": words}
-    return Processing(*_as_it_was(node, there), complete=False, notes=notes)
+    return HostReport(*_as_it_was(node, there), notes=notes, silent=frozenset({CELLS}))
 
 
-def _without_cell(host: Processors) -> dict[str, str]:
+def _without_cell(host: Capacity) -> dict[str, str]:
     inside = frozenset().union(*(cell.cpus for cell in host.cells))
     outside = (host.cpus.shared | host.cpus.dedicated) - inside
     if not outside:

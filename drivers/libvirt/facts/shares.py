@@ -17,7 +17,7 @@ from drivers.inventory import (
     record,
     root_inventory,
 )
-from drivers.libvirt.facts.topology import Cell
+from drivers.libvirt.facts.topology import Cell, pages_told
 from drivers.libvirt.tree.reported import Records
 from reportclient.model import MAX_INT
 
@@ -136,69 +136,68 @@ class Share:
         return over_reserved(self.amounts, self.policy)
 
 
-def whole_host(
-    cells: Sequence[Cell],
-    cpus: GuestCpus,
-    memory_kib: int,
-    policy: InventoryPolicy,
-    memory: MemoryPolicy,
-) -> Share:
-    """All of it, for the root; also CPUs that are in no cell."""
-    amounts = _amounts(cells, cpus, cpus.shared | cpus.dedicated, memory_kib, memory)
-    return _share(cells, amounts, policy, memory)
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """CPUs and memory of a host, for its providers; ``told``: its capabilities could be read.
 
-
-def of_cells(
-    cells: Sequence[Cell],
-    cpus: GuestCpus,
-    memory_kib: int,
-    policy: InventoryPolicy,
-    memory: MemoryPolicy,
-) -> dict[int, Share]:
-    """Each cell's share of it, by the cell's number; what is reserved is shared out too.
-
-    The cells' own amounts of memory only say how the host's is divided: on machines
-    that initialise memory lazily they grow for hours, and the host's does not.
+    ``memory_kib`` is ``None`` where libvirt has never told it.
     """
-    kib = shared_out(memory_kib, [cell.memory_kib for cell in cells])
-    amounts = [
-        _amounts([c], cpus, c.cpus, part, memory) for c, part in zip(cells, kib, strict=True)
-    ]
-    own_cpus = shared_out(policy.reserved_cpus, [mine[VCPU] for mine in amounts])
-    own_memory = shared_out(policy.reserved_memory_mb, [mine[MEMORY_MB] for mine in amounts])
-    policies = (
-        replace(policy, reserved_cpus=of_cpus, reserved_memory_mb=of_memory)
-        for of_cpus, of_memory in zip(own_cpus, own_memory, strict=True)
-    )
-    return {
-        cell.number: _share([cell], mine, own, memory)
-        for cell, mine, own in zip(cells, amounts, policies, strict=True)
-    }
 
+    cells: Sequence[Cell]
+    cpus: GuestCpus
+    memory_kib: int | None
+    policy: InventoryPolicy
+    memory: MemoryPolicy
+    told: bool = True
 
-def _amounts(
-    cells: Sequence[Cell], cpus: GuestCpus, among: frozenset[int], kib: int, memory: MemoryPolicy
-) -> dict[str, int]:
-    huge_kib = sum(cell.huge_kib for cell in cells)
-    return {
-        VCPU: len(cpus.shared & among),
-        PCPU: len(cpus.dedicated & among),
-        MEMORY_MB: memory_mb(kib, huge_kib, memory.report_hugepages),
-    }
+    @property
+    def knows_hugepages(self) -> bool:
+        """Or that it does not matter."""
+        return self.memory.report_hugepages == MEMORY or pages_told(self.cells)
 
+    def whole(self) -> Share:
+        """All of it, for the root; also CPUs that are in no cell."""
+        among = self.cpus.shared | self.cpus.dedicated
+        amounts = self._amounts(self.cells, among, self.memory_kib or 0)
+        return self._share(self.cells, amounts, self.policy)
 
-def _share(
-    cells: Sequence[Cell],
-    amounts: Mapping[str, int],
-    policy: InventoryPolicy,
-    memory: MemoryPolicy,
-) -> Share:
-    if memory.report_hugepages != PAGES:
-        return Share(amounts, policy)
-    pages: Counter[int] = Counter()
-    reserved: Counter[int] = Counter()
-    for cell in cells:
-        pages.update(cell.pages)
-        for one in memory.reserved_pages:
-            reserved[one.size] += one.count if one.cell == cell.number else 0
-    return Share(amounts, policy, pages, reserved)
+    def by_cell(self) -> dict[int, Share]:
+        """Each cell's share of it, by the cell's number; what is reserved is shared out too.
+
+        The cells' own amounts of memory only say how the host's is divided: on machines
+        that initialise memory lazily they grow for hours, and the host's does not.
+        """
+        kib = shared_out(self.memory_kib or 0, [cell.memory_kib for cell in self.cells])
+        parts = zip(self.cells, kib, strict=True)
+        amounts = [self._amounts([cell], cell.cpus, part) for cell, part in parts]
+        cpus = shared_out(self.policy.reserved_cpus, [mine[VCPU] for mine in amounts])
+        memory = shared_out(self.policy.reserved_memory_mb, [mine[MEMORY_MB] for mine in amounts])
+        policies = (
+            replace(self.policy, reserved_cpus=of_cpus, reserved_memory_mb=of_memory)
+            for of_cpus, of_memory in zip(cpus, memory, strict=True)
+        )
+        return {
+            cell.number: self._share([cell], mine, own)
+            for cell, mine, own in zip(self.cells, amounts, policies, strict=True)
+        }
+
+    def _amounts(self, cells: Sequence[Cell], among: frozenset[int], kib: int) -> dict[str, int]:
+        huge_kib = sum(cell.huge_kib for cell in cells)
+        return {
+            VCPU: len(self.cpus.shared & among),
+            PCPU: len(self.cpus.dedicated & among),
+            MEMORY_MB: memory_mb(kib, huge_kib, self.memory.report_hugepages),
+        }
+
+    def _share(
+        self, cells: Sequence[Cell], amounts: Mapping[str, int], policy: InventoryPolicy
+    ) -> Share:
+        if self.memory.report_hugepages != PAGES:
+            return Share(amounts, policy)
+        pages: Counter[int] = Counter()
+        reserved: Counter[int] = Counter()
+        for cell in cells:
+            pages.update(cell.pages)
+            for one in self.memory.reserved_pages:
+                reserved[one.size] += one.count if one.cell == cell.number else 0
+        return Share(amounts, policy, pages, reserved)
