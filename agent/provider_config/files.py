@@ -121,7 +121,7 @@ class ProviderFiles:
         return str(self.location)
 
     def load(self) -> None:
-        """At start: the files, or the last good ones.  Never raises: ``complaints`` tell."""
+        """At start: the files, or the last good ones.  Never raises: ``degraded`` tells."""
         self.entries = None
         self.read()
         if self.entries is None:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from agent.cli.auditing import fleet
+from agent.cli.reading.services import Services
 from agent.cli.shared.command_session import Session
 from agent.registry.access import open_registry
 from agent.registry.api import Registry
 from drivers.fake.driver import DEFAULT_SCRIPT
+from reportclient.http import PlacementAPI, token_adapter
 from tests.integration.agent_host import Said
 from tests.integration.ctl_here import Here
 from tests.servers.placement import RealPlacement
@@ -172,6 +174,29 @@ def test_many_hosts_are_read_tree_by_tree(host, registry, placement, monkeypatch
     assert "2 hosts, 4 providers" in said.out
     # 5 for the whole, 1 for each tree, 1 for each provider.
     assert len(placement.since(mark)) == 5 + 2 + 4
+
+
+def test_an_older_placement_is_asked_the_same(host, registry, placement) -> None:
+    away = root(placement, "away", NODE, DISABLED)
+    registry.heartbeat("away", "b", "6.5", [away])
+    orphan = root(placement, "orphan", NODE)
+    placement.stranger.set_inventory(away, {"VCPU": {"total": 8}})
+    placement.stranger.put_allocation({away: {"VCPU": 6}})
+    placement.stranger.set_inventory(away, {"VCPU": {"total": 4}})
+    session = Session.of([str(host.config)], ())
+    found = []
+    for version in (None, "1.30"):
+        api = PlacementAPI(token_adapter(placement.url, "admin"), max_version=version)
+        mark = placement.mark()
+        audit = fleet.FleetAudit(
+            Services(session), api, frozenset({OWNER}), "host1", DOWN_AFTER, lambda _: None
+        ).run()
+        assert {one.microversion for one in placement.since(mark)} == {version or "1.39"}
+        assert audit.unknown == {}
+        found.append([(one.check, one.uuid) for one in audit.found])
+    assert found[0] == found[1]
+    assert ("orphans", orphan) in found[0]
+    assert {check for check, _ in found[0]} == {"orphans", "allocations", "status"}
 
 
 def test_a_registry_of_one_host_can_not_tell_orphans(host, registry, placement) -> None:

@@ -3,6 +3,8 @@
 import io
 import sys
 from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -20,11 +22,14 @@ from agent.cli.watching.fleet_screen import draw_fleet, fleet_extent
 from agent.cli.watching.host_screen import draw_host, host_extent
 from agent.cli.watching.hosts import Hosts
 from agent.cli.watching.keyboard import GONE, keys_in
-from agent.cli.watching.numbers import numbers_in
+from agent.cli.watching.numbers import numbers, numbers_in
 from agent.cli.watching.this_host import ThisHost
+from agent.metrics.opts import MonitoringSettings
+from agent.metrics.server import over_unix
 from agent.registry.record import ServiceRecord
 from agent.told.conditions import Check, Condition, Severity
 from agent.told.status_schema import AgentStatus, NodeStatus, ServiceFacts
+from tests.waiting import eventually
 
 SIZES = [(80, 24), (120, 40), (60, 12), (40, 10)]
 
@@ -189,6 +194,23 @@ def test_numbers_are_those_of_the_metrics() -> None:
     )
     assert numbers.calls == {"ok": 14, "conflict": 1}
     assert numbers.verified == 1.4e9
+
+
+def test_numbers_are_read_wherever_they_go(tmp_path: Path) -> None:
+    text = 'compute_agent_placement_requests_total{outcome="ok"} 3.0\n'
+    file, served = tmp_path / "agent.prom", tmp_path / "socket"
+    file.write_text(text)
+    assert numbers(MonitoringSettings(textfile=file)).calls == {"ok": 3}
+    page = HTTPStatus.OK, "text/plain", text.encode()
+    server = over_unix(served, {"/metrics": lambda _accepts: page})
+    server.start()
+    try:
+        eventually(lambda: numbers(MonitoringSettings(socket=served)))
+        assert numbers(MonitoringSettings(socket=served)).calls == {"ok": 3}
+    finally:
+        server.stop()
+    assert numbers(MonitoringSettings()) is None
+    assert numbers(MonitoringSettings(textfile=tmp_path / "none.prom")) is None
 
 
 def test_without_rich_the_extra_is_named() -> None:
