@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
@@ -12,8 +12,7 @@ from prometheus_client.registry import Collector
 from agent.metrics.exposition import Exposition, said
 from agent.metrics.families import Families, gauge
 from agent.metrics.server import Answer
-from agent.registry.database import Database, R, Statements
-from agent.registry.errors import RegistryError, RegistryUnavailable
+from agent.registry.errors import RegistryError
 from agent.registry.record import ServiceRecord
 from agent.registry.rest.application import Application, StartResponse
 from agent.registry.rest.request import Environ
@@ -56,30 +55,16 @@ class RegistryNumbers:
         self.calls.labels(method, outcome).inc()
         self.call_times.labels(method).observe(seconds)
 
+    def database_asked(self, seconds: float, answered: bool) -> None:
+        """Each transaction."""
+        self.database_times.observe(seconds)
+        if not answered:
+            self.database_failures.inc()
+
     def requested(self, method: str, route: str, code: str, seconds: float) -> None:
         """Each request over HTTP."""
         self.requests.labels(method, route, code).inc()
         self.request_times.labels(method, route).observe(seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredDatabase:
-    """The same database; its transactions are timed, and its failures counted."""
-
-    database: Database
-    numbers: RegistryNumbers
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.database, name)
-
-    def run(self, work: Callable[[Statements], R]) -> R:
-        """See :class:`agent.registry.database.Database`."""
-        with self.numbers.database_times.time():
-            try:
-                return self.database.run(work)
-            except RegistryUnavailable:
-                self.numbers.database_failures.inc()
-                raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +135,6 @@ class RegistryMonitoring(Exposition):
     def collected(self) -> CollectorRegistry:
         """See :class:`Exposition`."""
         return self.numbers.registry
-
-    def measured(self, database: Database) -> Database:
-        """The same database; its transactions are timed, and its failures counted."""
-        return cast("Database", MeasuredDatabase(database, self.numbers))
 
     def heard(self, application: Application) -> Application:
         """The same application; its requests are counted."""

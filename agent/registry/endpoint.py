@@ -1,41 +1,19 @@
 """The registry's side of the RPC: calls in, the store asked, answers out."""
 
 import functools
-import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from agent.bus.caller import Caller
 from agent.bus.messaging import Target
 from agent.registry import checks, wire
 from agent.registry.control import log_deleted, log_forced, log_switched
-from agent.registry.errors import RegistryError, RegistryUnavailable
+from agent.registry.errors import RegistryError
 from agent.registry.store import SqlRegistry
-
-LOG = logging.getLogger(__name__)
 
 Answer = dict[str, Any]
 Context = dict[str, Any]
-
-
-@dataclass(slots=True)
-class Outage:
-    """A thousand agents ask; that the database is away is said once, and once that it is back."""
-
-    lasts: bool = False
-
-    def began(self, err: Exception) -> None:
-        """Something failed."""
-        if not self.lasts:
-            LOG.warning("The database is lost: %s", err)
-        self.lasts = True
-
-    def ended(self) -> None:
-        """Something worked."""
-        if self.lasts:
-            LOG.info("The database is back")
-        self.lasts = False
 
 
 def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
@@ -44,14 +22,9 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
     @functools.wraps(method)
     def answer(endpoint: "RegistryEndpoint", *args: Any, **arguments: Any) -> Answer:
         try:
-            value = method(endpoint, *args, **arguments)
-        except RegistryUnavailable as err:
-            endpoint.outage.began(err)
-            return wire.failure(err)
+            return {"value": method(endpoint, *args, **arguments)}
         except RegistryError as err:
             return wire.failure(err)
-        endpoint.outage.ended()
-        return {"value": value}
 
     return answer
 
@@ -63,7 +36,6 @@ class RegistryEndpoint:
     target: ClassVar[Any] = Target(namespace=wire.NAMESPACE, version=wire.VERSION)
 
     store: SqlRegistry
-    outage: Outage = field(default_factory=Outage)
 
     @_answered
     def list_services(self, _: Context, after: str, limit: int | None) -> list[Answer]:

@@ -27,12 +27,13 @@ from agent.option_place import option_place
 from agent.registry import opts, wire
 from agent.registry.calls import Promptly
 from agent.registry.control import Control
-from agent.registry.database import Database, open_database
+from agent.registry.database import open_database
 from agent.registry.endpoint import RegistryEndpoint
 from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.permission import OfTheRegistry
 from agent.registry.rest.server import listen
 from agent.registry.store import SqlRegistry
+from agent.registry.watched import WatchedDatabase
 from agent.registry.web import application
 from agent.told import logs
 from agent.told.systemd import Systemd
@@ -110,9 +111,8 @@ class _Process:
             raise opts.RegistryConfigError(
                 "there is nothing to serve: set transport_url, [registry] rest_port, or both"
             )
-        database = open_database(
-            settings.connection, option=option_place(self.conf, "connection", opts.GROUP)
-        )
+        option = option_place(self.conf, "connection", opts.GROUP)
+        database = WatchedDatabase(open_database(settings.connection, option=option))
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
@@ -131,16 +131,14 @@ class _Process:
             self.systemd.stopping()
         LOG.info("Stopped")
 
-    def _store(self, database: Database, stack: ExitStack) -> SqlRegistry:
-        """Watched from now on, where that is wanted: also while the database is waited for."""
-        watched = self.monitoring
-        if watched is not None:
-            database = watched.measured(database)
+    def _store(self, database: WatchedDatabase, stack: ExitStack) -> SqlRegistry:
+        """Monitored from now on, where that is wanted: also while the database is waited for."""
         store = SqlRegistry(database, self.settings.down_after, self.settings.binary)
-        if watched is not None:
-            watched.listen(store, self._broker)
-            watched.start()
-            stack.callback(watched.stop)
+        if (told := self.monitoring) is not None:
+            database.heard = told.numbers.database_asked
+            told.listen(store, self._broker)
+            told.start()
+            stack.callback(told.stop)
         return store
 
     def _broker(self) -> str:

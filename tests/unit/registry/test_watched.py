@@ -1,0 +1,36 @@
+"""That the database is away is said once, whoever asks, and once that it is back."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from agent.registry.errors import RegistryUnavailable
+from agent.registry.store import SqlRegistry
+from agent.registry.watched import WatchedDatabase
+
+
+class Database:
+    now, binary, shown = "0", "binary", "db"
+    away = True
+
+    def run(self, work: Any) -> Any:
+        if self.away:
+            raise RegistryUnavailable("connection refused")
+        return []
+
+
+def test_a_database_that_is_lost_and_back_is_a_line_each_whoever_asks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "agent.registry.watched")
+    database, heard = Database(), []
+    store = SqlRegistry(WatchedDatabase(database, lambda _, answered: heard.append(answered)))
+    for _ in range(3):
+        with pytest.raises(RegistryUnavailable):
+            store.list_services()
+    database.away = False
+    for _ in range(3):
+        store.list_services()
+    assert caplog.messages == ["The database is lost: connection refused", "The database is back"]
+    assert heard == [False] * 3 + [True] * 3
