@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,19 @@ from tests.kit.installed import SETS_ALL_TRAITS, install
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "driver-kit.rst").read_text()
-_NAMED = re.compile(r"^\.\. code-block:: python\n    :name: (\S+)\n\n((?:    .*\n|\n)+)", re.M)
+EXAMPLE = DOCS.parent / "examples" / "disks"
 HAS_NO_OLD_SHAPE = {"reshape-needed", "reshape-asked", "reshape-totals", "foreign-allocations"}
 
 
 def files() -> dict[str, str]:
-    return {name: textwrap.dedent(text).strip() + "\n" for name, text in _NAMED.findall(PAGE)}
+    """What the page includes."""
+    names = re.findall(r"^\.\. literalinclude:: \.\./examples/disks/(\S+)$", PAGE, re.M)
+    return {name: (EXAMPLE / name).read_text() for name in names}
+
+
+def abridged(shown: str) -> list[str]:
+    """The parts between lines that are left out, without their blank edges."""
+    return [part.strip("\n") for part in re.split(r"(?m)^…$", shown) if part.strip()]
 
 
 def run_pytest(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
@@ -102,5 +108,6 @@ def test_every_command_says_what_the_page_says(tmp_path: Path) -> None:
     commands = []
     for command, output in replayed(PAGE, deeds, run):
         commands.append(command.words)
-        assert Uuids().numbered(output) == Uuids().numbered(command.output), command.words
+        said = Uuids().numbered(output)
+        assert all(part in said for part in abridged(Uuids().numbered(command.output)))
     assert [words for words in commands if "driver check" in words]
