@@ -153,6 +153,7 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
             remove_after=_seconds(conf.compute.vanished_node_delay),
             attached=conf.compute.root_provider == "attach",
             remove_child_after=_seconds(conf.compute.removed_child_delay),
+            period=interval or 60.0,
         ),
         bulk_chunk=conf.compute.bulk_inventory_writes,
         registry=registry_opts.settings(conf),

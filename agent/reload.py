@@ -11,6 +11,7 @@ from typing import Any
 
 from agent import config
 from agent.loop import Loop
+from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.service import Service
 from agent.told.status_file import StatusFile
@@ -53,17 +54,17 @@ class Reload:
         if now.interval != self.settings.interval:
             self.loop.every(now.interval)
             self.status_file.interval = now.interval
-        rules, before = now.rules, self.settings.rules
-        if (rules.verify_every, rules.audit_every) != (before.verify_every, before.audit_every):
-            self._verify_anew(rules.verify_every, rules.audit_every)
+        self._look_anew(now.rules, self.settings.rules)
         self.settings = now
 
-    def _verify_anew(self, verify_every: float | None, audit_every: float | None) -> None:
+    def _look_anew(self, rules: Rules, before: Rules) -> None:
         """By the new times: soon, but not with all other hosts that are told at this moment."""
+        times = {name: getattr(rules, name) for name in ("verify_every", "audit_every", "period")}
         nodes = self.service.nodes
-        nodes.rules = replace(nodes.rules, verify_every=verify_every, audit_every=audit_every)
+        nodes.rules = replace(nodes.rules, **times)
         trackers: list[Tracker] = [*nodes.trackers.values(), *nodes.before.values()]
         for one in trackers:
-            one.rules = replace(one.rules, verify_every=verify_every, audit_every=audit_every)
+            one.rules = replace(one.rules, **times)
             one.root.times = one.rules.times
-            one.root.pace.anew(self.service.clock(), one.root.times)
+            if (rules.verify_every, rules.audit_every) != (before.verify_every, before.audit_every):
+                one.root.pace.anew(self.service.clock(), one.root.times)

@@ -14,12 +14,9 @@ from math import inf
 SPREAD = 0.5
 """A look comes up to this part of the interval earlier or later.  Half of it to both sides is the
 least that leaves no comb: where hosts began together, the next round is spread evenly."""
-PERIOD = 60.0
-"""Seconds between two periods, by default."""
-TWO_PERIODS = 2 * PERIOD
-"""Seconds after which whoever has something to write tries again at the latest."""
-LONGEST = 300.0
-"""Seconds between two tries, on average, of those who have not, once Placement is long away."""
+LONGEST = 5
+"""Periods between two tries, on average, of those who have nothing to write, once Placement is
+long away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +24,14 @@ class Times:
     """In seconds, ``None`` for never; ``at_once`` operations are sent at the same time.
 
     ``pause`` waits between two tries after a conflict, if it is not to be slept.
+    ``period`` is how often somebody who may look does so.
     """
 
     verify_every: float | None = 300.0
     audit_every: float | None = 86400.0
     at_once: int = 1
     pause: Callable[[float], None] | None = None
+    period: float = 60.0
 
 
 @dataclass(slots=True)
@@ -65,24 +64,24 @@ class Pace:
 
     def anew(self, now: float, times: Times) -> None:
         """The times were changed, for many hosts at once maybe."""
-        self.verify_at = now + self.uniform(0.0, min(times.verify_every or 0.0, PERIOD))
+        self.verify_at = now + self.uniform(0.0, min(times.verify_every or 0.0, times.period))
         self.audit_at = None
 
     def answered(self) -> None:
         """Placement is there."""
         self.silent, self.rest_until = 0, -inf
 
-    def unanswered(self, now: float, *, certain: bool) -> None:
+    def unanswered(self, now: float, times: Times, *, certain: bool) -> None:
         """Placement is not.  ``certain``: what it has is known, so that it may just be asked later.
 
         Who has something to write, or does not know, tries at the next period, then at each
         second one; who has not waits longer each time.
         """
-        pause = min(LONGEST, PERIOD * 2.0 ** min(self.silent, 16))
+        pause = times.period * min(LONGEST, 2.0 ** min(self.silent, 16))
         if certain:
             self.verify_at = now + self._spread(pause)
         elif self.silent:
-            self.rest_until = now + self.uniform(1.1 * PERIOD, 1.9 * PERIOD)
+            self.rest_until = now + times.period * self.uniform(1.1, 1.9)
         self.silent += 1
 
     def rests(self, now: float) -> bool:

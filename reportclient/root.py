@@ -261,7 +261,7 @@ class Root:
         if self.silence is None:
             self.pace.answered()
         else:
-            self.pace.unanswered(now, certain=self.view.certain)
+            self.pace.unanswered(now, self.times, certain=self.view.certain)
 
     def _note_stop(self, outcome: Outcome, err: PlacementError) -> None:
         operation = outcome.stopped_at

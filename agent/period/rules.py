@@ -28,6 +28,8 @@ class Rules:
 
     pause: Callable[[float], None] | None = None
     """Waits between two tries after a conflict, if it is not to be slept."""
+    period: float = 60.0
+    """Seconds between two periods."""
 
     @property
     def child_wait(self) -> float | None:
@@ -39,4 +41,4 @@ class Rules:
     @property
     def times(self) -> Times:
         """What of it the report client has to know."""
-        return Times(self.verify_every, self.audit_every, self.at_once, self.pause)
+        return Times(self.verify_every, self.audit_every, self.at_once, self.pause, self.period)
