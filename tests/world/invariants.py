@@ -29,8 +29,8 @@ FOLLOWS = INTERVAL + 1.2 * BEAT + RESTART
 """Seconds: a heartbeat brings the record, and the next period the trait at the latest."""
 
 
-class Violation(AssertionError):
-    """An invariant does not hold."""
+class Violation(BaseException):
+    """An invariant does not hold; not an error that an agent may survive."""
 
 
 class Invariants:

@@ -30,6 +30,8 @@ class Operators:
     world: World
     _expected: dict[str, frozenset[bool]] = field(default_factory=dict)
     """Whether the host is disabled; both where nobody can know."""
+    restores: int = 0
+    """How often the registry's database became an older one."""
     _busy: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -56,7 +58,7 @@ class Operators:
             self._busy.discard(machine.host)
 
     def _by_record(self, machine: Machine, disabled: bool) -> None:
-        host = machine.host
+        host, restores = machine.host, self.restores
         known = machine.note_version(machine.process)
         try:
             done = self.control.switch(host, disabled=disabled, reason=REASON if disabled else None)
@@ -64,7 +66,8 @@ class Operators:
             self.doubt(host, might_be=disabled)
             return
         self._expected[host] = frozenset({disabled})
-        if done.record.version <= known:  # after a restore: the agent knows a later one
+        # After a restore the agent may know another record of this version, or a later one.
+        if done.record.version <= known or restores != self.restores:
             self.doubt(host, might_be=not disabled)
 
     def by_call(self, machine: Machine, *, disabled: bool) -> None:
@@ -75,7 +78,7 @@ class Operators:
             self._busy.discard(machine.host)
 
     def _by_call(self, machine: Machine, disabled: bool) -> None:
-        host = machine.host
+        host, restores = machine.host, self.restores
         sent = datetime.fromtimestamp(self.world.wall(), UTC).isoformat()
         unheard = self._unheard(machine)
         try:
@@ -86,6 +89,8 @@ class Operators:
         self._expected[host] = frozenset({answer == "disabled"})
         if unheard is not None:
             self.doubt(host, might_be=unheard)
+        if restores != self.restores:
+            self.doubt(host, might_be=not disabled)
 
     def _unheard(self, machine: Machine) -> bool | None:
         """What the record says, where the agent has not heard of it: it may hold."""
@@ -100,6 +105,7 @@ class Operators:
 
         An older record that disables counts, one that enables does not.
         """
+        self.restores += 1
         for machine in self.world.machines:
             found = self.world.registry.record(machine.host)
             record = found is not None and found.disabled
