@@ -132,8 +132,9 @@ DEFECTS: tuple[tuple[Callable[[pytest.MonkeyPatch], None], int], ...] = (
     (_takes_what_is_a_strangers, 84),
     (_believes_any_record, 24),
     (_thinks_that_classes_are_its_own, 7),
+    (_keeps_its_ledger_too_late, 400),
 )
-"""And the first of all histories that saw each; it may be a later one by now."""
+"""And a history that saw each, of 1 to 400 the first that did; it may be a later one by now."""
 LATER = 60
 
 
