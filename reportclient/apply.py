@@ -39,6 +39,7 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
 )
+from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
 LOG = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ def apply(plan: Plan, view: View, api: API, conditions: Conditions | None = None
             if run.stopped_by is not None or how.stop():
                 break
             run.attempt(batch)
-    return run.outcome(certain=view.certain)
+    return run.outcome(plan.desired, certain=view.certain)
 
 
 def independent(plan: Iterable[Operation], width: int) -> Iterator[list[Operation]]:
@@ -193,9 +194,9 @@ class _Run:
             if self.stopped_by is None:
                 self.attempt([single])
 
-    def outcome(self, *, certain: bool) -> Outcome:
+    def outcome(self, desired: Snapshot | None, *, certain: bool) -> Outcome:
         return Outcome(
-            self.edit.freeze(certain=certain and not self.unsure),
+            self.edit.freeze(desired, certain=certain and not self.unsure),
             tuple(self.done),
             self.failed,
             self.refused,

@@ -94,7 +94,7 @@ class _Differ:
             *self._aggregates(kept),
             *(() if self.allocations is not None else inventories),
         )
-        return Plan(operations, tuple(self.problems), self._provider_names(changed))
+        return Plan(operations, tuple(self.problems), self._provider_names(changed), self.new)
 
     def _ours(self, uuid: str) -> bool:
         before, after = self.old.get(uuid), self.new.get(uuid)

@@ -192,9 +192,13 @@ class Edit(Spoken):
         there = self._base.get
         return {uuid: new for uuid, new in self._changed.items() if new != there(uuid)}
 
-    def freeze(self) -> Snapshot:
-        """This state as a snapshot: the base itself when nothing is different."""
-        return self._base.with_changes(self.edits())
+    def freeze(self, like: Snapshot | None = None) -> Snapshot:
+        """This state as a snapshot: the base itself, or ``like``, where that is the same."""
+        edits = self.edits()
+        changed = set() if like is None else set(like.changed_since(self._base))
+        if like is not None and {uuid: like.get(uuid) for uuid in changed} == edits:
+            return like
+        return self._base.with_changes(edits)
 
     # -- finding
 

@@ -7,11 +7,12 @@ uses it once Placement has acknowledged, so both mean the same.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
 
 from reportclient.model import Allocations, Inventory
 from reportclient.provider_tree import ProviderTree
+from reportclient.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,8 @@ class Plan:
     problems: tuple[Problem, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     """Names of the providers concerned, by UUID, for whoever reads the plan."""
+    desired: Snapshot | None = field(default=None, compare=False, repr=False)
+    """What all of it leads to, if nothing of that had to be left out."""
 
     def __bool__(self) -> bool:
         return bool(self.operations)
@@ -152,7 +155,7 @@ def bulked(plan: Plan, chunk: int, least: int = 2) -> Plan:
     rest = tuple(operation for operation in plan if id(operation) not in bulk_of)
     groups = (single[start : start + chunk] for start in range(0, len(single), chunk))
     bulk = (SetInventories({one.uuid: one.inventory for one in group}) for group in groups)
-    return Plan((*rest, *bulk), plan.problems, plan.names)
+    return replace(plan, operations=(*rest, *bulk))
 
 
 def replay(operation: Operation, tree: ProviderTree) -> None:

@@ -89,11 +89,11 @@ class ViewEdit:
         """UUIDs of all providers below this one, as far as acknowledged."""
         return self._tree.get_provider_uuids(uuid)[1:]
 
-    def freeze(self, *, certain: bool) -> View:
-        """The view after all that was acknowledged."""
+    def freeze(self, desired: Snapshot | None = None, *, certain: bool) -> View:
+        """The view after all that was acknowledged: what was ``desired``, if that is the same."""
         return replace(
             self._view,
-            snapshot=self._tree.freeze(),
+            snapshot=self._tree.freeze(desired),
             generations=self.generations,
             known=self._known,
             drained=self._drained,

@@ -140,9 +140,10 @@ class Asking:
 
     def _refuse_other_root(self, tree: ProviderTree) -> None:
         root, node = self.policy.root, self.node
-        if not tree.exists(root):
+        there = tree.provider(root)
+        if there is None:
             raise DriverError(f"it took the root provider {node} ({root}) away")
-        if not tree.exists(node) or tree.data(node).uuid != root:
+        if there.name != node:
             raise DriverError(f"it gave the root provider {node} ({root}) another name")
 
     def _refuse_taken_names(self, loaded: LoadedDriver, tree: ProviderTree) -> None:
