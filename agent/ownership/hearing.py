@@ -65,18 +65,14 @@ class Hearing:
         """Providers whose one holder says again what it held, and that is what is there, and
         nobody else says anything: almost all providers in almost all periods.
         """
-        there, row = self.observed.providers.get, self.ledger.holders.get
+        there, rows = self.observed.providers, self.ledger.holders
         repeated, others = set[str](), set(self.drained)
         for one in self.answers.statements:
-            same = (uuid for uuid, (_, provider) in one.said.items() if provider is there(uuid))
-            before = ((uuid, row(uuid)) for uuid in (() if one.manager in self.quiet else same))
-            found = {
-                uuid
-                for uuid, held in before
-                if held and len(held) == 1 and held.get(one.manager) == one.said[uuid].holding
-            }
-            repeated |= found
-            others |= (one.said.keys() | one.denied.keys()) - found
+            others.update(one.denied, one.said if one.manager in self.quiet else ())
+            for uuid, (held, provider) in one.said.items():
+                row = rows.get(uuid, {})
+                same = provider is there.get(uuid) and row.get(one.manager) == held
+                (repeated if same and len(row) == 1 else others).add(uuid)
         return repeated - others
 
     def problem(self, provider: Provider, text: str) -> None:

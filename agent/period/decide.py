@@ -12,13 +12,13 @@ from agent.ownership.statement import Round, Statement
 from agent.period.ask import Answer, Asking
 from agent.period.leaving import Leaving
 from agent.period.rules import Rules
-from agent.period.traits import AgentTraits, agent_statements, agent_traits, own_marks
+from agent.period.traits import agent_statements, own_marks
 from agent.provider_config.asserted import Asserted, asserted
 from agent.provider_config.entries import Entries
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.diff import diff
-from reportclient.model import Allocations
+from reportclient.model import Allocations, Provider
 from reportclient.plan import Plan
 from reportclient.reshape import (
     Affected,
@@ -108,8 +108,17 @@ class Decider:
             theirs = Statement(AGENT, denied=_managed_by_nova(observed, ledger))
             said = said.with_answer((theirs,), frozenset({AGENT, STATUS}))
         else:
-            traits = self._traits(disabled)
-            own = agent_statements(self.uuid, self.node, observed, drivers, traits)
+            host, owners = Provider(self.uuid, self.node), self.rules.owner_traits
+            can = [loaded.driver.capabilities for loaded in self.drivers]
+            own = agent_statements(
+                host,
+                observed,
+                drivers,
+                capabilities=can,
+                disabled=disabled,
+                owners=owners,
+                mark=self.mark,
+            )
             said = said.with_answer(own, frozenset({STATUS} if disabled is None else ()))
         settled = self._settle(view, said, policy)
         if policy.attached:
@@ -132,10 +141,6 @@ class Decider:
             self.rules.attached,
             foreign=frozenset(uuid for uuid in others if not self.ledger.is_ours(uuid)),
         )
-
-    def _traits(self, disabled: bool | None) -> AgentTraits:
-        capabilities = [loaded.driver.capabilities for loaded in self.drivers]
-        return agent_traits(capabilities, disabled, self.rules.owner_traits, self.mark)
 
 
 def _managed_by_nova(observed: Snapshot, ledger: Ledger) -> dict[str, frozenset[str]]:

@@ -6,7 +6,6 @@ driver's or a stranger's, and stays.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import os_traits
 
@@ -49,17 +48,6 @@ CAPABILITY_TRAITS: Mapping[str, str] = {
 """Traits by the names that Nova's drivers give to their capabilities."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentTraits:
-    """What is set and taken away on the root; ``owners`` go on sharing providers of ours too."""
-
-    present: frozenset[str]
-    removed: frozenset[str]
-    owners: frozenset[str]
-    mark: str = ""
-    """The service's, where it has many nodes."""
-
-
 def own_marks(owners: Iterable[str]) -> frozenset[str]:
     """Which of the owner traits tell that a provider is this agent's; any of them does.
 
@@ -69,51 +57,38 @@ def own_marks(owners: Iterable[str]) -> frozenset[str]:
     return frozenset(one for one in owners if one.startswith("CUSTOM_")) or frozenset(owners)
 
 
-def agent_traits(
+def agent_statements(  # noqa: PLR0913  each is another source of them
+    host: Provider,
+    observed: Snapshot,
+    drivers: Round,
+    *,
     capabilities: Iterable[Mapping[str, bool]],
     disabled: bool | None,
     owners: Iterable[str],
     mark: str = "",
-) -> AgentTraits:
-    """From the capabilities of the drivers and the status of the service.
+) -> tuple[Statement, ...]:
+    """What the agent asserts: the root and its traits, its owners on other roots of ours.
 
     The host can do what one of its drivers can.  Capabilities that nobody names, and a
-    status that is unknown (``None``), leave the traits that are there alone.
+    status that is unknown (``None``), leave the traits that are there alone.  What is below
+    a root needs no mark of its own; that would cost a call for each.
     """
     can = [item for driver in capabilities for item in driver.items()]
-    told = {CAPABILITY_TRAITS[name]: able for name, able in can if name in CAPABILITY_TRAITS}
-    supported = {
-        CAPABILITY_TRAITS[name] for name, able in can if able and name in CAPABILITY_TRAITS
-    }
-    marks = frozenset(owners)
-    present = ({os_traits.COMPUTE_NODE, mark} - {""}) | marks | supported
-    removed = told.keys() - supported
-    if disabled is not None:
-        (present if disabled else removed).add(DISABLED)
-    return AgentTraits(frozenset(present), frozenset(removed), marks, mark)
-
-
-def agent_statements(
-    root: str, node: str, observed: Snapshot, drivers: Round, traits: AgentTraits
-) -> tuple[Statement, ...]:
-    """What the agent asserts: the root and its traits, its owner on other roots of ours.
-
-    What is below a root needs no mark of its own; that would cost a call for each.
-    """
-    place = Provider(root, node)
-    present = traits.present - {DISABLED}
-    there = observed.providers[root].traits if root in observed else frozenset[str]()
-    others = marks_of_others(there, traits.mark) if traits.mark else frozenset[str]()
-    said = {root: Said(Holding(provider=True, traits=present), place)}
-    for provider in _other_roots(root, observed, drivers, own_marks(traits.owners)):
-        said[provider.uuid] = Said(Holding(traits=traits.owners), provider)
-    denied = {root: (traits.removed - {DISABLED}) | others}
-    own = Statement(AGENT, said, denied=denied)
-    if DISABLED not in traits.present | traits.removed:
+    told = {CAPABILITY_TRAITS[name] for name, _ in can if name in CAPABILITY_TRAITS}
+    able = {CAPABILITY_TRAITS[name] for name, yes in can if yes and name in CAPABILITY_TRAITS}
+    marks, before = frozenset(owners), observed.get(host.uuid)
+    present = marks | able | ({os_traits.COMPUTE_NODE, mark} - {""})
+    others = marks_of_others(before.traits, mark) if mark and before else frozenset[str]()
+    said = {host.uuid: Said(Holding(provider=True, traits=present), host)}
+    for provider in _other_roots(host.uuid, observed, drivers, own_marks(marks)):
+        said[provider.uuid] = Said(Holding(traits=marks), provider)
+    own = Statement(AGENT, said, denied={host.uuid: frozenset(told - able) | others})
+    if disabled is None:
         return (own,)
-    if DISABLED in traits.present:
-        return own, Statement(STATUS, {root: Said(Holding(traits=frozenset({DISABLED})), place)})
-    return own, Statement(STATUS, denied={root: frozenset({DISABLED})})
+    status = frozenset({DISABLED})
+    if disabled:
+        return own, Statement(STATUS, {host.uuid: Said(Holding(traits=status), host)})
+    return own, Statement(STATUS, denied={host.uuid: status})
 
 
 def _other_roots(
