@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.nodes.nodes import Nodes
-from agent.switching.host_status import HostStatus, Notice, Written
+from agent.switching.host_status import HostStatus
+from agent.switching.notices import Notice, Written
 from agent.told.conditions import Condition, errors
 from agent.told.narrator import Narrator
 from agent.told.reports import Report

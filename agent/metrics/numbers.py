@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from prometheus_client import Gauge
 
 from agent.metrics.families import LONG, Families
-from agent.switching.host_status import Called, HeartbeatDone, Notice
+from agent.switching.notices import Called, HeartbeatDone, Notice
 from agent.told.reports import Occasion, Report
 
 PREFIX = "compute_agent"

@@ -15,8 +15,9 @@ from agent.in_thread import in_thread
 from agent.registry.api import Registry
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.record import ServiceRecord
-from agent.switching.host_status import Decided, HeartbeatDone, HostStatus, Notice, Serving
+from agent.switching.host_status import HostStatus
 from agent.switching.machine import ServiceStatus, Verdict, verdict
+from agent.switching.notices import Decided, HeartbeatDone, Notice, Serving
 
 LOG = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.loop import Loop
-from agent.switching.host_status import HostStatus, Notice, PeriodDone
+from agent.switching.host_status import HostStatus
+from agent.switching.notices import Notice, PeriodDone
 
 STEADY = 5.0
 """Seconds; doubled with each further loss within ``MEMORY``, up to ``LONGEST``."""

@@ -16,7 +16,8 @@ from agent.bus.errors import WAITED, Permit
 from agent.bus.messaging import Target
 from agent.bus.rpcapi import EXCHANGE, RECORD_VERSION, TOPIC
 from agent.bus.server import RpcServer
-from agent.switching.host_status import VERSION_5, VERSION_6, Called, HostStatus, Serving
+from agent.switching.host_status import VERSION_5, VERSION_6, HostStatus
+from agent.switching.notices import Called, Serving
 
 LOG = logging.getLogger(__name__)
 

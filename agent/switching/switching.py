@@ -15,14 +15,9 @@ from agent.registry.errors import HostTaken
 from agent.registry.permission import OfAnAgent
 from agent.service import Service
 from agent.switching.heartbeat import LATEST_BEAT, Heartbeat
-from agent.switching.host_status import (
-    LONGEST_RETRY,
-    VERSION_6,
-    FactsChanged,
-    HostStatus,
-    Write,
-)
+from agent.switching.host_status import LONGEST_RETRY, VERSION_6, HostStatus, Write
 from agent.switching.hypervisor import Hypervisor
+from agent.switching.notices import FactsChanged
 from agent.switching.service_file import ServiceFile
 from agent.told.status_schema import NO_RPC, SERVING, ServiceFacts
 from drivers.loaded import LoadedDriver, words

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.state import files
-from agent.switching.host_status import FactsChanged, Notice
+from agent.switching.notices import FactsChanged, Notice
 from agent.told.health import checks
 from agent.told.process import started_at
 from agent.told.reports import Report

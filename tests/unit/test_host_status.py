@@ -17,9 +17,10 @@ from agent.registry import checks
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
 from agent.switching.heartbeat import Heartbeat
-from agent.switching.host_status import HostStatus, PeriodDone
+from agent.switching.host_status import HostStatus
 from agent.switching.hypervisor import Hypervisor
 from agent.switching.machine import FOUND, ServiceStatus
+from agent.switching.notices import PeriodDone
 from agent.switching.rpc import ComputeEndpoint, ComputeEndpoint5
 from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
 from agent.told.reports import Report

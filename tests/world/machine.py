@@ -24,7 +24,8 @@ from agent.registry.client import RegistryClient
 from agent.registry.errors import HostTaken, RegistryError
 from agent.registry.opts import RegistrySettings
 from agent.service import Service
-from agent.switching.host_status import VERSION_6, HostStatus, Serving
+from agent.switching.host_status import VERSION_6, HostStatus
+from agent.switching.notices import Serving
 from agent.switching.rpc import ComputeEndpoint
 from agent.switching.switching import Switching, host_status, switching
 from agent.told.reports import Occasion, Report

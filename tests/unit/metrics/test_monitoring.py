@@ -19,7 +19,7 @@ from agent.metrics.monitoring import Monitoring
 from agent.metrics.numbers import Numbers
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import PageServer, over_tcp, over_unix
-from agent.switching.host_status import Called, HeartbeatDone
+from agent.switching.notices import Called, HeartbeatDone
 from agent.told.conditions import Check
 from agent.told.reports import Occasion, Report
 from agent.told.status_schema import AgentStatus
