@@ -52,6 +52,8 @@ class Keystone(Server):
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.public: str | None = None
+        """Where a proxy with TLS has it, if one has."""
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -63,7 +65,10 @@ class Keystone(Server):
     def start(self, timeout: float = 180.0) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self.directory / "keystone.conf"
-        config.write_text(CONFIGURATION.format(directory=self.directory))
+        text = CONFIGURATION.format(directory=self.directory)
+        if self.public is not None:
+            text = text.replace("[database]", f"public_endpoint = {self.public}\n[database]")
+        config.write_text(text)
         for keys in ("fernet", "credential"):
             (self.directory / keys).mkdir(mode=0o700, exist_ok=True)
         with (self.directory / "out").open("ab") as out:
@@ -167,11 +172,12 @@ class Keystone(Server):
         return found
 
 
-def authtoken(keystone: Keystone, user: str, password: str) -> str:
+def authtoken(keystone: Keystone, user: str, password: str, cafile: Path | str = "") -> str:
     """The group [keystone_authtoken] of a server that checks tokens, and keeps no answer."""
+    url = f"{keystone.public}/v3" if keystone.public else keystone.url
     return (
-        f"[keystone_authtoken]\nauth_type = password\nauth_url = {keystone.url}\n"
-        f"www_authenticate_uri = {keystone.url}\nusername = {user}\npassword = {password}\n"
+        f"[keystone_authtoken]\nauth_type = password\nauth_url = {url}\ncafile = {cafile}\n"
+        f"www_authenticate_uri = {url}\nusername = {user}\npassword = {password}\n"
         f"project_name = {PROJECT}\nuser_domain_id = default\nproject_domain_id = default\n"
-        "token_cache_time = -1\nhttp_connect_timeout = 50\n"
+        "token_cache_time = -1\nhttp_connect_timeout = 170\n"
     )

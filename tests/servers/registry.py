@@ -101,7 +101,7 @@ def fetch(
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url, body, named, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=180) as answer:
             return answer.status, {k.lower(): v for k, v in answer.headers.items()}, answer.read()
     except urllib.error.HTTPError as err:
         return err.code, {k.lower(): v for k, v in err.headers.items()}, err.read()

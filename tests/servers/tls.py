@@ -1,0 +1,168 @@
+"""TLS for the servers of tests: a private authority, and a proxy, a broker, a database that use it."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+import shutil
+import socket
+import ssl
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.servers.databases import MariaDB
+from tests.servers.ports import free_port
+from tests.servers.process import Server
+from tests.servers.rabbitmq import RabbitMQ
+
+HERE = "127.0.0.1"
+
+
+class Authority:
+    """``ca``, which nobody trusts by himself, and ``cert`` with ``key`` of servers on this machine."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.ca, self.cert, self.key = (directory / name for name in ("ca", "cert", "key"))
+        authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+        name = _name("a private authority")
+        is_ca = x509.BasicConstraints(ca=True, path_length=0)
+        self.ca.write_bytes(_signed(name, name, authority, authority, is_ca))
+        here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HERE))])
+        self.cert.write_bytes(_signed(_name("a server"), name, own, authority, here))
+        self.key.write_bytes(
+            own.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+
+    def copied(self, directory: Path) -> list[Path]:
+        """Authority, certificate and key, for whoever runs there as its owner."""
+        copies = [Path(shutil.copy(one, directory)) for one in (self.ca, self.cert, self.key)]
+        for one in copies:
+            os.chown(one, directory.stat().st_uid, directory.stat().st_gid)
+        return copies
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _signed(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    by: ec.EllipticCurvePrivateKey,
+    extension: x509.ExtensionType,
+) -> bytes:
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=2))
+        .add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+        .sign(by, hashes.SHA256())
+    )
+    return made.public_bytes(serialization.Encoding.PEM)
+
+
+class TlsProxy(Server):
+    """TLS outside, a server of this machine behind it, as in front of Keystone and Placement."""
+
+    def __init__(self, authority: Authority, upstream: int) -> None:
+        self.upstream, self.port = upstream, free_port()
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(authority.cert, authority.key)
+
+    @property
+    def url(self) -> str:
+        return f"https://{HERE}:{self.port}"
+
+    def start(self) -> None:
+        self._listener = socket.create_server((HERE, self.port))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def stop(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with suppress(OSError), self._context.wrap_socket(client, server_side=True) as outside:
+            with socket.create_connection((HERE, self.upstream)) as inside:
+                threading.Thread(target=_pump, args=(outside, inside), daemon=True).start()
+                _pump(inside, outside)
+
+
+def _pump(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while some := one.recv(65536):
+            other.sendall(some)
+    with suppress(OSError):
+        other.shutdown(socket.SHUT_RDWR)
+
+
+class SecureRabbitMQ(RabbitMQ):
+    """``secure_url`` is for its only user; without TLS there is the health of the broker only."""
+
+    def __init__(self, authority: Authority, user: str, password: str) -> None:
+        super().__init__()
+        self._authority, self._user, self._password = authority, user, password
+        self.secure_port = free_port()
+
+    @property
+    def secure_url(self) -> str:
+        return f"rabbit://{self._user}:{self._password}@{HERE}:{self.secure_port}/"
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        with (self.directory / "rabbitmq.conf").open("a") as file:
+            file.write(
+                f"listeners.ssl.1 = {HERE}:{self.secure_port}\n"
+                f"ssl_options.cacertfile = {self._authority.ca}\n"
+                f"ssl_options.certfile = {self._authority.cert}\n"
+                f"ssl_options.keyfile = {self._authority.key}\n"
+                "ssl_options.verify = verify_none\nssl_options.fail_if_no_peer_cert = false\n"
+                f"default_user = {self._user}\ndefault_pass = {self._password}\n"
+            )
+
+
+class SecureMariaDB(MariaDB):
+    """Users that :meth:`secured` makes have to come over TLS."""
+
+    def __init__(self, authority: Authority) -> None:
+        super().__init__()
+        self._authority = authority
+
+    def secured(self, database: str, user: str, password: str) -> str:
+        """A new database of a new user; its URL."""
+        self.create(database)
+        self._sql(
+            f"CREATE USER {user} IDENTIFIED BY '{password}' REQUIRE SSL; "
+            f"GRANT ALL ON {database}.* TO {user}"
+        )
+        return (
+            f"mysql+pymysql://{user}:{password}@{HERE}:{self.port}/{database}"
+            f"?ssl_ca={self._authority.ca}"
+        )
+
+    def _serve(self) -> list[str]:
+        ca, cert, key = self._authority.copied(self.directory)
+        return [*super()._serve(), f"--ssl-ca={ca}", f"--ssl-cert={cert}", f"--ssl-key={key}"]
