@@ -133,7 +133,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     if monitoring is not None:
         monitoring.start()
     switches.start()
-    _until_stopped(Reload(conf, args, service, loop, status_file, settings))
+    _until_stopped(Reload(conf, args, service, loop, status_file, settings, adapter))
     return 0
 
 

@@ -127,6 +127,7 @@ COMPUTE: list[cfg.Opt] = [
     cfg.IntOpt(
         "vanished_node_delay",
         default=900,
+        mutable=True,
         min=-1,
         help="Seconds until the providers of a node that its driver does not name any more "
         "are removed, and at least 2.5 times resource_provider_association_refresh: by then "
@@ -145,6 +146,7 @@ COMPUTE: list[cfg.Opt] = [
     cfg.BoolOpt(
         "reshape_when_running",
         default=False,
+        mutable=True,
         help="Let a driver move inventory together with its allocations at any time. "
         "Otherwise that is done at start only, and shown as pending until then.",
     ),

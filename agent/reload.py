@@ -15,8 +15,12 @@ from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.service import Service
 from agent.told.status_file import StatusFile
+from reportclient.http import take_timeout
 
 LOG = logging.getLogger(__name__)
+
+FOLLOWED = ("verify_every", "audit_every", "period", "reshape_when_running", "remove_after")
+"""Rules whose options are mutable."""
 
 
 @dataclass(slots=True)
@@ -29,6 +33,8 @@ class Reload:
     loop: Loop
     status_file: StatusFile
     settings: config.Settings
+    adapter: Any
+    """Placement's."""
 
     def ask(self) -> None:
         """Have it done between two periods, and a period after it.  For a signal handler."""
@@ -54,17 +60,21 @@ class Reload:
         if now.interval != self.settings.interval:
             self.loop.every(now.interval)
             self.status_file.interval = now.interval
-        self._look_anew(now.rules, self.settings.rules)
+        self._follow(now.rules, self.settings.rules)
+        for loaded in self.service.nodes.drivers:
+            loaded.calls.within = float(self.conf.compute.driver_timeout)
+        take_timeout(self.adapter, self.conf)
         self.settings = now
 
-    def _look_anew(self, rules: Rules, before: Rules) -> None:
-        """By the new times: soon, but not with all other hosts that are told at this moment."""
-        times = {name: getattr(rules, name) for name in ("verify_every", "audit_every", "period")}
+    def _follow(self, rules: Rules, before: Rules) -> None:
+        """From the next period on; what a tracker has settled for by itself stays."""
+        new = {name: getattr(rules, name) for name in FOLLOWED}
+        times = (rules.verify_every, rules.audit_every) != (before.verify_every, before.audit_every)
         nodes = self.service.nodes
-        nodes.rules = replace(nodes.rules, **times)
+        nodes.rules = replace(nodes.rules, **new)
         trackers: list[Tracker] = [*nodes.trackers.values(), *nodes.before.values()]
         for one in trackers:
-            one.rules = replace(one.rules, **times)
+            one.rules = replace(one.rules, **new)
             one.root.times = one.rules.times
-            if (rules.verify_every, rules.audit_every) != (before.verify_every, before.audit_every):
+            if times:  # soon, but not with all other hosts that are told at this moment
                 one.root.pace.anew(self.service.clock(), one.root.times)

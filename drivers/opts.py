@@ -104,6 +104,7 @@ CALL_OPTS = [
     cfg.IntOpt(
         "driver_timeout",
         default=60,
+        mutable=True,
         min=1,
         help="Seconds in which each call of a driver has to return. One that takes longer is told,"
         " and the driver is asked nothing more before it has returned. Raise it where a backend"

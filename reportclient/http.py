@@ -176,13 +176,28 @@ def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
         raise AuthenticationFailed(f"[{GROUP}] {err}") from err
 
 
-def register_opts(conf: Any) -> None:
-    """Register ``[placement]`` with keystoneauth's own options."""
+def register_opts(conf: Any, *, mutable: bool = True) -> None:
+    """Register ``[placement]`` with keystoneauth's own options.
+
+    ``mutable``: who has registered them calls :func:`take_timeout` when they have changed.
+    """
     loading.register_auth_conf_options(conf, GROUP)
-    loading.register_session_conf_options(conf, GROUP)
+    conf.register_opts(_session_options(mutable=mutable), GROUP)
     loading.register_adapter_conf_options(conf, GROUP)
     conf.set_default("service_type", GROUP, group=GROUP)
     conf.set_default("valid_interfaces", ["internal", "public"], group=GROUP)
+
+
+def take_timeout(adapter: ksa_adapter.Adapter, conf: Any) -> None:
+    """From the next request on, that of the options as they are now."""
+    adapter.session.timeout = conf[GROUP].timeout or TIMEOUT
+
+
+def _session_options(*, mutable: bool) -> list[Any]:
+    found: list[Any] = loading.get_session_conf_options()
+    for option in found:
+        option.mutable = mutable and option.dest == "timeout"
+    return found
 
 
 def conf_options() -> list[Any]:
@@ -190,6 +205,6 @@ def conf_options() -> list[Any]:
     return [
         *loading.get_auth_common_conf_options(),
         *loading.get_auth_plugin_conf_options("password"),
-        *loading.get_session_conf_options(),
+        *_session_options(mutable=True),
         *loading.get_adapter_conf_options(include_deprecated=False),
     ]

@@ -198,7 +198,7 @@ def load(args: Sequence[str]) -> cfg.ConfigOpts:
     conf.register_opts(REGISTRY, GROUP)
     conf.register_opts(AUDIT, AUDIT_GROUP)
     conf.register_opts(STANDALONE)
-    register_placement(conf)
+    register_placement(conf, mutable=False)
     conf.register_opts(metrics_opts.MONITORING, metrics_opts.GROUP)
     conf.register_cli_opts(COMMAND_LINE)
     logs.register(conf)
@@ -212,6 +212,18 @@ def load(args: Sequence[str]) -> cfg.ConfigOpts:
     except (cfg.Error, OSError, ValueError) as err:
         raise RegistryConfigError(with_line(where_read(" ".join(str(err).split())))) from err
     return conf
+
+
+def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
+    """Read the files again; options that may change while it runs get their new values.
+
+    :raises RegistryConfigError: they can't be used; nothing is changed.
+    """
+    load(args)
+    try:
+        conf.mutate_config_files()
+    except (cfg.Error, ValueError) as err:
+        raise RegistryConfigError(with_line(where_read(str(err)))) from err
 
 
 def key_of(conf: cfg.ConfigOpts) -> str:

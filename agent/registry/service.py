@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from agent.registry.database import open_database
 from agent.registry.endpoint import RegistryEndpoint
 from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.permission import OfTheRegistry
+from agent.registry.reload import Reload
 from agent.registry.rest.server import listen
 from agent.registry.store import SqlRegistry
 from agent.registry.watched import WatchedDatabase
@@ -55,8 +56,9 @@ def main(args: Sequence[str] | None = None) -> None:
         signal.signal(number, lambda *_: stop.set())
     for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
+    words = list(sys.argv[1:] if args is None else args)
     try:
-        conf = opts.load(sys.argv[1:] if args is None else args)
+        conf = opts.load(words)
         if conf.host_key_of:
             sys.stdout.write(f"{opts.key_of(conf)}\n")
             return
@@ -65,7 +67,10 @@ def main(args: Sequence[str] | None = None) -> None:
         LOG.info("%s %s", opts.PROG, version())
         for warning in open_secrets(map(Path, conf.config_file or ())):
             LOG.warning("%s", warning)
-        _Process(conf, opts.settings(conf), stop, monitoring=_monitoring(conf)).run()
+        systemd = Systemd.from_environment()
+        reload = Reload(conf, words, systemd)
+        signal.signal(signal.SIGHUP, lambda *_: reload.ask())
+        _Process(conf, opts.settings(conf), stop, systemd, reload, _monitoring(conf)).run()
     except (opts.RegistryConfigError, logs.LogsUnusable, RegistryError, MessagingError) as err:
         logs.complain(f"{opts.PROG}: {err}")
         sys.exit(UNUSABLE)
@@ -100,7 +105,8 @@ class _Process:
     conf: Any
     settings: opts.RegistrySettings
     stop: threading.Event
-    systemd: Systemd = field(default_factory=Systemd.from_environment)
+    systemd: Systemd
+    reload: Reload
     monitoring: "RegistryMonitoring | None" = None
     rpc: RpcServer | None = None
 
@@ -126,8 +132,9 @@ class _Process:
                 self._serve_rest(store, transport, stack)
             LOG.info("Serving the service records in %s", database.shown)
             self.systemd.ready(f"serving {database.shown}")
-            while not self.stop.wait(min(5.0, (self.systemd.watchdog or 15.0) / 3)):
+            while not self.stop.wait(min(1.0, (self.systemd.watchdog or 15.0) / 3)):
                 self.systemd.feed()
+                self.reload.done_if_asked()
             self.systemd.stopping()
         LOG.info("Stopped")
 

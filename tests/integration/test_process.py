@@ -257,9 +257,11 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(
     agent.until_logged("reported", times=1)
     quick = "update_resources_interval = 1\nperiodic_fuzzy_delay = 7\ndebug = true\n"
     agent.options = quick + "[compute]\nresource_provider_association_refresh = 1\n"
+    agent.options += "driver_timeout = 77\n"
     agent.write()
     agent.send(signal.SIGHUP)
     agent.until_logged("update_resources_interval changed from [3600] to [1]", times=1)
+    agent.until_logged("compute.driver_timeout changed from [None] to [77]", times=1)
     agent.until_logged("Ignoring change to immutable option DEFAULT.periodic_fuzzy_delay", times=1)
     agent.until_logged("DEBUG", times=1)
     placement.stranger.set_inventory(own_uuid(agent), {"VCPU": {"total": 1}})

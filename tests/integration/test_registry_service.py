@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -162,6 +163,25 @@ def test_it_starts_without_its_broker_and_without_its_database_and_stops_in_time
     finally:
         no_broker.stop()
         no_database.stop()
+
+
+def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_path: Path) -> None:
+    port = f"rest_port = {free_port()}\nauth_strategy = noauth\n"
+    registry = RegistryProcess(tmp_path, more=port)
+    registry.start()
+    try:
+        for text in ("service_down_time = soon\n", "service_down_time = 90\n"):
+            registry.config.write_text(
+                f"[DEFAULT]\nstate_path = {tmp_path}\ndebug = true\n[registry]\n{port}{text}"
+            )
+            os.kill(registry.pid, signal.SIGHUP)
+            said = "nothing is changed: " if "soon" in text else "Option DEFAULT.debug changed"
+            registry.wait_for(lambda said=said: said in registry.log)
+            assert ("DEFAULT.debug changed" in registry.log) == ("soon" not in text)
+        said = "Ignoring change to immutable option registry.service_down_time"
+        registry.wait_for(lambda: said in registry.log)
+    finally:
+        assert registry.stop() == 0
 
 
 def test_with_nothing_to_serve_it_says_so(tmp_path: Path) -> None:
