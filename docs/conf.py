@@ -17,7 +17,7 @@ author = "compute-agent's contributors"
 project_copyright = f"{author}, Apache License 2.0"
 
 extensions = ["sphinx.ext.autodoc", "links_between_files", "rules_of_drivers", "options_of_config"]
-exclude_patterns = ["design.md", "pictures", "costs", "_build"]
+exclude_patterns = ["design.md", "pictures", "costs", "fleet", "_build"]
 autodoc_typehints = "none"
 highlight_language = "none"
 

@@ -28,6 +28,7 @@ from typing import Any
 from agent import config
 from agent.bus import messaging
 from agent.loop import Loop
+from agent.nodes.composed import BULK_PAYS_FROM
 from agent.nodes.identity import compute_id
 from agent.nodes.node_table import NodeTable
 from agent.nodes.nodes import Nodes
@@ -89,7 +90,7 @@ def host(
         [LoadedDriver.of("small", driver)],
         api,
         settings.rules,
-        BulkWrites(settings.bulk_chunk),
+        BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM),
         state_path=settings.state_path,
         table=NodeTable.of(settings.state_path),
     )

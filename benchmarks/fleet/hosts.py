@@ -1,0 +1,141 @@
+"""Many hosts in one process, which do what is said on its standard input: a JSON line each.
+
+    python -m benchmarks.fleet.hosts CONFIG DIRECTORY FIRST COUNT
+
+All that ``tests.servers.fleet_hosts`` says of what is real and what is not holds here.
+"""
+
+import json
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.config import Settings
+from agent.service import Service
+from agent.switching.host_status import HeartbeatDone, Notice
+from agent.told.reports import Report
+from benchmarks.fleet.large_host import LargeHypervisor, number_of
+from reportclient.http import API
+from tests.servers.fleet_hosts import begin, host
+
+
+@dataclass
+class Told:
+    """What the hosts of this process met since somebody asked."""
+
+    calls: list[float] = field(default_factory=list)
+    """Milliseconds, as the agents see them."""
+    failed: int = 0
+    beats: list[float] = field(default_factory=list)
+    beats_lost: int = 0
+    periods: int = 0
+
+    def said(self) -> dict[str, Any]:
+        """It, and begin anew."""
+        now = dict(vars(self))
+        vars(self).update(vars(Told()))
+        return now
+
+
+@dataclass
+class Timed:
+    """An API that notes how long each answer takes."""
+
+    api: API
+    told: Told
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """See :class:`reportclient.http.API`."""
+        began = time.perf_counter()
+        try:
+            return self.api.request(method, path, json=json, needs=needs)
+        except Exception:
+            self.told.failed += 1
+            raise
+        finally:
+            self.told.calls.append(round(1000 * (time.perf_counter() - began), 2))
+
+
+class Hosts:
+    """All of this process."""
+
+    def __init__(self) -> None:
+        self.told = Told()
+        self.waiting: list[Callable[[], None]] = []
+        self.well: dict[str, bool] = {}
+
+    def add(self, settings: Settings, api: API, transport: Any) -> None:
+        """One host that is started when that is said."""
+        loop, service, switches = host(settings, Timed(api, self.told), transport, LargeHypervisor)
+        switches.server = None
+        switches.status.subscribe(self._hear)
+        service.listeners.append(lambda reports: self._note(service, reports))
+
+        def start() -> None:
+            switches.start()
+            first_in = random.uniform(0, settings.first_within)
+            job = (service.period, settings.interval, first_in)
+            threading.Thread(target=loop.run, args=job, name=settings.host, daemon=True).start()
+
+        self.waiting.append(start)
+
+    def start(self, count: int) -> None:
+        """That many of those that are not started yet."""
+        now, self.waiting = self.waiting[:count], self.waiting[count:]
+        with ThreadPoolExecutor(16) as pool:
+            for each in [pool.submit(one) for one in now]:
+                each.result()
+
+    def change(self, part: float) -> None:
+        """Take a VCPU of some hosts away, or give it back."""
+        for name in self.well:
+            if random.random() < part:
+                number = number_of(name)
+                LargeHypervisor.changed[number] = 1 - LargeHypervisor.changed.get(number, 0)
+
+    def _hear(self, notice: Notice) -> None:
+        if isinstance(notice, HeartbeatDone):
+            self.told.beats.append(round(1000 * notice.seconds, 2))
+            self.told.beats_lost += notice.error is not None
+
+    def _note(self, service: Service, reports: Any) -> None:
+        self.told.periods += 1
+        self.well[service.host] = all(_is_well(one) for one in reports)
+
+    def do(self, said: dict[str, Any]) -> dict[str, Any]:
+        """What one line asks."""
+        match said:
+            case {"start": count}:
+                self.start(count)
+            case {"release": name}:
+                LargeHypervisor.release = name
+            case {"change": part}:
+                self.change(part)
+        now = {"well": sum(self.well.values()), "changed": sum(LargeHypervisor.changed.values())}
+        return now | (self.told.said() if "tell" in said else {})
+
+
+def _is_well(report: Report) -> bool:
+    return report.error is None and not report.failed
+
+
+def main(config: str, directory: str, first: str, count: str) -> None:
+    """Serve until the standard input ends."""
+    hosts = Hosts()
+    begin(config, directory, first, count, each_host=hosts.add)
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(hosts.do(json.loads(line))) + "\n")
+        sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

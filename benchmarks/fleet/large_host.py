@@ -1,0 +1,93 @@
+"""The host that each member of the fleet is: 33 providers and 20 guests."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from drivers.api import ComputeDriver
+from reportclient.model import MAX_INT, Inventory, Provider
+from reportclient.provider_tree import ProviderTree
+from reportclient.snapshot import Snapshot
+from tests.servers.fleet import TRAITS
+from tests.servers.fleet_hosts import name_of, uuid_of
+
+DEVICES = 32
+PROVIDERS = 1 + DEVICES
+GUESTS = 20
+TOTALS = {"VCPU": 64, "MEMORY_MB": 262144}
+DEVICE, DEVICE_TRAIT = "SRIOV_NET_VF", "HW_NIC_SRIOV"
+FIRST_RELEASE = "CUSTOM_RELEASE_1"
+
+
+def device_uuid(number: int, device: int) -> str:
+    """The same in each life."""
+    return f"00000000-0000-4000-9{device:03}-{number:012}"
+
+
+def number_of(host: str) -> int:
+    """Of a host, by its name."""
+    return int(host.removeprefix("host"))
+
+
+def tree(number: int) -> Snapshot:
+    """As it is in Placement once it was reported."""
+    root = _provider(uuid_of(number), name_of(number), None, TOTALS, {*TRAITS, FIRST_RELEASE})
+    return Snapshot.build([root, *_devices(number)])
+
+
+def _devices(number: int) -> Iterator[Provider]:
+    for each in range(DEVICES):
+        name = f"{name_of(number)}_{each}"
+        yield _provider(
+            device_uuid(number, each), name, uuid_of(number), {DEVICE: 8}, {DEVICE_TRAIT}
+        )
+
+
+def _provider(
+    uuid: str, name: str, parent: str | None, totals: dict[str, int], traits: set[str]
+) -> Provider:
+    inventory = {each: Inventory(total, 0, 1, MAX_INT, 1, 1.0) for each, total in totals.items()}
+    return Provider(uuid, name, parent, inventory, frozenset(traits), frozenset())
+
+
+def guests(number: int) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
+    """Consumers, and what they hold of this host."""
+    for each in range(GUESTS):
+        held = {
+            uuid_of(number): {"VCPU": 2, "MEMORY_MB": 4096},
+            device_uuid(number, each): {DEVICE: 1},
+        }
+        yield f"00000000-0000-4000-a{each:03}-{number:012}", held
+
+
+class LargeHypervisor(ComputeDriver):
+    """One node with 32 devices; what happens to the fleet is said to all of a process at once."""
+
+    release = FIRST_RELEASE
+    changed: dict[int, int] = {}  # noqa: RUF012  of all hosts of this process, on purpose
+    """VCPUs that are gone, by number of the host."""
+
+    def get_available_nodes(self) -> list[str]:
+        """See :class:`ComputeDriver`."""
+        return [self.context.host]
+
+    def update_provider_tree(
+        self,
+        provider_tree: ProviderTree,
+        nodename: str,
+        allocations: Any = None,  # noqa: ARG002
+    ) -> None:
+        """See :class:`ComputeDriver`."""
+        number = number_of(nodename)
+        totals = {**TOTALS, "VCPU": TOTALS["VCPU"] - self.changed.get(number, 0)}
+        provider_tree.update_inventory(
+            nodename, {name: {"total": total} for name, total in totals.items()}
+        )
+        old = {each for each in provider_tree.data(nodename).traits if "_RELEASE_" in each}
+        provider_tree.remove_traits(nodename, *old - {self.release})
+        provider_tree.add_traits(nodename, self.release)
+        for each in range(DEVICES):
+            name = f"{nodename}_{each}"
+            if not provider_tree.exists(name):
+                provider_tree.new_child(name, nodename, device_uuid(number, each))
+            provider_tree.update_inventory(name, {DEVICE: {"total": 8}})
+            provider_tree.add_traits(name, DEVICE_TRAIT)

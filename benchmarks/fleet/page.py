@@ -1,0 +1,104 @@
+"""docs/fleet/results.rst out of docs/fleet/measured.json.
+
+python -m benchmarks.fleet.page
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.fleet import nova
+from benchmarks.fleet.__main__ import RESULTS
+from benchmarks.fleet.extrapolated import Unit, agent_calls
+from benchmarks.fleet.extrapolated import cores as busy
+
+SIZES = (10_000, 100_000)
+HEAD = (
+    "what happens", "calls", "of them writes", "Nova's calls", "worst minute, a second",
+    "p95 in Placement, ms", "p95 seen by agents, ms", "right after, s", "heartbeats lost",
+    "messages left",
+)  # fmt: skip
+PARTS = (
+    "placement", "placement's database", "broker", "registry", "registry's database", "hosts",
+)  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Written beside what was measured."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet.page", description=__doc__)
+    parser.add_argument("--measured", type=Path, default=RESULTS)
+    path: Path = parser.parse_args(arguments).measured
+    results = json.loads(path.read_text())
+    path.with_name("results.rst").write_text("\n".join(page(results)) + "\n")
+
+
+def page(results: Mapping[str, Any]) -> Iterator[str]:
+    """The lines."""
+    yield ".. Written by benchmarks/fleet/page.py; do not edit."
+    yield ""
+    yield (
+        f"Run on {results['date']} at commit {results['commit']} with {results['hosts']} hosts, "
+        f"{results['rack']} of them a cold rack, {results['providers']} providers and "
+        f"{results['guests']} guests each; Placement on {results['placement_on']} with "
+        f"{results['workers']} processes, the registry on {results['registry_on']}. The machine "
+        f"has {results['processors']} processors, which other work shared: the load over 15 "
+        f"minutes was {results['load']}, so times on the wall say little here. Towards Placement "
+        f"the agents' time ran {results['compressed']} times as fast, heartbeats came every "
+        f"{results['heartbeat']} s of the wall."
+    )
+    yield ""
+    yield from _table(HEAD, (_row(one, results["compressed"]) for one in results["scenarios"]))
+    yield ""
+    yield "CPU in milliseconds for each host that it is about, and memory at the end of it:"
+    yield ""
+    yield from _table(("what happens", *PARTS), map(_cpu, results["scenarios"]))
+    yield ""
+    yield "Extrapolated, when nothing happens:"
+    yield ""
+    rows = (_extrapolated(Unit.of(results), size) for size in SIZES)
+    said = ("requests/s, without and with aggregates", "Nova's requests/s", *PARTS[:-1])
+    yield from _table(("hosts", *said), rows)
+
+
+def _row(one: Mapping[str, Any], compressed: int) -> tuple[object, ...]:
+    right = "never" if one["right_after"] is None else f"{one['right_after']:g}"
+    return (
+        one["name"], one["calls"], one["writes"], _of_nova(one, compressed), one["worst_minute"],
+        one["in_placement"].get("p95", ""), one["seen_by_agents"].get("p95", ""),
+        "" if one["name"] in nova.CALLS and one["right_after"] is None else right,
+        f"{one['heartbeats_lost']} of {one['heartbeats']}", one["queued"],
+    )  # fmt: skip
+
+
+def _of_nova(one: Mapping[str, Any], compressed: int) -> str:
+    seconds, hosts = one["seconds"] * compressed, one["hosts"]
+    always = nova.CALLS.get(one["name"], nova.A_SECOND) * seconds * hosts
+    return f"{always + nova.CALLS_ONCE.get(one['name'], 0) * hosts:.0f}"
+
+
+def _cpu(one: Mapping[str, Any]) -> tuple[object, ...]:
+    cells = (
+        f"{1000 * one['cpu'][part] / one['hosts']:.0f}; {one['memory'][part]:.0f} MiB"
+        for part in PARTS
+    )
+    return (one["name"], *cells)
+
+
+def _extrapolated(unit: Unit, hosts: int) -> tuple[object, ...]:
+    calls = f"{agent_calls(hosts, 1):.0f}, {agent_calls(hosts, 2):.0f}"
+    parts = (f"{busy(unit, part, hosts):.2f} cores" for part in PARTS[:-1])
+    return (hosts, calls, f"{nova.A_SECOND * hosts:.0f}", *parts)
+
+
+def _table(head: tuple[str, ...], rows: Iterator[tuple[object, ...]]) -> Iterator[str]:
+    yield from (".. list-table::", "   :header-rows: 1", "")
+    for row in (head, *rows):
+        for number, cell in enumerate(row):
+            yield f"   {'* -' if number == 0 else '  -'} {cell}".rstrip()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,73 @@
+"""docs/fleet/*.svg out of docs/fleet/measured.json: what a fleet of any size costs the centre.
+
+    python -m benchmarks.fleet.plots
+
+Assumed: costs grow with what is asked, which the schedule gives exactly; a request costs the
+same CPU as it did in the run; nobody but the fleet asks anything.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rcParams
+from matplotlib.figure import Figure
+
+from benchmarks.fleet import nova
+from benchmarks.fleet.__main__ import RESULTS
+from benchmarks.fleet.extrapolated import Unit, agent_calls, cores
+
+SIZES = (100, 1_000, 10_000, 100_000)
+PARTS = ("placement", "placement's database", "registry", "registry's database", "broker")
+
+rcParams.update(
+    {"svg.fonttype": "none", "svg.hashsalt": "fleet", "font.size": 9, "axes.grid": True}
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Both pictures, beside what was measured."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet.plots", description=__doc__)
+    parser.add_argument("--measured", type=Path, default=RESULTS)
+    measured: Path = parser.parse_args(arguments).measured
+    unit = Unit.of(json.loads(measured.read_text()))
+    _save(_calls(), measured.with_name("calls.svg"))
+    _save(_cores(unit), measured.with_name("cores.svg"))
+
+
+def _calls() -> Any:
+    figure, axes = _axes("requests a second at Placement, nothing happens")
+    axes.plot(SIZES, [nova.A_SECOND * size for size in SIZES], "s--", label="Nova 34")
+    axes.plot(SIZES, [agent_calls(size, 2) for size in SIZES], "o-", label="with aggregates")
+    axes.plot(SIZES, [agent_calls(size, 1) for size in SIZES], "^-", label="without")
+    axes.axhline(40, color="grey", linewidth=0.8)
+    axes.legend()
+    return figure
+
+
+def _cores(unit: Unit) -> Any:
+    figure, axes = _axes("processors busy at the centre, nothing happens")
+    for part in PARTS:
+        axes.plot(SIZES, [cores(unit, part, size) for size in SIZES], "o-", label=part)
+    both = [sum(unit.request[part] for part in PARTS[:2]) * nova.A_SECOND * size for size in SIZES]
+    axes.plot(SIZES, both, "s--", label="Placement and database for Nova 34")
+    axes.legend()
+    return figure
+
+
+def _axes(title: str) -> tuple[Any, Any]:
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xscale="log", yscale="log", xlabel="hosts", title=title)
+    axes.minorticks_off()
+    return figure, axes
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.savefig(path, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
