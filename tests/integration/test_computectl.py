@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from agent import config
+from agent.nodes.composed import BULK_PAYS_FROM
 from agent.nodes.nodes import Nodes
 from drivers import loader
 from drivers.api import DriverContext
@@ -227,7 +228,8 @@ def a_period(host: AgentHost) -> list[tuple]:
     api = Recording(PlacementAPI(adapter_from_conf(conf)))
     rules = config.Rules(settings.rules.owner_traits)
     own = host.compute_id.read_text().strip()
-    nodes = Nodes(own, drivers, api, rules, BulkWrites(settings.bulk_chunk))
+    bulk = BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM)
+    nodes = Nodes(own, drivers, api, rules, bulk)
     [report] = nodes.period(time.monotonic())
     assert report.ok, report.texts()
     return api.writes
