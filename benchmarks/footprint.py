@@ -1,10 +1,12 @@
 """What an agent takes of its host: memory when it has settled, CPU from exec to the first call.
 
-    python -m benchmarks.footprint [--transport-url URL] [--settle SECONDS]
+    python -m benchmarks.footprint [--transport-url URL] [--reference PYTHON] [--settle SECONDS]
 
 A row for each way of running, against a Placement that is started for it. With the URL of a
-broker, those that need one too.  RSS counts shared pages whole, PSS by the share.  Modules are
-compiled before anything is measured, as an installation has them.
+broker, those that need one too; with the interpreter of an environment that has nova, what
+nova-compute has when its modules are loaded and it has done nothing yet.  RSS counts shared
+pages whole, PSS by the share.  Modules are compiled before anything is measured, as an
+installation has them.
 """
 
 from __future__ import annotations
@@ -28,8 +30,21 @@ from benchmarks.compare import REPOSITORY
 from driverkit.placement.server import PlacementServer
 
 SCRIPT = "nodes: {host1: {inventory: {VCPU: 4, MEMORY_MB: 2048}}}\n"
+Measured = tuple[float, float, float]
+"""RSS and PSS in MiB, CPU in seconds."""
+
 FIRST_CALL_WITHIN = 120.0
 COMMAND = [sys.executable, "-c", "from agent.main import main; main()"]
+REFERENCE = """
+import sys
+from nova.cmd import compute
+from nova import objects
+from nova.compute import manager
+from nova.virt import fake
+objects.register_all()
+print("loaded", flush=True)
+sys.stdin.read()
+"""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -80,6 +95,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(prog="benchmarks.footprint")
     parser.add_argument("--transport-url", metavar="URL", help="of a RabbitMQ")
+    parser.add_argument("--reference", metavar="PYTHON", help="of an environment with nova")
     parser.add_argument("--settle", type=float, default=5.0, metavar="SECONDS")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as made:
@@ -92,10 +108,18 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(f"{'way of running':44} {'RSS MiB':>8} {'PSS MiB':>8} {'CPU s':>7}")  # noqa: T201
             for way in ways:
                 for _ in range(way.starts):
-                    rss, pss, cpu = bench.start(way, way.name, options.settle)
-                print(f"{way.name:44} {rss:8.1f} {pss:8.1f} {cpu:7.2f}", flush=True)  # noqa: T201
+                    measured = bench.start(way, way.name, options.settle)
+                _print_row(way.name, measured)
+            if options.reference:
+                bench.load(options.reference)  # compiles
+                _print_row("nova-compute, only loaded", bench.load(options.reference))
         finally:
             server.stop()
+
+
+def _print_row(name: str, measured: Measured) -> None:
+    rss, pss, cpu = measured
+    print(f"{name:44} {rss:8.1f} {pss:8.1f} {cpu:7.2f}", flush=True)  # noqa: T201
 
 
 def _ways(url: str | None) -> list[Way]:
@@ -126,7 +150,7 @@ class Bench:
     server: PlacementServer
     made: Path
 
-    def start(self, way: Way, name: str, settle: float) -> tuple[float, float, float]:
+    def start(self, way: Way, name: str, settle: float) -> Measured:
         """RSS and PSS in MiB, CPU in seconds."""
         there = urlsplit(self.server.url)
         door = Door((str(there.hostname), int(there.port or 80)))
@@ -146,6 +170,22 @@ class Bench:
         finally:
             process.terminate()
             process.wait()
+
+    def load(self, reference: str) -> Measured:
+        """Nova's modules, in an interpreter of their own: a lower bound of its service's."""
+        process = subprocess.Popen(  # noqa: S603  the interpreter that was asked for
+            [reference, "-W", "ignore", "-c", REFERENCE],
+            cwd=self.made,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=self._environment(),
+        )
+        with process:
+            assert process.stdout is not None
+            if not process.stdout.readline():
+                raise SystemExit(f"{reference}: nova could not be loaded")
+            return (*_memory_mib(process.pid), _cpu_seconds(process.pid))
 
     def _environment(self) -> dict[str, str]:
         """Modules are compiled once, as in an installation."""

@@ -56,10 +56,6 @@ class Edit(Spoken):
         """What this is an edit of."""
         return self._base
 
-    def touched(self) -> list[str]:
-        """UUIDs of the providers here that are new, or that somebody has edited."""
-        return [uuid for uuid, provider in self._changed.items() if provider is not None]
-
     def exists(self, name_or_uuid: str) -> bool:
         """Whether there is such a provider."""
         return self._search(name_or_uuid) is not None

@@ -92,7 +92,7 @@ MOST_CALLS = 5 * 30
 """Five tries of a period that needs some 20 calls when all goes well."""
 
 
-@pairs(SILENT, 6)
+@pairs(SILENT, 9)
 def test_no_word_of_placement_costs_at_most_a_period(scene: Scene, call, fault, tmp_path):
     agent = scene.agent()
     harm = scene.proxy.harm(*CALLS[call], SILENT[fault])
@@ -112,7 +112,7 @@ def test_no_word_of_placement_costs_at_most_a_period(scene: Scene, call, fault, 
     expect_quiet(scene.agent(saved))
 
 
-@pairs(SPOKEN, 6)
+@pairs(SPOKEN, 9)
 def test_an_error_without_reason_is_over_at_the_next_verification(
     scene: Scene, call, fault, tmp_path
 ):
@@ -134,7 +134,7 @@ def test_an_error_without_reason_is_over_at_the_next_verification(
     expect_quiet(scene.agent(saved))
 
 
-@pairs([*(fault for fault in SILENT if "time-out" not in fault), *SPOKEN], 7)
+@pairs([*(fault for fault in SILENT if "time-out" not in fault), *SPOKEN], 14)
 def test_a_fault_that_lasts_is_no_storm(scene: Scene, call, fault):
     agent = scene.agent()
     scene.proxy.harm(*CALLS[call], {**SILENT, **SPOKEN}[fault], times=10**6)

@@ -189,6 +189,7 @@ def test_a_revoked_token_is_renewed_in_the_middle_and_nobody_notices(
     assert adapter.get_token() != before
 
 
+@pytest.mark.faults
 def test_a_running_agent_outlives_the_end_of_its_token(cloud: Cloud, agent: AgentProcess) -> None:
     """Its user is disabled for a while: tokens end, and there are no new ones."""
     keystone = cloud.keystone

@@ -28,7 +28,6 @@ from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.record import ServiceRecord
 from agent.switching.service_file import ServiceFile
-from tests import tiers
 from tests.integration.switched import DISABLED
 from tests.servers import rabbitmq
 from tests.servers.databases import MariaDB
@@ -39,7 +38,7 @@ from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
 from tests.waiting import eventually
 
-HOSTS = 1000 if tiers.FAULTS else 120
+HOSTS = 1000
 OPERATORS = 8
 ANSWER_WITHIN = 5.0
 """Seconds; a host that lost its queue with the broker does not answer, and follows later."""
@@ -49,7 +48,7 @@ SLOW = f"report_interval = 20\nservice_down_time = {DOWN_AFTER}\n"
 
 pytestmark = [
     pytest.mark.timeout(900),
-    pytest.mark.faults(always=True),
+    pytest.mark.faults,
     pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing())),
     pytest.mark.skipif(bool(MariaDB.missing()), reason=str(MariaDB.missing())),
 ]

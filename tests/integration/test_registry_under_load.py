@@ -138,6 +138,7 @@ def test_many_half_sent_requests_do_not_stop_the_port(port: int) -> None:
         each.close()
 
 
+@pytest.mark.faults
 def test_a_request_that_does_not_end_is_given_up_though_bytes_come(port: int) -> None:
     """A byte each time nothing happens for a while; the server alone can end this."""
     for half in HALVES[1:]:

@@ -117,7 +117,7 @@ def test_a_call_in_a_dead_agents_queue_does_not_overturn_the_operator(
     eventually(lambda: record_of(agent).disabled is not disabled)
 
 
-@pytest.mark.parametrize("disabled", [True, False])
+@pytest.mark.parametrize("disabled", [True, pytest.param(False, marks=pytest.mark.faults)])
 def test_a_call_that_waited_while_the_agent_was_cut_off_does_not_overturn_the_operator(
     agent, placement, broker, nova, disabled
 ) -> None:

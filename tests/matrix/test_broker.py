@@ -49,9 +49,9 @@ def cut_off(broker: RabbitMQ) -> Iterator[None]:
 @contextmanager
 def without_disk(broker: RabbitMQ) -> Iterator[None]:
     """Its disk alarm: it takes connections, and blocks whoever publishes."""
-    broker.control("set_disk_free_limit", "1000TB")
+    broker.control("set_disk_free_limit", "1000000000000000")
     yield
-    broker.control("set_disk_free_limit", "50MB")
+    broker.control("set_disk_free_limit", "50000000")
 
 
 @contextmanager

@@ -48,7 +48,8 @@ class Keyboard:
 
     def __exit__(self, *_: object) -> None:
         with suppress(termios.error):
-            termios.tcsetattr(self.fd, termios.TCSADRAIN, self._before)
+            # At once: a terminal that takes no more output must not keep it.
+            termios.tcsetattr(self.fd, termios.TCSANOW, self._before)
 
     def keys(self, seconds: float) -> list[str]:
         """Those that were pressed, as soon as there are any; none after so many seconds."""

@@ -2,10 +2,8 @@
 
 import signal
 from collections.abc import Callable
-from contextlib import suppress
 from io import TextIOWrapper
-from types import FrameType
-from typing import IO, NoReturn
+from typing import IO
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -27,20 +25,24 @@ def show(stdout: IO[str], keyboard: int, draw: Draw, extent: Extent, controls: C
     if isinstance(stdout, TextIOWrapper):
         stdout.reconfigure(errors="replace")  # a letter that the encoding lacks ends no screen
     console = Console(file=stdout, highlight=False)
-    signal.signal(signal.SIGTERM, _end)
+    ended = _heard(signal.SIGINT, signal.SIGTERM)
     with (
-        suppress(KeyboardInterrupt),
         Keyboard(keyboard) as keys,
         Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
     ):
-        while not controls.left:
+        while not controls.left and not ended:
             size = (console.size.width, console.size.height)
             live.update(draw(controls, size), refresh=True)
             lines, page = extent(controls, size)
             for key in keys.keys(DRAWN_EVERY):
                 controls = controls.pressed(key, page, lines)
+    if signal.SIGTERM in ended:
+        raise SystemExit(128 + signal.SIGTERM)
 
 
-def _end(signum: int, _frame: FrameType | None) -> NoReturn:
-    """Leave by the way on which the terminal is put right."""
-    raise SystemExit(128 + signum)
+def _heard(*signals: signal.Signals) -> list[int]:
+    """Those of them that came, from now on: an exception could come where nobody lets it pass."""
+    heard: list[int] = []
+    for one in signals:
+        signal.signal(one, lambda signum, _frame: heard.append(signum))
+    return heard
