@@ -62,9 +62,7 @@ class Store(Protocol):
 
 @dataclass(slots=True)
 class BulkWrites:
-    """How many inventories are written in one call, 0 for one each, and from how many on; one
-    for the whole process.
-    """
+    """Inventories written in one call (0: one each), and from how many on; for the process."""
 
     chunk: int = 0
     least: int = 2
@@ -72,10 +70,6 @@ class BulkWrites:
 
 def _never() -> bool:
     return False
-
-
-def _as_it_is(outcome: Outcome) -> Outcome:
-    return outcome
 
 
 @dataclass(slots=True)
@@ -195,7 +189,7 @@ class Root:
         api: Counting,
         *,
         stop: Callable[[], bool] = _never,
-        judged: Callable[[Outcome], Outcome] = _as_it_is,
+        judged: Callable[[Outcome], Outcome] | None = None,
     ) -> Outcome:
         """Send a plan, less what was refused; reserve whole what can't be taken away yet.
 
@@ -205,7 +199,8 @@ class Root:
         """
         plan = bulked(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
         how = Conditions(stop, self.times.at_once, self.refusals.blocking())
-        outcome = judged(self.send(plan, api, how))
+        outcome = self.send(plan, api, how)
+        outcome = judged(outcome) if judged else outcome
         self.learn(outcome, api)
         drained = self.send(self.refusals.drains(self.view.snapshot), api)
         self.learn(drained, api)
@@ -239,11 +234,15 @@ class Root:
             self.bulk.chunk = 0
         errors = explained(outcome, self.uuid, api)
         self.refusals.remember(outcome.refused, errors)
-        there = {key: one for key, one in outcome.refused.items() if _is_there(errors[key])}
+        there = {
+            key: one
+            for key, one in outcome.refused.items()
+            if isinstance(errors[key], AlreadyThere)
+        }
         met: list[PlacementError] = [errors[key] for key in there]
         if isinstance(outcome.stopped_by, PLAN_ANEW):
             met.append(outcome.stopped_by)
-            if _is_there(outcome.stopped_by) and outcome.stopped_at is not None:
+            if isinstance(outcome.stopped_by, AlreadyThere) and outcome.stopped_at is not None:
                 there[""] = outcome.stopped_at
         for made in there.values():
             if isinstance(made, CreateProvider):
@@ -292,10 +291,6 @@ class Root:
 
 PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
 """Errors after which the plan has to be made anew from what Placement has by then."""
-
-
-def _is_there(err: PlacementError) -> bool:
-    return isinstance(err, AlreadyThere)
 
 
 def _held(err: object, now: float) -> tuple[float, PlacementError] | None:
