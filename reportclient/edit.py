@@ -14,10 +14,10 @@ from typing import Any, Self
 
 from reportclient.model import Provider, canonical_uuid
 from reportclient.snapshot import EMPTY, Snapshot
-from reportclient.words import Spoken
+from reportclient.words import SaidBySource
 
 
-class Edit(Spoken):
+class Edit(SaidBySource):
     """Providers that can be added, removed, renamed and moved; not yet what they have."""
 
     def __init__(

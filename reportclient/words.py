@@ -45,7 +45,7 @@ class Words:
         return ((one.name, getattr(self, one.name)) for one in fields(self)[:-1])
 
 
-class Spoken:
+class SaidBySource:
     """What sources say of whatever is edited."""
 
     def __init__(self) -> None:

@@ -248,6 +248,10 @@ def test_what_nobody_on_the_host_asserts_is_found(reported, placement) -> None:
         ),
         ("ownership", "info", "neutrons"): "was made by somebody else, and is left alone",
     }
+    steps = {subject: row["next_step"] for (_, _, subject), row in rows(said).items()}
+    # Without its class, or without the other traits, either command takes all away.
+    assert steps["host1_numa1"].endswith(f"inventory delete {numa1} --resource-class FPGA")
+    assert f"trait set {numa0} with a --trait for each that stays" in steps["host1_numa0"]
 
 
 def test_record_and_trait_are_compared(reported, registry, placement) -> None:

@@ -138,13 +138,14 @@ def unowned(provider: Provider, ledger: Ledger) -> Iterator[Condition]:
     claims = joined(ledger.of(provider.uuid).values())
     traits = sorted(provider.traits - claims.traits)
     classes = sorted(provider.inventory.keys() - claims.classes)
-    step = "to keep it, declare it in a provider file; else remove it: openstack resource provider"
+    keep = "to keep it, declare it in a provider file; else openstack resource provider"
     if traits:
         text = f"nobody on this host asserts {', '.join(traits)}"
-        yield Condition(text, provider.name, Severity.WARNING, f"{step} trait set {provider.uuid}")
-    if classes:
-        text = f"nobody on this host asserts its inventory of {', '.join(classes)}"
-        step = f"{step} inventory delete {provider.uuid}"
+        step = f"{keep} trait set {provider.uuid} with a --trait for each that stays: it sets all"
+        yield Condition(text, provider.name, Severity.WARNING, step)
+    for one in classes:  # each by itself: without a class the command deletes all inventory
+        text = f"nobody on this host asserts its inventory of {one}"
+        step = f"{keep} inventory delete {provider.uuid} --resource-class {one}"
         yield Condition(text, provider.name, Severity.WARNING, step)
 
 
