@@ -48,6 +48,10 @@ class ServiceRecord:
         """Whether it could be called, as far as anybody knows."""
         return not self.forced_down and is_alive(self, down_after)
 
+    def state(self, *, up: bool) -> str:
+        """``up`` or ``down``, and why it is down where that is not silence; see :meth:`is_up`."""
+        return "forced down" if self.forced_down else "up" if up else "down"
+
     @property
     def status(self) -> str:
         """``enabled`` or ``disabled``."""

@@ -58,10 +58,8 @@ class ObservedService:
 
     @property
     def state(self) -> str:
-        """``up`` or ``down``, and why it is down where that is not silence."""
-        if self.record.forced_down:
-            return "forced down"
-        return "up" if self.up else "down"
+        """See :meth:`agent.registry.record.ServiceRecord.state`."""
+        return self.record.state(up=self.up)
 
     def contested(self) -> Iterator[Condition]:
         """Another agent with the same name, if there is one."""

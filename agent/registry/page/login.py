@@ -67,12 +67,13 @@ class Login:
         self, given: Given, environ: Environ, start_response: StartResponse
     ) -> Iterable[bytes]:
         """With the token that is known; if that is refused, once more with a new one."""
-        known = given in self._known
-        plugin: Any = self._known.setdefault(given, self.log_in(given))
+        known = self._known.get(given)
+        plugin = known or self.log_in(given)
         answer = self._tried(plugin, environ)
-        if known and answer.status.startswith("401"):
+        if known is not None and answer.status.startswith("401"):
             plugin.invalidate()
             answer = self._tried(plugin, environ)
+        self._known[given] = plugin  # not before: whoever makes some up fills no memory
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         start_response(answer.status, answer.headers)

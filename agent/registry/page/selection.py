@@ -25,10 +25,8 @@ class Seen:
 
     @property
     def state(self) -> str:
-        """``up``, ``down``, or why it counts as down though heartbeats may come."""
-        if self.record.forced_down:
-            return "forced down"
-        return "up" if self.up else "down"
+        """See :meth:`agent.registry.record.ServiceRecord.state`."""
+        return self.record.state(up=self.up)
 
 
 GROUPS: Mapping[str, Callable[[Seen], bool]] = {

@@ -223,6 +223,13 @@ def test_what_keystone_says_is_told_without_the_secret(error: Exception, status:
     assert found == status and b"s3cret" not in body
 
 
+def test_made_up_credentials_fill_no_memory_while_keystone_is_away() -> None:
+    door = Door(ksa.ConnectFailure("x"))
+    for number in range(5):
+        door(HTTP_AUTHORIZATION=basic(f"id{number}:s"))
+    assert not door.login._known
+
+
 def test_credentials_are_not_taken_where_others_can_listen() -> None:
     door = Door()
     said = {"HTTP_AUTHORIZATION": basic("id:s"), "REMOTE_ADDR": "192.0.2.1"}
