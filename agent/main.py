@@ -96,7 +96,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
     systemd = Systemd.from_environment()
     loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
     drivers = drivers_of(settings, conf, loop.refresh)
-    DriverCalls(settings.state_path / FILE_NAME, drivers).watch()
+    calls = DriverCalls(settings.state_path / FILE_NAME, drivers)
+    calls.watch()
     for text in config.doubtful_groups(conf):
         LOG.warning("%s", text)
     dev = _dev(conf, stack)
@@ -133,7 +134,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     if monitoring is not None:
         monitoring.start()
     switches.start()
-    _until_stopped(Reload(conf, args, service, loop, status_file, settings, adapter))
+    _until_stopped(Reload(conf, args, service, loop, status_file, settings, adapter), calls)
     return 0
 
 
@@ -207,11 +208,11 @@ def _no_meaning(number: int, _: object) -> None:
     LOG.info("%s means nothing to compute-agent now", signal.Signals(number).name)
 
 
-def _until_stopped(reload: Reload) -> None:
+def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
     """Run until SIGTERM or SIGINT; SIGHUP reads anew what may change, and asks for a period."""
     service, loop, settings = reload.service, reload.loop, reload.settings
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: _stop(service, loop, reload.settings.shutdown_within))
+        signal.signal(number, lambda *_: _stop(reload, calls))
     signal.signal(signal.SIGHUP, lambda *_: reload.ask())
     guru = Guru(reload.conf, service, loop)
     signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(frame))
@@ -235,25 +236,30 @@ def _ready_at_the_latest(service: Service) -> None:
     timer.start()
 
 
-def _stop(service: Service, loop: Loop, within: float) -> None:
+def _stop(reload: Reload, calls: DriverCalls) -> None:
     """End after what is being done now, and within a bounded time in any case."""
-    service.systemd.stopping()
-    loop.stop()
-    timer = threading.Timer(within, _leave_at_once, [within])
+    reload.service.systemd.stopping()
+    reload.loop.stop()
+    within = reload.settings.shutdown_within
+    timer = threading.Timer(within, _leave_at_once, [calls, within])
     timer.daemon = True
     timer.start()
-    threading.Thread(target=_leave_a_driver_behind, args=[service], daemon=True).start()
+    leave = threading.Thread(target=_leave_a_driver_behind, args=[reload.service, calls])
+    leave.daemon = True
+    leave.start()
 
 
-def _leave_a_driver_behind(service: Service) -> None:
+def _leave_a_driver_behind(service: Service, calls: DriverCalls) -> None:
     """One that hangs is waited for no longer: while it is asked, nothing is written."""
     stopped = time.monotonic()
     while (why := service.hanging(stopped, DRIVER_WITHIN)) is None:
         time.sleep(0.1)
     LOG.warning("Stopped: %s, and is left behind", why)
+    calls.leave()
     os._exit(0)
 
 
-def _leave_at_once(within: float) -> None:
+def _leave_at_once(calls: DriverCalls, within: float) -> None:
     LOG.warning("Not done after graceful_shutdown_timeout (%g s): leaving at once", within)
+    calls.leave()
     os._exit(FAILED)

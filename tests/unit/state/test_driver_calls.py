@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from agent.state.driver_calls import FILE_NAME, DriverCalls
@@ -50,11 +51,48 @@ def test_a_driver_that_ended_the_agent_is_named_at_the_next_start(tmp_path: Path
     assert not caplog.records
 
 
-def test_calls_that_return_leave_nothing_and_a_bad_disk_stops_none(tmp_path: Path, caplog) -> None:
+def test_a_stop_that_did_not_wait_for_a_driver_is_told_as_what_it_was(
+    tmp_path: Path, caplog
+) -> None:
+    path, inside, back = tmp_path / FILE_NAME, threading.Event(), threading.Event()
+
+    class Hangs(Quiet):
+        def get_available_nodes(self):
+            inside.set()
+            assert back.wait(60)
+            return []
+
+    driver = loaded(Hangs)
+    calls = DriverCalls(path, [driver])
+    calls.watch()
+    asking = threading.Thread(target=driver.nodes)
+    asking.start()
+    assert inside.wait(60)
+    calls.leave()
+    DriverCalls(path, []).watch()
+    back.set()
+    asking.join(60)
+    (line,) = caplog.messages
+    assert line == "The last stop did not wait for get_available_nodes of driver mine"
+
+
+def test_calls_that_return_leave_nothing_to_tell_and_a_bad_disk_stops_none(
+    tmp_path: Path, caplog
+) -> None:
     for path in (tmp_path / FILE_NAME, tmp_path / "not there" / FILE_NAME):
         driver = loaded(Quiet)
         DriverCalls(path, [driver]).watch()
         assert driver.nodes() == ["host1"]
         driver.ask(ProviderTree(), "host1", None)
-        assert not path.exists()
+        DriverCalls(path, []).watch()
     assert not caplog.records
+
+
+def test_a_call_costs_the_file_one_write_in_place(tmp_path: Path) -> None:
+    """A period of 1,000 nodes makes 2,000 of them."""
+    path, driver = tmp_path / FILE_NAME, loaded(Quiet)
+    DriverCalls(path, [driver]).watch()
+    before = path.stat().st_ino
+    driver.nodes()
+    assert path.stat().st_ino == before
+    assert [one.name for one in tmp_path.iterdir()] == [FILE_NAME]
