@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from agent.cli.reading.trees import find
 from agent.cli.shared.command_session import Session
+from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import CommandError
-from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
 from agent.ownership.ledger import ADOPTED, everything_on

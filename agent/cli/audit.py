@@ -4,13 +4,13 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from agent.cli.auditing.checks import TITLES, Audit, Found
 from agent.cli.auditing.fleet import FleetAudit
-from agent.cli.auditing.found import TITLES, Audit, Found
 from agent.cli.auditing.host import HostAudit
 from agent.cli.reading.services import Services
 from agent.cli.shared.command_session import Session
+from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import NOT_WELL, UNUSABLE
-from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen, counted, filled
 from agent.period.traits import own_marks
 from reportclient.counting import Counting

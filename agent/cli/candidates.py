@@ -26,11 +26,10 @@ from agent.cli.drawing.candidates import (
     draw_candidates,
     used_only,
 )
-from agent.cli.reading.provider_names import names_in, trees_of
-from agent.cli.reading.trees import find
+from agent.cli.reading.trees import find, names_in, trees_of
 from agent.cli.shared.command_session import Session
+from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import NOT_WELL, CommandError, Once
-from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen, counted, filled
 from drivers.diagnostics import BadFile
 from reportclient.asking import How, allocation_candidates

@@ -5,12 +5,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agent.cli.forecast.calls import Call
-from agent.cli.forecast.forecast import MADE_UP, Foreseen, foresee
+from agent.cli.forecast.forecast import MADE_UP, Call, Foreseen, foresee
 from agent.cli.forecast.wording import Words
 from agent.cli.shared.command_session import Session
+from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import CHANGES, NOT_WELL
-from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen, counted, filled
 from agent.nodes.identity import FILE_NAME
 from reportclient.plain_text import plain

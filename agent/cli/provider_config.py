@@ -8,8 +8,8 @@ from pathlib import Path
 from cliff.command import Command
 
 from agent.cli.shared.command_session import Session
+from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import UNUSABLE
-from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen
 from agent.provider_config.entries import COMPUTE_NODE, Entry
 from agent.provider_config.files import Loaded, parsed, passed_over, texts_in

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from agent.cli.asking.habits import refuse_habits, unknown
 from agent.cli.asking.request_options import add_group_options, provider_query_of
-from agent.cli.reading.provider_names import name_of, names_in
-from agent.cli.reading.trees import find
+from agent.cli.reading.trees import find, name_of, names_in
 from agent.cli.shared.command_session import Session
+from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import CommandError, Once
-from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen, counted
 from agent.told.conditions import Condition, Severity
 from reportclient.asking import FoundProviders, How, resource_providers

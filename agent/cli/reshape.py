@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from agent.cli.forecast.forecast import Foreseen, KeptStatus, asked, foresee
 from agent.cli.plan import drawn, listed
 from agent.cli.shared.command_session import Session
+from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import NOT_WELL
-from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen
 from agent.told.reports import Report
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from agent.cli.reading.retirement import Leaving, leaving
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.listing import DrawnOrListed, Table
+from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen
 from agent.period.mark import service_of
 from agent.state.kept_root import KeptRoot

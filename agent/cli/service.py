@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from agent.cli.reading.services import ObservedService, Services, told
 from agent.cli.shared.command_session import Session
+from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import CommandError
-from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Line, Screen, ago, in_columns
 from agent.period.traits import DISABLED
 from agent.registry.control import Switched

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.shared.command_session import Session
+from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import NOT_WELL, CommandError
-from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen, Words, ago
 from agent.told.conditions import Check, Severity
-from agent.told.health import stuck
-from agent.told.process import lives
+from agent.told.health import lives, stuck
 from agent.told.status_schema import (
     FILE_NAME,
     NO_RPC,

@@ -5,14 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent.cli.drawing.all_trees import draw_fleet, heading
 from agent.cli.drawing.pictures import FORMATS, drawn_as
-from agent.cli.drawing.text_tree import children_by_name, draw_tree
+from agent.cli.drawing.text_tree import children_by_name, draw_fleet, draw_tree, heading
 from agent.cli.reading.all_trees import CALLS, TREES, Selection, read_trees
 from agent.cli.reading.trees import ObservedTree, Trees, find, read_tree
 from agent.cli.shared.command_session import Session
+from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import NOT_WELL, CommandError
-from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen
 from agent.cli.shared.usage import capacity
 from agent.period.traits import own_marks

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from agent.cli.reading.services import Services, told
 from agent.cli.shared.command_session import Session
+from agent.cli.shared.commands import OperatorCommand
 from agent.cli.shared.errors import CommandError
-from agent.cli.shared.operator_command import OperatorCommand
 from agent.cli.tree import positive
 from agent.cli.watching import hosts, this_host
 from agent.cli.watching.controls import Controls

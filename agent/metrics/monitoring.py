@@ -1,24 +1,167 @@
-"""An agent's numbers and health, put together: who tells them."""
+"""An agent's metrics and health: what is counted, what is read on request, what both come from."""
 
+import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from agent.loop import Loop
-from agent.metrics.calls import Measured
 from agent.metrics.exposition import Exposition, said
-from agent.metrics.facts import Facts
+from agent.metrics.families import Rows, gauge
 from agent.metrics.numbers import PREFIX, Numbers
 from agent.metrics.server import Answer
+from agent.nodes.nodes import Nodes
 from agent.service import Service
 from agent.switching.host_status import HostStatus
+from agent.told.conditions import Severity
 from agent.told.health import stuck
-from agent.told.status_schema import AgentStatus
+from agent.told.status_schema import AgentStatus, NodeStatus, ServiceFacts
 from drivers.loader import LoadedDriver
+from reportclient.errors import PlacementError
 from reportclient.http import API
+
+CallTold = Callable[[str, str, str, float], object]
+"""Hears of each call: method, route, outcome, seconds."""
+OK, ERROR = "ok", "error"
+_UUID = re.compile(r"/[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?=/|$)")
+_NAMED = re.compile(r"/(traits|resource_classes|inventories)/[^/]+$")
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The same API; each call is told."""
+
+    api: API
+    told: CallTold
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """See :class:`reportclient.http.API`."""
+        began, outcome = time.monotonic(), ERROR
+        try:
+            answer = self.api.request(method, path, json=json, needs=needs)
+            outcome = OK
+        except PlacementError as err:
+            outcome = outcome_of(err)
+            raise
+        finally:
+            self.told(method, route_of(path), outcome, time.monotonic() - began)
+        return answer
+
+
+def route_of(path: str) -> str:
+    """The path with what varies taken out, for a label with few values.
+
+    >>> route_of("/resource_providers/c0ffee00-0000-4000-8000-000000000001/traits?x=1")
+    '/resource_providers/{uuid}/traits'
+    """
+    return _NAMED.sub(r"/\1/{name}", _UUID.sub("/{uuid}", path.partition("?")[0]))
+
+
+def outcome_of(err: PlacementError) -> str:
+    """The kind of error: ``conflict``, ``unreachable``, ``in_use``, ``rejected`` …"""
+    return _WORDS.sub("_", type(err).__name__).lower()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Facts(Collector):
+    """A collector; ``status`` is what ``status.json`` says, ``None`` before the first period."""
+
+    status: Callable[[], AgentStatus | None]
+    nodes: Nodes
+    loop: Loop
+
+    def collect(self) -> Iterator[Metric]:
+        """In the thread of whoever asks."""
+        status = self.status()
+        yield from self._service(status)
+        yield from self._nodes(status.nodes if status is not None else ())
+        yield from self._trees()
+        queue = self.loop.commands.qsize()
+        yield _gauge("loop_queue_length", "What waits for the loop's thread.", (), [((), queue)])
+
+    def _service(self, status: AgentStatus | None) -> Iterator[Metric]:
+        version = status.agent_version if status is not None else ""
+        facts = (status.service if status is not None else None) or ServiceFacts()
+        yield _gauge("build_info", "The agent's version.", ("version",), [((version,), 1)])
+        yield _gauge(
+            "interval_seconds",
+            "Seconds between two periods.",
+            (),
+            [((), status.interval if status is not None else None)],
+        )
+        disabled = None if facts.disabled is None else float(facts.disabled)
+        yield _gauge("disabled", "Whether this host takes no new guests.", (), [((), disabled)])
+        why = [((facts.reason or "",), 1.0)] if facts.disabled else []
+        yield _gauge("disabled_info", "Why this host takes no new guests.", ("reason",), why)
+        checks = status.checks if status is not None else ()
+        yield _gauge(
+            "check_ok",
+            "Whether this part of the agent's health is well, as /readyz says it.",
+            ("check",),
+            [((one.name,), float(one.ok)) for one in checks],
+        )
+
+    def _nodes(self, nodes: Iterable[NodeStatus]) -> Iterator[Metric]:
+        values: dict[tuple[str, str], Callable[[NodeStatus], float | None]] = {
+            ("node_ok", "Whether all of the node is reported."): lambda one: float(one.ok),
+            (
+                "last_success_timestamp_seconds",
+                "When all of the node was last reported.",
+            ): lambda one: one.last_ok,
+            (
+                "reshapes_pending",
+                "Drivers that wait for a reshape.",
+            ): lambda one: float(len(one.reshape_pending)),
+            (
+                "draining",
+                "Providers and inventories that are kept for the guests that use them.",
+            ): lambda one: float(len(one.texts(Severity.INFO))),
+            (
+                "conditions",
+                "What somebody should see to.",
+            ): lambda one: float(len(one.texts(Severity.ERROR))),
+        }
+        known = list(nodes)
+        for (name, text), value in values.items():
+            yield _gauge(name, text, ("node",), [((one.node,), value(one)) for one in known])
+        took = {name: spent for one in known for name, spent in (one.took or {}).items()}
+        yield _gauge(
+            "source_seconds",
+            "How long a driver's source, such as a call of libvirt's, took the last time.",
+            ("source",),
+            [((name,), spent) for name, spent in took.items()],
+        )
+
+    def _trees(self) -> Iterator[Metric]:
+        trackers = list(self.nodes.trackers.values())
+        yield _gauge(
+            "providers",
+            "Providers of the node's tree, and those that share with it.",
+            ("node",),
+            [((one.node,), len(one.view.snapshot)) for one in trackers],
+        )
+        ago = time.time() - time.monotonic()
+        verified = [((one.node,), one.root.verified_at) for one in trackers]
+        yield _gauge(
+            "last_verification_timestamp_seconds",
+            "When the tree was last compared with what Placement has.",
+            ("node",),
+            [(labels, None if at is None else ago + at) for labels, at in verified],
+        )
+
+
+def _gauge(name: str, text: str, labels: tuple[str, ...], rows: Rows) -> Metric:
+    return gauge(f"{PREFIX}_{name}", text, labels, rows)
+
 
 STARTING = "no period was done yet"
 

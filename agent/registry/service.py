@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,6 @@ from agent.registry.database import open_database
 from agent.registry.endpoint import RegistryEndpoint
 from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.permission import OfTheRegistry
-from agent.registry.reload import Reload
 from agent.registry.rest.server import listen
 from agent.registry.store import SqlRegistry
 from agent.registry.watched import WatchedDatabase
@@ -40,10 +39,40 @@ from agent.told import logs
 from agent.told.systemd import Systemd
 from agent.version import version
 
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Reload:
+    """``args`` are the arguments that the process was started with."""
+
+    conf: Any
+    args: Sequence[str]
+    systemd: Systemd
+    _asked: threading.Event = field(default_factory=threading.Event)
+
+    def ask(self) -> None:
+        """Have it done soon.  For a signal handler."""
+        self._asked.set()
+
+    def done_if_asked(self) -> None:
+        """Read the files again; what can't be used changes nothing."""
+        if not self._asked.is_set():
+            return
+        self._asked.clear()
+        self.systemd.reloading()
+        try:
+            opts.read_again(self.conf, self.args)
+        except opts.RegistryConfigError as err:
+            LOG.warning("The configuration could not be read again, nothing is changed: %s", err)
+        except Exception:
+            LOG.exception("The configuration could not be read again")
+        self.systemd.reloaded()
+
+
 if TYPE_CHECKING:
     from agent.metrics.registry import RegistryMonitoring
 
-LOG = logging.getLogger(__name__)
 
 UNUSABLE = 2
 STOP_WITHIN = 10.0

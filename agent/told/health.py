@@ -3,7 +3,9 @@
 An empty text is well; any other one says what is not.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from agent.told.conditions import Check
 from agent.told.reports import Report
@@ -62,3 +64,35 @@ def _first(texts: Iterable[str]) -> str:
     found = list(dict.fromkeys(" ".join(text.split()) for text in texts))
     more = f" (and {len(found) - 1} more)" if found[1:] else ""
     return f"{found[0]}{more}" if found else ""
+
+
+ENDED = -1
+"""In place of a start: nothing that runs has it."""
+_DEAD = frozenset("ZX")
+
+
+def started_at(pid: int) -> int | None:
+    """When this process began, in clock ticks since boot: with the pid, it is nobody else's.
+
+    ``None`` if that can't be read, ``ENDED`` if it ended and nobody has taken note yet.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        # The second field is the program's name, and may hold spaces and parentheses.
+        fields = text.rpartition(")")[2].split()
+        return ENDED if fields[0] in _DEAD else int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def lives(pid: int, started: int | None) -> bool:
+    """Whether the process runs, and is the same one: a pid is given away again."""
+    if None not in (now := started_at(pid), started) and now != started:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

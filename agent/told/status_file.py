@@ -13,8 +13,7 @@ from pathlib import Path
 
 from agent.state import files
 from agent.switching.notices import FactsChanged, Notice
-from agent.told.health import checks
-from agent.told.process import started_at
+from agent.told.health import checks, started_at
 from agent.told.reports import Report
 from agent.told.status_schema import (
     FILE_NAME,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agent.cli.shared.command_session import Session
+from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import NOT_WELL, CommandError
-from agent.cli.shared.listing import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen
 from driverkit.check import (
     BROKEN,

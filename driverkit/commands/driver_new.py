@@ -13,8 +13,8 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from agent.cli.shared.commands import Offline, Table
 from agent.cli.shared.errors import CommandError
-from agent.cli.shared.listing import Offline, Table
 from agent.cli.shared.screen import Screen
 from drivers import loader
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.cli.shared.commands import Offline, Table
 from agent.cli.shared.errors import NOT_WELL, CommandError
-from agent.cli.shared.listing import Offline, Table
 from agent.cli.shared.screen import Screen
 from driverkit.porting.advice import Diagnostic, diagnostics
 from driverkit.porting.driver_source import DriverSource

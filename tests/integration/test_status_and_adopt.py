@@ -12,7 +12,7 @@ import uuid
 
 import pytest
 
-from agent.told.process import ENDED, started_at
+from agent.told.health import ENDED, started_at
 from tests.servers.agent import AgentProcess
 
 COMPUTECTL = [sys.executable, "-c", "from agent.cli.app import main; main()"]

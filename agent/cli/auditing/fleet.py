@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from agent.cli.auditing import allocations, records
-from agent.cli.auditing.found import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
+from agent.cli.auditing import checks
+from agent.cli.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from agent.cli.reading.all_trees import MANY_HOSTS, Progress, all_providers, is_root
 from agent.cli.reading.read_ahead import AT_ONCE
 from agent.cli.reading.retirement import beside
@@ -70,10 +70,10 @@ class FleetAudit:
         for one in seen:
             alive = is_alive(one.record, self.down_after)
             missing = [root for root in one.record.roots if self._is_missing(root, there)]
-            self.audit.add(REPORTING, records.reporting(one, missing, alive))
+            self.audit.add(REPORTING, checks.reporting(one, missing, alive))
             if not missing:
-                self.audit.add(STATUS, records.status(one, alive=alive))
-        self.audit.add(REPORTING, records.claimed_twice(known))
+                self.audit.add(STATUS, checks.status(one, alive=alive))
+        self.audit.add(REPORTING, checks.claimed_twice(known))
 
     def _is_missing(self, root: str, there: Mapping[str, Listed]) -> bool:
         """It may have been made since, and have no trait yet."""
@@ -115,11 +115,11 @@ class FleetAudit:
     def _allocations(self, listed: Iterable[Listed], pool: Executor, of: int | None) -> None:
         total = "" if of is None else f" of {of}"
 
-        wrong = allocations.judged(listed, self.api, pool, self._inventory)
+        wrong = checks.judged(listed, self.api, pool, self._inventory)
         for number, (item, conditions) in enumerate(wrong, 1):
             self.audit.providers = number
             self.audit.add(ALLOCATIONS, conditions, item["uuid"])
-            if number % allocations.PAGE == 0:
+            if number % checks.PAGE == 0:
                 self.progress(f"allocations of {number}{total} providers")
 
     def _inventory(self, item: Listed) -> dict[str, Inventory]:
@@ -130,7 +130,7 @@ class FleetAudit:
 
 def _in_trees(roots: Iterable[str], api: API, pool: Executor) -> Iterator[Listed]:
     """Tree by tree, some at a time."""
-    for page in allocations.pages(roots, TREES):
+    for page in checks.pages(roots, TREES):
         for members in pool.map(lambda root: members_of(root, api), page):
             yield from members
 

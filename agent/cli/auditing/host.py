@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from agent.cli.auditing import allocations, records
-from agent.cli.auditing.found import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
+from agent.cli.auditing import checks
+from agent.cli.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from agent.cli.reading.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.reading.services import ObservedService, Services
 from agent.cli.shared.command_session import Session
@@ -74,7 +74,7 @@ class HostAudit:
         self._ownership(root, ours, ledger)
         with self.audit.trying(ALLOCATIONS):
             listed = [_listed(one) for one in ours]
-            wrong = allocations.judged(
+            wrong = checks.judged(
                 listed, self.api, pool, lambda item: tree.providers[item["uuid"]].inventory
             )
             for item, conditions in wrong:
@@ -103,9 +103,9 @@ class HostAudit:
         seen = ObservedService(record, record.is_up(settings.registry.down_after), disabled)
         alive = is_alive(record, settings.registry.down_after)
         unseen = [root for root in record.roots if root not in trees]
-        self.audit.add(REPORTING, records.reporting(seen, unseen, alive))
+        self.audit.add(REPORTING, checks.reporting(seen, unseen, alive))
         if len(there) == len(record.roots):
-            self.audit.add(STATUS, records.status(seen, alive=alive))
+            self.audit.add(STATUS, checks.status(seen, alive=alive))
 
     def _orphans(self, marked: Iterable[Listed], roots: Iterable[str]) -> None:
         for one in marked:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from agent.cli.reading.provider_names import name_of
+from agent.cli.reading.trees import name_of
 from agent.cli.shared.screen import Screen, counted, filled
 from reportclient.candidates import AllocationCandidates, AllocationRequest, ProviderSummary
 

@@ -1,13 +1,13 @@
-"""What the next period of each node would do, without doing it."""
+"""What the next period of each node would do, and its exact calls, without doing it."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
-from agent.cli.forecast.calls import Call, calls_of
 from agent.cli.reading.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.shared.command_session import Session
 from agent.nodes.composed import drivers_of, nodes_of
@@ -23,11 +23,60 @@ from agent.told.reports import Report
 from agent.told.systemd import Systemd
 from drivers.errors import DriverError, ReshapeFailed
 from drivers.loaded import words
+from reportclient.calls import call_of
 from reportclient.explain import name_taken
 from reportclient.http import API
-from reportclient.plan import CreateProvider, Plan, bulked
+from reportclient.plan import (
+    CreateProvider,
+    DeleteProvider,
+    EnsureClass,
+    EnsureTrait,
+    Operation,
+    Plan,
+    Reshape,
+    SetAggregates,
+    SetInventories,
+    SetInventory,
+    SetTraits,
+    UpdateProvider,
+    bulked,
+)
 from reportclient.reader import provider_named
+from reportclient.reshape import generations_after
 from reportclient.snapshot import EMPTY, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operation as the request that it becomes; ``body`` is ``None`` for an empty one."""
+
+    operation: Operation
+    method: str
+    path: str
+    body: dict[str, Any] | None
+
+
+def calls_of(plan: Plan, generations: Mapping[str, int]) -> Iterator[Call]:
+    """In their order; ``generations`` are those of the view."""
+    current = dict(generations)
+    for operation in plan:
+        yield Call(operation, *call_of(operation, current))
+        _move(operation, current)
+
+
+def _move(operation: Operation, generations: dict[str, int]) -> None:
+    match operation:
+        case CreateProvider(uuid):
+            generations[uuid] = 0
+        case SetTraits(uuid) | SetAggregates(uuid) | SetInventory(uuid):
+            generations[uuid] = generations.get(uuid, 0) + 1
+        case Reshape() | SetInventories():
+            generations.update(generations_after(operation, generations))
+        case DeleteProvider(uuid):
+            generations.pop(uuid, None)
+        case UpdateProvider() | EnsureTrait() | EnsureClass():
+            pass
+
 
 MADE_UP = "00000000-0000-4000-8000-000000000000"
 """Stands for the compute_id that the agent makes at its first start."""

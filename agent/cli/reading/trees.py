@@ -1,14 +1,16 @@
-"""What Placement has of a tree, and how it is found.  GETs only."""
+"""What Placement has of a tree, how it is found, and what its providers are called.  GETs only."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from agent.cli.reading.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.shared.errors import CommandError
 from agent.cli.shared.usage import Usage, amounts_of
+from reportclient.candidates import AllocationCandidates, AllocationRequest
 from reportclient.http import API
 from reportclient.model import Provider, canonical_uuid
+from reportclient.plain_text import plain
 from reportclient.reader import Listed, part_of, provider_named, provider_with, refresh
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -150,3 +152,41 @@ def _used(provider: Provider, view: View, api: API) -> tuple[str, tuple[dict[str
     allocations = part_of(f"{path}/allocations", "allocations", api)
     amounts = dict.fromkeys(provider.inventory, 0) | amounts_of(allocations)
     return provider.uuid, (amounts, len(allocations))
+
+
+ONE_BY_ONE = 25
+"""Trees that are listed each by itself; for more of them all that there is is listed at once."""
+
+
+def names_in(trees: Iterable[str], api: API) -> dict[str, str]:
+    """Names by UUID of all providers of the trees of these roots; a call for each, or one."""
+    paths = [f"/resource_providers?in_tree={root}" for root in dict.fromkeys(trees)]
+    if len(paths) > ONE_BY_ONE:
+        paths = ["/resource_providers"]
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
+        read = pool.map(lambda path: part_of(path, "resource_providers", api), paths)
+        listed = [item for tree in read for item in tree]
+    return {item["uuid"]: item["name"] for item in listed}
+
+
+def trees_of(answer: AllocationCandidates, hosts: Iterable[str]) -> list[str]:
+    """Roots of all that the candidates of these hosts use, sharing providers included."""
+    wanted = set(hosts)
+    summaries = answer.provider_summaries
+    found = [
+        summaries[uuid].root_uuid
+        for request in answer.allocation_requests
+        if answer.host(request) in wanted
+        for uuid in (*request.allocations, *_meeting(request))
+        if uuid in summaries
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _meeting(request: AllocationRequest) -> Iterator[str]:
+    return (uuid for uuids in (request.mappings or {}).values() for uuid in uuids)
+
+
+def name_of(uuid: str, names: Mapping[str, str]) -> str:
+    """The name, or the UUID of one that went meanwhile; as it can be printed."""
+    return plain(names.get(uuid, uuid))

@@ -1,9 +1,83 @@
-"""What keys do to a screen.  Pure."""
+"""Single keys of a terminal, without waiting for the end of a line, and what they do."""
 
-from dataclasses import dataclass, replace
+import os
+import select
+import termios
+import tty
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from agent.cli.watching.hosts import ORDERS
-from agent.cli.watching.keyboard import GONE
+
+NAMES = {
+    "\x1b[A": "up",
+    "\x1b[B": "down",
+    "\x1bOA": "up",
+    "\x1bOB": "down",
+    "\x1b[5~": "pgup",
+    "\x1b[6~": "pgdn",
+    "\x1b[H": "home",
+    "\x1b[F": "end",
+    "\x1b[1~": "home",
+    "\x1b[4~": "end",
+    "\x1bOH": "home",
+    "\x1bOF": "end",
+    "\x1b": "esc",
+    "\r": "enter",
+    "\n": "enter",
+    "\x7f": "backspace",
+    "\x08": "backspace",
+    "\x03": "q",
+    "\x04": "q",
+}
+LONGEST_FIRST = sorted(NAMES, key=len, reverse=True)
+GONE = "gone"
+"""In place of a key: nobody is at the terminal any more."""
+
+
+@dataclass(slots=True)
+class Keyboard:
+    """While it is open, keys are not echoed; afterwards the terminal is as it was."""
+
+    fd: int
+    _before: list[Any] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        self._before = termios.tcgetattr(self.fd)
+        tty.setcbreak(self.fd)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(termios.error):
+            # At once: a terminal that takes no more output must not keep it.
+            termios.tcsetattr(self.fd, termios.TCSANOW, self._before)
+
+    def keys(self, seconds: float) -> list[str]:
+        """Those that were pressed, as soon as there are any; none after so many seconds."""
+        if not select.select([self.fd], [], [], seconds)[0]:
+            return []
+        try:
+            read = os.read(self.fd, 1024)
+        except OSError:
+            read = b""
+        return keys_in(read.decode(errors="ignore")) if read else [GONE]
+
+
+def keys_in(text: str) -> list[str]:
+    """Names of special keys, and letters as they are; what is unknown is left out."""
+    found = []
+    while text:
+        name = next(
+            (one for one in sorted(NAMES, key=len, reverse=True) if text.startswith(one)), ""
+        )
+        if name == "\x1b" and text[1:2] in ("[", "O"):
+            text = text[2:].lstrip("0123456789;")[1:]
+            continue
+        key, text = (NAMES[name], text[len(name) :]) if name else (text[0], text[1:])
+        found += [key] if name or key.isprintable() else []
+    return found
+
 
 LEAVE = ("q", "Q")
 

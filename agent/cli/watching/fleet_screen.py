@@ -12,7 +12,7 @@ from agent.cli.shared.screen import ago, counted
 from agent.cli.watching.controls import Controls
 from agent.cli.watching.feed import Feed
 from agent.cli.watching.hosts import Hosts, chosen
-from agent.cli.watching.parts import Size, foot, head, lately, lately_room
+from agent.cli.watching.live import Size, foot, head, lately, lately_room
 from reportclient.plain_text import plain
 
 COLUMNS = {

@@ -10,7 +10,7 @@ from agent.cli.shared.screen import Words, ago, counted, filled
 from agent.cli.status import SeenStatus, check_words, service_words
 from agent.cli.watching.controls import Controls
 from agent.cli.watching.feed import Feed
-from agent.cli.watching.parts import Size, foot, head, lately, lately_room, padded
+from agent.cli.watching.live import Size, foot, head, lately, lately_room, padded
 from agent.cli.watching.this_host import ThisHost
 from agent.told.conditions import Severity
 from agent.told.status_schema import NodeStatus

@@ -13,8 +13,7 @@ from agent.registry.page.selection import GROUPS, Selection, chosen, seen
 from agent.registry.page.trees import Drawn, NoTree, TreesOfHosts
 from agent.registry.rest import policy
 from agent.registry.rest.application import Application, StartResponse
-from agent.registry.rest.errors import Refused
-from agent.registry.rest.request import LONGEST_QUERY, Environ
+from agent.registry.rest.request import LONGEST_QUERY, Environ, Refused
 from agent.registry.rest.services import refusal
 
 PATH = "/fleet"

@@ -12,7 +12,7 @@ import jinja2
 from markupsafe import Markup
 
 from agent.registry.rest.application import StartResponse
-from agent.registry.rest.errors import status_line
+from agent.registry.rest.request import status_line
 from agent.told import health
 from reportclient.plain_text import plain
 

@@ -10,12 +10,21 @@ from wsgiref.util import application_uri, request_uri
 
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError
-from agent.registry.rest import policy, versions
-from agent.registry.rest.errors import Refused, status_line
+from agent.registry.rest import policy
 from agent.registry.rest.hypervisors import Hypervisors
-from agent.registry.rest.request import Answer, Environ, Request
-from agent.registry.rest.services import Services, refusal
-from agent.registry.rest.zones import Zones
+from agent.registry.rest.request import (
+    OLDEST,
+    Answer,
+    Environ,
+    Refused,
+    Request,
+    Version,
+    api_description,
+    status_line,
+    version_headers,
+    version_of,
+)
+from agent.registry.rest.services import Services, Zones, refusal
 from reportclient.plain_text import plain
 
 LOG = logging.getLogger(__name__)
@@ -38,7 +47,7 @@ class Discovery:
         path = environ.get("PATH_INFO", "").rstrip("/")
         if path not in ("", "/v2.1"):
             return self.below(environ, start_response)
-        described = versions.description(application_uri(environ).rstrip("/"))
+        described = api_description(application_uri(environ).rstrip("/"))
         body = {"version": described} if path else {"versions": [described]}
         return _send(start_response, 200, body, [])
 
@@ -87,26 +96,26 @@ class ComputeApplication:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
-        version = versions.OLDEST
+        version = OLDEST
         try:
-            version = versions.asked(environ)
+            version = version_of(environ)
             answer = self._answer(environ, version)
         except Refused as err:
-            return _send(start_response, err.status, err.body(), versions.headers(version))
+            return _send(start_response, err.status, err.body(), version_headers(version))
         except RegistryError as err:
             refused = refusal(err)
-            headers = versions.headers(version)
+            headers = version_headers(version)
             return _send(start_response, refused.status, refused.body(), headers)
         except Exception:
             path = plain(environ.get("PATH_INFO", ""))
             LOG.exception("%s %s", environ["REQUEST_METHOD"], path)
             refused = Refused(500, "this should not happen: please report what the log has")
-            return _send(start_response, 500, refused.body(), versions.headers(version))
+            return _send(start_response, 500, refused.body(), version_headers(version))
         status = 204 if answer.body is None else 200
-        headers = [*versions.headers(version), *_in_ascii(answer.headers)]
+        headers = [*version_headers(version), *_in_ascii(answer.headers)]
         return _send(start_response, status, answer.body, headers)
 
-    def _answer(self, environ: Environ, version: versions.Version) -> Answer:
+    def _answer(self, environ: Environ, version: Version) -> Answer:
         path, method = environ.get("PATH_INFO", ""), environ["REQUEST_METHOD"]
         ours = BASE.fullmatch(path)
         found = [(each, each.match(ours["rest"])) for each in self.routes] if ours else []

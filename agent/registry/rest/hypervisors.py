@@ -13,9 +13,7 @@ from urllib.parse import urlencode
 from agent.registry.checks import is_uuid
 from agent.registry.control import Control
 from agent.registry.record import ServiceRecord
-from agent.registry.rest.errors import Refused
-from agent.registry.rest.request import Answer, Request
-from agent.registry.rest.versions import Version
+from agent.registry.rest.request import Answer, Refused, Request, Version
 
 OBJECT_CPU_INFO: Version = (2, 28)
 PAGES: Version = (2, 33)

@@ -1,6 +1,6 @@
-"""os-services of the compute API: what each call does to the registry."""
+"""os-services of the compute API, and os-availability-zone and os-aggregates: one zone, none."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,7 @@ from agent.registry.errors import (
     UnknownHost,
 )
 from agent.registry.record import ServiceRecord
-from agent.registry.rest.errors import Refused
-from agent.registry.rest.request import Answer, Request
-from agent.registry.rest.versions import Version, said
+from agent.registry.rest.request import Answer, Refused, Request, Version, written
 
 ZONE = "nova"
 """Services here are in no availability zone; this is the name of the default one."""
@@ -104,7 +102,7 @@ class Services:
     def _old_action(self, request: Request, action: str) -> Answer:
         needed = _OLD_ACTIONS.get(action)
         if needed is None or (action == "force-down" and request.version < WITH_FORCED_DOWN):
-            version = said(request.version)
+            version = written(request.version)
             raise Refused(404, f"there is no os-services/{action} in version {version}")
         body = request.body()
         _check(body, needed, needed)
@@ -197,3 +195,46 @@ def _check_flag(name: str, value: object) -> None:
     """As Nova takes them: true and false, also as texts, but no numbers."""
     if not isinstance(value, bool) and value not in _TRUE | _FALSE:
         raise Refused(400, f"{name} is {value!a}; it can be true or false")
+
+
+ZONES_STRICT: Version = (2, 102)
+"""Refuses query parameters that it does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Zones:
+    """All hosts are in the default zone."""
+
+    control: Control
+
+    def summary(self, request: Request) -> Answer:
+        """Available, if a host is enabled."""
+        request.query((), ZONES_STRICT)
+        return _answer(self.control.registry.list_services(), None)
+
+    def detail(self, request: Request) -> Answer:
+        """The same, with the enabled hosts."""
+        request.query((), ZONES_STRICT)
+        records = self.control.registry.list_services()
+        hosts = {
+            record.host: {
+                record.binary: {
+                    "available": record.is_up(self.control.down_after),
+                    "active": True,
+                    "updated_at": seen_at(record),
+                }
+            }
+            for record in records
+            if not record.disabled
+        }
+        return _answer(records, hosts or None)
+
+    def aggregates(self, request: Request) -> Answer:  # noqa: ARG002  all calls are alike
+        """None: those that the tools ask for beside a hypervisor are Nova's."""
+        return Answer({"aggregates": []})
+
+
+def _answer(records: Sequence[ServiceRecord], hosts: dict[str, Any] | None) -> Answer:
+    available = any(not record.disabled for record in records)
+    zone = {"zoneName": ZONE, "zoneState": {"available": available}, "hosts": hosts}
+    return Answer({"availabilityZoneInfo": [zone] if records else []})

@@ -9,9 +9,8 @@ import pytest
 
 from agent.cli.asking.habits import unknown
 from agent.cli.reading.all_trees import Selection, read_trees
-from agent.cli.reading.provider_names import names_in
 from agent.cli.reading.services import _with_trait
-from agent.cli.reading.trees import read_tree
+from agent.cli.reading.trees import names_in, read_tree
 from reportclient.errors import UnknownNames, Unreachable
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"

@@ -16,14 +16,12 @@ from agent.cli.shared.errors import CommandError
 from agent.cli.status import SeenStatus
 from agent.cli.watch import _refuse_without_rich
 from agent.cli.watching import hosts, this_host
-from agent.cli.watching.controls import Controls
+from agent.cli.watching.controls import GONE, Controls, keys_in
 from agent.cli.watching.feed import Feed
 from agent.cli.watching.fleet_screen import draw_fleet, fleet_extent
 from agent.cli.watching.host_screen import draw_host, host_extent
 from agent.cli.watching.hosts import Hosts
-from agent.cli.watching.keyboard import GONE, keys_in
-from agent.cli.watching.numbers import numbers, numbers_in
-from agent.cli.watching.this_host import ThisHost
+from agent.cli.watching.this_host import ThisHost, numbers, numbers_in
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import over_unix
 from agent.registry.record import ServiceRecord

@@ -14,8 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent import config
-from agent.metrics.calls import Measured, outcome_of, route_of
-from agent.metrics.monitoring import Monitoring
+from agent.metrics.monitoring import Measured, Monitoring, outcome_of, route_of
 from agent.metrics.numbers import Numbers
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import PageServer, over_tcp, over_unix

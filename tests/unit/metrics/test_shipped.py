@@ -17,7 +17,7 @@ from prometheus_client import Metric, ProcessCollector
 
 from agent.loop import Loop
 from agent.metrics import registry
-from agent.metrics.facts import Facts
+from agent.metrics.monitoring import Facts
 from agent.metrics.numbers import PREFIX, Numbers
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.registry import RegistryMonitoring
