@@ -1,22 +1,20 @@
 """A view as bytes, and back: what was acknowledged survives a restart.  Pure.
 
-Two lines: a header with the format's version, the root and a checksum, and the
-view.  Whatever does not fit exactly is refused, never mended: reading Placement
-again costs little, believing a wrong view costs much.
+Whatever does not fit exactly is refused, never mended: reading Placement again costs little,
+believing a wrong view costs much.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from reportclient.model import Inventory, Provider
 from reportclient.names import Names
 from reportclient.plan import as_dicts
+from reportclient.sealed import DAMAGE, sealed, unsealed
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
-VERSION = 2
+VERSION = 3
 
 
 class UnusableView(Exception):
@@ -24,13 +22,10 @@ class UnusableView(Exception):
 
 
 def saved(view: View, root: str) -> bytes:
-    """``view`` of the tree of ``root`` as bytes."""
+    """``view`` of the tree of ``root`` as bytes, for :func:`restored`."""
     rows = [provider_row(provider) for provider in view.snapshot.providers.values()]
-    body = json.dumps(
-        {"providers": rows, **besides_providers(view)}, separators=(",", ":")
-    ).encode()
-    header = {"version": VERSION, "root": root, "sha256": hashlib.sha256(body).hexdigest()}
-    return json.dumps(header).encode() + b"\n" + body + b"\n"
+    kept = {"version": VERSION, "root": root, "providers": rows}
+    return sealed({**kept, **besides_providers(view)})
 
 
 def restored(data: bytes, root: str) -> View:
@@ -38,29 +33,14 @@ def restored(data: bytes, root: str) -> View:
 
     :raises UnusableView: saying why.
     """
-    first, _, body = data.partition(b"\n")
-    body = body.removesuffix(b"\n")
-    header = _header(first)
-    if header.get("version") != VERSION:
-        raise UnusableView(f"it has version {header.get('version')}, not {VERSION}")
-    if header.get("root") != root:
-        raise UnusableView(f"it is of another root, {header.get('root')}")
-    if header.get("sha256") != hashlib.sha256(body).hexdigest():
-        raise UnusableView("its checksum is wrong")
     try:
-        return view_of(json.loads(body))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
-        raise UnusableView(f"it can't be read: {err}") from err
-
-
-def _header(line: bytes) -> Mapping[str, Any]:
-    try:
-        header = json.loads(line)
-    except (ValueError, RecursionError):
-        header = None
-    if not isinstance(header, dict):
-        raise UnusableView("it has no header")
-    return header
+        found = unsealed(data)
+        for name, wanted in (("version", VERSION), ("root", root)):
+            if found[name] != wanted:
+                raise ValueError(f"its {name} is {found[name]}, not {wanted}")
+        return view_of(found)
+    except DAMAGE as err:
+        raise UnusableView(f"the saved view of the root {root} can't be used: {err}") from err
 
 
 def provider_row(provider: Provider) -> list[Any]:
@@ -105,6 +85,6 @@ def view_of(body: Mapping[str, Any]) -> View:
         Snapshot.build(providers),
         dict(body["generations"]),
         known,
-        frozenset(body["sharing"] if "sharing" in body else body["strangers"]),
+        frozenset(body["sharing"]),
         {uuid: dict(before) for uuid, before in body["drained"].items()},
     )

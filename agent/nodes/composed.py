@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent import config
-from agent.nodes.node_table import NodeTable
+from agent.nodes.identity import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.provider_config.additions import Additions
 from agent.state.driver_store import DriverStore

@@ -3,12 +3,16 @@
 The file is written once and never guessed again.  It is one line, as Nova's is, and so
 has no room for a checksum: ``nodes.json``, which has one, says the same UUID a second
 time.  Where one of them is lost the other tells; where they differ an operator is asked.
+
+``nodes.json`` also has the UUIDs of the nodes: one that was reported once keeps its UUID,
+however many others come and go.
 """
 
 import errno
 import logging
 import uuid as uuidlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +56,8 @@ def known_compute_id(state_path: Path) -> str:
     :raises IdentityError: naming the file.
     """
     path = state_path / FILE_NAME
-    noted = _noted(state_path)
+    kept = _kept(_document(state_path, writing=False))
+    noted = kept[0] if kept else ""
     try:
         own = _read(path, noted)
     except (FileNotFoundError, NotADirectoryError):
@@ -67,20 +72,6 @@ def known_compute_id(state_path: Path) -> str:
     return own
 
 
-def node_document(state_path: Path, *, writing: bool = True) -> Document:
-    """``nodes.json``: the host's own UUID, and that of each of its nodes."""
-    return Document(state_path / NODES, VERSION, frozenset({"own", "nodes"}), writing)
-
-
-def nodes_of(found: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    """The host's own UUID and those of its nodes by name.
-
-    :raises ValueError: (or LookupError, TypeError, AttributeError) it is something else.
-    """
-    own = canonical_uuid(found["own"], "own")
-    return own, {name: canonical_uuid(uuid, name) for name, uuid in found["nodes"].items()}
-
-
 def replace_compute_id(state_path: Path, value: str) -> None:
     """Make this UUID the host's; only for an operator who says so.
 
@@ -88,37 +79,41 @@ def replace_compute_id(state_path: Path, value: str) -> None:
 
     :raises IdentityError: naming the file.
     """
-    path, document = state_path / FILE_NAME, node_document(state_path)
+    path, document = state_path / FILE_NAME, _document(state_path)
     try:
-        kept = document.load(nodes_of)
+        kept = _kept(document)
         if kept is not None:
-            document.save({"own": value, "nodes": moved(*kept, value)})
+            document.save({"own": value, "nodes": _moved(*kept, value)})
         files.replace(path, value.encode() + b"\n")
-    except Unusable as err:
-        raise IdentityError(f"{err}; {_way_out(state_path)}") from err
     except OSError as err:
         raise _error(f"{path} can't be written: {err.strerror}", err) from err
 
 
-def moved(was: str, nodes: Mapping[str, str], own: str) -> dict[str, str]:
+def _document(state_path: Path, *, writing: bool = True) -> Document:
+    """``nodes.json``: the host's own UUID, and that of each of its nodes."""
+    return Document(state_path / NODES, VERSION, writing)
+
+
+def _kept(document: Document) -> tuple[str, dict[str, str]] | None:
+    """The host's own UUID and those of its nodes by name.  :raises IdentityError: damaged."""
+    try:
+        return document.load(_parsed)
+    except Unusable as err:
+        own = document.path.with_name(FILE_NAME)
+        raise IdentityError(
+            f"{err}; restore it, or remove it if {own} is right and this host never had more "
+            "than one node"
+        ) from err
+
+
+def _parsed(found: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    own = canonical_uuid(found["own"], "own")
+    return own, {name: canonical_uuid(uuid, name) for name, uuid in found["nodes"].items()}
+
+
+def _moved(was: str, nodes: Mapping[str, str], own: str) -> dict[str, str]:
     """UUIDs of the nodes of a host that had another one itself."""
     return {name: own if uuid == was else uuid for name, uuid in nodes.items()}
-
-
-def _noted(state_path: Path) -> str:
-    """The host's UUID as ``nodes.json`` has it, if there is one."""
-    try:
-        kept = node_document(state_path, writing=False).load(nodes_of)
-    except Unusable as err:
-        raise IdentityError(f"{err}; {_way_out(state_path)}") from err
-    return kept[0] if kept else ""
-
-
-def _way_out(state_path: Path) -> str:
-    return (
-        f"restore it, or remove it if {state_path / FILE_NAME} is right and this host never "
-        "had more than one node"
-    )
 
 
 def _read(path: Path, noted: str) -> str:
@@ -161,19 +156,19 @@ def _error(text: str, err: OSError) -> IdentityError:
 
 
 def root_uuids(
-    nodes: Iterable[str], own: str, told: Mapping[str, str], known: Mapping[str, str]
+    nodes: Iterable[str], own: str, told: Mapping[str, str], before: Mapping[str, str]
 ) -> dict[str, str]:
     """UUIDs of the root providers by node name.
 
-    ``told`` are those that a driver knows itself, ``known`` those that were reported
-    before; both by node name.  Else the only node that there ever was gets the host's
+    ``told`` are those that a driver knows itself, ``before`` those that were reported
+    earlier; both by node name.  Else the only node that there ever was gets the host's
     ``own`` one, also under a new name; with several, a node named by a UUID keeps it and
     others get one that is made from the host's and the name.
     """
     names = list(nodes)
-    alone = len(names) == 1 and len(known) <= 1
+    alone = len(names) == 1 and len(before) <= 1
     return {
-        name: told.get(name) or known.get(name) or (own if alone else _made(name, own))
+        name: told.get(name) or before.get(name) or (own if alone else _made(name, own))
         for name in names
     }
 
@@ -183,3 +178,55 @@ def _made(name: str, own: str) -> str:
         return canonical_uuid(name, "node")
     except ValueError:
         return str(uuidlib.uuid5(uuidlib.UUID(own), name))
+
+
+@dataclass(slots=True)
+class NodeTable:
+    """UUIDs by node name; without a ``document`` they last until the process ends."""
+
+    document: Document | None = None
+    _uuids: dict[str, str] | None = None
+    _own: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, state_path: Path, *, writing: bool = True) -> "NodeTable":
+        """The table of the agent with this state directory."""
+        return cls(_document(state_path, writing=writing))
+
+    def uuids(self, nodes: list[str], own: str, told: Mapping[str, str]) -> dict[str, str]:
+        """UUIDs of the roots by node name, kept from now on; see :func:`root_uuids`.
+
+        :raises IdentityError: the file is there and can't be used; naming it.
+        """
+        before = self._load(own) if self._uuids is None else self._uuids
+        now = root_uuids(nodes, own, told, before)
+        others = {name: uuid for name, uuid in before.items() if uuid not in now.values()}
+        table = {**others, **now}
+        unwritable = self.document is not None and self.document.unwritable
+        if table != self._uuids or own != self._own or unwritable:
+            self._uuids, self._own = table, own
+            self._keep()
+        return now
+
+    @property
+    def has_many(self) -> bool:
+        """Whether this host had several nodes at some time."""
+        return len(self._uuids or ()) > 1
+
+    def forget(self, uuid: str) -> None:
+        """The node with this UUID is gone for good."""
+        left = {name: other for name, other in (self._uuids or {}).items() if other != uuid}
+        if left != self._uuids:
+            self._uuids = left
+            self._keep()
+
+    def _load(self, own: str) -> dict[str, str]:
+        """The host's own UUID may have changed since."""
+        kept = None if self.document is None else _kept(self.document)
+        return _moved(*kept, own) if kept else {}
+
+    def _keep(self) -> None:
+        if self.document is not None:
+            nodes = dict(sorted((self._uuids or {}).items()))
+            otherwise = "a node may get another UUID after the next start"
+            self.document.keep({"own": self._own, "nodes": nodes}, otherwise)

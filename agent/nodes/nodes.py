@@ -8,8 +8,7 @@ from pathlib import Path
 
 from agent.nodes.breaker import Breaker
 from agent.nodes.departures import Departures, roll_call
-from agent.nodes.identity import IdentityError
-from agent.nodes.node_table import NodeTable
+from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Job, Workers
 from agent.period.find_roots import FoundRoots

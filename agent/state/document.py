@@ -1,13 +1,5 @@
-"""A JSON object on disk that says its version and carries its own checksum.
+"""A JSON object on disk that says its version and carries its own checksum."""
 
-The object is plain JSON, for people and for the version before, which reads what it
-knows and passes over the checksum::
-
-    {"version": 1, "own": "…", "nodes": {…}, "sha256": "…"}
-"""
-
-import hashlib
-import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,14 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent.state import files
+from reportclient.sealed import DAMAGE, sealed, unsealed
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-CHECKSUM = "sha256"
-_DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
-"""Of what is no such document; nesting too deep to be read is damage like any other."""
 
 
 class Unusable(Exception):
@@ -49,15 +38,10 @@ class Later(Unusable):
 
 @dataclass(slots=True)
 class Document:
-    """One file of the state directory.
-
-    ``before`` are the fields that it had in the version without a checksum, so that a file
-    of that version is read and anything else without a checksum is damage.
-    """
+    """One file of the state directory."""
 
     path: Path
     version: int = 1
-    before: frozenset[str] = frozenset()
     writing: bool = True
     """False for who only looks."""
     unwritable: bool = field(default=False, init=False)
@@ -77,9 +61,9 @@ class Document:
         except OSError as err:
             raise Unreadable(f"{self.path} can't be read: {err.strerror}") from err
         try:
-            found = parse(self._checked(json.loads(data)))
-        except _DAMAGE as err:
-            raise Damaged(f"{self.path} is damaged: {_words(err)}") from err
+            found = parse(self._checked(unsealed(data)))
+        except DAMAGE as err:
+            raise Damaged(f"{self.path} is damaged: {err}") from err
         self._on_disk = data
         return found
 
@@ -90,7 +74,7 @@ class Document:
         """
         if not self.writing or self._refused:
             return
-        data = _sealed({"version": self.version, **fields})
+        data = sealed({"version": self.version, **fields})
         if data != self._on_disk or not self.path.exists():
             self._on_disk = None
             files.replace(self.path, data)
@@ -116,32 +100,11 @@ class Document:
         if self.writing and not self._refused and self.path.exists():
             files.remove(self.path)
 
-    def _checked(self, found: Any) -> Mapping[str, Any]:
-        if not isinstance(found, dict):
-            raise TypeError("it is no JSON object")
-        version, checksum = found.get("version"), found.pop(CHECKSUM, None)
-        if checksum != _checksum(found) and not (checksum is None and self._is_before(found)):
-            raise ValueError("its checksum is wrong" if checksum else "it has no checksum")
+    def _checked(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
+        version = found.get("version")
         if isinstance(version, int) and version > self.version:
             self._refused = True
             raise Later(self.path, version, self.version)
         if version != self.version:
             raise ValueError(f"it has version {version!r}, not {self.version}")
         return found
-
-    def _is_before(self, found: Mapping[str, Any]) -> bool:
-        return bool(self.before) and found.keys() == {"version", *self.before}
-
-
-def _sealed(fields: dict[str, Any]) -> bytes:
-    return json.dumps({**fields, CHECKSUM: _checksum(fields)}, indent=1).encode() + b"\n"
-
-
-def _checksum(fields: Mapping[str, Any]) -> str:
-    """Of the fields whatever their order and the space between them."""
-    text = json.dumps(fields, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _words(err: BaseException) -> str:
-    return "nested too deeply" if isinstance(err, RecursionError) else str(err)

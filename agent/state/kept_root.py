@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from agent.ownership.ledger import Ledger
-from agent.state import before_roots
 from agent.state.documents import LEDGER, VIEW, changes, ledger_from, of_kind, view_from
 from agent.state.roots import RootStore
+from reportclient.sealed import DAMAGE
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
-
-_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(slots=True)
@@ -37,13 +35,10 @@ class KeptRoot:
         """What was kept; an empty view, and a line in the log, if it can't be used.
 
         Without a view Placement is read.  Without a ledger nothing is taken away that is
-        not provably this host's.  Where this version kept nothing, files of the version
-        before are read; they stay for a downgrade.
+        not provably this host's.
         """
         found = self.store.load(self.root)
         if not found and not self.store.has_lost(self.root):
-            self.view = before_roots.view(self.store.directory, self.root)
-            self.ledger = before_roots.ledger(self.store.directory, self.root, self.view)
             return self.view
         self.view = self._view_in(of_kind(VIEW, found))
         self.ledger = self._ledger_in(of_kind(LEDGER, found))
@@ -68,7 +63,6 @@ class KeptRoot:
         """Keep nothing of this root any more."""
         self.store.forget(self.root)
         self._kept = View(), Ledger()
-        before_roots.forget(self.store.directory, self.root)
         self._mark(outdated=False)
 
     def _keep(self) -> bool:
@@ -108,7 +102,7 @@ class KeptRoot:
             return View()
         try:
             return view_from(documents)
-        except _DAMAGE as err:
+        except DAMAGE as err:
             self._unusable = True
             LOG.warning(
                 "The saved view of the root %s in %s is ignored, Placement is read instead: %s",
@@ -123,7 +117,7 @@ class KeptRoot:
             return self._lost("is not there")
         try:
             return ledger_from(documents)
-        except _DAMAGE as err:
+        except DAMAGE as err:
             self._unusable = True
             return self._lost(f"can't be used ({err})")
 
@@ -139,6 +133,5 @@ class KeptRoot:
 
 
 def saved_roots(state_path: Path) -> list[str]:
-    """UUIDs of the roots of which something is kept there, by the version before too."""
-    kept = RootStore.of(state_path, writing=False).roots()
-    return sorted({*kept, *before_roots.roots(state_path)})
+    """UUIDs of the roots of which something is kept there."""
+    return RootStore.of(state_path, writing=False).roots()

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from agent.loop import Loop
 from agent.registry.checks import AUTO, LONGEST, in_a_line
 from agent.registry.record import ServiceRecord
+from agent.state.document import Unusable
 from agent.switching.machine import (
     FOUND,
     Event,
@@ -26,7 +27,7 @@ from agent.switching.machine import (
     after_record,
 )
 from agent.switching.notices import Decided, Notice, PeriodDone, Written
-from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
+from agent.switching.service_file import ServiceFile
 from agent.told.conditions import Condition
 from agent.told.reports import Report
 from drivers.loaded import words
@@ -83,7 +84,7 @@ class HostStatus:
         """Remember what was last decided; a file that can't be read is as good as none."""
         try:
             self.current = self.file.load()
-        except ServiceFileUnreadable as err:
+        except Unusable as err:
             LOG.warning("This host's status is not known before the registry says: %s", err)
 
     @property

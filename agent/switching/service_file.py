@@ -5,17 +5,12 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.state.document import Document, Unusable
+from agent.state.document import Document
 from agent.switching.machine import ServiceStatus
 
 FILE_NAME = "service.json"
-VERSION = 1
 _KEYS = ("disabled", "reason", "record_version", "told", "by_program")
-"""Of the fields of :class:`ServiceStatus`, in their order; also of the files without checksum."""
-
-
-class ServiceFileUnreadable(Exception):
-    """The file is there and says nothing that can be used."""
+"""Of the fields of :class:`ServiceStatus`, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +22,7 @@ class ServiceFile:
     @classmethod
     def of(cls, state_path: Path) -> "ServiceFile":
         """The file of the agent with this state directory."""
-        return cls(Document(state_path / FILE_NAME, VERSION, frozenset(_KEYS)))
+        return cls(Document(state_path / FILE_NAME))
 
     @property
     def path(self) -> Path:
@@ -37,12 +32,9 @@ class ServiceFile:
     def load(self) -> ServiceStatus:
         """What was kept; an unknown status if there is no file.
 
-        :raises ServiceFileUnreadable: naming the file.
+        :raises agent.state.document.Unusable: naming the file.
         """
-        try:
-            return self.document.load(_parsed) or ServiceStatus()
-        except Unusable as err:
-            raise ServiceFileUnreadable(str(err)) from err
+        return self.document.load(_parsed) or ServiceStatus()
 
     def keep(self, status: ServiceStatus) -> None:
         """Write it so that neither a crash nor a power cut takes it away.  :raises OSError:"""

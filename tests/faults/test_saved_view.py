@@ -11,7 +11,6 @@ import pytest
 from agent.state.kept_root import KeptRoot
 from agent.state.records import encoded
 from agent.state.roots import FILE_NAME, RootStore
-from reportclient.saved_view import restored, saved
 from tests.cost.trees import ROOT, VERIFY
 from tests.faults.scenario import Scene
 
@@ -126,20 +125,6 @@ def test_a_full_disk_is_told_once_and_the_view_is_kept_once_there_is_space(
 
 def no_space(descriptor: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_the_file_of_the_version_before_is_read_once_and_left(done, caplog):
-    view = loaded(done)
-    saved_in(done).unlink()
-    old = done.state / f"view-{ROOT}.json"
-    old.write_bytes(saved(view, ROOT))
-    before = old.read_bytes()
-    assert done.agent().period().calls == 2, "verified, not read"
-    assert warnings(caplog) == []
-    old.write_bytes(b"not read again")
-    assert done.agent().period().calls == 2 and warnings(caplog) == []
-    old.write_bytes(before)
-    assert restored(old.read_bytes(), ROOT).certain is False, "as a downgraded agent finds it"
 
 
 def test_a_view_that_is_marked_as_outdated_is_not_used(done):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.nodes.node_table import NodeTable
+from agent.nodes.identity import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.period.rules import Rules
 from agent.provider_config.additions import Additions

@@ -29,8 +29,7 @@ from agent import config
 from agent.bus import messaging
 from agent.loop import Loop
 from agent.nodes.composed import BULK_PAYS_FROM
-from agent.nodes.identity import compute_id
-from agent.nodes.node_table import NodeTable
+from agent.nodes.identity import NodeTable, compute_id
 from agent.nodes.nodes import Nodes
 from agent.service import Service
 from agent.switching.switching import Switching, host_status, switching

@@ -78,6 +78,7 @@ PURE = (
     "reportclient/reshape.py",
     "reportclient/view.py",
     "reportclient/saved_view.py",
+    "reportclient/sealed.py",
     "reportclient/candidates.py",
     "reportclient/query/older.py",
     "reportclient/query/answers.py",

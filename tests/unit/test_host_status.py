@@ -16,13 +16,14 @@ from agent.loop import Loop
 from agent.registry import checks
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
+from agent.state.document import Unusable
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import HostStatus
 from agent.switching.hypervisor import Hypervisor
 from agent.switching.machine import FOUND, ServiceStatus
 from agent.switching.notices import PeriodDone
 from agent.switching.rpc import ComputeEndpoint, ComputeEndpoint5
-from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
+from agent.switching.service_file import ServiceFile
 from agent.told.reports import Report
 from reportclient.errors import Unreachable
 
@@ -180,7 +181,7 @@ def test_a_killed_agent_finds_what_was_last_asked(world) -> None:
 
 def test_a_file_that_is_broken_means_an_unknown_status(world, caplog) -> None:
     world.status.file.path.write_text('{"version": 1, "disabled": "perhaps"}')
-    with pytest.raises(ServiceFileUnreadable, match="service.json"):
+    with pytest.raises(Unusable, match="service.json"):
         world.status.file.load()
     again = World(world.directory)
     assert again.status.disabled is None

@@ -14,8 +14,8 @@ from uuid import UUID, uuid4, uuid5
 import pytest
 
 from agent.loop import Loop
-from agent.nodes.identity import IdentityError
-from agent.nodes.node_table import FILE_NAME, NodeTable
+from agent.nodes.identity import NODES as FILE_NAME
+from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.nodes import Nodes
 from agent.ownership.ledger import Holding, Ledger
 from agent.period.rules import Rules

@@ -17,7 +17,8 @@ from agent.period.find_roots import RootAwaited
 from agent.period.tracker import Tracker
 from agent.provider_config.additions import notes
 from agent.service import Service
-from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
+from agent.state.document import Unusable
+from agent.switching.service_file import ServiceFile
 from agent.told.conditions import Condition, Severity, errors
 from agent.told.reports import Report
 from agent.told.systemd import Systemd
@@ -196,7 +197,7 @@ class KeptStatus:
         """From ``service.json`` in the state directory.  Never raises."""
         try:
             return cls(ServiceFile.of(session.settings.state_path).load().disabled)
-        except ServiceFileUnreadable as err:
+        except Unusable as err:
             return cls(None, str(err))
 
     def conditions(self) -> Iterator[Condition]:

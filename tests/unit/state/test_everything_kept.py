@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.nodes.identity import IdentityError
-from agent.nodes.node_table import NodeTable
+from agent.nodes.identity import IdentityError, NodeTable
 from agent.ownership.ledger import Holding
+from agent.state.document import Unusable
 from agent.state.driver_store import DriverStore
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import FILE_NAME, RootStore
 from agent.switching.machine import ServiceStatus
-from agent.switching.service_file import ServiceFile, ServiceFileUnreadable
+from agent.switching.service_file import ServiceFile
 from agent.told.status_file import StatusFile
 from drivers.store import InMemory
 from reportclient.model import Provider
@@ -41,7 +41,7 @@ def standing(state: Path) -> None:
     file = ServiceFile.of(state)
     try:
         file.load()
-    except ServiceFileUnreadable as err:
+    except Unusable as err:
         assert "service.json" in str(err)
     file.keep(ServiceStatus(True, "reason", 3))
 
