@@ -1,105 +1,209 @@
-"""Calls of a driver: each in another thread, waited for only so long, one at a time.
+"""Calls that may hang: each in another thread, waited for only so long, one at a time.
 
-What hangs is left behind in its thread, and nothing more is asked before it has returned;
-of a driver that is ``thread_safe`` only not the same thing.
+Nothing in Python ends a call that is blocked.  What hangs is left behind in its daemon thread,
+and nothing more is asked before that has ended; where calls may run at once, only not the same.
 """
 
 import inspect
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from drivers.errors import DriverError, DriverNotReady
 
 WITHIN = 60.0
 """Seconds, where no configuration says otherwise."""
 
+S = TypeVar("S")
 T = TypeVar("T")
-
-
-Told = Callable[[str, float, bool], object]
-"""Hears of each call: the method, its seconds, and whether it failed."""
 
 
 def _unheard(*_: object) -> None:
     """Nobody counts."""
 
 
-class DriverHangs(DriverNotReady):
-    """A driver has not returned from a method in time."""
+class Overdue(Exception):
+    """No answer within the deadline; the call goes on, nobody waits for it any more."""
+
+
+class Blocked(Exception):
+    """Not even tried: an earlier call has not come back yet, or others take too long."""
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    method: str
-    question: Callable[[], Any] | None
+    what: str
+    job: Callable[[Any], Any] | None
     began: float = field(default_factory=time.monotonic)
     done: threading.Event = field(default_factory=threading.Event)
+    left: threading.Thread | None = None
+    """That nobody waits for any more."""
     answer: Any = None
     error: BaseException | None = None
 
-    def run(self) -> None:
+    def run(self, session: object) -> None:
         """In the worker's thread."""
-        assert self.question is not None
+        assert self.job is not None
         try:
-            self.answer = self.question()
+            self.answer = self.job(session)
         except BaseException as err:  # noqa: BLE001  the one who waits gets it, whatever it is
             self.error = err
         finally:
-            self.question = None  # it holds the tree, which nobody may keep
+            self.job = None  # it holds the tree, which nobody may keep
             self.done.set()
 
     def result(self) -> Any:
-        """:raises BaseException: what the driver raised; it can't interrupt the agent, though."""
         err, answer = self.error, self.answer
         self.error = self.answer = None
-        if err is not None and not isinstance(err, Exception | SystemExit):
-            raise DriverError(
-                f"{self.method} raised {type(err).__name__}, which only who ends the agent may"
-            ) from err
-        if err is not None:
+        if err is None:
+            return answer
+        try:
+            raise err
+        finally:
+            del err  # with its traceback it would hold itself
+
+
+class _Worker(Generic[S]):
+    """A daemon: whoever hangs must not hold up the end of the process."""
+
+    def __init__(self, name: str, make: Callable[[], AbstractContextManager[S]]) -> None:
+        self.jobs: SimpleQueue[_Call | None] = SimpleQueue()
+        """``None`` ends it."""
+        self.thread = threading.Thread(
+            target=_serve, args=[self.jobs, make], name=name, daemon=True
+        )
+        self.thread.start()
+
+
+def _serve(
+    jobs: SimpleQueue[_Call | None], make: Callable[[], AbstractContextManager[object]]
+) -> None:
+    with make() as session:
+        while (call := jobs.get()) is not None:
+            call.run(session)
+            del call  # nothing of it stays while the thread waits
+
+
+class Lane(Generic[S]):
+    """Any thread may call.  ``make`` gives a worker thread the session that its jobs get: only
+    that thread ever touches it, and leaves it at its end.
+
+    Calls take turns; ``thread_safe``: those that are made ``at_once`` do not.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], AbstractContextManager[S]],
+        *,
+        thread_safe: bool = False,
+    ) -> None:
+        self.changed: Callable[[], object] = _unheard
+        """Called when ``now`` has changed."""
+        self._name = name
+        self._make = make
+        self._thread_safe = thread_safe
+        self._turn = threading.Lock()
+        self._idle: list[_Worker[S]] = []
+        self._calls: list[_Call] = []
+
+    def __del__(self) -> None:
+        for worker in self._idle:
+            worker.jobs.put(None)
+
+    @property
+    def now(self) -> list[tuple[float, str]]:
+        """When each that has not returned began (monotonic), and its name; for any thread."""
+        return [(call.began, call.what) for call in list(self._calls) if not call.done.is_set()]
+
+    def call(
+        self, what: str, job: Callable[[S], T], deadline: float, *, at_once: bool = False
+    ) -> T:
+        """``job(session)`` in a worker thread, or what it raised; ``deadline`` is in seconds.
+
+        :raises Overdue: it took longer.
+        :raises Blocked: an earlier call is still stuck, or others take too long.
+        """
+        with self._alone(deadline, at_once=at_once and self._thread_safe):
+            self._refuse(what)
+            call = _Call(what, job)
+            self._calls.append(call)
+            self.changed()
             try:
-                raise err
+                self._wait(call, deadline)
             finally:
-                del err  # with its traceback it would hold itself
-        if inspect.iscoroutine(answer):
-            answer.close()
-            raise DriverError(f"{self.method} is `async def`: it has to be a plain `def`")
-        return answer
+                if call.left is None:
+                    self._calls.remove(call)
+                self.changed()
+        result: T = call.result()
+        return result
 
-    def seconds(self) -> float:
-        return time.monotonic() - self.began
+    def close(self, deadline: float) -> None:
+        """End the workers; one that is stuck, or busy for longer, ends with the process."""
+        with suppress(Blocked), self._alone(deadline, at_once=False):
+            while self._idle:
+                worker = self._idle.pop()
+                worker.jobs.put(None)
+                worker.thread.join(deadline)
+
+    def _refuse(self, what: str) -> None:
+        """While an earlier one hangs, more threads would hang beside it."""
+        for call in list(self._calls):
+            if call.left is not None and not call.left.is_alive():
+                with suppress(ValueError):  # several threads may see that
+                    self._calls.remove(call)
+            elif not self._thread_safe or call.what == what:
+                since = f"{call.what} has not returned for {time.monotonic() - call.began:.0f} s"
+                raise Blocked(f"still waiting for an earlier call ({since})")
+
+    def _wait(self, call: _Call, deadline: float) -> None:
+        try:
+            worker = self._idle.pop()
+        except IndexError:
+            worker = _Worker(self._name, self._make)
+        worker.jobs.put(call)
+        if not call.done.wait(deadline):
+            call.left = worker.thread
+            worker.jobs.put(None)
+            raise Overdue(f"no answer within {deadline:g} s")
+        self._idle.append(worker)
+
+    @contextmanager
+    def _alone(self, deadline: float, *, at_once: bool) -> Iterator[None]:
+        if at_once:
+            yield
+            return
+        if not self._turn.acquire(timeout=deadline):
+            raise Blocked(f"other calls took all of {deadline:g} s")
+        try:
+            yield
+        finally:
+            self._turn.release()
 
 
-class Calls:
+class DriverHangs(DriverNotReady):
+    """A driver has not returned from a method in time."""
+
+
+Told = Callable[[str, float, bool], object]
+"""Hears of each call: the method, its seconds, and whether it failed."""
+
+
+class Calls(Lane[None]):
     """All calls of one driver.  ``within`` seconds each may take.
 
     ``thread_safe``: several ``update_provider_tree`` at once; everything else waits its turn.
     """
 
     def __init__(self, within: float = WITHIN, *, thread_safe: bool = False) -> None:
+        super().__init__("driver", nullcontext, thread_safe=thread_safe)
         self.within = within
-        self._thread_safe = thread_safe
         self.told: Told = _unheard
         """Called when one has ended, in the thread of who waited for it."""
-        self.changed: Callable[[], object] = _unheard
-        """Called when ``now`` has changed."""
-        self._turn = threading.Lock()
-        self._idle: list[SimpleQueue[_Call | None]] = []
-        self._calls: list[_Call] = []
-
-    def __del__(self) -> None:
-        for jobs in self._idle:
-            jobs.put(None)
-
-    @property
-    def now(self) -> list[tuple[float, str]]:
-        """When each that has not returned began (monotonic), and its name; for any thread."""
-        return [(call.began, call.method) for call in list(self._calls) if not call.done.is_set()]
 
     def __call__(self, method: str, question: Callable[[], T], *, about: str = "") -> T:
         """What ``question`` returns or raises; ``about`` is the node that it is about.
@@ -107,74 +211,37 @@ class Calls:
         :raises DriverHangs: neither within the time, or a call before it has not ended.
         :raises DriverError: it raised what would end a program, or is ``async def``.
         """
+        name = f"{method}({about})" if about else method
         began, failed = time.monotonic(), True
         try:
-            answer = self._answer(f"{method}({about})" if about else method, question, bool(about))
+            job = _plain(name, question)
+            answer = self.call(name, job, self.within, at_once=bool(about))
             failed = False
+        except Overdue:
+            words = f"{name} has not returned within {self.within:g} s ([compute] driver_timeout)"
+            raise DriverHangs(words) from None
+        except Blocked as err:
+            raise DriverHangs(f"{name} was not called: {err}") from None
         finally:
             self.told(method, time.monotonic() - began, failed)
         return answer
 
-    def _answer(self, name: str, question: Callable[[], T], about: bool) -> T:
-        with self._alone(name, at_once=self._thread_safe and about):
-            call = _Call(name, question)
-            self._refuse(name)
-            self._calls.append(call)
-            self.changed()
-            try:
-                self._wait(call)
-            finally:
-                self._forget(call)
-                self.changed()
-        result: T = call.result()
-        return result
 
-    def _refuse(self, name: str) -> None:
-        """While an earlier one hangs, more threads would hang beside it."""
-        for call in list(self._calls):
-            if self._forget(call):
-                continue
-            if not self._thread_safe or call.method == name:
-                raise DriverHangs(f"{call.method} has not returned for {call.seconds():.0f} s")
+def _plain(name: str, question: Callable[[], T]) -> Callable[[object], T]:
+    """The question; what it raises can't interrupt the agent."""
 
-    def _forget(self, call: _Call) -> bool:
-        """Once it has returned; several threads may see that."""
-        ended = call.done.is_set()
-        if ended:
-            with suppress(ValueError):
-                self._calls.remove(call)
-        return ended
-
-    def _wait(self, call: _Call) -> None:
+    def job(_session: object) -> T:
         try:
-            jobs = self._idle.pop()
-        except IndexError:
-            jobs = SimpleQueue()
-            # A daemon: whoever hangs must not hold up the end of the process.
-            threading.Thread(target=_serve, args=[jobs], name="driver", daemon=True).start()
-        jobs.put(call)
-        if not call.done.wait(self.within):
-            jobs.put(None)
-            raise DriverHangs(
-                f"{call.method} has not returned within {self.within:g} s"
-                " ([compute] driver_timeout)"
-            )
-        self._idle.append(jobs)
+            answer = question()
+        except (Exception, SystemExit):
+            raise
+        except BaseException as err:
+            raise DriverError(
+                f"{name} raised {type(err).__name__}, which only who ends the agent may"
+            ) from err
+        if inspect.iscoroutine(answer):
+            answer.close()
+            raise DriverError(f"{name} is `async def`: it has to be a plain `def`")
+        return answer
 
-    @contextmanager
-    def _alone(self, name: str, *, at_once: bool) -> Iterator[None]:
-        if at_once:
-            yield
-            return
-        if not self._turn.acquire(timeout=self.within):
-            raise DriverHangs(f"{name} was not called: other calls took {self.within:g} s")
-        try:
-            yield
-        finally:
-            self._turn.release()
-
-
-def _serve(jobs: SimpleQueue[_Call | None]) -> None:
-    while (call := jobs.get()) is not None:
-        call.run()
-        del call  # nothing of it stays while the thread waits
+    return job

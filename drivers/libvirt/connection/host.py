@@ -11,12 +11,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
+from drivers.deadline import Blocked, Lane, Overdue
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt.connection.events import Events
-from drivers.libvirt.connection.lane import Blocked, Lane, Overdue
 from drivers.libvirt.connection.session import (
     Deadlines,
     NotTried,
@@ -73,13 +74,6 @@ def _run_event_loop(binding: Any) -> None:
     threading.Thread(target=run, name="libvirt-events", daemon=True).start()
 
 
-class _NothingOpen:
-    """The session of a lane that only reads files."""
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
 class Host:
     """One libvirt, supervised, and the file systems below ``root``."""
 
@@ -97,9 +91,9 @@ class Host:
         self._root = root
         self._clock = clock
         self._deadlines = deadlines
-        self._lane = Lane("libvirt", self._session, clock)
+        self._lane = Lane("libvirt", lambda: closing(self._session()))
         # A file server that hangs must not keep us from asking libvirt.
-        self._files = Lane("host-files", _NothingOpen, clock)
+        self._files = Lane("host-files", nullcontext)
         self._sides: dict[str, Lane[Session]] = {}
         self._not_before = 0.0
         self._last_problem = ""
@@ -186,11 +180,10 @@ class Host:
             raise DriverNotReady(f"{what}: {err}") from None
 
     def _over_side_connection(self, what: str, question: Question[T]) -> T:
-        def make() -> Session:
-            return Session(self.binding, self.uri, self._deadlines)
+        def make() -> closing[Session]:
+            return closing(Session(self.binding, self.uri, self._deadlines))
 
-        name = f"libvirt-{what.rsplit(maxsplit=1)[-1]}"
-        lane = self._sides.setdefault(what, Lane(name, make, self._clock))
+        lane = self._sides.setdefault(what, Lane(f"libvirt-{what.rsplit(maxsplit=1)[-1]}", make))
         try:
             lane.call("a connection", Session.ensure_open, self._deadlines.connect)
             return lane.call(what, lambda s: s.ask(what, question), self._deadlines.call)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 
 import pytest
 
-from drivers.libvirt.connection.lane import Blocked, Lane, Overdue
+from drivers.deadline import Blocked, Lane, Overdue
 
 FOR_EVER = 3600.0
 """Seconds: longer than any test may take."""
@@ -26,9 +27,9 @@ def sessions() -> list[RecordingSession]:
 
 @pytest.fixture
 def lane(sessions):
-    def make() -> RecordingSession:
+    def make() -> closing[RecordingSession]:
         sessions.append(RecordingSession())
-        return sessions[-1]
+        return closing(sessions[-1])
 
     lane = Lane("test-lane", make)
     yield lane
