@@ -6,6 +6,7 @@ The loop is one thread and sleeps on one queue.  Whoever wants something of it
 
 import logging
 import queue
+import random
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -79,6 +80,7 @@ class Loop:
     """Seconds at least between a period and one that somebody asks for after it."""
     longest_gap: float = 30.0
     """The same, where what is asked for fails again and again."""
+    uniform: Callable[[float, float], float] = random.uniform
     _schedule: Schedule | None = None
     _asked: bool = False
     _rest_until: float = -inf
@@ -132,10 +134,13 @@ class Loop:
         return job.done
 
     def every(self, interval: float | None) -> None:
-        """Another interval from now on.  Only for what runs in the loop's thread."""
+        """Another interval from now on.  Only for what runs in the loop's thread.
+
+        The next period comes anywhere in it: other hosts are told at the same moment.
+        """
         if self._schedule is not None:
-            self._schedule.interval = interval
-            self._schedule.due = inf if interval is None else self.clock() + interval
+            wait = inf if interval is None else self.uniform(0.0, interval)
+            self._schedule.interval, self._schedule.due = interval, self.clock() + wait
 
     def later(self, seconds: float, work: Callable[[], object]) -> None:
         """Have something done after that time.  Only for what runs in the loop's thread."""

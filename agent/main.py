@@ -108,7 +108,9 @@ def _run(args: list[str], stack: ExitStack) -> int:
         api = monitoring.measured(api)
     nodes = nodes_of(settings, drivers, api, _own_uuid(settings))
     status = host_status(
-        settings, loop, lambda disabled: nodes.switch(time.monotonic(), disabled=disabled)
+        settings,
+        loop,
+        lambda disabled, again: nodes.switch(time.monotonic(), disabled=disabled, again=again),
     )
     service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status)
     transport = _transport(settings, conf)

@@ -76,5 +76,5 @@ class Reload:
         for one in trackers:
             one.rules = replace(one.rules, **new)
             one.root.times = one.rules.times
-            if times:  # soon, but not with all other hosts that are told at this moment
+            if times:  # within an interval: other hosts are told at the same moment
                 one.root.pace.anew(self.service.clock(), one.root.times)

@@ -14,6 +14,8 @@ from math import inf
 SPREAD = 0.5
 """A look comes up to this part of the interval earlier or later.  Half of it to both sides is the
 least that leaves no comb: where hosts began together, the next round is spread evenly."""
+REST = 1.1
+"""Periods for which one who has something to write rests: every second one passes."""
 LONGEST = 5
 """Periods between two tries, on average, of those who have nothing to write, once Placement is
 long away."""
@@ -64,7 +66,8 @@ class Pace:
 
     def anew(self, now: float, times: Times) -> None:
         """The times were changed, for many hosts at once maybe."""
-        self.verify_at = now + self.uniform(0.0, min(times.verify_every or 0.0, times.period))
+        wait = times.verify_every
+        self.verify_at = now + (inf if wait is None else self.uniform(0.0, wait))
         self.audit_at = None
 
     def answered(self) -> None:
@@ -74,19 +77,28 @@ class Pace:
     def unanswered(self, now: float, times: Times, *, certain: bool) -> None:
         """Placement is not.  ``certain``: what it has is known, so that it may just be asked later.
 
-        Who has something to write, or does not know, tries at the next period, then at each
-        second one; who has not waits longer each time.
+        Who has something to write, or does not know, tries at the next period, then at the one
+        after it or not, so that hosts that met this together part, then at each second one.
+        Who has not waits longer each time.
         """
         pause = times.period * min(LONGEST, 2.0 ** min(self.silent, 16))
         if certain:
             self.verify_at = now + self._spread(pause)
         elif self.silent:
-            self.rest_until = now + times.period * self.uniform(1.1, 1.9)
+            skips = self.rest_until > -inf or self.uniform(0.0, 1.0) < 0.5
+            self.rest_until = now + times.period * (REST if skips else 0.0)
         self.silent += 1
 
     def rests(self, now: float) -> bool:
         """Whether Placement is to be left alone."""
         return now < self.rest_until
+
+    def is_left_to_periods(self, now: float, times: Times) -> bool:
+        """Whether who tries again may wait for a period: the next that does not rest does it.
+
+        Where none has come in time, as without a driver that names the nodes, he has to.
+        """
+        return now < self.rest_until + times.period
 
     def _spread(self, every: float | None) -> float:
         return inf if every is None else every * self.uniform(1 - SPREAD, 1 + SPREAD)

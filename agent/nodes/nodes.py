@@ -80,8 +80,10 @@ class Nodes:
         self.additions.tell_absent(self.trackers, reports)
         return reports + self._departed(now) + self._awaited()
 
-    def switch(self, now: float, *, disabled: bool) -> list[Report]:
+    def switch(self, now: float, *, disabled: bool, again: bool = False) -> list[Report]:
         """Make COMPUTE_STATUS_DISABLED right on every root.  Never raises: the reports tell.
+
+        ``again``: nobody asks for it, it could not be done before.
 
         Before the driver has named its nodes these are the roots of earlier runs: a host that
         starts without its hypervisor is disabled all the same.
@@ -91,7 +93,7 @@ class Nodes:
         except (Exception, SystemExit) as err:  # noqa: BLE001  as above
             return [self._nobody(err)]
         self._through().close()
-        return self._each(trackers, lambda one: one.switch(now, disabled=disabled))
+        return self._each(trackers, lambda one: one.switch(now, disabled=disabled, again=again))
 
     def _free_names(self, trackers: Sequence[Tracker]) -> None:
         """Nodes can have each other's names, in a circle even: nobody could begin."""

@@ -87,13 +87,17 @@ class Tracker:
         self.started = self.started or (report.error is None and not _left_from_start(report))
         return report
 
-    def switch(self, now: float, *, disabled: bool) -> Report:
+    def switch(self, now: float, *, disabled: bool, again: bool = False) -> Report:
         """Make the root's COMPUTE_STATUS_DISABLED right, now, and touch nothing else.
 
         One call: a write, or where it seems to be right already a read, since somebody may
         have written meanwhile.  No driver is asked.  A root that is not there yet gets its
-        trait from its first period.
+        trait from its first period.  ``again``: nobody asks for it; a Placement that is away
+        is left to the periods.
         """
+        pace, silence = self.root.pace, self.root.silence
+        if again and silence is not None and pace.is_left_to_periods(now, self.root.times):
+            return Report(self.node, error=silence, occasion=Occasion.SWITCH)
         report = self.attempt(now, lambda api: self._switch_once(api, now, disabled))
         return replace(report, occasion=Occasion.SWITCH)
 

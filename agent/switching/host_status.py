@@ -40,8 +40,9 @@ FIRST_RETRY = 1.0
 """Seconds; doubled each time, up to the interval between two periods."""
 LONGEST_RETRY = 60.0
 
-Write = Callable[[bool], Sequence[Report]]
-"""Make the trait on every root say whether the host is disabled; called in the loop's thread."""
+Write = Callable[[bool, bool], Sequence[Report]]
+"""Make the trait on every root say whether the host is disabled, which could not be done before
+if the second one is true; called in the loop's thread."""
 
 SAID: Mapping[Event, tuple[int, str]] = {
     Event.DISABLE: (logging.INFO, "This host is %s"),
@@ -232,12 +233,12 @@ class HostStatus:
         self.publish(Decided())
         return self.loop.post(self._bring_about)
 
-    def _bring_about(self) -> list[Report]:
+    def _bring_about(self, *, again: bool = False) -> list[Report]:
         """In the loop's thread."""
         disabled = self.current.disabled
         if disabled is None:
             return []
-        reports = list(self.write(disabled))
+        reports = list(self.write(disabled, again))
         self._note(next((why for why in map(_why_not, reports) if why is not None), None))
         self.publish(Written(reports))
         return reports
@@ -260,7 +261,7 @@ class HostStatus:
     def _retry(self) -> None:
         self._retry_is_set = False
         if self.waiting is not None:
-            self._bring_about()
+            self._bring_about(again=True)
 
 
 def _why_not(report: Report) -> str | None:

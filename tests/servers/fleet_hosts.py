@@ -93,7 +93,11 @@ def host(
         state_path=settings.state_path,
         table=NodeTable.of(settings.state_path),
     )
-    status = host_status(settings, loop, lambda off: nodes.switch(time.monotonic(), disabled=off))
+    status = host_status(
+        settings,
+        loop,
+        lambda off, again: nodes.switch(time.monotonic(), disabled=off, again=again),
+    )
     service = Service(settings.host, nodes, Systemd(), lambda: loop.stopping, status)
     return loop, service, switching(settings, status, service, transport)
 

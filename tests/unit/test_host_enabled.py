@@ -55,7 +55,7 @@ def test_each_change_is_told_once_in_periods_and_at_once_when_switched(tmp_path)
     driver, loop = Hears(), Loop(lambda: None)
     nodes = NoNodes(Deaf(DriverContext("host1", None)), driver)
     status = HostStatus(
-        ServiceFile.of(tmp_path), loop, lambda disabled: nodes.switch(0, disabled=disabled)
+        ServiceFile.of(tmp_path), loop, lambda disabled, _: nodes.switch(0, disabled=disabled)
     )
     service = Service("host1", nodes, Systemd(), bool, status)
     service.period()

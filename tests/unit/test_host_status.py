@@ -105,7 +105,7 @@ class World:
         self.status.subscribe(self.hypervisor.hear)
         self.told = self.hypervisor.listener("libvirt")
 
-    def write(self, disabled: bool) -> Sequence[Report]:
+    def write(self, disabled: bool, again: bool) -> Sequence[Report]:
         self.writes.append(disabled)
         if self.broken is None:
             self.placement = disabled

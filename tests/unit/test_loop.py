@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import random
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -303,6 +304,31 @@ def test_jobs_run_without_an_interval_and_after_a_refresh_that_came_with_them() 
     bench.later.append((20, Command.REFRESH))
     assert bench.run(None) == [0, 20]
     assert done == [20]
+
+
+def told_another_interval(seed: int, interval: float | None) -> list[float]:
+    """One of many hosts that are all reloaded at the same second, ten seconds after a period."""
+    bench = Bench(until=400)
+
+    def every() -> None:
+        bench.loop.uniform = random.Random(seed).uniform
+        bench.loop.every(interval)
+
+    bench.later = [(70, Job(every, Future()))]
+    return bench.run(60)
+
+
+def test_hosts_that_get_another_interval_at_the_same_moment_are_not_in_step() -> None:
+    began = [told_another_interval(seed, 120) for seed in range(50)]
+    assert all(one[:2] == [0, 60] for one in began)
+    firsts = sorted(one[2] - 70 for one in began)
+    assert 0 <= firsts[0] < 20 and 100 < firsts[-1] <= 120
+    assert len(set(firsts)) == len(began)
+    assert all(later - one[2] == 120 for one in began for later in one[3:4])
+
+
+def test_no_interval_any_more_is_no_period_any_more() -> None:
+    assert told_another_interval(1, None) == [0, 60]
 
 
 def test_nobody_waits_for_a_loop_that_has_ended() -> None:

@@ -150,7 +150,7 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
     placement, later = FakePlacement(), Later()
     drivers = [LoadedDriver.of("first", First(["a"])), LoadedDriver.of("later", later)]
     nodes = Nodes(OWN, drivers, placement, Rules(("CUSTOM_OWNER",)))
-    status = HostStatus(ServiceFile.of(tmp_path), Loop(lambda: None), lambda _: [])
+    status = HostStatus(ServiceFile.of(tmp_path), Loop(lambda: None), lambda *_: [])
     status.current = ServiceStatus(disabled=False)
     service = Service("host1", nodes, Systemd(), lambda: False, status)
     service.open()

@@ -42,7 +42,7 @@ class FixedNodes:
 def service_of(*reports: Report) -> tuple[Service, list[Sequence[Report]]]:
     heard: list[Sequence[Report]] = []
     loop, file = Loop(lambda: None), ServiceFile.of(Path("/dev/null/none"))
-    status = HostStatus(file, loop, lambda _: reports)
+    status = HostStatus(file, loop, lambda *_: reports)
     service = Service("host1", FixedNodes(*reports), Systemd(), lambda: False, status)
     service.listeners.append(heard.append)
     return service, heard
@@ -146,6 +146,31 @@ def test_the_next_verification_puts_right_what_a_stranger_did(agent, placement) 
 def test_a_switch_leaves_the_next_period_nothing_to_do(agent) -> None:
     switch(agent, True)
     assert not agent.calls_of(lambda: agent.period(after=1, disabled=True))
+
+
+class Away:
+    """A Placement that answers nobody, and counts who asks."""
+
+    asked = 0
+
+    def request(self, *_, **__):
+        self.asked += 1
+        raise Unreachable("away")
+
+
+def test_what_nobody_asks_for_is_left_to_the_periods_while_placement_is_away(agent) -> None:
+    tracker, away = agent.nodes.trackers[ROOT], Away()
+    there, tracker.root.api = tracker.root.api, away
+    for again in (False, True):  # the second is at once: one answer may be lost
+        tracker.switch(agent.now, disabled=True, again=again)
+    assert away.asked == 2
+    for _ in range(30):
+        assert not tracker.switch(agent.now + 59, disabled=True, again=True).ok
+    assert away.asked == 2
+    tracker.switch(agent.now + 1, disabled=True)
+    assert away.asked == 3, "an operator wants it now"
+    tracker.root.api = there
+    assert tracker.switch(agent.now + 200, disabled=True, again=True).ok, "no period has come"
 
 
 def test_whether_a_root_is_disabled_is_known_once_placement_was_read(agent, placement) -> None:

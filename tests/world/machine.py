@@ -234,8 +234,8 @@ class Machine:
         )
 
     def _status(self, settings: Settings, loop: Loop, nodes: Nodes) -> HostStatus:
-        def write(disabled: bool) -> list[Report]:
-            return nodes.switch(self.scheduler.now, disabled=disabled)
+        def write(disabled: bool, again: bool) -> list[Report]:
+            return nodes.switch(self.scheduler.now, disabled=disabled, again=again)
 
         status: Any = host_status(settings, loop, write)
         status.wall = self.wall

@@ -11,6 +11,7 @@ from math import ceil
 import pytest
 
 from agent import config
+from agent.switching.host_status import HostStatus
 from reportclient.pace import LONGEST, Pace, Times
 
 HOSTS = 10_000
@@ -80,6 +81,43 @@ class Fleet:
         return [self.rate(at, at + BIN) for at in range(start, end, BIN)]
 
 
+class Disabled:
+    """A host that an operator disables: its trait is written by the switch, by a retry of
+    ``HostStatus``, or by a period, whichever comes first while Placement is there.
+    """
+
+    def __init__(self, host, at):
+        self.host, self.retry_at, self.asked_at, self.written_at = host, at, at, None
+        self.status = HostStatus(None, None, None, host.interval)
+
+    def until(self, end, away, asked):
+        """``asked`` counts requests by the second."""
+        host = self.host
+        while self.written_at is None and min(host.tick, self.retry_at) < end:
+            now = min(host.tick, self.retry_at)
+            if now == host.tick:
+                tries = not host.pace.rests(now)
+                host.tick += host.interval
+            else:
+                again = now > self.asked_at and host.pace.silent
+                tries = not (again and host.pace.is_left_to_periods(now, host.times))
+                self.retry_at += self.status._pause()
+            if tries:
+                asked[int(now)] += self.tried(now, away=away(now))
+        host.until(end, away, asked)
+
+    def tried(self, now, *, away):
+        reads = 0 if self.host.certain else VERIFICATION
+        if away:
+            self.host.certain = False
+            self.host.pace.unanswered(now, self.host.times, certain=False)
+            return 1
+        self.written_at, self.host.certain = now, True
+        self.host.pace.answered()
+        self.host.pace.verified(now, self.host.times)
+        return reads + 1
+
+
 def autocorrelation(values, lag):
     mean = sum(values) / len(values)
     off = [value - mean for value in values]
@@ -142,6 +180,52 @@ def test_hosts_that_boot_while_it_is_away_ask_at_each_second_period_and_are_read
     assert fleet.worst_minute(0, back + 121) < 200
 
 
+def test_all_hosts_told_other_intervals_at_the_same_moment_make_no_spike():
+    fleet = Fleet().until(HOUR)
+    for host in fleet.hosts:
+        host.pace.anew(HOUR, host.times)
+        host.tick = HOUR + host.pace.uniform(0, host.interval)
+    fleet.until(2 * HOUR)
+    assert fleet.worst_minute(HOUR, 2 * HOUR) < 80
+
+
+def test_who_is_told_to_verify_no_more_does_not():
+    pace = Pace()
+    pace.anew(0.0, Times(verify_every=None, audit_every=None))
+    assert not pace.is_due(HOUR, Times(verify_every=None, audit_every=None))
+
+
+HEARTBEAT = 10
+"""Seconds within which all hosts hear of what an operator did to all of them."""
+DISABLED, BACK_SOON = HOUR + 600, HOUR + 1500
+
+
+@pytest.fixture(scope="module")
+def all_disabled_while_placement_was_away():
+    """It answers nobody from the end of the first hour on, and all hosts are disabled soon after."""
+    fleet, away, rng = Fleet(), lambda now: HOUR <= now < BACK_SOON, random.Random(7)
+    random.seed(7)
+    fleet.until(DISABLED, away)
+    fleet.hosts = [Disabled(one, DISABLED + rng.uniform(0, HEARTBEAT)) for one in fleet.hosts]
+    return fleet.until(2 * HOUR, away)
+
+
+def test_all_hosts_disabled_while_it_is_away_leave_it_alone(all_disabled_while_placement_was_away):
+    fleet = all_disabled_while_placement_was_away
+    assert fleet.worst_minute(DISABLED + 60, BACK_SOON) < 200
+    assert fleet.rate(DISABLED + 180, BACK_SOON) < 1.05 * HOSTS / TWO_PERIODS
+
+
+def test_their_traits_are_written_within_two_periods_and_without_a_spike(
+    all_disabled_while_placement_was_away,
+):
+    fleet = all_disabled_while_placement_was_away
+    late = 1.05 * TWO_PERIODS
+    assert max(one.written_at for one in fleet.hosts) < BACK_SOON + late
+    wrote = HOSTS / TWO_PERIODS
+    assert fleet.worst_minute(BACK_SOON, 2 * HOUR) - wrote < 200, "beside the writes themselves"
+
+
 def test_one_lost_answer_costs_a_verification_one_period_or_two():
     times, pace = defaults().rules.times, Pace()
     pace.verified(0.0, times)
@@ -156,6 +240,25 @@ def test_the_first_failure_of_who_has_something_to_write_is_tried_in_the_next_pe
     pace = Pace()
     pace.unanswered(1000.0, Times(), certain=False)
     assert not pace.rests(1001.0)
+    pace.unanswered(1000.0, Times(), certain=False)
     for _ in range(20):
         pace.unanswered(1000.0, Times(), certain=False)
         assert pace.rests(1061.0) and not pace.rests(999.0 + TWO_PERIODS)
+
+
+def test_hosts_that_fail_together_do_not_try_in_the_same_period_for_ever():
+    rested = 0
+    for _ in range(400):
+        pace = Pace()
+        for _ in range(2):
+            pace.unanswered(1000.0, Times(), certain=False)
+        rested += pace.rests(1061.0)
+    assert 100 < rested < 300
+
+
+def test_who_tries_again_leaves_it_to_the_periods_unless_none_comes():
+    pace, times = Pace(), Times()
+    for _ in range(3):
+        pace.unanswered(1000.0, times, certain=False)
+    assert pace.is_left_to_periods(1060.0 + 60, times)
+    assert not pace.is_left_to_periods(1000.0 + TWO_PERIODS + 30, times)
