@@ -35,6 +35,8 @@ set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}"
     "${SERVER_PACKAGES[@]}" git graphviz systemd-container "${long[@]}"
 # 64 MB; without it the tests of the registry's page are skipped, and say so.
 (install_packages chromium-headless-shell) || say 'no Chromium: the tests in a browser are skipped'
+# 20 MB; for promtool, which the alerts are tested with, and for the picture of the dashboard.
+(install_packages prometheus) || say 'no promtool: the tests of the alerts are skipped'
 # Beside the checks; without it the tests beside Nova are skipped, and say so.
 install_reference &
 reference=$!

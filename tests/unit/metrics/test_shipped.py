@@ -26,6 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 SHIPPED = REPOSITORY / "etc" / "monitoring"
 RULES = SHIPPED / "compute-agent.rules.yml"
 DASHBOARD = SHIPPED / "compute-agent.dashboard.json"
+CASES = sorted(Path(__file__).parent.glob("alerts*.yml"))
 PAGE = (REPOSITORY / "docs" / "monitoring.rst").read_text()
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
 BOTH = f"(?:{PREFIX}|{registry.PREFIX})"
@@ -111,66 +112,30 @@ promtool = shutil.which("promtool")
 
 
 @pytest.mark.skipif(promtool is None, reason="promtool, of Debian's prometheus, is not here")
-def test_promtool_takes_the_rules_and_they_fire(tmp_path: Path) -> None:
-    cases = tmp_path / "cases.yml"
-    cases.write_text(CASES.format(rules=RULES))
-    for command in (["check", "rules", str(RULES)], ["test", "rules", str(cases)]):
+def test_promtool_takes_the_rules_and_each_alert_fires_when_it_should() -> None:
+    for command in (["check", "rules", str(RULES)], ["test", "rules", *map(str, CASES)]):
         ran = subprocess.run([str(promtool), *command], capture_output=True, text=True, timeout=300)
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-CASES = """
-rule_files: [{rules}]
-evaluation_interval: 1m
-tests:
-  - interval: 1m
-    input_series:
-      - series: 'compute_agent_last_success_timestamp_seconds{{instance="h", job="j", node="n"}}'
-        values: '60x60'
-      - series: 'compute_agent_interval_seconds{{instance="h", job="j"}}'
-        values: '60x60'
-      - series: 'compute_agent_check_ok{{instance="h", job="j", check="broker"}}'
-        values: '1x30 0x30'
-      - series: 'compute_agent_heartbeats_total{{instance="h", job="j", outcome="failed"}}'
-        values: '0+6x60'
-      - series: 'compute_agent_reshapes_pending{{instance="h", job="j", node="n"}}'
-        values: '0x60'
-      - series: 'compute_registry_hosts{{instance="r1", job="r", state="down", status="enabled"}}'
-        values: '0x10 2x50'
-      - series: 'compute_registry_hosts{{instance="r2", job="r", state="down", status="enabled"}}'
-        values: '0x10 2x50'
-    alert_rule_test:
-      - {{alertname: ComputeAgentStale, eval_time: 10m, exp_alerts: []}}
-      - eval_time: 40m
-        alertname: ComputeAgentStale
-        exp_alerts:
-          - exp_labels: {{severity: warning, instance: h, job: j, node: n}}
-            exp_annotations:
-              summary: "n was not fully reported for 39m 0s"
-              description: "Placement may have less, or older, than the host has. See: computectl status"
-      - eval_time: 50m
-        alertname: ComputeAgentCheckFailed
-        exp_alerts:
-          - exp_labels: {{severity: warning, instance: h, job: j, check: broker}}
-            exp_annotations:
-              summary: "compute-agent on h: broker is not well"
-              description: "Its own words: curl http://…/readyz on the host, or computectl status"
-      - eval_time: 40m
-        alertname: ComputeAgentHeartbeatsFail
-        exp_alerts:
-          - exp_labels: {{severity: warning, instance: h, job: j, outcome: failed}}
-            exp_annotations:
-              summary: "The registry does not answer h"
-              description: "The host counts as down to others; its last known status holds."
-      - {{alertname: ComputeAgentReshapePending, eval_time: 60m, exp_alerts: []}}
-      - eval_time: 40m
-        alertname: ComputeRegistryHostsDown
-        exp_alerts:
-          - exp_labels: {{severity: warning, job: r}}
-            exp_annotations:
-              summary: "2 enabled hosts are down"
-              description: "Which: computectl service list, or the page of the registry, /fleet?show=down"
-"""
+@pytest.mark.skipif(promtool is None, reason="promtool, of Debian's prometheus, is not here")
+def test_promtool_can_read_each_query_of_the_dashboard(tmp_path: Path) -> None:
+    """As rules, since those are what it checks."""
+    asked = [query.replace("$host", ".*") for query in expressions().values()]
+    recorded = [{"record": f"panel:{number}", "expr": one} for number, one in enumerate(asked)]
+    path = tmp_path / "panels.yml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": recorded}]}))
+    command = [str(promtool), "check", "rules", str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("alert", [one["alert"] for one in rules()])
+def test_each_alert_is_shown_firing_and_not_firing(alert: str) -> None:
+    groups = [one for path in CASES for one in yaml.safe_load(path.read_text())["tests"]]
+    cases = [one for group in groups for one in group["alert_rule_test"]]
+    fires = {bool(one["exp_alerts"]) for one in cases if one["alertname"] == alert}
+    assert fires == {False, True}, f"tests/unit/metrics/alerts.yml, {alert}"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,137 @@
+"""docs/monitoring/dashboard.svg: the shipped dashboard, drawn without Grafana.
+
+    python -m tests.integration.dashboard_drawn [FOLDER]
+
+Needs the extras of the tests, ``plots``, and Debian's prometheus and rabbitmq-server.  Titles, places,
+units, legends, thresholds and queries are those of the JSON file; the numbers are those of a real
+Prometheus that scraped two agents and a registry for a minute.  Colours and shapes are not Grafana's.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rcParams
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator, StrMethodFormatter
+
+from tests.integration.dashboard import Panel, panels, watched_fleet
+from tests.servers.placement import RealPlacement
+from tests.servers.prometheus import Prometheus
+from tests.servers.rabbitmq import RabbitMQ
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "monitoring"
+PAUSE = 15.0
+"""Seconds between two things that happen."""
+COLUMNS, WIDTH, ROW = 24, 15.0, 0.31
+"""Columns and inches of the whole, and inches of one row of Grafana's grid."""
+COLOURS = {"green": "#3a8f4c", "orange": "#d9822b", "red": "#c4302b", "": "#30475e"}
+UNITS = {"s": "s", "reqps": "req/s", "ops": "ops/s", "bytes": "B", "short": ""}
+HIDDEN = ("__name__", "job")
+
+rcParams.update(
+    {"svg.fonttype": "none", "svg.hashsalt": "dashboard", "font.size": 6.5, "axes.titlesize": 8.5}
+)
+
+
+def main(folder: Path = FOLDER) -> None:
+    with tempfile.TemporaryDirectory(prefix="dashboard-") as made:
+        directory = Path(made)
+        with (
+            RealPlacement(directory / "placement") as placement,
+            RabbitMQ() as broker,
+            watched_fleet(directory, placement, broker) as run,
+        ):
+            run.happen(PAUSE)
+            figure = drawn(panels(), run.prometheus, run.began, time.time())
+    figure.savefig(folder / "dashboard.svg", metadata={"Date": None})
+
+
+def drawn(shown: Sequence[Panel], prometheus: Prometheus, start: float, stop: float) -> Figure:
+    rows = max(panel.place[1] + panel.place[3] for panel in shown)
+    figure = Figure(figsize=(WIDTH, rows * ROW))
+    for panel in shown:
+        axes = figure.add_axes(_inside(panel, rows))
+        axes.set_title(panel.title, loc="left", fontweight="bold")
+        _DRAW[panel.kind](axes, panel, prometheus, start, stop)
+    return figure
+
+
+def _inside(panel: Panel, rows: int) -> tuple[float, float, float, float]:
+    x, y, w, h = panel.place
+    left, right = (1.1, 0.9) if panel.kind == "timeseries" else (0.3, 0.3)
+    below, above = (2.2, 1.2) if panel.kind == "timeseries" else (0.3, 1.2)
+    return (
+        (x + left) / COLUMNS,
+        1 - (y + h - below) / rows,
+        (w - left - right) / COLUMNS,
+        (h - below - above) / rows,
+    )
+
+
+def _stat(axes: Any, panel: Panel, prometheus: Prometheus, *_: float) -> None:
+    value = float(prometheus.ask(panel.targets[0].query)[0]["value"][1])
+    colour = next((name for least, name in reversed(panel.steps) if value >= least), "")
+    _empty(axes, COLOURS[colour])
+    axes.text(0.5, 0.45, f"{value:g}", ha="center", va="center", fontsize=20, color="white")
+
+
+def _table(axes: Any, panel: Panel, prometheus: Prometheus, *_: float) -> None:
+    found = [one["metric"] for one in prometheus.ask(panel.targets[0].query)]
+    _empty(axes, "white")
+    names = sorted({name for one in found for name in one} - set(HIDDEN))
+    for number, cells in enumerate([names, *([one.get(n, "") for n in names] for one in found)]):
+        for column, cell in enumerate(cells):
+            at = (0.02 + column / max(len(names), 1), 0.88 - 0.2 * number)
+            axes.text(*at, cell, fontweight="normal" if number else "bold", va="center")
+
+
+def _timeseries(axes: Any, panel: Panel, prometheus: Prometheus, start: float, stop: float) -> None:
+    axes.set_xlim(0, stop - start)
+    axes.xaxis.set_major_formatter(lambda at, _: f"{at:g} s")
+    axes.grid(linewidth=0.3)
+    sides = {panel.unit: axes}
+    colours = cycle(rcParams["axes.prop_cycle"].by_key()["color"])
+    for target in panel.targets:
+        side = sides.get(target.unit) or sides.setdefault(target.unit, axes.twinx())
+        for one in prometheus.ask_range(target.query, start, stop):
+            points = [(float(at) - start, float(value)) for at, value in one["values"]]
+            named = {"label": _legend(target.legend, one["metric"]), "color": next(colours)}
+            side.plot(*zip(*points, strict=True), linewidth=1.2, **named)
+    for unit, side in sides.items():
+        _scale(side, unit)
+    lines = [line for side in sides.values() for line in side.get_lines()]
+    below = {"loc": "upper left", "bbox_to_anchor": (-0.05, -0.1), "frameon": False}
+    axes.legend(handles=lines, fontsize=6, ncols=2, borderaxespad=0.3, columnspacing=1, **below)
+
+
+def _scale(side: Any, unit: str) -> None:
+    side.set_ylim(0, side.get_ylim()[1] or 1)
+    side.yaxis.set_major_locator(MaxNLocator(4, integer=unit == "short"))
+    prefixed = EngFormatter(unit=UNITS[unit], sep=" ")
+    plain = StrMethodFormatter("{x:g} " + UNITS[unit])
+    side.yaxis.set_major_formatter(prefixed if unit in ("s", "bytes") else plain)
+    side.spines["top"].set_visible(False)
+
+
+def _legend(text: str, labels: Mapping[str, str]) -> str:
+    for name, value in labels.items():
+        text = text.replace("{{" + name + "}}", value)
+    return text
+
+
+def _empty(axes: Any, colour: str) -> None:
+    axes.set(xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1), facecolor=colour)
+
+
+_DRAW = {"stat": _stat, "table": _table, "timeseries": _timeseries}
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
