@@ -12,6 +12,7 @@ from agent.told.conditions import Condition, errors
 from agent.told.narrator import Narrator
 from agent.told.reports import Report
 from agent.told.systemd import Systemd
+from drivers.api import Lifecycle, Switched
 from drivers.deadline import DriverHangs
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loaded import words
@@ -53,7 +54,7 @@ class Service:
         :raises DriverError: the first can't; DriverNotReady if it may later.
         """
         for number, loaded in enumerate(self.nodes.drivers):
-            if loaded.lifecycle is not None:
+            if loaded.can(Lifecycle):
                 try:
                     _open(loaded, self.host)
                 except DriverError as err:
@@ -64,7 +65,7 @@ class Service:
     def close(self) -> None:
         """Let the drivers close what they opened; what fails is logged."""
         for loaded in self.nodes.drivers:
-            if loaded.lifecycle is not None:
+            if loaded.can(Lifecycle):
                 _close(loaded, self.host)
 
     def hanging(self, since: float, seconds: float) -> str | None:
@@ -95,7 +96,7 @@ class Service:
 
     def _open_others(self) -> None:
         for loaded in self.nodes.drivers:
-            if loaded.lifecycle is not None and loaded.opening.failed is not None:
+            if loaded.can(Lifecycle) and loaded.opening.failed is not None:
                 _close(loaded, self.host)
                 _open_again(loaded, self.host)
 
@@ -214,7 +215,7 @@ class HostEnabled:
         if disabled is None:
             return
         for loaded in self.drivers:
-            if loaded.switched is None or self.told.get(loaded.name) is (not disabled):
+            if not loaded.can(Switched) or self.told.get(loaded.name) is (not disabled):
                 continue
             if loaded.opening.failed is not None:
                 continue  # it hears once it is open

@@ -29,58 +29,50 @@ class Opening:
     then: Callable[[], None] | None = None
 
 
+OPTIONAL: tuple[type, ...] = (Lifecycle, Identified, Unwell, Watched, Switched, Timed)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedDriver:
-    """A driver, and itself once more for each optional ability that it has."""
+    """A driver, and which of the ``OPTIONAL`` abilities it has."""
 
     name: str
     driver: ComputeDriver
-    lifecycle: Lifecycle | None = None
-    identified: Identified | None = None
-    unwell: Unwell | None = None
-    watched: Watched | None = None
-    switched: Switched | None = None
-    timed: Timed | None = None
+    abilities: frozenset[type] = frozenset()
     opening: Opening = field(default_factory=Opening, repr=False, compare=False)
     calls: Calls = field(default_factory=Calls, repr=False, compare=False)
 
     @classmethod
     def of(cls, name: str, driver: ComputeDriver, within: float = WITHIN) -> "LoadedDriver":
-        """Find out what ``driver`` can do beyond the two methods that all have.
+        """Each call of ``driver`` has to return ``within`` so many seconds."""
+        able = frozenset(one for one in OPTIONAL if isinstance(driver, one))
+        return cls(name, driver, able, calls=Calls(within, thread_safe=driver.thread_safe))
 
-        ``within`` so many seconds each call of it has to return.
-        """
-        return cls(
-            name,
-            driver,
-            lifecycle=driver if isinstance(driver, Lifecycle) else None,
-            identified=driver if isinstance(driver, Identified) else None,
-            unwell=driver if isinstance(driver, Unwell) else None,
-            watched=driver if isinstance(driver, Watched) else None,
-            switched=driver if isinstance(driver, Switched) else None,
-            timed=driver if isinstance(driver, Timed) else None,
-            calls=Calls(within, thread_safe=driver.thread_safe),
-        )
+    def can(self, ability: type) -> bool:
+        """Whether it has the methods of this protocol."""
+        return ability in self.abilities
 
     def init_host(self, host: str) -> None:
         """Let it open what it needs.  :raises BaseException: whatever it raises."""
-        if (lifecycle := self.lifecycle) is not None:
-            self.calls("init_host", lambda: lifecycle.init_host(host))
+        self._tell(Lifecycle, "init_host", host)
 
     def cleanup_host(self, host: str) -> None:
         """Let it close what it opened.  :raises BaseException: whatever it raises."""
-        if (lifecycle := self.lifecycle) is not None:
-            self.calls("cleanup_host", lambda: lifecycle.cleanup_host(host))
+        self._tell(Lifecycle, "cleanup_host", host)
 
     def watch(self, tell: Callable[[str | None], None]) -> None:
         """Let it tell when its hypervisor is lost, and back.  :raises BaseException: as above."""
-        if (watched := self.watched) is not None:
-            self.calls("watch", lambda: watched.watch(tell))
+        self._tell(Watched, "watch", tell)
 
     def set_host_enabled(self, *, enabled: bool) -> None:
         """Tell it whether its host takes guests.  :raises BaseException: as above."""
-        if (switched := self.switched) is not None:
-            self.calls("set_host_enabled", lambda: switched.set_host_enabled(enabled))
+        self._tell(Switched, "set_host_enabled", enabled)
+
+    def _tell(self, ability: type, method: str, *arguments: object) -> Any:
+        """What it answers; ``None`` of a driver that has no such method."""
+        if not self.can(ability):
+            return None
+        return self.calls(method, lambda: getattr(self.driver, method)(*arguments))
 
     def ask(self, tree: ProviderTree, node: str, allocations: Allocations | None) -> None:
         """Let it change ``tree``; nodes wait for each other unless it is ``thread_safe``.
@@ -131,9 +123,9 @@ class LoadedDriver:
         :raises DriverError: what it returned can't be that.
         :raises BaseException: whatever the driver raises.
         """
-        if self.identified is None:
+        if not self.can(Identified):
             return {}
-        answer: object = self.calls("get_nodenames_by_uuid", self.identified.get_nodenames_by_uuid)
+        answer: object = self._tell(Identified, "get_nodenames_by_uuid")
         if not isinstance(answer, Mapping):
             raise DriverError(f"get_nodenames_by_uuid() returned {answer!r}: no {{uuid: nodename}}")
         try:
@@ -143,11 +135,11 @@ class LoadedDriver:
 
     def degraded(self) -> dict[str, str]:
         """What it can't read, by part; never raises: that it can't say is said as well."""
-        if self.unwell is None or self.opening.failed is not None:
+        if not self.can(Unwell) or self.opening.failed is not None:
             return {}
         part = f"driver {self.name}"
         try:
-            answer: object = self.calls("degraded", self.unwell.degraded)
+            answer: object = self._tell(Unwell, "degraded")
         except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on, whatever it is
             return {part: f"degraded() failed: {words(err)}"}
         if not isinstance(answer, Mapping):
@@ -156,10 +148,8 @@ class LoadedDriver:
 
     def took(self) -> dict[str, float]:
         """Seconds by source; empty where it does not say, or makes no sense.  Never raises."""
-        if self.timed is None:
-            return {}
         try:
-            answer: object = self.calls("took", self.timed.took)
+            answer: object = self._tell(Timed, "took")
             if isinstance(answer, Mapping):
                 return {str(name): float(seconds) for name, seconds in answer.items()}
         except (Exception, SystemExit):

@@ -20,6 +20,7 @@ from agent.switching.hypervisor import Hypervisor
 from agent.switching.notices import FactsChanged
 from agent.switching.service_file import ServiceFile
 from agent.told.status_schema import NO_RPC, SERVING, ServiceFacts
+from drivers.api import Watched
 from drivers.loaded import LoadedDriver, words
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Switching:
     def watch_drivers(self) -> None:
         """From now on a hypervisor that is lost disables this host."""
         for loaded in self.service.nodes.drivers:
-            if loaded.watched is not None:
+            if loaded.can(Watched):
                 begin = partial(_watch, loaded, self.hypervisor.listener(loaded.name))
                 if loaded.opening.failed is None:
                     begin()

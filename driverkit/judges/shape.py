@@ -9,6 +9,7 @@ import os_traits
 from driverkit.broken import Broken, DriverRaised, Inapplicable
 from driverkit.differences import called, shown
 from driverkit.stage import Root, Stage, said
+from drivers.api import Lifecycle
 from drivers.errors import DriverError, DriverNotReady
 from drivers.loaded import LoadedDriver
 from reportclient.errors import NameTaken
@@ -48,7 +49,7 @@ def _says_anything(root: Root, desired: Snapshot) -> bool:
 def closes(stage: Stage) -> None:
     """``cleanup_host`` before anything else was called, and after ``init_host``."""
     loaded = stage.made()
-    if loaded.lifecycle is None:
+    if not loaded.can(Lifecycle):
         raise Inapplicable("the driver has no init_host and cleanup_host")
     try:
         stage.clean_up(loaded)

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from stevedore.driver import DriverManager
 from stevedore.extension import Extension, ExtensionManager
 
-from drivers.api import ComputeDriver, DriverContext
+from drivers.api import ComputeDriver, DriverContext, Identified, Lifecycle, Unwell
 from drivers.errors import DriverLoadFailed, DriverNotFound
 from drivers.loader import GROUP, LoadedDriver, driver_from, installed, load
 
@@ -123,12 +123,12 @@ def test_a_driver_is_made_from_its_entry_point(acme, context):
 
 def test_a_driver_without_optional_abilities_has_none(acme, context):
     (loaded,) = load(["t-good"], context)
-    assert (loaded.lifecycle, loaded.identified, loaded.unwell) == (None, None, None)
+    assert not loaded.abilities
 
 
 def test_optional_abilities_are_found(acme, context):
     (loaded,) = load(["t-able"], context)
-    assert loaded.lifecycle is loaded.identified is loaded.unwell is loaded.driver
+    assert {Lifecycle, Identified, Unwell} <= loaded.abilities
 
 
 def test_options_are_there_before_the_driver_is_made(acme, context):
