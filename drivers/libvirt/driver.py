@@ -14,7 +14,7 @@ from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.inventory import DISK_GB
 from drivers.libvirt import documents, opts
-from drivers.libvirt.connection.host import Host, load_binding
+from drivers.libvirt.connection.host import Host, load_binding, uri_of
 from drivers.libvirt.connection.host_identity import (
     KEPT_HOST,
     NAME,
@@ -22,10 +22,9 @@ from drivers.libvirt.connection.host_identity import (
     another_host,
     renamed,
 )
-from drivers.libvirt.connection.session import Refused
+from drivers.libvirt.connection.session import Deadlines, Refused
 from drivers.libvirt.facts.numa import Observed
-from drivers.libvirt.facts.report import Reader, capabilities, host_report
-from drivers.libvirt.settings import LibvirtSettings, settings_from
+from drivers.libvirt.facts.report import Reader, capabilities, facts_of, host_report
 from drivers.libvirt.tree.children import write_report
 
 LOG = logging.getLogger(__name__)
@@ -60,14 +59,18 @@ class LibvirtDriver(ComputeDriver):
 
     def __init__(self, context: DriverContext, host: Host | None = None) -> None:
         super().__init__(context)
-        self._settings = _settings(context)
-        in_files = bool(self._settings.file_backed_memory)
+        group = context.conf.libvirt
+        try:
+            facts = facts_of(context)
+        except ValueError as err:
+            raise DriverLoadFailed(f"the libvirt driver's configuration: {err}") from err
+        in_files = bool(group.file_backed_memory)
         self.capabilities = {**CAPABILITIES, "supports_mem_backing_file": in_files}
-        self._host = host or Host(self._settings.uri, load_binding(), self._settings.deadlines)
+        self._host = host or Host(uri_of(group), load_binding(), Deadlines.of(group))
         self._nodename: str | None = None
         self._identity: HostIdentity | None = None
         self._is_agents = False
-        self._reader = Reader(self._host, self._settings)
+        self._reader = Reader(self._host, facts)
         self._wrong: dict[str, str] = {}
         self._said: frozenset[str] = frozenset()
 
@@ -90,7 +93,7 @@ class LibvirtDriver(ComputeDriver):
 
     def degraded(self) -> Mapping[str, str]:
         """What libvirt could not answer, and what is odd about the configuration."""
-        return {**self._host.unanswered(), **self._reader.sources.failed(), **self._wrong}
+        return {**self._reader.sources.failed(), **self._wrong}
 
     def took(self) -> Mapping[str, float]:
         """Seconds that each source took when it was asked last."""
@@ -119,8 +122,7 @@ class LibvirtDriver(ComputeDriver):
             reading,
             self._reader.facts,
             _observed(provider_tree, nodename),
-            disk_elsewhere=self._settings.disk_from_sharing_provider
-            and provider_tree.has_sharing_provider(DISK_GB),
+            disk_shared=provider_tree.has_sharing_provider(DISK_GB),
         )
         self._wrong = {**report.notes, **others}
         self._note_warnings(report.warnings)
@@ -177,13 +179,6 @@ class LibvirtDriver(ComputeDriver):
             if one not in self._said:
                 LOG.warning("%s", one)
         self._said = frozenset(words)
-
-
-def _settings(context: DriverContext) -> LibvirtSettings:
-    try:
-        return settings_from(context)
-    except ValueError as err:
-        raise DriverLoadFailed(f"the libvirt driver's configuration: {err}") from err
 
 
 def _observed(tree: ProviderTree, nodename: str) -> Observed:

@@ -263,6 +263,14 @@ IMAGE_CACHE_OPTS = [
 ]
 
 
+def register_mdev_types(conf: Any) -> None:
+    """The groups of enabled types, and those of types that are switched off: no typing errors."""
+    enabled = (f"mdev_{name}" for name in conf.devices.enabled_mdev_types)
+    there = (name for name in conf.list_all_sections() if name.startswith("mdev_"))
+    for group in sorted({*enabled, *there}):
+        conf.register_opts(MDEV_TYPE_OPTS, group=group)
+
+
 def list_opts() -> list[tuple[str, list[Any]]]:
     """``[(group, [options])]``: the libvirt driver's own."""
     return [

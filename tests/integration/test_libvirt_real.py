@@ -20,6 +20,7 @@ from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.devices import all_guests
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.facts.architecture import Question, domain_capabilities
+from drivers.libvirt.facts.fact import Sources
 from drivers.libvirt.facts.report import capabilities
 from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd, missing, private_libvirtd
 from tests.unit.libvirt.test_settings import context
@@ -178,7 +179,7 @@ cpu_models = Nonsense-9000
 
 def test_domain_capabilities_can_be_asked_for(libvirtd):
     host = Host(libvirtd.uri, load_binding(), Deadlines())
-    text = domain_capabilities(host, Question(os.uname().machine, None, "qemu"))
+    text = domain_capabilities(Sources(host), Question(os.uname().machine, None, "qemu"))
     host.close()
     assert documents.read(text).tag == "domainCapabilities"
 

@@ -20,7 +20,6 @@ from drivers.libvirt.devices.encryption import Encryption, Limits
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.facts.shares import MemoryPolicy
-from drivers.libvirt.settings import DeviceSettings
 from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from reportclient.reshape import Affected, moved_allocations
@@ -191,9 +190,9 @@ entries = st.sampled_from(
     ]
 )
 settings = st.builds(
-    lambda specs, networks, group, kinds, limit, number: DeviceSettings(
-        PciSettings(device_specs([json.dumps(specs)]), networks, group),
-        MdevSettings(
+    lambda specs, networks, group, kinds, limit, number: {
+        "pci": PciSettings(device_specs([json.dumps(specs)]), networks, group),
+        "mdev": MdevSettings(
             tuple(
                 MdevType(k, resource_class="CUSTOM_" + k.upper(), max_instances=limit)
                 for k in kinds[:1]
@@ -201,8 +200,8 @@ settings = st.builds(
             or (MdevType("a"),),
             group,
         ),
-        Limits(sev=number, tdx=number, passes_cpu=networks),
-    ),
+        "limits": Limits(sev=number, tdx=number, passes_cpu=networks),
+    },
     st.lists(entries, min_size=1, max_size=3),
     st.booleans(),
     st.booleans(),
@@ -245,7 +244,7 @@ def settled(tree, look, **choice):
 def test_any_devices_give_a_tree_that_placement_takes(devices, wanted, report_numa):
     look, choice = (
         reading(two_cells(), **devices),
-        {"devices": wanted, "report_numa": report_numa},
+        {**wanted, "report_numa": report_numa},
     )
     tree = written(new_tree(), look, **choice)
     check(tree)
@@ -253,7 +252,11 @@ def test_any_devices_give_a_tree_that_placement_takes(devices, wanted, report_nu
 
 
 memory = st.builds(MemoryPolicy, st.sampled_from(["off", "pages"]))
-choices = st.fixed_dictionaries({"devices": settings, "report_numa": numa, "memory": memory})
+choices = st.builds(
+    lambda wanted, more: {**wanted, **more},
+    settings,
+    st.fixed_dictionaries({"report_numa": numa, "memory": memory}),
+)
 HUGE = two_cells(pages={2048: 64})
 
 

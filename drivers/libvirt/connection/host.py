@@ -32,6 +32,12 @@ LOG = logging.getLogger(__name__)
 PAUSE = 1.0
 """Seconds at least between attempts to connect."""
 
+_USUAL_URIS = {
+    "lxc": "lxc:///system",
+    "parallels": "parallels:///system",
+    "test": "test:///default",
+}
+
 T = TypeVar("T")
 D = TypeVar("D")
 
@@ -74,6 +80,11 @@ def _run_event_loop(binding: Any) -> None:
     threading.Thread(target=run, name="libvirt-events", daemon=True).start()
 
 
+def uri_of(group: Any) -> str:
+    """Of the libvirt to ask, by the options of ``[libvirt]``."""
+    return group.connection_uri or _USUAL_URIS.get(group.virt_type, "qemu:///system")
+
+
 class Host:
     """One libvirt, supervised, and the file systems below ``root``."""
 
@@ -97,7 +108,6 @@ class Host:
         self._sides: dict[str, Lane[Session]] = {}
         self._not_before = 0.0
         self._last_problem = ""
-        self._unanswered: dict[str, str] = {}
         self._watch: Watch | None = None
 
     def watch(self, tell: Tell, probe: Callable[[], object] | None = None) -> None:
@@ -126,37 +136,18 @@ class Host:
         """The host's name as its libvirt gives it."""
         return self.ask("its host name", lambda c: some(str(c.getHostname()), "name"))
 
-    def unanswered(self) -> dict[str, str]:
-        """Optional questions that libvirt could not answer, with its words."""
-        return dict(self._unanswered)
-
     # -- how questions are asked
 
-    def ask(self, what: str, question: Question[T], *, once: bool = False) -> T:
-        """Ask now, or once per connection.  :raises DriverNotReady: no answer, and why."""
+    def ask(self, what: str, question: Question[T]) -> T:
+        """Ask now.  :raises DriverNotReady: no answer, and why."""
         try:
             self._ensure_connected()
-            return self._bounded(
-                what,
-                lambda session: (session.ask_once if once else session.ask)(what, question),
-            )
+            return self._bounded(what, lambda session: session.ask(what, question))
         except (NotTried, Refused):
             raise  # neither says that libvirt is lost
         except DriverNotReady as err:
             self.lost(str(err))
             raise
-
-    def ask_optional(self, what: str, question: Question[T], *, once: bool = False) -> T | None:
-        """``None`` where libvirt answers with an error; logged once, asked again next time."""
-        try:
-            answer = self.ask(what, question, once=once)
-        except Refused as err:
-            if what not in self._unanswered:
-                LOG.log(logging.INFO if err.unsupported else logging.WARNING, "%s", err)
-            self._unanswered[what] = str(err)
-            return None
-        self._unanswered.pop(what, None)
-        return answer
 
     def ask_if_able(self, what: str, question: Question[T], otherwise: D) -> T | D:
         """``otherwise`` from a hypervisor that never answers this."""
@@ -202,12 +193,10 @@ class Host:
         if self._clock() < self._not_before:
             raise DriverNotReady(self._last_problem)
         try:
-            new = self._bounded("a connection", Session.ensure_open, self._deadlines.connect)
+            self._bounded("a connection", Session.ensure_open, self._deadlines.connect)
         except Unconnected as err:
             self._not_before, self._last_problem = self._clock() + PAUSE, str(err)
             raise
-        if new:
-            self._unanswered.clear()
 
     def _bounded(self, what: str, job: Callable[[Session], T], deadline: float | None = None) -> T:
         try:

@@ -1,4 +1,4 @@
-"""Session: one libvirt connection, and what was learnt over it.
+"""Session: one libvirt connection.
 
 It belongs to the worker thread of a lane, and nothing outside that thread may hold
 the connection: the last one to let go of a virConnect closes it, and that can hang.
@@ -9,7 +9,7 @@ import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from drivers.errors import DriverNotReady
 from drivers.libvirt.connection.events import Events, Subscriptions
@@ -49,9 +49,19 @@ class Deadlines:
     keepalive_interval: int = 5
     keepalive_count: int = 3
 
+    @classmethod
+    def of(cls, group: Any) -> Self:
+        """By the options of ``[libvirt]``."""
+        return cls(
+            group.connection_timeout,
+            group.call_timeout,
+            group.keepalive_interval,
+            group.keepalive_count,
+        )
+
 
 class Session:
-    """Opens when asked, answers questions, remembers answers until it is closed."""
+    """Opens when asked, and answers questions."""
 
     def __init__(
         self,
@@ -71,15 +81,14 @@ class Session:
         self._events = events
         self._subscriptions = Subscriptions(binding, events.changed) if events is not None else None
         self._connection: Any = None
-        self._remembered: dict[str, Any] = {}
 
-    def ensure_open(self) -> bool:
-        """Connect unless connected; returns whether the connection is a new one.
+    def ensure_open(self) -> None:
+        """Connect unless connected.
 
         :raises Unconnected: with libvirt's words.
         """
         if self._is_alive():
-            return False
+            return
         if self._connection is not None:
             self._say(
                 logging.WARNING,
@@ -90,7 +99,6 @@ class Session:
         if problem is not None:
             raise Unconnected(f"no connection to libvirt at {self._uri}: {problem}")
         self._say(logging.INFO, f"connected to libvirt at {self._uri}")
-        return True
 
     def ask(self, what: str, question: Callable[[Any], T]) -> T:
         """``question(connection)``.
@@ -114,17 +122,9 @@ class Session:
             raise DriverNotReady(f"libvirt at {self._uri} went away when asked for {what}: {words}")
         raise Refused(f"libvirt at {self._uri}, asked for {what}: {words}", unsupported=unsupported)
 
-    def ask_once(self, what: str, question: Callable[[Any], T]) -> T:
-        """Like ``ask``, but what is known from this connection is not asked again."""
-        if what not in self._remembered:
-            self._remembered[what] = self.ask(what, question)
-        answer: T = self._remembered[what]
-        return answer
-
     def close(self) -> None:
-        """Drop the connection and what is remembered; it can be opened again."""
+        """Drop the connection; it can be opened again."""
         connection, self._connection = self._connection, None
-        self._remembered.clear()
         if connection is None:
             return
         if self._subscriptions is not None:

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 from xml.etree.ElementTree import Element
 
 import os_traits
 
+from drivers.api import DriverContext
 from drivers.libvirt.connection.events import DEVICES, GUESTS
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.listed import Listed, guests, node_devices
@@ -20,8 +22,10 @@ from drivers.libvirt.devices.vgpu import (
     vgpu_pools,
 )
 from drivers.libvirt.documents import read
-from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts.fact import Sources, Subject
+from drivers.libvirt.opts import register_mdev_types
 from drivers.libvirt.tree.reported import MDEV, PCI, HostReport, Reported
+from drivers.opts import nova_owner_traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +48,32 @@ class NodeDevices:
     pci: PciSettings = field(default_factory=PciSettings)
     mdev: MdevSettings = field(default_factory=MdevSettings)
     owner_traits: frozenset[str] = frozenset()
-    name: str = PCI
+    name: ClassVar[str] = PCI
 
-    def ask(self, look: Look) -> Devices:
+    @classmethod
+    def of(cls, context: DriverContext) -> Self:
+        """By device_spec and enabled_mdev_types.  :raises ValueError: what is wrong there."""
+        conf = context.conf
+        register_mdev_types(conf)
+        return cls(PciSettings.of(conf), MdevSettings.of(conf), nova_owner_traits(conf))
+
+    def ask(self, sources: Sources) -> Devices:
         """Only what the options need.  A device that can't be read is the one that it was."""
-        kinds = self.kinds()
-        found: Listed | None = Listed()
+        kinds, binding = self.kinds(), sources.host.binding
+        now: Listed | None = Listed()
         if kinds:
-            found = look.sources.read_list(
-                DEVICES, lambda: _node_devices(look.host, kinds), until=DEVICES
-            )
-        taken = self._guests_that_matter(look)
+            now = sources.listed(DEVICES, lambda c: node_devices(c, binding, kinds, too_little))
+        taken = Listed()
+        if any(spec.one_time_use for spec in self.pci.specs):  # not to be given again
+            taken = sources.listed(GUESTS, lambda c: guests(c, binding)) or taken
         assigned = assigned_addresses(taken.documents.values())
-        if found is None:
+        if now is None:
             return Devices(None, taken.notes("guest"), assigned)
         return Devices(
-            tuple(map(read, found.documents.values())),
-            {**found.notes("node device"), **taken.notes("guest")},
+            tuple(map(read, now.documents.values())),
+            {**now.notes("node device"), **taken.notes("guest")},
             assigned,
-            all_read=found.unread.keys() <= found.documents.keys(),
+            all_read=now.unread.keys() <= now.documents.keys(),
         )
 
     def judge(self, answer: Devices, of: Subject) -> HostReport:
@@ -94,13 +105,6 @@ class NodeDevices:
         mdev = ("PCI_DEV", "MDEV_TYPES", "MDEV") if self.mdev.types else ()
         return tuple(dict.fromkeys((*pci, *names, *mdev)))
 
-    def _guests_that_matter(self, look: Look) -> Listed:
-        """Those whose devices are not to be given again."""
-        if not any(spec.one_time_use for spec in self.pci.specs):
-            return Listed()
-        found = look.sources.read_list(GUESTS, lambda: all_guests(look.host), until=GUESTS)
-        return found or Listed()
-
     def _providers(
         self, of: Subject, pools: Sequence[Pool], grouped: bool, source: str
     ) -> tuple[list[Reported], dict[str, str]]:
@@ -121,14 +125,7 @@ class NodeDevices:
 
 def all_guests(host: Host) -> Listed:
     """Running or not."""
-    return host.ask_over_side_connection("the guests", lambda c: guests(c, host.binding), Listed())
-
-
-def _node_devices(host: Host, kinds: Sequence[str]) -> Listed:
-    """Those of these kinds, none where this hypervisor has none to tell of."""
-    return host.ask_over_side_connection(
-        "node devices", lambda c: node_devices(c, host.binding, kinds, too_little), Listed()
-    )
+    return host.ask_over_side_connection(GUESTS, lambda c: guests(c, host.binding), Listed())
 
 
 def _taken(bus: PciBus, divided: Mapping[str, str]) -> dict[str, str]:

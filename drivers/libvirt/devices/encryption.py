@@ -12,23 +12,25 @@ Earlier releases of Nova had SEV's on the root, from where it moves here.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar, Self
 from xml.etree.ElementTree import Element
 
-from drivers.libvirt.connection.events import CONNECTION
+from drivers.api import DriverContext
 from drivers.libvirt.devices.pools import device_record
 from drivers.libvirt.documents import read, text_of, whole
 from drivers.libvirt.facts.architecture import Question, domain_capabilities, not_run, questions
-from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts.fact import Sources, Subject
 from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.facts.topology import host_cpu
 from drivers.libvirt.tree.names import CONTEXT, SEV, SEV_ES, SEV_SNP, TDX, TECHNIQUES
 from drivers.libvirt.tree.reported import ENCRYPTION, HostReport, Reported
+from drivers.opts import nova_owner_traits
 from reportclient.model import MAX_INT
 
 OPTION = "[libvirt] num_memory_encrypted_guests"
 TDX_OPTION = "[libvirt] num_intel_tdx_guests"
 Q35 = "q35"
-SOURCES = ("memory encryption", "kernel modules", "keys of TDX")
+FILES = ("kernel modules", "keys of TDX")
 SWITCHES = {
     SEV: ("kvm_amd", "sev"),
     SEV_ES: ("kvm_amd", "sev_es"),
@@ -62,6 +64,12 @@ class Limits:
     passes_cpu: bool = False
     """Whether guests get the host's CPU (cpu_mode = host-passthrough), which TDX needs."""
 
+    @classmethod
+    def of(cls, group: Any) -> Self:
+        """By the options of ``[libvirt]``."""
+        passes_cpu = group.cpu_mode == "host-passthrough"
+        return cls(group.num_memory_encrypted_guests, group.num_intel_tdx_guests, passes_cpu)
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryEncryption:
@@ -70,32 +78,34 @@ class MemoryEncryption:
     virt_type: str
     limits: Limits
     owner_traits: frozenset[str] = frozenset()
-    name: str = ENCRYPTION
+    name: ClassVar[str] = ENCRYPTION
 
-    def ask(self, look: Look) -> Encryption:
+    @classmethod
+    def of(cls, context: DriverContext) -> Self:
+        """By virt_type, and how many guests the operator wants at most."""
+        conf, group = context.conf, context.conf.libvirt
+        return cls(group.virt_type, Limits.of(group), nova_owner_traits(conf))
+
+    def ask(self, sources: Sources) -> Encryption:
         """Only KVM guests on x86 can have it; TDX only those of machine type q35."""
-        arch = host_cpu(look.capabilities).arch
-        if arch is None:
-            return Encryption(None)
-        if arch != "x86_64" or self.virt_type != "kvm":
+        capabilities = sources.capabilities
+        arch = host_cpu(capabilities).arch
+        if arch is not None and (arch != "x86_64" or self.virt_type != "kvm"):
             return Encryption(read(None))
-        if not_run(look.capabilities, "kvm"):
+        if arch is None or not_run(capabilities, "kvm"):
             return Encryption(None)
-        sources, host = look.sources, look.host
-        machines = [one.machine for one in questions(look.capabilities, "kvm")]
-        question = Question(arch, Q35 if Q35 in machines else None, "kvm")
-        document, modules, keys = SOURCES
-        text = sources.read_or(
-            document, lambda: domain_capabilities(host, question), None, until=CONNECTION
+        machines = [one.machine for one in questions(capabilities, "kvm")]
+        text = domain_capabilities(sources, Question(arch, Q35 if Q35 in machines else None, "kvm"))
+        modules, keys = FILES
+        switches = sources.on_files(modules, modules, _switches, dict[str, bool | None]())
+        count = sources.on_files(keys, keys, _tdx_keys, None)
+        return Encryption(
+            None if text is None else read(text),
+            frozenset(name for name, on in switches.items() if on is False),
+            frozenset(name for name, on in switches.items() if on),
+            count,
+            told=text is not None and not sources.never_answered().intersection(FILES),
         )
-        if text is None:
-            sources.ask_again(document)
-        switches = sources.read_or(modules, lambda: host.on_files(modules, _switches), {})
-        off = frozenset(name for name, on in switches.items() if on is False)
-        on = frozenset(name for name, on in switches.items() if on)
-        count = sources.read_or(keys, lambda: host.on_files(keys, _tdx_keys), None)
-        told = not sources.never_answered().intersection(SOURCES)
-        return Encryption(read(text) if text else None, off, on, count, told)
 
     def judge(self, answer: Encryption, of: Subject) -> HostReport:
         """SEV's context leaves the root, with its trait."""

@@ -9,10 +9,11 @@ named, and stops nothing else.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import os_traits
 
-from drivers.libvirt.devices.device_spec import DeviceSpec
+from drivers.libvirt.devices.device_spec import DeviceSpec, device_specs
 from drivers.libvirt.devices.pci_devices import PciBus, PciDevice
 from drivers.libvirt.devices.pools import Pool
 
@@ -26,6 +27,16 @@ class PciSettings:
     specs: tuple[DeviceSpec, ...] = ()
     report_physical_networks: bool = False
     group_devices: bool = False
+
+    @classmethod
+    def of(cls, conf: Any) -> Self:
+        """Where devices are not reported, the entries are another service's business.
+
+        :raises ValueError: naming the entry that is wrong.
+        """
+        pci = conf.pci
+        specs = device_specs(pci.device_spec) if pci.report_in_placement else ()
+        return cls(specs, pci.report_physical_networks, pci.group_devices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,11 @@ releases of Nova had all VGPU on the root, from where it moves here.
 Not only PCI devices can be divided: channel devices and crypto cards of a mainframe, too.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 from xml.etree.ElementTree import Element
 
 from drivers.libvirt.devices.pci_devices import cell_of, pci_address
@@ -92,6 +94,7 @@ def _address(document: Element) -> str | None:
 
 VGPU = "VGPU"
 OPTION = "[devices] enabled_mdev_types"
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,29 @@ class MdevType:
     resource_class: str = VGPU
     max_instances: int | None = None
 
+    @classmethod
+    def of(cls, conf: Any, name: str) -> Self:
+        """By its group.  :raises ValueError: naming it and the value that is wrong."""
+        kind = cls(name)
+        options = conf[kind.group]
+        addresses = [address.strip().lower() for address in options.device_addresses]
+        for address in addresses:
+            if not _ADDRESS.fullmatch(address):
+                raise ValueError(
+                    f"[{kind.group}] device_addresses: {address!r} is not like 0000:84:00.0"
+                )
+        if not re.fullmatch(r"VGPU|CUSTOM_[A-Z0-9_]{1,248}", options.mdev_class):
+            raise ValueError(
+                f"[{kind.group}] mdev_class = {options.mdev_class!r} is neither VGPU nor"
+                " CUSTOM_... (capitals, digits and _)"
+            )
+        return cls(name, frozenset(addresses), options.mdev_class, options.max_instances)
+
+    @property
+    def group(self) -> str:
+        """Of its options: ``mdev_nvidia-35``."""
+        return f"mdev_{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class MdevSettings:
@@ -116,6 +142,34 @@ class MdevSettings:
     types: tuple[MdevType, ...] = ()
     group_mdev_devices: bool = False
     notes: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, conf: Any) -> Self:
+        """By ``[devices]`` and the groups that the types make.
+
+        :raises ValueError: naming the group and the value that is wrong.
+        """
+        names = dict.fromkeys(conf.devices.enabled_mdev_types)
+        types = [MdevType.of(conf, name) for name in names]
+        bare = [kind for kind in types if not kind.addresses]
+        notes: tuple[tuple[str, str], ...] = ()
+        if len(types) > 1 and bare:
+            words = f"[{bare[0].group}] has no device_addresses: only {types[0].name} is used"
+            types, notes = types[:1], ((OPTION, words),)
+        _refuse_shared_devices(types)
+        return cls(tuple(types), conf.devices.group_mdev_devices, notes)
+
+
+def _refuse_shared_devices(types: Iterable[MdevType]) -> None:
+    taken: dict[str, MdevType] = {}
+    for kind in types:
+        for address in sorted(kind.addresses):
+            other = taken.setdefault(address, kind)
+            if other is not kind:
+                raise ValueError(
+                    f"[{kind.group}] device_addresses: {address} is in [{other.group}] too;"
+                    " a device is divided into one type"
+                )
 
 
 def vgpu_pools(

@@ -4,11 +4,13 @@ guests its libvirt can run, and what it tells of each: domain capabilities.
 
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import ClassVar, Self
 from xml.etree.ElementTree import Element
 
-from drivers.libvirt.connection.host import Host
+from drivers.api import DriverContext
+from drivers.libvirt.connection.events import CONNECTION
 from drivers.libvirt.documents import checked
-from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts.fact import Sources, Subject
 from drivers.libvirt.facts.topology import HostCpu, host_cpu
 from drivers.libvirt.tree.reported import HostReport
 
@@ -32,9 +34,14 @@ class Architecture:
     """The capabilities tell all of it."""
 
     virt_type: str
-    name: str = "architecture"
+    name: ClassVar[str] = "architecture"
 
-    def ask(self, look: Look) -> None:
+    @classmethod
+    def of(cls, context: DriverContext) -> Self:
+        """By virt_type."""
+        return cls(context.conf.libvirt.virt_type)
+
+    def ask(self, sources: Sources) -> None:
         """Nothing more."""
 
     def judge(self, _answer: None, of: Subject) -> HostReport:
@@ -90,15 +97,16 @@ def questions(capabilities: Element, virt_type: str) -> tuple[Question, ...]:
     return tuple(Question(arch, machine, virt_type) for machine in machines or [None])
 
 
-def domain_capabilities(host: Host, one: Question) -> str | None:
+def domain_capabilities(sources: Sources, one: Question) -> str | None:
     """What guests of an architecture can have; needs a read-write connection."""
     on = f"{one.machine}, {one.virt_type}" if one.machine else one.virt_type
-    return host.ask_optional(
+    return sources.ask(
         f"domain capabilities of {one.arch} on {on}",
         lambda c: checked(
             str(c.getDomainCapabilities(None, one.arch, one.machine, one.virt_type, 0)),
             "domainCapabilities",
         ),
+        until=CONNECTION,
     )
 
 

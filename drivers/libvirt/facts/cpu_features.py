@@ -10,13 +10,15 @@ features out (:class:`Question`).  Traits of features: :mod:`drivers.libvirt.fac
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Self
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 
-from drivers.libvirt.connection.host import Host
+from drivers.api import DriverContext
+from drivers.libvirt.connection.events import CONNECTION
 from drivers.libvirt.documents import checked, read
 from drivers.libvirt.facts.cpu_traits import Features, cpu_traits
-from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts.fact import Sources, Subject
 from drivers.libvirt.facts.topology import HostCpu, features, host_cpu, hyperthreading
 from drivers.libvirt.tree.reported import HostReport
 
@@ -47,42 +49,52 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class CpuFeatures:
-    """What libvirt does not answer is told by the host (``unanswered``)."""
+    """What guests can count on."""
 
     choice: CpuChoice
-    name: str = "CPU features"
+    name: ClassVar[str] = "CPU features"
 
-    def ask(self, look: Look) -> Features | None:
+    @classmethod
+    def of(cls, context: DriverContext) -> Self:
+        """:raises ValueError: a mode and models that do not go together."""
+        group = context.conf.libvirt
+        if group.cpu_models and group.cpu_mode != "custom":
+            raise ValueError("[libvirt] cpu_models is only for [libvirt] cpu_mode = custom")
+        if group.cpu_mode == "custom" and not group.cpu_models:
+            raise ValueError("[libvirt] cpu_mode = custom needs [libvirt] cpu_models")
+        models, flags = tuple(group.cpu_models), tuple(group.cpu_model_extra_flags)
+        return cls(CpuChoice(group.virt_type, group.cpu_mode, models, flags))
+
+    def ask(self, sources: Sources) -> Features | None:
         """Libvirt's own gaps leave features out."""
-        return look.sources.read_or(self.name, lambda: self._features(look), None)
+        cpu = host_cpu(sources.capabilities)
+        known = cpu_models(sources, cpu.arch) if self.choice.models and cpu.arch else ()
+        asked = questions(cpu, self.choice, known)
+        answers = [expanded_cpu(sources, one) for one in asked]
+        return guest_features(cpu, self.choice, asked, answers)
 
     def judge(self, answer: Features | None, of: Subject) -> HostReport:
         """Of the host's kind of CPU."""
         threads = hyperthreading(of.capabilities)
         return HostReport(traits=cpu_traits(host_cpu(of.capabilities), answer, threads))
 
-    def _features(self, look: Look) -> Features | None:
-        cpu, host = host_cpu(look.capabilities), look.host
-        known = cpu_models(host, cpu.arch) if self.choice.models and cpu.arch else ()
-        asked = questions(cpu, self.choice, known)
-        answers = [expanded_cpu(host, one.document, one.name) for one in asked]
-        return guest_features(cpu, self.choice, asked, answers)
 
-
-def expanded_cpu(host: Host, cpu: str, name: str) -> str | None:
-    """A <cpu> document with all features of its model, ``name``, written out."""
-    flag = host.binding.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
-    return host.ask_optional(
-        f"the features of {name}",
-        lambda c: checked(str(c.baselineCPU([cpu], flag)), "cpu"),
-        once=True,
+def expanded_cpu(sources: Sources, one: Question) -> str | None:
+    """A <cpu> document with all features of its model written out."""
+    flag = sources.host.binding.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
+    return sources.ask(
+        f"the features of {one.name}",
+        lambda c: checked(str(c.baselineCPU([one.document], flag)), "cpu"),
+        until=CONNECTION,
     )
 
 
-def cpu_models(host: Host, arch: str) -> tuple[str, ...]:
-    """Names of the CPU models that libvirt knows of an architecture."""
-    names = host.ask_optional(
-        f"CPU models of {arch}", lambda c: tuple(map(str, c.getCPUModelNames(arch))), once=True
+def cpu_models(sources: Sources, arch: str) -> tuple[str, ...]:
+    """Names of the CPU models that libvirt has for an architecture."""
+    names = sources.ask(
+        f"CPU models of {arch}",
+        lambda c: tuple(map(str, c.getCPUModelNames(arch))),
+        until=CONNECTION,
     )
     return names or ()
 

@@ -6,19 +6,28 @@ What is asked, and by which numbers; what is whose decides :mod:`drivers.libvirt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 from xml.etree.ElementTree import Element
 
+from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.guest_cpus import DEDICATED_SET, GuestCpus, guest_cpus, split_cores
 from drivers.inventory import InventoryPolicy, cpu_list
 from drivers.libvirt.connection.host import Host, some
 from drivers.libvirt.connection.session import Refused
 from drivers.libvirt.facts import numa
-from drivers.libvirt.facts.fact import Look, Sources, Subject
-from drivers.libvirt.facts.shares import Capacity, MemoryPolicy
+from drivers.libvirt.facts.architecture import QEMU_TYPES
+from drivers.libvirt.facts.fact import Sources, Subject
+from drivers.libvirt.facts.shares import (
+    MEMORY,
+    PAGES,
+    Capacity,
+    MemoryPolicy,
+    reserved_pages,
+)
 from drivers.libvirt.facts.topology import cores, numa_cells, with_cpus
 from drivers.libvirt.tree.reported import CELLS, HOST, HostReport
+from drivers.opts import inventory_policy
 
 ALL_CELLS = -1
 """VIR_NODE_MEMORY_STATS_ALL_CELLS, which older bindings do not name."""
@@ -45,14 +54,23 @@ class CpusAndMemory:
     policy: InventoryPolicy
     memory: MemoryPolicy
     report_numa: str = numa.OFF
-    wakes_dedicated: bool = False
+    cpu_power_management: bool = False
     file_backed_memory: int = 0
-    name: str = HOST
+    name: ClassVar[str] = HOST
 
-    def ask(self, look: Look) -> Counted:
+    @classmethod
+    def of(cls, context: DriverContext) -> Self:
+        """:raises ValueError: CPU sets, hugepages or memory in files that can't be."""
+        conf, group = context.conf, context.conf.libvirt
+        policy, memory = inventory_policy(conf), _memory_policy(conf)
+        power = group.cpu_power_management
+        return cls(policy, memory, group.report_numa, power, group.file_backed_memory)
+
+    def ask(self, sources: Sources) -> Counted:
         """:raises DriverNotReady: it is not known what CPUs there are."""
-        present, online = _cpus(look)
-        return Counted(present, online, self._memory(look), self._asleep(look, present - online))
+        present, online = _cpus(sources)
+        asleep = self._asleep(sources, present - online)
+        return Counted(present, online, self._memory(sources), asleep)
 
     def judge(self, answer: Counted, of: Subject) -> HostReport:
         """:raises DriverNotReady: the CPU sets name CPUs that this host does not have."""
@@ -72,45 +90,64 @@ class CpusAndMemory:
             unsure=frozenset() if host.told else frozenset({CELLS}),
         )
 
-    def _memory(self, look: Look) -> int | None:
+    def _memory(self, sources: Sources) -> int | None:
         """In KiB: the host's, or what the operator has in files."""
         if self.file_backed_memory:
             return self.file_backed_memory * 1024
-        return look.sources.read_or("memory", lambda: memory_kib(look.host), None)
+        return sources.read_or("memory", lambda: memory_kib(sources.host), None)
 
-    def _asleep(self, look: Look, offline: frozenset[int]) -> Mapping[int, int]:
+    def _asleep(self, sources: Sources, offline: frozenset[int]) -> Mapping[int, int]:
         """Only where it matters, by the kernel of the agent's own machine."""
-        if self.report_numa == numa.OFF or not self.wakes_dedicated:
+        if self.report_numa == numa.OFF or not self.cpu_power_management:
             return {}
-        inside = (cell.cpus for cell in numa_cells(look.capabilities))
+        inside = (cell.cpus for cell in numa_cells(sources.capabilities))
         dedicated = self.policy.dedicated_cpus or frozenset()
         cpus = dedicated & offline - frozenset().union(*inside)
         if not cpus:
             return {}
-
-        def ask() -> dict[int, int]:
-            return look.host.on_files("NUMA cells of CPUs", lambda root: cells_of(root, cpus))
-
-        return look.sources.read_or("cells of offline CPUs", ask, {})
+        what = "NUMA cells of CPUs"
+        return sources.on_files(
+            "cells of offline CPUs", what, lambda root: cells_of(root, cpus), dict[int, int]()
+        )
 
     def _guest_cpus(self, answer: Counted) -> GuestCpus:
         try:
             return guest_cpus(
-                answer.present, answer.online, self.policy, wakes_dedicated=self.wakes_dedicated
+                answer.present,
+                answer.online,
+                self.policy,
+                wakes_dedicated=self.cpu_power_management,
             )
         except ValueError as err:
             raise DriverNotReady(str(err)) from None
 
 
-def _cpus(look: Look) -> tuple[frozenset[int], frozenset[int]]:
-    sources: Sources = look.sources
-    found = sources.read_or("the CPU map", lambda: cpu_map(look.host), None)
-    if found:
-        online = frozenset(number for number, on in enumerate(found) if on)
-        return frozenset(range(len(found))), online
-    told = frozenset().union(*(cell.cpus for cell in numa_cells(look.capabilities)))
+def _memory_policy(conf: Any) -> MemoryPolicy:
+    """Memory in files has nothing to do with hugepages, and can't be overcommitted: as in Nova."""
+    group = conf.libvirt
+    if not group.file_backed_memory:
+        return MemoryPolicy(group.report_hugepages, reserved_pages(conf.reserved_huge_pages or ()))
+    wrong = {
+        f"virt_type = {group.virt_type}": group.virt_type not in QEMU_TYPES,
+        "report_hugepages = pages": group.report_hugepages == PAGES,
+        "[DEFAULT] ram_allocation_ratio above 1": (conf.ram_allocation_ratio or 1.0) != 1.0,
+    }
+    for option, is_so in wrong.items():
+        if is_so:
+            raise ValueError(f"[libvirt] file_backed_memory can't be used with {option}")
+    return MemoryPolicy(MEMORY)
+
+
+def _cpus(sources: Sources) -> tuple[frozenset[int], frozenset[int]]:
+    """Those that are there, and of these those that are online."""
+    by_number = sources.read_or("the CPU map", lambda: cpu_map(sources.host), None)
+    if by_number:
+        online = frozenset(number for number, on in enumerate(by_number) if on)
+        return frozenset(range(len(by_number))), online
+    told = frozenset().union(*(cell.cpus for cell in numa_cells(sources.capabilities)))
     if not told:
-        told = frozenset(range(sources.read("the number of CPUs", lambda: cpu_count(look.host))))
+        count = sources.read("the number of CPUs", lambda: cpu_count(sources.host))
+        told = frozenset(range(count))
     return told, told
 
 

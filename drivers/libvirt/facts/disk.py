@@ -4,22 +4,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
+from typing import Any, ClassVar, Self
 from xml.etree.ElementTree import Element
 
+from drivers.api import DriverContext
 from drivers.inventory import DISK_GB, InventoryPolicy, over_reserved, root_inventory
 from drivers.libvirt.connection.events import POOLS
-from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.listed import Listed, active_pools
 from drivers.libvirt.documents import kib, read, text_of, whole
 from drivers.libvirt.facts import file_systems as files
-from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts.fact import Sources, Subject
 from drivers.libvirt.tree.reported import DISK, HostReport
+from drivers.opts import inventory_policy
 
 IN_FILES = frozenset({"default", "raw", "flat", "qcow2", "ploop"})
 """Values of ``images_type`` that keep disks as files below ``instances_path``."""
 
 POOL_TYPES = MappingProxyType({"lvm": "logical", "rbd": "rbd", "zfs": "zfs"})
 """The type of libvirt's storage pool, by ``images_type``."""
+
+NAMED_BY = MappingProxyType(
+    {"lvm": "images_volume_group", "rbd": "images_rbd_pool", "zfs": "images_zfs_pool"}
+)
+"""The option that names where disks are, by ``images_type``."""
 
 FILE_POOLS = frozenset({"dir", "fs", "netfs", "gluster", "vstorage"})
 
@@ -32,6 +39,16 @@ class Images:
 
     kind: str = "default"
     name: str = ""
+
+    @classmethod
+    def of(cls, group: Any) -> Self:
+        """By the options of ``[libvirt]``.  :raises ValueError: it is not said where they are."""
+        option = NAMED_BY.get(group.images_type)
+        name = str(group[option] or "").strip() if option else ""
+        if option and not name:
+            kind = group.images_type
+            raise ValueError(f"[libvirt] images_type = {kind} needs [libvirt] {option}")
+        return cls(group.images_type, name)
 
     @property
     def in_files(self) -> bool:
@@ -66,28 +83,42 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """``cache`` is where images are whose room is reserved; ``None``: no room is."""
+    """``image_cache`` is where images are whose room is reserved; ``None``: no room is."""
 
     images: Images
     instances_path: Path
     policy: InventoryPolicy
-    cache: Path | None = None
-    name: str = DISK
+    image_cache: Path | None = None
+    from_sharing_provider: bool = False
+    name: ClassVar[str] = DISK
 
-    def ask(self, look: Look) -> Room:
+    @classmethod
+    def of(cls, context: DriverContext) -> Self:
+        """Disks elsewhere (LVM, Ceph) share no room with cached images, which are files."""
+        conf = context.conf
+        path = Path(conf.instances_path or context.state_path / "instances")
+        if not path.is_absolute():
+            raise ValueError(f"[DEFAULT] instances_path has to be absolute, not {str(path)!r}")
+        images = Images.of(conf.libvirt)
+        counts = conf.workarounds.reserve_disk_resource_for_image_cache and images.in_files
+        cache = path / conf.image_cache.subdirectory_name if counts else None
+        elsewhere = conf.libvirt.disk_from_sharing_provider
+        return cls(images, path, inventory_policy(conf), cache, elsewhere)
+
+    def ask(self, sources: Sources) -> Room:
         """Files need no pool: the file system says it as well."""
-        listed = look.sources.read_list(POOLS, lambda: _active_pools(look.host), until=POOLS)
-        found = listed or Listed()
-        documents = map(read, found.documents.values())
-        pool = storage_pool(documents, self.images, self.instances_path)
-        size = self._size(look) if pool is None else pool.size
-        spins = look.sources.read_or("kind of disk", lambda: self._spins(look.host, pool), ())
+        binding = sources.host.binding
+        listed = sources.listed(POOLS, lambda c: active_pools(c, binding, too_little))
+        now = listed or Listed()
+        pool = storage_pool(map(read, now.documents.values()), self.images, self.instances_path)
+        size = self._size(sources) if pool is None else pool.size
         no_pool = pool is None and listed is not None and not self.images.in_files
-        return Room(size, self._cached(look), spins, found.notes("storage pool"), no_pool)
+        cached, unread = self._cached(sources), now.notes("storage pool")
+        return Room(size, cached, self._spins(sources, pool), unread, no_pool)
 
     def judge(self, answer: Room, of: Subject) -> HostReport:
         """An amount that can't be told stays as Placement has it."""
-        if of.disk_elsewhere:
+        if self.from_sharing_provider and of.disk_shared:
             # A trait of the host's own disk says nothing of one that others share.
             return HostReport(traits={SSD: False, HDD: False}, notes=answer.unread)
         traits = medium_traits(answer.spins)
@@ -113,53 +144,43 @@ class Disk:
             return self.policy
         return replace(self.policy, reserved_disk_mb=(own + -(-cached // 1024**3)) * 1024)
 
-    def _size(self, look: Look) -> int | None:
+    def _size(self, sources: Sources) -> int | None:
         if not self.images.in_files:
             return None
         path = self.instances_path
-        what = f"the size of the file system of {path}"
+        return sources.on_files(
+            "disk",
+            f"the size of the file system of {path}",
+            lambda root: files.file_system_size(below(root, path)),
+            None,
+        )
 
-        def ask() -> int:
-            return look.host.on_files(what, lambda root: files.file_system_size(below(root, path)))
-
-        return look.sources.read_or("disk", ask, None)
-
-    def _cached(self, look: Look) -> int:
-        cache, path = self.cache, self.instances_path
+    def _cached(self, sources: Sources) -> int:
+        cache, path = self.image_cache, self.instances_path
         if cache is None:
             return 0
-
-        def ask() -> int:
-            return look.host.on_files(
-                f"the size of images in {cache}",
-                lambda root: files.bytes_of_files(below(root, cache), below(root, path)),
-            )
-
-        return look.sources.read_or("image cache", ask, 0)
-
-    def _spins(self, host: Host, pool: StoragePool | None) -> tuple[bool | None, ...]:
-        """Disks of this machine: those of a pool far away are not among its devices."""
-        if self.images.in_files:
-            path = self.instances_path
-            return host.on_files(
-                f"the disk of {path}", lambda root: (files.file_system_spins(root, path),)
-            )
-        devices = () if pool is None else pool.devices
-        return host.on_files(
-            "disks", lambda root: tuple(files.device_spins(root, one) for one in devices)
+        return sources.on_files(
+            "image cache",
+            f"the size of images in {cache}",
+            lambda root: files.bytes_of_files(below(root, cache), below(root, path)),
+            0,
         )
+
+    def _spins(self, sources: Sources, pool: StoragePool | None) -> tuple[bool | None, ...]:
+        """Disks of this machine: those of a pool far away are not among its devices."""
+        path, devices = self.instances_path, () if pool is None else pool.devices
+
+        def spins(root: Path) -> tuple[bool | None, ...]:
+            if self.images.in_files:
+                return (files.file_system_spins(root, path),)
+            return tuple(files.device_spins(root, one) for one in devices)
+
+        return sources.on_files("kind of disk", f"the disk of {path}", spins, ())
 
 
 def below(root: Path, path: Path) -> Path:
     """``path`` on the file systems below ``root``."""
     return root / path.relative_to(path.anchor)
-
-
-def _active_pools(host: Host) -> Listed:
-    """None from a libvirt without storage."""
-    return host.ask_over_side_connection(
-        "storage pools", lambda c: active_pools(c, host.binding, too_little), Listed()
-    )
 
 
 def storage_pool(

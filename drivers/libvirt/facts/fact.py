@@ -1,6 +1,6 @@
 """A fact of the host: what is asked, how the answer is judged, and so what is asserted.
 
-Each is a class in one file, with the options that it needs as fields.  ``docs/libvirt/facts.rst``
+Each is a class in one file, with the options that it reads as fields.  ``docs/libvirt/facts.rst``
 says how to add one.
 
 What is asked through ``Sources`` is remembered for when it can't be answered.  A source that
@@ -12,12 +12,14 @@ seconds at most: events get lost too.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
 from xml.etree.ElementTree import Element
 
+from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.inventory import CurrentInventory
-from drivers.libvirt.connection.host import Host
+from drivers.libvirt.connection.host import Host, Question
 from drivers.libvirt.connection.listed import Listed
 from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.tree.reported import HostReport
@@ -29,27 +31,54 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 
-def _never_told(_topic: str) -> int | None:
-    """Stands where there are no events."""
-    return None
-
-
 class Sources:
-    """For one thread at a time; ``failed`` and ``took`` may be read from any."""
+    """A host as facts ask it.  For one thread at a time; ``failed`` and ``took`` for any.
 
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        count: Callable[[str], int | None] = _never_told,
-    ) -> None:
-        """``count`` of a topic changes with it; ``None`` while nobody would tell."""
+    ``capabilities`` is libvirt's document about the host, empty where it was never told.
+    """
+
+    def __init__(self, host: Host, clock: Callable[[], float] = time.monotonic) -> None:
+        self.host = host
+        self.capabilities = Element("nothing")
         self._clock = clock
-        self._count = count
         self._kept: dict[str, tuple[int, float]] = {}
         self._answers: dict[str, Any] = {}
         self._listed: dict[str, dict[str, str]] = {}
         self._failed: dict[str, str] = {}
         self._took: dict[str, float] = {}
+
+    def begin(self) -> None:
+        """A new period: what is not asked in it has not failed."""
+        self._failed.clear()
+
+    def ask(self, what: str, question: Question[T], until: str | None = None) -> T | None:
+        """What libvirt answers or answered last; ``None``: never.  Kept as by ``read``."""
+        return self.read_or(what, lambda: self.host.ask(what, question), None, until)
+
+    def on_files(self, name: str, what: str, job: Callable[[Path], T], otherwise: D) -> T | D:
+        """What ``job`` reads of this machine's files, which ``what`` names in errors."""
+        return self.read_or(name, lambda: self.host.on_files(what, job), otherwise)
+
+    def listed(self, topic: str, question: Question[Listed]) -> Listed | None:
+        """All things of a topic, over a side connection, kept until an event tells of one.
+
+        One that can't be read is as it was, for as long as it is listed.  ``None``: they could
+        never be listed.
+        """
+        now = self.read_or(
+            topic,
+            lambda: self.host.ask_over_side_connection(topic, question, Listed()),
+            None,
+            until=topic,
+        )
+        if now is None:
+            return None
+        if now.unread:
+            self._kept.pop(topic, None)
+        last = self._listed.get(topic, {})
+        old = {one: last[one] for one in now.unread if one in last}
+        self._listed[topic] = {**old, **now.documents}
+        return Listed(dict(self._listed[topic]), now.unread)
 
     def read(self, name: str, question: Callable[[], T], until: str | None = None) -> T:
         """The answer, or the last one; kept until the topic ``until`` changes.
@@ -57,7 +86,7 @@ class Sources:
         :raises DriverNotReady: there has never been one.
         """
         # Counted before it is asked: what changes meanwhile is asked for again.
-        count = None if until is None else self._count(until)
+        count = None if until is None else self.host.events.count(until)
         if self._is_kept(name, count):
             kept: T = self._answers[name]
             return kept
@@ -87,27 +116,6 @@ class Sources:
         except DriverNotReady:
             return otherwise
 
-    def read_list(
-        self, name: str, question: Callable[[], Listed], until: str | None = None
-    ) -> Listed | None:
-        """As ``read``; what can't be read is as it was, for as long as it is listed.
-
-        ``None``: they could never be listed.
-        """
-        found = self.read_or(name, question, None, until)
-        if found is None:
-            return None
-        if found.unread:
-            self.ask_again(name)
-        last = self._listed.get(name, {})
-        old = {one: last[one] for one in found.unread if one in last}
-        self._listed[name] = {**old, **found.documents}
-        return Listed(dict(self._listed[name]), found.unread)
-
-    def ask_again(self, name: str) -> None:
-        """Keep this answer no longer than until the next time."""
-        self._kept.pop(name, None)
-
     def failed(self) -> dict[str, str]:
         """Sources whose last question failed, and why."""
         return dict(self._failed)
@@ -128,27 +136,17 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """One look at the host.  What is asked through ``sources`` is remembered for when it fails."""
-
-    host: Host
-    sources: Sources
-    capabilities: Element
-
-
-@dataclass(frozen=True, slots=True)
 class Subject:
     """Of what is judged; ``observed`` is what Placement has of this host's providers, by name.
 
-    ``by_cell``: NUMA cells are providers; ``disk_elsewhere``: a sharing provider stands for
-    the host's disk.
+    ``by_cell``: NUMA cells are providers; ``disk_shared``: a sharing provider has a disk for it.
     """
 
     node: str
     capabilities: Element
     observed: Observed = field(default_factory=dict)
     by_cell: bool = False
-    disk_elsewhere: bool = False
+    disk_shared: bool = False
 
     @property
     def current(self) -> CurrentInventory:
@@ -163,7 +161,11 @@ class Fact(Protocol):
     def name(self) -> str:
         """As in ``degraded`` and the ledger."""
 
-    def ask(self, look: Look) -> Any:
+    @classmethod
+    def of(cls, context: DriverContext) -> Self:
+        """As the operator's options have it.  :raises ValueError: naming the one that is wrong."""
+
+    def ask(self, sources: Sources) -> Any:
         """The answer, as plain values; what can't be told is ``None``, or left out."""
 
     def judge(self, answer: Any, of: Subject, /) -> HostReport:

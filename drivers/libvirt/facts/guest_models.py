@@ -9,15 +9,16 @@ of what QEMU has for an architecture.  os-traits decides which names there are.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import ClassVar, Self
 from xml.etree.ElementTree import Element
 
 import os_traits
 
+from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
-from drivers.libvirt.connection.host import Host
 from drivers.libvirt.documents import read
 from drivers.libvirt.facts.architecture import Question, domain_capabilities, questions
-from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts.fact import Sources, Subject
 from drivers.libvirt.tree.reported import HostReport
 
 BUSES = "COMPUTE_STORAGE_BUS_"
@@ -93,26 +94,24 @@ class TpmChoice:
 
 @dataclass(frozen=True, slots=True)
 class GuestModels:
-    """A document that libvirt refuses is told by the host (``unanswered``)."""
+    """The documents for each question, and the versions that tables hang on."""
 
     virt_type: str
     tpm: TpmChoice
-    name: str = "domain capabilities"
+    name: ClassVar[str] = "domain capabilities"
 
-    def ask(self, look: Look) -> tuple[Sequence[str | None], Versions | None]:
+    @classmethod
+    def of(cls, context: DriverContext) -> Self:
+        """By virt_type and the options of emulated TPMs."""
+        group = context.conf.libvirt
+        secrets = frozenset(group.supported_tpm_secret_security)
+        return cls(group.virt_type, TpmChoice(group.swtpm_enabled, secrets))
+
+    def ask(self, sources: Sources) -> tuple[Sequence[str | None], Versions | None]:
         """A document for each question; what hangs on versions is left alone without them."""
-        asked, host = questions(look.capabilities, self.virt_type), look.host
-
-        def documents() -> list[str | None]:
-            return [domain_capabilities(host, one) for one in asked]
-
-        found = look.sources.read_or(self.name, documents, [], until=CONNECTION)
-        if None in found:
-            look.sources.ask_again(self.name)
-        if not asked:
-            return found, None
-        versions = look.sources.read_or("versions", lambda: _versions(host), None, CONNECTION)
-        return found, versions
+        asked = questions(sources.capabilities, self.virt_type)
+        documents = [domain_capabilities(sources, one) for one in asked]
+        return documents, _versions(sources) if asked else None
 
     def judge(
         self, answer: tuple[Sequence[str | None], Versions | None], of: Subject
@@ -122,11 +121,15 @@ class GuestModels:
         return HostReport(traits=model_traits(asked, documents, tpm=self.tpm, versions=versions))
 
 
-def _versions(host: Host) -> Versions | None:
-    """``None``: this hypervisor has none."""
-    return host.ask_if_able(
-        "versions", lambda c: Versions(int(c.getLibVersion()), int(c.getVersion())), None
-    )
+def _versions(sources: Sources) -> Versions | None:
+    """``None``: this hypervisor has none, or never said."""
+
+    def ask() -> Versions | None:
+        return sources.host.ask_if_able(
+            "versions", lambda c: Versions(int(c.getLibVersion()), int(c.getVersion())), None
+        )
+
+    return sources.read_or("versions", ask, None, until=CONNECTION)
 
 
 def model_traits(

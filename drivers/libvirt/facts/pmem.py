@@ -8,13 +8,14 @@ who gave one to a guest knows which, and Placement counts them.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from os_resource_classes import normalize_name
 
+from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.inventory import record
-from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts.fact import Sources, Subject
 from drivers.libvirt.tree.reported import PMEM, HostReport
 
 OPTION = "[libvirt] pmem_namespaces"
@@ -30,17 +31,19 @@ class Pmem:
     """Namespaces by what the kernel calls them."""
 
     labels: PmemLabels
-    name: str = PMEM
+    name: ClassVar[str] = PMEM
 
-    def ask(self, look: Look) -> frozenset[str] | None:
+    @classmethod
+    def of(cls, context: DriverContext) -> Self:
+        """By pmem_namespaces."""
+        return cls(pmem_labels(context.conf.libvirt.pmem_namespaces))
+
+    def ask(self, sources: Sources) -> frozenset[str] | None:
         """Names of namespaces that are there; those without a name do not count."""
         if not self.labels:
             return frozenset()
-
-        def ask() -> frozenset[str]:
-            return look.host.on_files("persistent memory namespaces", namespace_names)
-
-        return look.sources.read_or("persistent memory", ask, None)
+        what = "persistent memory namespaces"
+        return sources.on_files("persistent memory", what, namespace_names, None)
 
     def judge(self, answer: frozenset[str] | None, of: Subject) -> HostReport:  # noqa: ARG002
         """Of each label as many as there are."""

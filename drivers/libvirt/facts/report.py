@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
+from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.devices.devices import NodeDevices, all_guests
@@ -14,36 +15,32 @@ from drivers.libvirt.facts.architecture import Architecture
 from drivers.libvirt.facts.cpu_features import CpuFeatures
 from drivers.libvirt.facts.cpus_and_memory import CpusAndMemory
 from drivers.libvirt.facts.disk import Disk
-from drivers.libvirt.facts.fact import Answers, Fact, Look, Sources, Subject
+from drivers.libvirt.facts.fact import Answers, Fact, Sources, Subject
 from drivers.libvirt.facts.guest_models import GuestModels
 from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.facts.pmem import Pmem
 from drivers.libvirt.facts.topology import guest_cells, numa_cells, pages_told
-from drivers.libvirt.settings import LibvirtSettings
 from drivers.libvirt.tree.reported import HOST, HostReport, together
 
 LOG = logging.getLogger(__name__)
 
 
-def facts_of(settings: LibvirtSettings) -> Mapping[str, Fact]:
-    """All that is reported, by name; CPUs and memory first: they decide whether there are cells."""
-    virt_type, devices = settings.cpu.virt_type, settings.devices
-    facts: tuple[Fact, ...] = (
-        CpusAndMemory(
-            settings.policy,
-            settings.memory,
-            settings.report_numa,
-            settings.cpu_power_management,
-            settings.file_backed_memory,
-        ),
-        Disk(settings.images, settings.instances_path, settings.policy, settings.image_cache),
-        Pmem(settings.pmem),
-        Architecture(virt_type),
-        CpuFeatures(settings.cpu),
-        GuestModels(virt_type, settings.tpm),
-        NodeDevices(devices.pci, devices.mdev, devices.owner_traits),
-        MemoryEncryption(virt_type, devices.encryption, devices.owner_traits),
-    )
+FACTS: tuple[type[Fact], ...] = (
+    CpusAndMemory,
+    Disk,
+    Pmem,
+    Architecture,
+    CpuFeatures,
+    GuestModels,
+    NodeDevices,
+    MemoryEncryption,
+)
+"""All that is reported; CPUs and memory first: they decide whether there are cells."""
+
+
+def facts_of(context: DriverContext) -> Mapping[str, Fact]:
+    """By name.  :raises ValueError: naming the option that is wrong."""
+    facts = [kind.of(context) for kind in FACTS]
     return {fact.name: fact for fact in facts}
 
 
@@ -58,22 +55,25 @@ class Reading:
 class Reader:
     """Asks the host; a source that fails is answered from memory."""
 
-    def __init__(self, host: Host, settings: LibvirtSettings) -> None:
-        self._host = host
-        self.facts = facts_of(settings)
-        self.sources = Sources(count=host.events.count)
+    def __init__(self, host: Host, facts: Mapping[str, Fact]) -> None:
+        self.facts = facts
+        self.sources = Sources(host)
         self._pages_told = False
 
     def read(self) -> Reading:
         """:raises DriverNotReady: what a report can't do without has never been answered."""
-        document = self.sources.read_or("capabilities", self._capabilities, Element("nothing"))
-        look = Look(self._host, self.sources, document)
-        return Reading(document, {name: fact.ask(look) for name, fact in self.facts.items()})
+        sources = self.sources
+        sources.begin()
+        sources.capabilities = sources.read_or(
+            "capabilities", self._capabilities, sources.capabilities
+        )
+        answers = {name: fact.ask(sources) for name, fact in self.facts.items()}
+        return Reading(sources.capabilities, answers)
 
     def guest_cells(self, capabilities: Element) -> dict[str, int]:
         """The NUMA cells of guests that are bound to one, by UUID; asked for a reshape only."""
         try:
-            domains = all_guests(self._host).documents.values()
+            domains = all_guests(self.sources.host).documents.values()
         except DriverNotReady as err:
             LOG.warning("guests are moved without regard to the cells they run on: %s", err)
             return {}
@@ -81,7 +81,7 @@ class Reader:
 
     def _capabilities(self) -> Element:
         """Once it told how memory is divided, a document that does not is no answer."""
-        document = read(capabilities(self._host))
+        document = read(capabilities(self.sources.host))
         told = pages_told(numa_cells(document))
         if self._pages_told and not told:
             raise DriverNotReady("libvirt's capabilities tell no NUMA cells with pages any more")
@@ -100,14 +100,14 @@ def host_report(
     facts: Mapping[str, Fact],
     observed: Observed,
     *,
-    disk_elsewhere: bool = False,
+    disk_shared: bool = False,
 ) -> HostReport:
-    """``observed`` is what Placement has of this host's providers, by name; ``disk_elsewhere``:
-    a sharing provider stands for the host's disk.  No I/O.
+    """``observed`` is what Placement has of this host's providers, by name; ``disk_shared``:
+    a sharing provider has a disk for the host.  No I/O.
 
     :raises DriverNotReady: the CPU sets name CPUs that this host does not have.
     """
-    of = Subject(node, reading.capabilities, observed, disk_elsewhere=disk_elsewhere)
+    of = Subject(node, reading.capabilities, observed, disk_shared=disk_shared)
     parts: dict[str, HostReport] = {}
     for name, answer in reading.answers.items():
         parts[name] = facts[name].judge(answer, of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,16 @@ from drivers.api import ProviderTree
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt import documents
 from drivers.libvirt.connection.host import Host
-from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.devices import Devices
-from drivers.libvirt.devices.encryption import Encryption
+from drivers.libvirt.devices.encryption import Encryption, Limits
 from drivers.libvirt.facts import cpu_features, topology
 from drivers.libvirt.facts.cpu_features import CpuChoice
 from drivers.libvirt.facts.cpus_and_memory import Counted
 from drivers.libvirt.facts.disk import Images, Room
-from drivers.libvirt.facts.report import Reading, facts_of, host_report
-from drivers.libvirt.settings import LibvirtSettings
+from drivers.libvirt.facts.fact import Fact
+from drivers.libvirt.facts.guest_models import TpmChoice
+from drivers.libvirt.facts.report import FACTS, Reading, host_report
+from drivers.libvirt.facts.shares import MemoryPolicy
 from drivers.libvirt.tree import reported
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport
@@ -62,18 +64,27 @@ def two_cells(pages: Mapping[int, int] | None = None) -> str:
     return capabilities(cell(0, range(4), pages=pages), cell(1, range(4, 8), pages=pages))
 
 
-def settings(**fields: Any) -> LibvirtSettings:
-    """The defaults, but for ``fields``."""
+def facts(**fields: Any) -> dict[str, Fact]:
+    """With the defaults, but for ``fields``; each fact takes those that it has."""
     given = {
-        "uri": "test:///default",
-        "cpu": CpuChoice(mode="host-passthrough"),
+        "choice": CpuChoice(mode="host-passthrough"),
         "images": Images(),
         "instances_path": Path("/srv"),
         "policy": InventoryPolicy(),
-        "deadlines": Deadlines(),
+        "memory": MemoryPolicy(),
+        "virt_type": "kvm",
+        "labels": {},
+        "tpm": TpmChoice(),
+        "limits": Limits(),
         **fields,
     }
-    return LibvirtSettings(**given)
+    names = {kind: {one.name for one in dataclasses.fields(kind)} for kind in FACTS}
+    assert set().union(*names.values()) >= fields.keys(), fields
+    made = [
+        kind(**{name: value for name, value in given.items() if name in names[kind]})
+        for kind in FACTS
+    ]
+    return {one.name: one for one in made}
 
 
 def reading(text: str, memory_mib: int = 8192, **fields: Any) -> Reading:
@@ -133,7 +144,7 @@ def new_tree() -> ProviderTree:
 def report_of(tree: ProviderTree, look: Reading, **fields: Any) -> HostReport:
     found = [tree.data(uuid) for uuid in tree.get_provider_uuids(NODE)]
     known = {data.name: data.inventory for data in found}
-    return host_report(NODE, look, facts_of(settings(**fields)), known)
+    return host_report(NODE, look, facts(**fields), known)
 
 
 def written(

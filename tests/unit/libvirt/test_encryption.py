@@ -15,7 +15,6 @@ from drivers.libvirt.devices.encryption import (
     Encryption,
     Limits,
 )
-from drivers.libvirt.settings import DeviceSettings
 from drivers.libvirt.tree.names import child_uuid
 from reportclient.model import MAX_INT
 from tests.unit.libvirt.devices import sev
@@ -36,7 +35,7 @@ def look(told, off=(), on=(), keys=None):
 
 
 def limit(number):
-    return {"devices": DeviceSettings(encryption=Limits(sev=number))}
+    return {"limits": Limits(sev=number)}
 
 
 def found(tree):
@@ -81,7 +80,7 @@ def test_what_counts_is_what_libvirt_and_the_kernel_say(told, off, expected):
 )
 def test_tdx_where_libvirt_tells(features):
     told = f"<domainCapabilities><features>{features}</features></domainCapabilities>"
-    passed = {"devices": DeviceSettings(encryption=Limits(passes_cpu=True))}
+    passed = {"limits": Limits(passes_cpu=True)}
     tree = written(new_tree(), look(told, keys=31), **passed)
     assert found(tree) == {ON_TDX: (31, {"HW_CPU_X86_INTEL_TDX"})}
 
@@ -105,7 +104,7 @@ TDX_CAPABLE = "<domainCapabilities><features><tdx supported='yes'/></features></
 def test_tdx_counts_the_kernels_keys_or_the_operators_and_needs_the_hosts_cpu(
     keys, limit, passed, total, words
 ):
-    settings = {"devices": DeviceSettings(encryption=Limits(tdx=limit, passes_cpu=passed))}
+    settings = {"limits": Limits(tdx=limit, passes_cpu=passed)}
     seen = look(TDX_CAPABLE, keys=keys)
     assert found(written(new_tree(), seen, **settings)).get(ON_TDX, (None,))[0] == total
     notes = report_of(new_tree(), seen, **settings).notes

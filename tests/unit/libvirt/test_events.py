@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -178,7 +179,7 @@ def events():
 
 
 def test_what_events_cover_is_asked_for_once_until_one_comes(events):
-    sources, asked = Sources(count=events.count), Counted()
+    sources, asked = Sources(SimpleNamespace(events=events)), Counted()
     assert [sources.read("pools", asked, until=POOLS) for _ in range(3)] == [1, 1, 1]
     events.changed(DEVICES)
     assert sources.read("pools", asked, until=POOLS) == 1
@@ -187,14 +188,14 @@ def test_what_events_cover_is_asked_for_once_until_one_comes(events):
 
 
 def test_what_events_do_not_cover_is_asked_for_each_time(events):
-    sources, asked = Sources(count=events.count), Counted()
+    sources, asked = Sources(SimpleNamespace(events=events)), Counted()
     assert [sources.read("devices", asked, until=DEVICES) for _ in range(2)] == [1, 2]
     assert [sources.read("memory", asked) for _ in range(2)] == [3, 4]
 
 
 def test_events_may_get_lost_so_it_is_asked_again_at_a_slow_pace(events):
     clock, asked = Clock(), Counted()
-    sources = Sources(clock, events.count)
+    sources = Sources(SimpleNamespace(events=events), clock)
     sources.read("pools", asked, until=POOLS)
     clock.now = SLOW - 1
     assert sources.read("pools", asked, until=POOLS) == 1
@@ -203,7 +204,7 @@ def test_events_may_get_lost_so_it_is_asked_again_at_a_slow_pace(events):
 
 
 def test_what_changes_while_it_is_asked_for_is_asked_for_again(events):
-    sources, asked = Sources(count=events.count), Counted()
+    sources, asked = Sources(SimpleNamespace(events=events)), Counted()
 
     def disturbed() -> int:
         events.changed(POOLS)
@@ -214,7 +215,7 @@ def test_what_changes_while_it_is_asked_for_is_asked_for_again(events):
 
 
 def test_a_failure_is_asked_about_again_and_the_last_answer_stands_meanwhile(events):
-    sources, asked = Sources(count=events.count), Counted()
+    sources, asked = Sources(SimpleNamespace(events=events)), Counted()
     sources.read("pools", asked, until=POOLS)
     events.changed(POOLS)
 

@@ -10,25 +10,26 @@ import inspect
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, Self
 
 import os_traits
 import pytest
 
-from drivers.api import ProviderTree
+from drivers.api import DriverContext, ProviderTree
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.facts import report
-from drivers.libvirt.facts.fact import Look, Subject
+from drivers.libvirt.facts.fact import Sources, Subject
 from drivers.libvirt.tree.reported import HostReport
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
-from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, settings, two_cells, written
+from tests.unit.libvirt.hosts import NODE, ROOT, facts, new_tree, reading, two_cells, written
 from tests.unit.libvirt.test_settings import context
 
 HERE = Path(__file__).resolve()
 DRIVER = HERE.parents[3] / "drivers/libvirt"
 DOCS = HERE.parents[3] / "docs/libvirt"
-FACTS = report.facts_of(settings())
+FACTS = facts()
 ONLY_TRAITS = {"architecture", "CPU features", "domain capabilities", "pci"}
 """What is not said stays as it is; pci says so of its devices itself."""
 PAGE = (DOCS / "facts.rst").read_text()
@@ -49,7 +50,7 @@ def classes_of_facts() -> dict[str, Path]:
 def test_every_fact_is_asked():
     asked = {type(fact).__name__ for fact in FACTS.values()}
     forgotten = classes_of_facts().keys() - asked
-    assert not forgotten, f"add {', '.join(forgotten)} to facts_of() in facts/report.py"
+    assert not forgotten, f"add {', '.join(forgotten)} to FACTS in facts/report.py"
 
 
 def test_every_fact_has_a_name_of_its_own():
@@ -99,10 +100,10 @@ class Mute:
 def test_a_fact_that_was_never_told_takes_nothing_away(name, tmp_path):
     """It says nothing, or that it is silent; the host's name and CPUs are another matter."""
     mute = Mute(tmp_path)
-    reader = report.Reader(mute.host, settings(pmem={"CUSTOM_PMEM_NAMESPACE_A": ("ns0",)}))
-    document = reading(two_cells()).capabilities
+    reader = report.Reader(mute.host, facts(labels={"CUSTOM_PMEM_NAMESPACE_A": ("ns0",)}))
+    document = reader.sources.capabilities = reading(two_cells()).capabilities
     fact = reader.facts[name]
-    answer = fact.ask(Look(mute.host, reader.sources, document))
+    answer = fact.ask(reader.sources)
     said = fact.judge(answer, Subject(NODE, document))
     assert not said.inventory and not said.children
     assert said.silent or name in ONLY_TRAITS, (
@@ -115,12 +116,16 @@ def test_a_fact_that_was_never_told_takes_nothing_away(name, tmp_path):
 class Newcomer:
     """A fact as somebody writes it on the first day: nothing else has to change."""
 
-    name: str = "newcomer"
+    name: ClassVar[str] = "newcomer"
 
-    def ask(self, look: Look) -> bool | None:
-        return look.sources.read_or(
+    @classmethod
+    def of(cls, _context: DriverContext) -> Self:
+        return cls()
+
+    def ask(self, sources: Sources) -> bool | None:
+        return sources.read_or(
             self.name,
-            lambda: look.host.ask_if_able("news", lambda c: bool(c.getNews()), None),
+            lambda: sources.host.ask_if_able("news", lambda c: bool(c.getNews()), None),
             None,
         )
 
@@ -131,7 +136,7 @@ class Newcomer:
 @pytest.mark.parametrize(("news", "has"), [(1, True), (0, False), (None, None)])
 def test_a_new_trait_is_one_class_and_a_line(news, has, monkeypatch, tmp_path):
     """A libvirt (or a binding) that has no such call says nothing, and breaks nothing."""
-    monkeypatch.setattr(report, "Architecture", lambda _virt_type: Newcomer())
+    monkeypatch.setattr(report, "FACTS", (*report.FACTS, Newcomer))
     binding = FakeLibvirt()
     if news is not None:
         binding.answers["getNews"] = news

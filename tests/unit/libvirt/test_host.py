@@ -11,11 +11,12 @@ from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt.connection.host import PAUSE, Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.devices import all_guests
-from drivers.libvirt.facts import file_systems
+from drivers.libvirt.facts import cpu_features, file_systems
 from drivers.libvirt.facts.architecture import Question, domain_capabilities
 from drivers.libvirt.facts.cpu_features import cpu_models, expanded_cpu
 from drivers.libvirt.facts.cpus_and_memory import cpu_count, cpu_map, memory_kib
 from drivers.libvirt.facts.disk import below
+from drivers.libvirt.facts.fact import Sources
 from drivers.libvirt.facts.pmem import namespace_names
 from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt, FakeLibvirtError
 
@@ -42,6 +43,9 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+CPU = cpu_features.Question("<cpu/>", "x")
 
 
 @pytest.fixture
@@ -93,19 +97,23 @@ def test_answers_are_plain_values(host):
     assert memory_kib(host) == 8 * 1024 * 1024
     assert cpu_map(host) == (True, True)
     assert cpu_count(host) == 2
-    assert cpu_models(host, "x86_64") == ("Haswell-noTSX", "EPYC")
-    assert domain_capabilities(host, Question("x86_64", None, "kvm")) == "<domainCapabilities/>"
-    assert host.unanswered() == {}
+    sources = Sources(host)
+    assert cpu_models(sources, "x86_64") == ("Haswell-noTSX", "EPYC")
+    assert domain_capabilities(sources, Question("x86_64", None, "kvm")) == "<domainCapabilities/>"
+    assert sources.failed() == {}
 
 
 def test_what_can_not_change_is_asked_for_once_per_connection(host, binding):
+    host.hostname()
+    sources = Sources(host)
     for _ in range(3):
-        cpu_models(host, "x86_64")
-        expanded_cpu(host, "<cpu/>", "x")
+        cpu_models(sources, "x86_64")
+        expanded_cpu(sources, CPU)
     calls = binding.calls
     assert calls.count("getCPUModelNames") == calls.count("baselineCPU") == 1
     binding.lose_connections()
-    expanded_cpu(host, "<cpu/>", "x")
+    host.hostname()
+    expanded_cpu(sources, CPU)
     assert calls.count("baselineCPU") == 2
 
 
@@ -223,20 +231,21 @@ def test_where_writing_is_not_allowed_a_read_only_connection_does(host, binding,
 
 def test_an_optional_answer_may_be_missing_and_its_reason_is_kept(host, binding):
     binding.refused["getDomainCapabilities"] = FakeLibvirtError("operation forbidden", 29)
-    assert domain_capabilities(host, Question("x86_64", None, "kvm")) is None
-    assert "operation forbidden" in host.unanswered()["domain capabilities of x86_64 on kvm"]
+    sources = Sources(host)
+    assert domain_capabilities(sources, Question("x86_64", None, "kvm")) is None
+    assert "operation forbidden" in sources.failed()["domain capabilities of x86_64 on kvm"]
     del binding.refused["getDomainCapabilities"]
-    assert domain_capabilities(host, Question("x86_64", None, "kvm")) is not None
-    assert host.unanswered() == {}
+    assert domain_capabilities(sources, Question("x86_64", None, "kvm")) is not None
+    assert sources.failed() == {}
 
 
-def test_what_an_earlier_connection_could_not_answer_is_forgotten(host, binding):
+def test_what_is_asked_no_more_has_not_failed(host, binding):
     binding.refused["baselineCPU"] = FakeLibvirtError("no such model")
-    expanded_cpu(host, "<cpu/>", "x")
-    assert host.unanswered()
-    binding.lose_connections()
-    host.hostname()
-    assert host.unanswered() == {}
+    sources = Sources(host)
+    expanded_cpu(sources, CPU)
+    assert sources.failed()
+    sources.begin()
+    assert sources.failed() == {}
 
 
 def test_a_driver_without_memory_statistics_has_node_info(host, binding):

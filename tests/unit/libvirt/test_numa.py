@@ -174,7 +174,7 @@ def test_dedicated_cpus_beside_shared_ones_on_one_core_are_named():
 def test_persistent_memory_is_on_the_root():
     labels = {"CUSTOM_PMEM_NAMESPACE_BIG": ("ns0", "ns1")}
     look = reading(two_cells(), pmem_namespaces=frozenset({"ns1"}))
-    tree = written(new_tree(), look, pmem=labels, **NESTED)
+    tree = written(new_tree(), look, labels=labels, **NESTED)
     assert totals(tree) == {"DISK_GB": 100, "CUSTOM_PMEM_NAMESPACE_BIG": 1}
     unread = reading(two_cells(), pmem_namespaces=None, disk_bytes=None)
-    assert written(tree, unread, pmem=labels, **NESTED).freeze() == tree.freeze()
+    assert written(tree, unread, labels=labels, **NESTED).freeze() == tree.freeze()

@@ -12,7 +12,6 @@ from drivers.libvirt.devices.device_spec import device_specs
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.pci_devices import assigned_addresses
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
-from drivers.libvirt.settings import DeviceSettings
 from drivers.libvirt.tree.names import child_uuid
 from tests.unit.libvirt.devices import DISK, GPU, NIC, NIC_VF, devices, guest, mdev, net, pci
 from tests.unit.libvirt.hosts import (
@@ -38,7 +37,7 @@ MANAGED = "COMPUTE_MANAGED_PCI_DEVICE"
 
 def chosen(*entries, **more):
     specs = device_specs([json.dumps(list(entries))])
-    return {"devices": DeviceSettings(PciSettings(specs, **more))}
+    return {"pci": PciSettings(specs, **more)}
 
 
 def look(*listed, **fields):
@@ -126,20 +125,18 @@ def test_vfs_of_one_pf_have_one_class_and_one_set_of_traits(key):
 
 
 def test_what_is_divided_into_vgpus_is_not_given_away_whole():
-    settings = chosen({"vendor_id": "10de"})["devices"]
-    both = DeviceSettings(settings.pci, MdevSettings((MdevType("nvidia-35"),)))
+    both = {**chosen({"vendor_id": "10de"}), "mdev": MdevSettings((MdevType("nvidia-35"),))}
     gpu = pci(PF, GPU, types={"nvidia-35": 4})
-    report = report_of(new_tree(), look(gpu, mdev(1, "nvidia-35", PF)), devices=both)
+    report = report_of(new_tree(), look(gpu, mdev(1, "nvidia-35", PF)), **both)
     assert [set(one.inventory) for one in report.children] == [{"VGPU"}]
     assert "can't be given away whole" in report.notes[f"PCI device {PF}"]
 
 
 def test_a_pf_whose_vfs_are_divided_is_not_given_away_whole():
     """Who got it would take the VFs along, and with them the vGPUs of others."""
-    settings = chosen({"vendor_id": "10de"})["devices"]
-    both = DeviceSettings(settings.pci, MdevSettings((MdevType("nvidia-35"),)))
+    both = {**chosen({"vendor_id": "10de"}), "mdev": MdevSettings((MdevType("nvidia-35"),))}
     vf = pci(VFS[0], GPU, physical=PF, types={"nvidia-35": 1})
-    report = report_of(new_tree(), look(pci(PF, GPU, virtual=VFS[:1]), vf), devices=both)
+    report = report_of(new_tree(), look(pci(PF, GPU, virtual=VFS[:1]), vf), **both)
     assert [set(one.inventory) for one in report.children] == [{"VGPU"}]
     assert f"its VF {VFS[0]} is divided" in report.notes[f"PCI device {PF}"]
 

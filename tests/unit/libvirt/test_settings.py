@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from oslo_config import cfg
@@ -9,10 +10,16 @@ from agent.state.driver_store import DriverStore
 from drivers.api import DriverContext
 from drivers.errors import DriverLoadFailed
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, Ratio
+from drivers.libvirt.connection.host import uri_of
+from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.facts.disk import Images
+from drivers.libvirt.facts.cpu_features import CpuFeatures
+from drivers.libvirt.facts.cpus_and_memory import CpusAndMemory
+from drivers.libvirt.facts.disk import Disk, Images
+from drivers.libvirt.facts.guest_models import GuestModels
+from drivers.libvirt.facts.pmem import Pmem
+from drivers.libvirt.facts.report import facts_of
 from drivers.libvirt.facts.shares import MemoryPolicy, ReservedPages
-from drivers.libvirt.settings import settings_from
 
 
 def context(tmp_path: Path, text: str = "") -> DriverContext:
@@ -28,12 +35,17 @@ def context(tmp_path: Path, text: str = "") -> DriverContext:
     return DriverContext("host", state_path, conf, store=DriverStore(state_path))
 
 
+def facts_in(tmp_path: Path, text: str = "") -> dict[type, Any]:
+    """As these options have them."""
+    return {type(one): one for one in facts_of(context(tmp_path, text)).values()}
+
+
 def test_defaults_are_novas(tmp_path):
-    found = settings_from(context(tmp_path))
-    assert found.uri == "qemu:///system"
-    assert found.instances_path == tmp_path / "state/instances"
-    assert (found.cpu.virt_type, found.cpu.mode) == ("kvm", None)
-    policy = found.policy
+    found = facts_in(tmp_path)
+    assert uri_of(context(tmp_path).conf.libvirt) == "qemu:///system"
+    assert found[Disk].instances_path == tmp_path / "state/instances"
+    assert (found[CpuFeatures].choice.virt_type, found[CpuFeatures].choice.mode) == ("kvm", None)
+    policy = found[CpusAndMemory].policy
     assert (policy.reserved_cpus, policy.reserved_memory_mb, policy.reserved_disk_mb) == (0, 512, 0)
     assert policy.ratios == {
         VCPU: Ratio(None, 4.0),
@@ -49,16 +61,15 @@ def test_defaults_are_novas(tmp_path):
 )
 def test_the_usual_uri_goes_by_virt_type_unless_one_is_given(tmp_path, virt_type, uri):
     lines = f"[libvirt]\nvirt_type = {virt_type}\n"
-    assert settings_from(context(tmp_path, lines)).uri == uri
-    given = settings_from(context(tmp_path, lines + "connection_uri = qemu+tcp://x/system\n"))
-    assert given.uri == "qemu+tcp://x/system"
+    assert uri_of(context(tmp_path, lines).conf.libvirt) == uri
+    given = context(tmp_path, lines + "connection_uri = qemu+tcp://x/system\n")
+    assert uri_of(given.conf.libvirt) == "qemu+tcp://x/system"
 
 
 def test_every_option_arrives(tmp_path):
-    found = settings_from(
-        context(
-            tmp_path,
-            """
+    made = context(
+        tmp_path,
+        """
 [DEFAULT]
 reserved_host_memory_mb = 1
 reserved_host_disk_mb = 3
@@ -87,27 +98,29 @@ report_hugepages = pages
 pmem_namespaces = 128G:ns0|ns1,SMALL:ns2
 cpu_power_management = true
 """,
-        )
     )
-    assert found.policy.reserved_memory_mb == 1
-    assert found.policy.reserved(DISK_GB) == 1
-    assert found.policy.ratios[VCPU] == Ratio(16.0, 4.0)
-    assert found.policy.ratios[MEMORY_MB] == Ratio(None, 1.5)
-    assert found.policy.shared_cpus == {0, 2, 3}
-    assert found.policy.dedicated_cpus == {4, 5}
-    assert found.instances_path == Path("/srv/guests")
-    assert found.images == Images("rbd", "vms")
-    assert found.disk_from_sharing_provider and found.tpm.enabled
-    assert found.cpu.models == ("Haswell", "EPYC")
-    assert found.cpu.extra_flags == ("+pcid", "-vmx")
-    assert (found.report_numa, found.cpu_power_management) == ("nested", True)
+    facts = {type(one): one for one in facts_of(made).values()}
+    host, disk, cpu = facts[CpusAndMemory], facts[Disk], facts[CpuFeatures].choice
+    assert disk.policy == host.policy
+    assert host.policy.reserved_memory_mb == 1
+    assert host.policy.reserved(DISK_GB) == 1
+    assert host.policy.ratios[VCPU] == Ratio(16.0, 4.0)
+    assert host.policy.ratios[MEMORY_MB] == Ratio(None, 1.5)
+    assert host.policy.shared_cpus == {0, 2, 3}
+    assert host.policy.dedicated_cpus == {4, 5}
+    assert disk.instances_path == Path("/srv/guests")
+    assert disk.images == Images("rbd", "vms")
+    assert disk.from_sharing_provider and facts[GuestModels].tpm.enabled
+    assert cpu.models == ("Haswell", "EPYC")
+    assert cpu.extra_flags == ("+pcid", "-vmx")
+    assert (host.report_numa, host.cpu_power_management) == ("nested", True)
     reserved = (ReservedPages(0, 2048, 64), ReservedPages(1, 1048576, 1))
-    assert found.memory == MemoryPolicy("pages", reserved)
-    assert found.pmem == {
+    assert host.memory == MemoryPolicy("pages", reserved)
+    assert facts[Pmem].labels == {
         "CUSTOM_PMEM_NAMESPACE_128G": ("ns0", "ns1"),
         "CUSTOM_PMEM_NAMESPACE_SMALL": ("ns2",),
     }
-    deadlines = found.deadlines
+    deadlines = Deadlines.of(made.conf.libvirt)
     assert (deadlines.connect, deadlines.call) == (1.5, 2.5)
     assert (deadlines.keepalive_interval, deadlines.keepalive_count) == (7, 8)
 
@@ -147,11 +160,11 @@ def test_a_driver_with_a_wrong_option_is_not_made_and_the_option_is_named(tmp_pa
 def test_memory_in_files_can_not_be_mixed(tmp_path, more, words):
     text = f"[libvirt]\nfile_backed_memory = 1024\n{more}"
     with pytest.raises(ValueError, match=f"file_backed_memory can't be used with .*{words}"):
-        settings_from(context(tmp_path, text))
+        facts_of(context(tmp_path, text))
 
 
 def test_who_keeps_the_secrets_of_tpms_is_checked(tmp_path):
-    found = settings_from(context(tmp_path, "[libvirt]\nsupported_tpm_secret_security = user\n"))
-    assert found.tpm.secrets == {"user"}
+    found = facts_in(tmp_path, "[libvirt]\nsupported_tpm_secret_security = user\n")
+    assert found[GuestModels].tpm.secrets == {"user"}
     with pytest.raises(ValueError, match="supported_tpm_secret_security"):
-        settings_from(context(tmp_path, "[libvirt]\nsupported_tpm_secret_security = me\n"))
+        facts_in(tmp_path, "[libvirt]\nsupported_tpm_secret_security = me\n")

@@ -22,7 +22,6 @@ from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.facts import architecture, cpu_traits
 from drivers.libvirt.facts.shares import MemoryPolicy
 from drivers.libvirt.facts.topology import numa_cells
-from drivers.libvirt.settings import DeviceSettings
 from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt
@@ -166,8 +165,9 @@ def test_node_devices_and_domain_capabilities_are_read_too():
         found = tuple(document.iter("device"))
         told = Encryption(document if document.tag == "domainCapabilities" else None)
         look = reading(two_cells(), devices=Devices(found), encryption=told)
-        wanted = DeviceSettings(
-            PciSettings(device_specs(["{}"])), MdevSettings((MdevType("vfio_ccw-io"),))
-        )
-        for provider in written(new_tree(), look, devices=wanted).freeze().walk():
+        wanted = {
+            "pci": PciSettings(device_specs(["{}"])),
+            "mdev": MdevSettings((MdevType("vfio_ccw-io"),)),
+        }
+        for provider in written(new_tree(), look, **wanted).freeze().walk():
             assert "MEM_ENCRYPTION_CONTEXT" not in provider.inventory

@@ -11,7 +11,7 @@ def refuse():
 
 
 def test_a_source_that_fails_keeps_its_last_answer_and_is_named_until_it_answers():
-    sources = Sources()
+    sources = Sources(None)
     assert sources.read("memory", lambda: 8) == 8
     assert sources.read("memory", refuse) == 8
     assert sources.failed() == {"memory": "out of luck"}
@@ -21,7 +21,7 @@ def test_a_source_that_fails_keeps_its_last_answer_and_is_named_until_it_answers
 
 
 def test_a_source_that_never_answered_is_an_error_or_what_stands_for_it():
-    sources = Sources()
+    sources = Sources(None)
     with pytest.raises(DriverNotReady, match="out of luck"):
         sources.read("memory", refuse)
     assert sources.read_or("disk", refuse, None) is None
@@ -30,7 +30,7 @@ def test_a_source_that_never_answered_is_an_error_or_what_stands_for_it():
 
 
 def test_nothing_is_an_answer_too():
-    sources = Sources()
+    sources = Sources(None)
     assert sources.read("disk", lambda: None) is None
     assert sources.read("disk", refuse) is None
     assert not sources.never_answered()
@@ -38,7 +38,7 @@ def test_nothing_is_an_answer_too():
 
 def test_how_long_each_took_is_known():
     times = iter([0.0, 2.0, 2.0, 2.5])
-    sources = Sources(lambda: next(times))
+    sources = Sources(None, lambda: next(times))
     sources.read("memory", lambda: 8)
     sources.read("memory", refuse)
     assert sources.took() == {"memory": 0.5}
@@ -46,4 +46,4 @@ def test_how_long_each_took_is_known():
 
 def test_errors_of_our_own_making_are_not_hidden():
     with pytest.raises(ZeroDivisionError):
-        Sources().read_or("memory", lambda: 1 // 0, None)
+        Sources(None).read_or("memory", lambda: 1 // 0, None)

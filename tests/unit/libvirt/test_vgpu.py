@@ -6,9 +6,8 @@ import pytest
 
 from agent import config
 from drivers.errors import ReshapeNeeded
-from drivers.libvirt.devices.devices import Devices
+from drivers.libvirt.devices.devices import Devices, NodeDevices
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
-from drivers.libvirt.settings import DeviceSettings, settings_from
 from drivers.libvirt.tree.names import child_uuid
 from tests.unit.libvirt.devices import GPU, devices, mdev, pci
 from tests.unit.libvirt.hosts import (
@@ -29,7 +28,7 @@ NAMES = [f"{NODE}_pci_0000_84_00_0", f"{NODE}_pci_0000_85_00_0"]
 
 def enabled(*types, **more):
     kinds = tuple(MdevType(one) if isinstance(one, str) else one for one in types)
-    return {"devices": DeviceSettings(mdev=MdevSettings(kinds, **more))}
+    return {"mdev": MdevSettings(kinds, **more)}
 
 
 def look(*listed):
@@ -173,7 +172,7 @@ device_addresses = not enabled, so not read
 
 def test_options_of_types(tmp_path):
     conf = context(tmp_path, TWO)
-    assert settings_from(conf).devices.mdev.types == (
+    assert NodeDevices.of(conf).mdev.types == (
         MdevType("nvidia-35", frozenset({A, B}), max_instances=3),
         MdevType("nvidia-36", frozenset({"0000:86:00.0"}), "CUSTOM_BIG"),
     )
@@ -182,7 +181,7 @@ def test_options_of_types(tmp_path):
 
 def test_of_several_types_without_addresses_the_first_one_counts(tmp_path):
     text = "[devices]\nenabled_vgpu_types = nvidia-35,nvidia-36\n"
-    found = settings_from(context(tmp_path, text)).devices.mdev
+    found = NodeDevices.of(context(tmp_path, text)).mdev
     assert [kind.name for kind in found.types] == ["nvidia-35"]
     assert "only nvidia-35 is used" in str(found.notes)
 
@@ -197,7 +196,7 @@ def test_of_several_types_without_addresses_the_first_one_counts(tmp_path):
 )
 def test_what_is_wrong_is_named_with_its_group(tmp_path, old, new, words):
     with pytest.raises(ValueError, match=words):
-        settings_from(context(tmp_path, TWO.replace(old, new)))
+        NodeDevices.of(context(tmp_path, TWO.replace(old, new)))
 
 
 def test_traits_that_operators_set_on_gpus_stay():
