@@ -89,7 +89,7 @@ def test_a_cloud_in_which_all_fits_together_is_well(host, registry, placement) -
     placement.stranger.create_provider("somebody-elses")
     said = host.ctl("audit", "--all")
     assert (said.code, said.err) == (0, ""), said
-    assert said.out.startswith("3 hosts, 4 providers, 10 calls to Placement\n")
+    assert said.out.startswith("3 hosts, 4 providers, 11 calls to Placement\n")
     assert said.out.count(": none") == 5
 
 
@@ -152,8 +152,8 @@ def test_allocations_that_no_inventory_covers_are_found(host, registry, placemen
     mark = placement.mark()
     said = host.ctl("audit", "--all", "-f", "json")
     assert said.code == 1
-    # 6 for the whole, and 2 for each of the 3 providers, which are all used.
-    assert len(placement.since(mark)) == 6 + 2 * 3
+    # 7 for the whole, and 2 for each of the 3 providers, which are all used.
+    assert len(placement.since(mark)) == 7 + 2 * 3
     assert {request.method for request in placement.since(mark)} == {"GET"}
     texts = {key: row["text"] for key, row in rows(said).items()}
     assert texts == {
@@ -161,6 +161,29 @@ def test_allocations_that_no_inventory_covers_are_found(host, registry, placemen
         ("allocations", "warning", "two"): "6 VCPU allocated, and only 4 to give",
         ("allocations", "info", "three"): "VCPU is drained, and 6 of it are still allocated",
     }
+
+
+def test_what_is_offered_without_a_host_and_names_that_nothing_has_are_found(
+    host, registry, placement
+) -> None:
+    registry.heartbeat("fine", "a", "6.5", [fine := root(placement, "fine", NODE)])
+    given_up = root(placement, "given-up", NODE)
+    card = placement.stranger.create_child(given_up, "card")
+    for name in ("FREE", "FULL", "DRAINED", "NOWHERE"):
+        placement.request("PUT", f"/resource_classes/CUSTOM_{name}")
+    one = {"total": 1}
+    records = {"CUSTOM_FREE": one, "CUSTOM_FULL": one, "CUSTOM_DRAINED": {**one, "reserved": 1}}
+    placement.stranger.set_inventory(fine, records)
+    placement.stranger.put_allocation({fine: {"CUSTOM_FULL": 1}})
+    placement.stranger.set_inventory(card, {"VGPU": one, "CUSTOM_FREE": one})
+    found = rows(host.ctl("audit", "--all", "-f", "json"))
+    told = {subject: row for (check, _, subject), row in found.items() if check == "ownership"}
+    assert {subject: row["text"] for subject, row in told.items()} == {
+        "card": "offers CUSTOM_FREE, VGPU to the scheduler, and no host keeps it",
+        "CUSTOM_NOWHERE": "no provider offers it",
+    }
+    assert (told["card"]["severity"], told["card"]["uuid"]) == ("warning", card)
+    assert given_up in told["card"]["next_step"]
 
 
 def test_many_hosts_are_read_tree_by_tree(host, registry, placement, monkeypatch) -> None:
@@ -172,8 +195,8 @@ def test_many_hosts_are_read_tree_by_tree(host, registry, placement, monkeypatch
     said = host.ctl("audit", "--all")
     assert (said.code, said.err) == (0, ""), said
     assert "2 hosts, 4 providers" in said.out
-    # 5 for the whole, 1 for each tree, 1 for each provider.
-    assert len(placement.since(mark)) == 5 + 2 + 4
+    # 6 for the whole, 1 for each tree, 1 for each provider.
+    assert len(placement.since(mark)) == 6 + 2 + 4
 
 
 def test_an_older_placement_is_asked_the_same(host, registry, placement) -> None:

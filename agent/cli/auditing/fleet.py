@@ -1,9 +1,9 @@
 """All hosts: the registry's records, and all that Placement has.
 
-5 GETs, and 2 for each sharing provider of ours; then 1 that lists all providers, or 1 for each
+3 GETs, and 2 for each sharing provider of ours; then 1 that lists all providers, or 1 for each
 tree where there are more than ``MANY_HOSTS`` hosts; then 1 for each provider, and 1 more for
-each that is used.  No more
-than a page of trees and their allocations is in memory.
+each that is used; and those of ``leftovers``.  No more than a page of trees and their
+allocations is in memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 from agent.cli.auditing import checks
 from agent.cli.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
+from agent.cli.auditing.leftovers import left_inventory, unused_classes, unused_traits
 from agent.cli.reading.all_trees import MANY_HOSTS, Progress, all_providers, is_root
 from agent.cli.reading.read_ahead import AT_ONCE
 from agent.cli.reading.retirement import beside
 from agent.cli.reading.services import Services
 from agent.registry.record import ServiceRecord, is_alive
-from agent.told.conditions import Condition, Severity
+from agent.told.conditions import Condition
 from reportclient.http import API
 from reportclient.model import Inventory
 from reportclient.reader import Listed, members_of, part_of, provider_with, providers_with
@@ -38,6 +39,8 @@ class FleetAudit:
     down_after: float
     progress: Progress
     audit: Audit = field(default_factory=Audit)
+    used: set[str] = field(default_factory=set)
+    """Resource classes of the providers that are used."""
 
     def run(self) -> Audit:
         """All checks.  :raises reportclient.errors.PlacementError: it says nothing at all."""
@@ -52,14 +55,15 @@ class FleetAudit:
             self._records(known, listed if listed is not None else roots)
             with self.audit.trying(ORPHANS):
                 self._orphans(known, hosts, [one for one in roots.values() if one["uuid"] in ours])
-        with self.audit.trying(OWNERSHIP):
-            self._traits()
         with (
             self.audit.trying(ALLOCATIONS),
             ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
         ):
             everything = _in_trees(roots, self.api, pool) if listed is None else listed.values()
             self._allocations(everything, pool, None if listed is None else len(listed))
+        with self.audit.trying(OWNERSHIP):
+            self.audit.add(OWNERSHIP, unused_traits(self.api))
+            self.audit.add(OWNERSHIP, unused_classes(self.used, self.api))
         return self.audit
 
     def _records(self, known: list[ServiceRecord], there: Mapping[str, Listed]) -> None:
@@ -98,19 +102,14 @@ class FleetAudit:
             step = f"start its agent, or computectl retire there; {DELETE} {one['uuid']}"
             text = "no host of the registry reports it"
             self.audit.add(ORPHANS, [Condition(text, one["name"], next_step=step)], one["uuid"])
+            with self.audit.trying(OWNERSHIP):
+                for uuid, offered in left_inventory(one, self.api):
+                    self.audit.add(OWNERSHIP, [offered], uuid)
         for one in left:
             if one["uuid"] not in hosts and not beside(one["uuid"], self.api):
                 text, step = "shares with no host", f"{DELETE} {one['uuid']}"
                 said = Condition(text, one["name"], next_step=step)
                 self.audit.add(ORPHANS, [said], one["uuid"])
-
-    def _traits(self) -> None:
-        path = "/traits?name=startswith:CUSTOM_"
-        made = frozenset(part_of(path, "traits", self.api))
-        used = frozenset(part_of(f"{path}&associated=true", "traits", self.api))
-        for trait in sorted(made - used):
-            step = f"harmless; openstack trait delete {trait}"
-            self.audit.add(OWNERSHIP, [Condition("no provider has it", trait, Severity.INFO, step)])
 
     def _allocations(self, listed: Iterable[Listed], pool: Executor, of: int | None) -> None:
         total = "" if of is None else f" of {of}"
@@ -125,6 +124,7 @@ class FleetAudit:
     def _inventory(self, item: Listed) -> dict[str, Inventory]:
         path = f"/resource_providers/{item['uuid']}/inventories"
         records = part_of(path, "inventories", self.api)
+        self.used.update(records)
         return {name: Inventory.from_dict(record) for name, record in records.items()}
 
 
