@@ -3,6 +3,7 @@
 Nothing here does I/O, logs or reads a clock.  The field names are Placement's.
 """
 
+import re
 import uuid as uuidlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -181,6 +182,9 @@ def read_inventory(
     return inventory
 
 
+_CANONICAL = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
+
+
 def canonical_uuids(values: Iterable[str], what: str) -> frozenset[str]:
     """The UUIDs in Placement's spelling (lower case, dashes).
 
@@ -191,6 +195,8 @@ def canonical_uuids(values: Iterable[str], what: str) -> frozenset[str]:
 
 def canonical_uuid(value: str, what: str) -> str:
     """One UUID in Placement's spelling.  :raises ValueError: it is none."""
+    if isinstance(value, str) and _CANONICAL.fullmatch(value):
+        return value
     try:
         return str(uuidlib.UUID(value))
     except (ValueError, AttributeError, TypeError):

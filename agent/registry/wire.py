@@ -23,12 +23,12 @@ _KINDS = {
     if isinstance(kind, type) and issubclass(kind, errors.RegistryError)
 }
 _TIMES = ("last_seen", "disabled_at")
-_FIELDS = frozenset(field.name for field in dataclasses.fields(ServiceRecord))
+_FIELDS = tuple(field.name for field in dataclasses.fields(ServiceRecord))
 
 
 def to_wire(record: ServiceRecord) -> dict[str, Any]:
     """As JSON can hold it."""
-    said = dataclasses.asdict(record)
+    said = {name: getattr(record, name) for name in _FIELDS}
     times = {name: said[name] and said[name].isoformat() for name in _TIMES}
     return said | times | {"roots": list(record.roots)}
 

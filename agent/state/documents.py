@@ -1,7 +1,8 @@
 """A view and a ledger as documents, one for each provider, and back.  Pure."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any
 
 from agent.ownership.ledger import Holders, Holding, Ledger
@@ -15,6 +16,10 @@ VIEW, LEDGER = "view", "ledger"
 SEEN = "seen"
 """The key of what is no provider's in a ledger; it is there once one was begun."""
 _KINDS = ("classes", "traits", "aggregates")
+
+_OF_PROVIDERS = {"snapshot", "generations", "certain"}
+_RARE = attrgetter(*sorted({field.name for field in fields(View)} - _OF_PROVIDERS))
+"""What of a view is no provider's."""
 
 Kept = tuple[View, Ledger]
 
@@ -57,8 +62,10 @@ def ledger_from(documents: Mapping[str, Any]) -> Ledger:
 
 
 def _view_changes(before: View, after: View) -> tuple[Documents, list[Key]]:
+    if before is after:
+        return {}, []
     changed: Documents = {}
-    if _bare(before) != _bare(after):
+    if _RARE(before) != _RARE(after):
         rest = _besides(before)
         changed = {(VIEW, key): one for key, one in _besides(after).items() if one != rest[key]}
     now, then = after.snapshot, before.snapshot
@@ -72,12 +79,8 @@ def _view_changes(before: View, after: View) -> tuple[Documents, list[Key]]:
     return changed, _gone(VIEW, before.snapshot.providers, after.snapshot.providers)
 
 
-def _bare(view: View) -> View:
-    return replace(view, snapshot=EMPTY, generations={}, certain=False)
-
-
 def _besides(view: View) -> dict[str, Any]:
-    return besides_providers(_bare(view))
+    return besides_providers(replace(view, snapshot=EMPTY, generations={}, certain=False))
 
 
 def _ledger_changes(before: Ledger, after: Ledger) -> tuple[Documents, list[Key]]:

@@ -4,9 +4,9 @@ It records every request, can fail once, and stops a test (AssertionError) that 
 for something it does not model rather than inventing an answer.
 """
 
-import copy
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -58,7 +58,7 @@ class FakePlacement(Endpoints):
         if _version(needs or OLDEST) > _version(self.microversion):
             text = f"{method} {path} needs microversion {needs or OLDEST}"
             raise TooOld(text, speaks=self.microversion)
-        self.requests.append(Recorded(method, path, copy.deepcopy(json)))
+        self.requests.append(Recorded(method, path, _copied(json)))
         failure = next((f for f in self._failures if f.meets(method, path)), None)
         if failure is None:
             return self.answer(method, path, json=json)
@@ -110,15 +110,24 @@ class FakePlacement(Endpoints):
             raise TooOld(f"Unacceptable version header: {microversion}")
         parts = urlsplit(path)
         query = parse_qsl(parts.query, keep_blank_values=True)
-        call = Call(query, copy.deepcopy(json), version)
+        call = Call(query, _copied(json), version)
         for known, pattern, handler in ROUTES:
             match = pattern.fullmatch(parts.path)
             if match and known == method:
                 _expect_modelled(version, parts.path)
-                return copy.deepcopy(handler(self, call, *match.groups()))
+                answer: dict[str, Any] = _copied(handler(self, call, *match.groups()))
+                return answer
         raise AssertionError(f"the fake Placement does not model {method} {path}")
 
 
+def _copied(value: Any) -> Any:
+    """What JSON can hold, so that nobody changes what is kept."""
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    return [_copied(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+@cache
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("."))
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import os_resource_classes
@@ -77,11 +78,16 @@ def unknown(message: str, names: set[str]) -> UnknownNames | Rejected:
     return UnknownNames(message, proper) if proper else Rejected(message)
 
 
+@cache
+def _standard_traits() -> frozenset[str]:
+    return frozenset(os_traits.get_traits())
+
+
 class Store:
     def __init__(self) -> None:
         self.providers: dict[str, Row] = {}
         self.consumers: dict[str, Consumer] = {}
-        self.traits = set(os_traits.get_traits())
+        self.traits = set(_standard_traits())
         self.classes = set(os_resource_classes.STANDARDS)
 
     @contextmanager

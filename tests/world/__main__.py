@@ -10,24 +10,51 @@ import time
 from collections.abc import Iterator, Sequence
 
 from tests.world.story import Failure, failure, shortest
+from tests.world.world import many
 
 FIXED = "PYTHONHASHSEED"
 
 
 def main(args: Sequence[str] | None = None) -> int:
     options = _options(args)
-    if options.seed is not None:
-        return _again(options)
-    began, failed = time.monotonic(), 0
+    with many():
+        return _many(options) if options.seed is None else _again(options)
+
+
+def _many(options: argparse.Namespace) -> int:
     first, _, last = options.seeds.partition("..")
     seeds = range(int(first), int(last or first) + 1)
-    for found in _failures(seeds, options.jobs):
+    progress, failed = Progress(len(seeds)), 0
+    for found in _lived(seeds, options.jobs):
+        progress.one_more()
+        if found is None:
+            continue
         failed += 1
         print(f"\nSeed {found.seed}\n{found}", flush=True)
-        if failed >= options.stop_after:
+        if failed >= options.stop_after and not options.keep_going:
             break
-    print(f"{len(seeds)} histories, {failed} failed, {time.monotonic() - began:.0f} s")
+    print(f"{progress}, {failed} failed")
     return 1 if failed else 0
+
+
+class Progress:
+    """Said on a terminal's error stream from time to time."""
+
+    EVERY = 30.0
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted, self._done, self._began = wanted, 0, time.monotonic()
+        self._said = self._began
+
+    def one_more(self) -> None:
+        self._done += 1
+        if time.monotonic() - self._said > self.EVERY:
+            self._said = time.monotonic()
+            print(f"{self} of {self._wanted}", file=sys.stderr, flush=True)
+
+    def __str__(self) -> str:
+        seconds = time.monotonic() - self._began
+        return f"{self._done} histories, {seconds:.0f} s, {self._done / seconds:.1f} each second"
 
 
 def _options(args: Sequence[str] | None) -> argparse.Namespace:
@@ -35,6 +62,7 @@ def _options(args: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", default="1..1000", metavar="A..B", help="histories to live")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--stop-after", type=int, default=10, help="failures")
+    parser.add_argument("--keep-going", action="store_true", help="however many failures")
     parser.add_argument("--seed", type=int, help="one history, told")
     parser.add_argument("--only", help="of its events these, by their numbers, or none")
     parser.add_argument("--log", action="store_true", help="with what the agents log")
@@ -58,12 +86,12 @@ def _one(seed: int) -> Failure | None:
     return None if found is None else shortest(found)
 
 
-def _failures(seeds: Sequence[int], jobs: int) -> Iterator[Failure]:
+def _lived(seeds: Sequence[int], jobs: int) -> Iterator[Failure | None]:
     if jobs == 1:
-        yield from filter(None, map(_one, seeds))
+        yield from map(_one, seeds)
         return
-    with multiprocessing.Pool(jobs, maxtasksperchild=5000) as pool:
-        yield from filter(None, pool.imap_unordered(_one, seeds, chunksize=20))
+    with multiprocessing.Pool(jobs, maxtasksperchild=100) as pool:
+        yield from pool.imap_unordered(_one, seeds, chunksize=20)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ class Message:
 
 @dataclass(frozen=True)
 class Listener:
+    """``owner`` may wait while he answers; nobody's answers at once."""
+
     answers: Answers
     owner: Owner | None
 
@@ -70,29 +72,35 @@ class Broker:
 
     def _send(self, queue: str, message: Message) -> None:
         kind, seconds = self._fault(queue)
-        silent = replace(message, reply=Promise(self.scheduler))
         if kind == "lost":
             return
-        after = seconds if kind == "late" else self.dice.uniform(0, LATENCY)
-        first = silent if kind == "unanswered" else message
-        self._later(after, lambda: self._deliver(queue, first))
+        first = message
+        if kind == "unanswered":
+            first = replace(message, reply=Promise(self.scheduler))
+        if kind == "late":
+            self.scheduler.stray(lambda: self._deliver(queue, first), seconds)
+        else:
+            self._later(self.dice.uniform(0, LATENCY), lambda: self._deliver(queue, first))
         if kind == "doubled":
-            again = replace(silent, waited=True)
-            self._later(seconds, lambda: self._deliver(queue, again))
+            again = replace(message, reply=Promise(self.scheduler), waited=True)
+            self.scheduler.stray(lambda: self._deliver(queue, again), seconds)
 
     def _fault(self, queue: str) -> tuple[str, float]:
         armed = self.faults.get(queue)
         return armed.pop(0) if armed else ("", 0.0)
 
     def _later(self, seconds: float, work: Callable[[], object]) -> None:
-        self.scheduler.spawn(work, after=seconds)
+        self.scheduler.call(work, seconds)
 
     def _deliver(self, queue: str, message: Message) -> None:
         listener = self.listeners.get(queue)
         if not self.up or listener is None:
             self.waiting.setdefault(queue, []).append(replace(message, waited=True))
             return
-        self.scheduler.spawn(lambda: self._answer(listener, message), listener.owner)
+        if listener.owner is None:
+            self._answer(listener, message)
+        else:
+            self.scheduler.spawn(lambda: self._answer(listener, message), listener.owner)
 
     def _answer(self, listener: Listener, message: Message) -> None:
         context = {**message.context, **({WAITED: True} if message.waited else {})}

@@ -128,10 +128,12 @@ class RegistryRestored(Event):
     seconds: float
 
     def happen(self, world: World) -> None:
+        def restored() -> None:
+            world.registry.database.restore()
+            world.operators.record_is_older()
+
         world.registry.database.back_up()
-        world.scheduler.sleep(self.seconds)
-        world.registry.database.restore()
-        world.operators.record_is_older()
+        world.scheduler.stray(restored, self.seconds)
 
     def words(self) -> str:
         return f"the registry's database is backed up, and restored {self.seconds:.0f} s later"
@@ -145,12 +147,14 @@ class PlacementRestored(Event):
     seconds: float
 
     def happen(self, world: World) -> None:
+        def restored() -> None:
+            world.placement.restore()
+            world.needs_audit = True
+            for machine in world.machines:
+                machine.forgot = True
+
         world.placement.back_up()
-        world.scheduler.sleep(self.seconds)
-        world.placement.restore()
-        world.needs_audit = True
-        for machine in world.machines:
-            machine.forgot = True
+        world.scheduler.stray(restored, self.seconds)
 
     def words(self) -> str:
         return f"Placement's database is backed up, and restored {self.seconds:.0f} s later"
@@ -178,7 +182,7 @@ class Twin(Event):
         world.invariants.there_was_a_word(machine, twin)
 
     def _disk(self, world: World) -> StatePath:
-        return StatePath(world.disk / f"twin{len(world.twins) + 1}")
+        return world.state_path(f"twin{len(world.twins) + 1}")
 
     def _hypervisor(self, machine: Machine) -> Hypervisor:
         here = machine.hypervisor

@@ -1,7 +1,8 @@
-"""The agents' disks: real files in memory, with steps at which one fills or a process ends.
+"""The agents' disks, in memory: at each step of a file one may fill, or a process end.
 
 Only ``agent/state`` writes below a state directory.  Its two modules that open files find
-this in the place of ``os``, and the directory is a path that counts steps as well.
+:class:`Os` in the place of ``os``, and the directory is a path that has of ``pathlib.Path``
+what the agent asks of one.
 """
 
 from __future__ import annotations
@@ -9,44 +10,51 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import posixpath
+import stat
 from collections.abc import Iterator
-from pathlib import Path, PosixPath
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import count
+from typing import Any
 
 from agent.state import appended, files
 from tests.world.scheduler import Scheduler
 
 _WRITING = os.O_WRONLY | os.O_RDWR
+_FIRST = 1 << 24
+"""Descriptors from here on: no real one, should somebody close it late."""
 
 
-class Os:
-    """``os``, with a step before whatever touches the disk."""
+@dataclass(eq=False, slots=True)
+class Node:
+    """A file, or a directory."""
+
+    number: int
+    is_directory: bool = False
+    data: bytearray = field(default_factory=bytearray)
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    st_mode: int
+    st_ino: int
+    st_size: int
+
+    @classmethod
+    def of(cls, node: Node) -> Stat:
+        kind = stat.S_IFDIR if node.is_directory else stat.S_IFREG
+        return cls(kind | 0o644, node.number, len(node.data))
+
+
+class Disk:
+    """All files of a world, by their paths."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(os, name)
-
-    def open(self, path: Any, flags: int, *rest: int) -> int:
-        self.step(path, writes=bool(flags & _WRITING))
-        return os.open(path, flags, *rest)
-
-    def fsync(self, _: int) -> None:
-        """What is written here outlives the process, and there is nothing to wait for."""
-        self.step("a file", writes=True)
-
-    def link(self, source: Any, target: Any) -> None:
-        self.step(target, writes=True)
-        os.link(source, target)
-
-    def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:
-        """A disk that is full takes the half of it first, as real ones may."""
-        process = self._scheduler.owner
-        if process is not None and process.machine.disk_fault and len(data) > 1:
-            return os.pwrite(descriptor, data[: len(data) // 2], offset)
-        self.step("a file", writes=True)
-        return os.pwrite(descriptor, data, offset)
+        self.nodes: dict[str, Node] = {}
+        self.opened: dict[int, Node] = {}
+        self._numbers = count(_FIRST)
 
     def step(self, what: Any, *, writes: bool) -> None:
         process = self._scheduler.owner
@@ -58,31 +66,225 @@ class Os:
             process.met_bad_disk = True
             raise OSError(fault, os.strerror(fault), str(what))
 
+    @property
+    def is_bad(self) -> bool:
+        process = self._scheduler.owner
+        return process is not None and bool(process.machine.disk_fault)
 
-class StatePath(PosixPath):
+    def node(self, path: str) -> Node:
+        """:raises FileNotFoundError:"""
+        found = self.nodes.get(path)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return found
+
+    def make(self, path: str, *, is_directory: bool = False) -> Node:
+        made = self.nodes[path] = Node(next(self._numbers), is_directory)
+        return made
+
+    def open(self, node: Node) -> int:
+        descriptor = next(self._numbers)
+        self.opened[descriptor] = node
+        return descriptor
+
+    def copy(self, source: str, target: str) -> None:
+        """A directory with all that is below it."""
+        for path, node in list(self.nodes.items()):
+            if path == source or path.startswith(f"{source}/"):
+                made = self.make(target + path[len(source) :], is_directory=node.is_directory)
+                made.data[:] = node.data
+
+
+class Os:
+    """``os``, over such a disk."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def open(self, path: Any, flags: int, *_: int) -> int:
+        self._disk.step(path, writes=bool(flags & _WRITING))
+        text, nodes = str(path), self._disk.nodes
+        if text in nodes and flags & os.O_EXCL:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), text)
+        if text not in nodes and flags & os.O_CREAT:
+            self._disk.make(text)
+        return self._disk.open(self._disk.node(text))
+
+    def fdopen(self, descriptor: int, _: str) -> Handle:
+        return Handle(self, descriptor)
+
+    def fstat(self, descriptor: int) -> Stat:
+        return Stat.of(self.node(descriptor))
+
+    def node(self, descriptor: int) -> Node:
+        """:raises OSError: it is not open."""
+        try:
+            return self._disk.opened[descriptor]
+        except KeyError:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from None
+
+    def close(self, descriptor: int) -> None:
+        self.node(descriptor)
+        del self._disk.opened[descriptor]
+
+    def fsync(self, descriptor: int) -> None:
+        """What is written here outlives the process, and there is nothing to wait for."""
+        self._disk.step("a file", writes=True)
+        self.node(descriptor)
+
+    def link(self, source: Any, target: Any) -> None:
+        self._disk.step(target, writes=True)
+        if str(target) in self._disk.nodes:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        self._disk.nodes[str(target)] = self._disk.node(str(source))
+
+    def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:
+        """A disk that is full takes the half of it first, as real ones may."""
+        if self._disk.is_bad and len(data) > 1:
+            data = data[: len(data) // 2]
+        else:
+            self._disk.step("a file", writes=True)
+        self.node(descriptor).data[offset : offset + len(data)] = data
+        return len(data)
+
+    def ftruncate(self, descriptor: int, size: int) -> None:
+        del self.node(descriptor).data[size:]
+
+
+class Handle:
+    """A file object."""
+
+    def __init__(self, system: Os, descriptor: int) -> None:
+        self._system, self._descriptor = system, descriptor
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._system.close(self._descriptor)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def read(self) -> bytes:
+        return bytes(self._system.node(self._descriptor).data)
+
+    def write(self, data: bytes) -> int:
+        self._system.node(self._descriptor).data.extend(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """What is written is there."""
+
+
+class StatePath:
     """A state directory, and whatever is below it."""
 
-    disk: ClassVar[Os]
+    __slots__ = ("_disk", "_text", "name")
 
-    def replace(self, target: Any) -> Path:
-        self.disk.step(target, writes=True)
-        return super().replace(target)
+    def __init__(self, disk: Disk, text: str) -> None:
+        self._disk, self._text = disk, text
+        self.name = text[text.rindex("/") + 1 :]
 
-    def touch(self, *args: Any, **named: Any) -> None:
-        self.disk.step(self, writes=not self.exists())
-        super().touch(*args, **named)
+    def __str__(self) -> str:
+        return self._text
+
+    __fspath__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StatePath) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __truediv__(self, name: str) -> StatePath:
+        return StatePath(self._disk, f"{self._text}/{name}")
+
+    @property
+    def parent(self) -> StatePath:
+        return StatePath(self._disk, self._text[: self._text.rindex("/")])
+
+    @property
+    def stem(self) -> str:
+        return posixpath.splitext(self.name)[0]
+
+    @property
+    def suffix(self) -> str:
+        return posixpath.splitext(self.name)[1]
+
+    def with_name(self, name: str) -> StatePath:
+        return self.parent / name
+
+    def absolute(self) -> StatePath:
+        return self
+
+    # -- looking
+
+    def exists(self) -> bool:
+        return self._text in self._disk.nodes
+
+    def is_file(self) -> bool:
+        return self.exists() and not self._disk.nodes[self._text].is_directory
+
+    def stat(self) -> Stat:
+        return Stat.of(self._disk.node(self._text))
+
+    def iterdir(self) -> Iterator[StatePath]:
+        self._disk.node(self._text)
+        return iter([one for one in map(self._below, list(self._disk.nodes)) if one is not None])
+
+    def glob(self, pattern: str) -> Iterator[StatePath]:
+        return (path for path in self.iterdir() if fnmatchcase(path.name, pattern))
+
+    def _below(self, text: str) -> StatePath | None:
+        if text[: text.rindex("/")] != self._text:
+            return None
+        return StatePath(self._disk, text)
+
+    def read_text(self, **_: Any) -> str:
+        self._disk.step(self, writes=False)
+        return self._disk.node(self._text).data.decode()
+
+    # -- changing
+
+    def write_text(self, text: str) -> None:
+        """Somebody else than the agent does."""
+        self._disk.make(self._text).data[:] = text.encode()
+
+    def mkdir(self, **_: Any) -> None:
+        for path in (self.parent, self):
+            if not path.exists():
+                self._disk.make(str(path), is_directory=True)
+
+    def chmod(self, _: int) -> None:
+        """Anybody may."""
+
+    def replace(self, target: StatePath) -> StatePath:
+        self._disk.step(target, writes=True)
+        self._disk.nodes[str(target)] = self._disk.node(self._text)
+        del self._disk.nodes[self._text]
+        return target
+
+    def touch(self) -> None:
+        self._disk.step(self, writes=not self.exists())
+        if not self.exists():
+            self._disk.make(self._text)
 
     def unlink(self, missing_ok: bool = False) -> None:
-        self.disk.step(self, writes=False)
-        super().unlink(missing_ok)
+        self._disk.step(self, writes=False)
+        if not missing_ok:
+            self._disk.node(self._text)
+        self._disk.nodes.pop(self._text, None)
 
 
 @contextlib.contextmanager
-def disks(scheduler: Scheduler) -> Iterator[None]:
-    """Within, the agents' disks are these."""
+def disks(disk: Disk) -> Iterator[None]:
+    """Within, the agents' disks are this."""
     before = vars(files)["os"], vars(appended)["os"]
-    StatePath.disk = Os(scheduler)
-    vars(files)["os"] = vars(appended)["os"] = StatePath.disk
+    vars(files)["os"] = vars(appended)["os"] = Os(disk)
     try:
         yield
     finally:

@@ -114,11 +114,18 @@ class Invariants:
 
     # -- once all is calm
 
+    def is_equal(self) -> bool:
+        return next(self._all_differences(), None) is None
+
     def all_is_equal(self) -> None:
+        for text in self._all_differences():
+            raise Violation(text)
+
+    def _all_differences(self) -> Iterator[str]:
         for machine in self.world.machines:
             if machine.is_on:
                 for text in self._differences(machine):
-                    raise Violation(f"{machine.label}, once all is calm: {text}")
+                    yield f"{machine.label}, once all is calm: {text}"
 
     def is_quiet(self, before: dict[str, int]) -> None:
         """Nothing was written since."""

@@ -63,7 +63,7 @@ class Link:
             case "is lost":
                 self.scheduler.sleep(seconds)
             case "gets no answer, and is carried out later":
-                self.scheduler.spawn(lambda: _quietly(carry_out), after=seconds)
+                self.scheduler.stray(lambda: _quietly(carry_out), seconds)
             case "is carried out, and its reply is lost":
                 _quietly(carry_out)
             case "is carried out twice":

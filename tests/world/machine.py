@@ -7,10 +7,9 @@ threads, sockets and a real clock.
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from agent.bus.caller import Caller
@@ -31,8 +30,10 @@ from agent.switching.switching import Switching, host_status, switching
 from agent.told.reports import Occasion, Report
 from agent.told.systemd import Systemd
 from drivers.errors import DriverError
+from drivers.loaded import Opening
 from drivers.loader import LoadedDriver
 from tests.world.broker import REGISTRY, Client, Server
+from tests.world.disk import StatePath
 from tests.world.hypervisor import Direct, Driver, Hypervisor
 from tests.world.link import Link
 from tests.world.scheduler import Event, Lock, Promise, Queue, Scheduler
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from tests.world.world import World
 
 OWNER = "CUSTOM_OWNER_COMPUTE_AGENT"
-INTERVAL, VERIFY, AUDIT = 60.0, 150.0, 900.0
-BEAT, DOWN_AFTER = 30.0, 180.0
+INTERVAL, VERIFY, AUDIT = 60.0, 80.0, 240.0
+BEAT, DOWN_AFTER = 60.0, 180.0
 RESTART = 10.0
 """Seconds after which systemd starts again what has ended."""
 EPOCH = 1.9e9
@@ -85,7 +86,7 @@ class Machine:
     world: World
     label: str
     hypervisor: Hypervisor
-    state: Path
+    state: StatePath
     address: str
     clock_is_off: float = 0.0
     disk_fault: int = 0
@@ -121,6 +122,13 @@ class Machine:
     @property
     def host(self) -> str:
         return self.hypervisor.host
+
+    @property
+    def verified_at(self) -> float:
+        """When its agent has last compared all its roots with what Placement has."""
+        nodes = self.process.nodes if self.process is not None else None
+        times = [one.root.verified_at for one in nodes.trackers.values()] if nodes else []
+        return min((-1.0 if at is None else at for at in times), default=-1.0)
 
     @property
     def is_up(self) -> bool:
@@ -205,13 +213,14 @@ class Machine:
             self.kill()
 
     def _serve(self, process: Process) -> None:
-        settings = _settings(self.host, self.state)
+        settings = _settings(self.host, self.state, self.scheduler.sleep)
         self.state.mkdir(parents=True, exist_ok=True)
         loop = process.loop = self._loop(process)
-        driver = LoadedDriver.of("world", Driver(self.hypervisor))
-        drivers = [replace(driver, calls=Direct(process.step))]  # type: ignore[arg-type]
+        drivers = [_loaded(self.hypervisor, process)]
         self.hypervisor.wakers.append(loop.refresh)
-        nodes = process.nodes = nodes_of(settings, drivers, self.link, compute_id(self.state))
+        nodes = process.nodes = nodes_of(
+            settings, drivers, self.link, compute_id(settings.state_path)
+        )
         status = process.status = self._status(settings, loop, nodes)
         service = Service(
             self.host, nodes, Systemd(), lambda: loop.stopping, status, self.scheduler.clock
@@ -277,16 +286,28 @@ class Machine:
 
     # -- another one
 
-    def cloned(self, label: str, hypervisor: Hypervisor, state: Path) -> Machine:
+    def cloned(self, label: str, hypervisor: Hypervisor, state: StatePath) -> Machine:
         """A machine that was made from this one's disk."""
-        shutil.copytree(self.state, state, dirs_exist_ok=True)
+        self.world.disk.copy(str(self.state), str(state))
         twin = Machine(self.world, label, hypervisor, state, f"{label} (boot {label})")
         self.kin = twin.kin = self.kin | self.hypervisor.uuids.keys() | hypervisor.uuids.keys()
         self.forgot = True
         return twin
 
 
-def _settings(host: str, state: Path) -> Settings:
+def _loaded(hypervisor: Hypervisor, process: Process) -> LoadedDriver:
+    """What the driver can do is found out once: that takes longer than a period."""
+    calls: Any = Direct(process.step)
+    driver = Driver(hypervisor)
+    return replace(_known(), driver=driver, watched=driver, opening=Opening(), calls=calls)
+
+
+@cache
+def _known() -> LoadedDriver:
+    return LoadedDriver.of("world", Driver(Hypervisor("none", "none")))
+
+
+def _settings(host: str, state: Any, pause: Callable[[float], None]) -> Settings:
     return Settings(
         host=host,
         state_path=state,
@@ -295,7 +316,14 @@ def _settings(host: str, state: Path) -> Settings:
         first_within=5.0,
         at_once=False,
         shutdown_within=60.0,
-        rules=Rules((OWNER,), verify_every=VERIFY, audit_every=AUDIT, reshape_when_running=True),
+        rules=Rules(
+            (OWNER,),
+            verify_every=VERIFY,
+            audit_every=AUDIT,
+            reshape_when_running=True,
+            pause=pause,
+            period=INTERVAL,
+        ),
         bulk_chunk=0,
         registry=RegistrySettings(
             access="rpc",

@@ -89,8 +89,12 @@ class Operators:
         self._expected[host] = frozenset({answer == "disabled"})
         if unheard is not None:
             self.doubt(host, might_be=unheard)
-        if restores != self.restores:
+        if restores != self.restores or self._may_be_a_twins(host):
             self.doubt(host, might_be=not disabled)
+
+    def _may_be_a_twins(self, host: str) -> bool:
+        """Who answered: two that are called the same hear of each other by the registry only."""
+        return any(twin.host == host for twin in self.world.twins)
 
     def _unheard(self, machine: Machine) -> bool | None:
         """What the record says, where the agent has not heard of it: it may hold."""

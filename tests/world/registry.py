@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from functools import cache
 from typing import ClassVar
 
 from agent.registry.database import Duplicate, R, Statements
@@ -22,12 +23,11 @@ class MemoryDatabase:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.away = False
-        self._backup = sqlite3.connect(":memory:")
+        self._backup = _empty()
         self._connection = sqlite3.connect(":memory:")
         self._connection.row_factory = sqlite3.Row
         self._connection.create_function("world_now", 0, clock)
-        _make(self._connection)
-        self.back_up()
+        self.restore()
 
     def upgrade(self) -> None:
         """The table is made."""
@@ -43,15 +43,23 @@ class MemoryDatabase:
 
     def dispose(self) -> None:
         self._connection.close()
-        self._backup.close()
 
     # -- what happens to it
 
     def back_up(self) -> None:
-        self._connection.backup(self._backup)
+        self._backup = self._connection.serialize()
 
     def restore(self) -> None:
-        self._backup.backup(self._connection)
+        self._connection.deserialize(self._backup)
+
+
+@cache
+def _empty() -> bytes:
+    """The database with its table."""
+    connection = sqlite3.connect(":memory:")
+    connection.row_factory = sqlite3.Row
+    _make(connection)
+    return connection.serialize()
 
 
 class Registry:

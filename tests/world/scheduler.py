@@ -11,7 +11,7 @@ import queue
 import random
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError
 from typing import Any, Protocol
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -36,10 +36,13 @@ class Scheduler:
     def __init__(self, seed: object) -> None:
         self.now = 0.0
         self.dice = random.Random(f"{seed} order")
-        self._due: list[tuple[float, float, int, Task, int]] = []
+        self._due: list[tuple[float, float, int, Task | Callable[[], Any], int]] = []
         self._number = 0
-        self._tasks: dict[greenlet, Task] = {}
+        self._tasks: dict[Task, None] = {}
         self._hub = getcurrent()
+        self._running: Task | None = None
+        self.strays = 0
+        """What comes later than whoever sent it believes."""
 
     # -- for the world
 
@@ -47,40 +50,64 @@ class Scheduler:
         self, work: Callable[[], Any], owner: Owner | None = None, after: float = 0.0
     ) -> Task:
         task = Task(greenlet(work, self._hub), owner)
-        self._tasks[task.green] = task
+        self._tasks[task] = None
         self.wake(task, task.turn, after)
         return task
 
+    def call(self, work: Callable[[], Any], after: float) -> None:
+        """Nobody's, and over at once: it must not wait.  A spawned one may, and costs more."""
+        self._put(after, work, 0)
+
+    def stray(self, work: Callable[[], Any], after: float) -> None:
+        """As :meth:`call`, of what nobody waits for any more."""
+
+        def come() -> None:
+            self.strays -= 1
+            work()
+
+        self.strays += 1
+        self.call(come, after)
+
     def run(self, until: float) -> None:
         """Whatever an actor raises is raised here."""
-        while self._due and self._due[0][0] <= until:
-            at, _, _, task, turn = heapq.heappop(self._due)
+        due = self._due
+        while due and due[0][0] <= until:
+            at, _, _, task, turn = heapq.heappop(due)
+            if not isinstance(task, Task):
+                self.now = max(self.now, at)
+                task()
+                continue
             if turn != task.turn or not (task.owner is None or task.owner.alive):
                 continue
             self.now = max(self.now, at)
             task.turn += 1
+            self._running = task
             task.green.switch()
+            self._running = None
             if task.green.dead:
-                del self._tasks[task.green]
+                del self._tasks[task]
         self.now = max(self.now, until)
 
     def close(self) -> None:
         """End those that wait; what they do about it has no effect any more."""
-        for green in list(self._tasks):
-            green.throw(GreenletExit)
+        for task in list(self._tasks):
+            self._running = task
+            task.green.throw(GreenletExit)
+        self._running = None
         self._tasks.clear()
+        self._due.clear()
 
     # -- for actors
 
     @property
     def current(self) -> Task:
-        return self._tasks[getcurrent()]
+        assert self._running is not None, "nobody's turn: only who was spawned may wait"
+        return self._running
 
     @property
     def owner(self) -> Any:
         """Whose code runs now; ``None``: nobody's."""
-        task = self._tasks.get(getcurrent())
-        return None if task is None else task.owner
+        return None if self._running is None else self._running.owner
 
     def clock(self) -> float:
         return self.now
@@ -96,9 +123,11 @@ class Scheduler:
         self._hub.switch()
 
     def wake(self, task: Task, turn: int, after: float = 0.0) -> None:
+        self._put(after, task, turn)
+
+    def _put(self, after: float, what: Task | Callable[[], Any], turn: int) -> None:
         self._number += 1
-        entry = (self.now + after, self.dice.random(), self._number, task, turn)
-        heapq.heappush(self._due, entry)
+        heapq.heappush(self._due, (self.now + after, self.dice.random(), self._number, what, turn))
 
 
 class Event:
@@ -176,17 +205,55 @@ class Queue:
         return self._items.popleft()
 
 
-class Promise(Future[Any]):
+class Promise:
     """As ``concurrent.futures.Future``."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        super().__init__()
         self._scheduler = scheduler
+        self._outcome: tuple[Any, BaseException | None] | None = None
+        self._then: list[Callable[[Any], object]] = []
+
+    def done(self) -> bool:
+        return self._outcome is not None
+
+    def cancelled(self) -> bool:
+        return self._outcome is not None and isinstance(self._outcome[1], CancelledError)
+
+    def set_running_or_notify_cancel(self) -> bool:
+        return not self.done()
+
+    def set_result(self, result: Any) -> None:
+        self._end(result, None)
+
+    def set_exception(self, err: BaseException) -> None:
+        self._end(None, err)
+
+    def cancel(self) -> bool:
+        if not self.done():
+            self._end(None, CancelledError())
+        return self.cancelled()
+
+    def add_done_callback(self, act: Callable[[Any], object]) -> None:
+        if self.done():
+            act(self)
+        else:
+            self._then.append(act)
 
     def result(self, timeout: float | None = None) -> Any:
-        if not self.done():
+        """:raises TimeoutError:"""
+        if self._outcome is None:
             done = Event(self._scheduler)
-            self.add_done_callback(lambda _: done.set())
-            if not done.wait(timeout):
-                raise TimeoutError
-        return super().result(0)
+            self._then.append(lambda _: done.set())
+            done.wait(timeout)
+        if self._outcome is None:
+            raise TimeoutError
+        found, err = self._outcome
+        if err is not None:
+            raise err
+        return found
+
+    def _end(self, result: Any, err: BaseException | None) -> None:
+        self._outcome = self._outcome or (result, err)
+        then, self._then = self._then, []
+        for act in then:
+            act(self)

@@ -33,7 +33,7 @@ from tests.world.events import (
 from tests.world.hypervisor import AGGREGATES, CLASSES, PARTS, TRAITS, Part
 from tests.world.invariants import Violation
 from tests.world.link import FAULTS
-from tests.world.world import CHAOS, HOSTS, world
+from tests.world.world import CHAOS, HOSTS, LONGEST_FAULT, world
 
 MOMENTS, EVENTS = 5, 16
 """So many moments around which so many events happen, at most."""
@@ -112,7 +112,7 @@ def _part(dice: random.Random, parents: Sequence[str]) -> Part:
 
 
 def _seconds(dice: random.Random) -> float:
-    return round(dice.choice((dice.uniform(0.1, 5), dice.uniform(5, 200))), 1)
+    return round(dice.choice((dice.uniform(0.1, 5), dice.uniform(5, LONGEST_FAULT))), 1)
 
 
 def _where(dice: random.Random) -> str:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import random
-import shutil
-import tempfile
-import types
 import uuid as uuidlib
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
-
-import tenacity.nap
 
 from agent.registry.endpoint import RegistryEndpoint
 from agent.switching import switching
+from reportclient.pace import LONGEST
 from tests.world.broker import REGISTRY, Broker
-from tests.world.disk import StatePath, disks
+from tests.world.disk import Disk, StatePath, disks
 from tests.world.events import Event, Killed, Off
 from tests.world.hypervisor import Hypervisor
 from tests.world.invariants import Invariants
-from tests.world.machine import AUDIT, DOWN_AFTER, EPOCH, VERIFY, Machine
+from tests.world.machine import AUDIT, BEAT, DOWN_AFTER, EPOCH, INTERVAL, VERIFY, Machine
 from tests.world.operators import Operators
 from tests.world.placement import Placement, tried
 from tests.world.registry import Registry
@@ -30,14 +27,22 @@ from tests.world.scheduler import Scheduler
 
 HOSTS = 2
 """At most."""
-CALM, CHAOS = 60.0, 600.0
+CALM, CHAOS = 15.0, 200.0
 """Seconds before the first event, and while they happen."""
+LONGEST_FAULT = 120.0
+"""Seconds for which one lasts."""
+LOOK = 15.0
+"""Seconds between two looks from outside."""
+LONGEST_TRY = 1.5 * LONGEST * INTERVAL
+"""Seconds until an agent that got no answer for long asks again; a hypervisor that was lost again
+and again is trusted before that."""
 
 
 class World:
-    def __init__(self, seed: object, disk: Path, hosts: int) -> None:
-        self.seed, self.disk = seed, disk
+    def __init__(self, seed: object, hosts: int) -> None:
+        self.seed = seed
         self.scheduler = Scheduler(seed)
+        self.disk = Disk(self.scheduler)
         self.placement = Placement()
         self.invariants = self.placement.invariants = Invariants(self)
         self.registry_clock_is_off = 0.0
@@ -63,11 +68,14 @@ class World:
 
     def _machine(self, number: int) -> Machine:
         root = str(uuidlib.UUID(f"c0ffee00-0000-4000-8000-{number:012}"))
-        state = StatePath(self.disk / f"host{number}")
+        state = self.state_path(f"host{number}")
         state.mkdir()
         (state / "compute_id").write_text(root + "\n")
         hypervisor = Hypervisor(f"host{number}", root)
         return Machine(self, f"host{number}", hypervisor, state, f"host{number} (boot 1)")
+
+    def state_path(self, label: str) -> StatePath:
+        return StatePath(self.disk, f"/state/{label}")
 
     # -- a history
 
@@ -79,17 +87,44 @@ class World:
             self.scheduler.spawn(self._happening(event), after=CALM + event.at)
         self._run(CALM + CHAOS)
         self.faults_end()
-        self._run(2.5 * VERIFY + (1.5 * AUDIT if self.needs_audit else 0.0))
-        self.invariants.all_is_equal()
-        before = self._writes()
-        self._run(1.2 * VERIFY)
+        over = self.scheduler.now + LONGEST_FAULT
+        self._run_until(lambda: not self.scheduler.strays, over)
+        self.guests_go()
+        self._calms_down()
+
+    def _calms_down(self) -> None:
+        """All is equal, and stays so, after a time that is bounded."""
+        end = self.scheduler.now + self._longest()
+        while True:
+            self._run_until(self.invariants.is_equal, end)
+            self.invariants.all_is_equal()
+            before, since = self._writes(), self.scheduler.now
+            self._run_until(partial(self._all_looked, since), since + 1.6 * VERIFY + INTERVAL)
+            if self._writes() == before or self.scheduler.now > end:
+                break
         self.invariants.is_quiet(before)
         self.invariants.all_is_equal()
+
+    def _longest(self) -> float:
+        """Seconds within which all has to be equal once faults end."""
+        most = 2.5 * VERIFY + LONGEST_TRY
+        return most + (1.5 * AUDIT if self.needs_audit else 0.0)
+
+    def _all_looked(self, since: float) -> bool:
+        """Whether each agent has read Placement and its record, and had time to write."""
+        then = since + 1.2 * BEAT
+        return self.scheduler.now > then and all(
+            machine.verified_at > since for machine in self.machines
+        )
+
+    def _run_until(self, over: Callable[[], bool], end: float) -> None:
+        while self.scheduler.now < end and not over():
+            self._run(LOOK)
 
     def _run(self, seconds: float) -> None:
         end = self.scheduler.now + seconds
         while self.scheduler.now < end:
-            self.scheduler.run(min(end, self.scheduler.now + 15.0))
+            self.scheduler.run(min(end, self.scheduler.now + LOOK))
             self.invariants.nothing_broke()
             self.invariants.statuses_follow()
 
@@ -120,9 +155,6 @@ class World:
             self.broker.come_back()
         self.registry_listens()
         self.registry.database.away = False
-        for consumer in list(self.placement.whose.guests):
-            tried(self.placement.stranger.delete_allocation, consumer)
-            del self.placement.whose.guests[consumer]
         for machine in self.machines:
             machine.armed.clear()
             machine.link.faults.clear()
@@ -132,6 +164,11 @@ class World:
             if not machine.is_on:
                 machine.turn_on()
 
+    def guests_go(self) -> None:
+        for consumer in list(self.placement.whose.guests):
+            tried(self.placement.stranger.delete_allocation, consumer)
+            del self.placement.whose.guests[consumer]
+
     def _writes(self) -> dict[str, int]:
         return {uuid: row.generation for uuid, row in self.placement.rows.items()}
 
@@ -140,31 +177,23 @@ class World:
 def world(seed: object, *, hosts: int = 1, log: bool = False) -> Iterator[World]:
     """A world that begins; within, waiting and writing are its own."""
     random.seed(f"{seed} agents")
-    disk = Path(tempfile.mkdtemp(prefix="world", dir=_memory()))
-    made = World(seed, disk, hosts)
-    with _quiet(made, log), disks(made.scheduler), _waits(made.scheduler):
+    made = World(seed, hosts)
+    with hushed(log=log), _quiet(made, log), disks(made.disk), _seldom():
         try:
             yield made
         finally:
-            shutil.rmtree(disk)
             made.scheduler.close()
             made.registry.database.dispose()
 
 
-def _memory() -> str | None:
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
-
-
 @contextlib.contextmanager
-def _waits(scheduler: Scheduler) -> Iterator[None]:
-    """The report client's pauses between two tries; and nobody reads a status file often."""
-    before = vars(tenacity.nap)["time"], switching.FACTS_EVERY
-    vars(tenacity.nap)["time"] = types.SimpleNamespace(sleep=scheduler.sleep)
-    switching.FACTS_EVERY = 60.0
+def _seldom() -> Iterator[None]:
+    """Nobody reads a status file here."""
+    before, switching.FACTS_EVERY = switching.FACTS_EVERY, 60.0
     try:
         yield
     finally:
-        vars(tenacity.nap)["time"], switching.FACTS_EVERY = before
+        switching.FACTS_EVERY = before
 
 
 @contextlib.contextmanager
@@ -174,10 +203,6 @@ def _quiet(made: World, log: bool) -> Iterator[None]:
     handlers: list[logging.Handler] = [made.invariants.log]
     if log:
         handlers.append(_Told(made))
-    before = logging.root.manager.disable
-    logging.disable(logging.NOTSET if log else logging.WARNING)
-    level = root.level
-    root.setLevel(logging.DEBUG if log else logging.WARNING)
     for handler in handlers:
         root.addHandler(handler)
     try:
@@ -185,8 +210,37 @@ def _quiet(made: World, log: bool) -> Iterator[None]:
     finally:
         for handler in handlers:
             root.removeHandler(handler)
-        root.setLevel(level)
-        logging.disable(before)
+
+
+@contextlib.contextmanager
+def many() -> Iterator[None]:
+    """For many histories one after the other: what was loaded until now is not looked through."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+    try:
+        with hushed():
+            yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+@contextlib.contextmanager
+def hushed(*, log: bool = False) -> Iterator[None]:
+    """Nothing is logged that nobody reads.  Each change of a level costs a look at all loggers."""
+    root = logging.getLogger()
+    before, level = logging.root.manager.disable, root.level
+    wanted = (logging.NOTSET, logging.DEBUG) if log else (logging.WARNING, logging.WARNING)
+    if (before, level) != wanted:
+        logging.disable(wanted[0])
+        root.setLevel(wanted[1])
+    try:
+        yield
+    finally:
+        if (before, level) != wanted:
+            root.setLevel(level)
+            logging.disable(before)
 
 
 class _Told(logging.Handler):
