@@ -21,7 +21,9 @@ class ServiceRecord:
     """One compute service.
 
     ``roots`` are the UUIDs of its root providers.  ``address`` tells agents with the same
-    host name apart.  ``version`` grows with each change of status, never by heartbeats.
+    host name apart.  ``version`` grows with each change of status, never by heartbeats; what
+    an operator decides is not older than the second in which he does, so that it is later than
+    anything that was decided before a restore from a backup.
     """
 
     id: int

@@ -18,6 +18,9 @@ from agent.registry.errors import Changed, HostTaken, StillUp, UnknownHost
 from agent.registry.record import BINARY, DOWN_AFTER, ServiceRecord
 from reportclient.plain_text import plain
 
+SINCE = 1577836800
+"""2020-01-01 in UTC: a version that counts seconds from then fits its column until 2088."""
+
 
 @dataclass(frozen=True, slots=True)
 class SqlRegistry:
@@ -155,8 +158,9 @@ class SqlRegistry:
         self, host: str, said: str, values: dict[str, Any], expected: int | None
     ) -> ServiceRecord:
         checks.known_host(host)
-        change = f"UPDATE services SET {said}, version = version + 1 WHERE host = :host"
-        if expected is not None:
+        change = f"UPDATE services SET {said}, version = {self._later} WHERE host = :host"
+        if expected is not None:  # who names the version knows the next: a reply may be lost
+            change = f"UPDATE services SET {said}, version = version + 1 WHERE host = :host"
             change += " AND version = :expected"
             values = {**values, "expected": expected}
 
@@ -190,6 +194,12 @@ class SqlRegistry:
             f"CASE WHEN contested_at > {now} - {DOWN_AFTER} THEN contested_by END AS contested_by "
             "FROM services"
         )
+
+    @property
+    def _later(self) -> str:
+        """A version that no record of this host had, be this database restored from a backup."""
+        now = f"ROUND({self.database.now} - {SINCE})"
+        return f"CASE WHEN version + 1 > {now} THEN version + 1 ELSE {now} END"
 
     @property
     def _is_silent(self) -> str:

@@ -16,6 +16,7 @@ from agent.loop import Loop
 from agent.registry import checks
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
+from agent.registry.store import SqlRegistry
 from agent.state.document import Unusable
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import HostStatus
@@ -26,8 +27,9 @@ from agent.switching.rpc import ComputeEndpoint, ComputeEndpoint5
 from agent.switching.service_file import ServiceFile
 from agent.told.reports import Report
 from reportclient.errors import Unreachable
+from tests.world.registry import MemoryDatabase
 
-HOST = "host1"
+HOST, ROOT = "host1", "c0ffee00-0000-4000-8000-000000000001"
 
 
 @dataclass
@@ -98,7 +100,7 @@ class World:
         self.status = HostStatus(ServiceFile.of(self.directory), self.loop, self.write)
         self.status.load()
         self.heartbeat = Heartbeat(
-            lambda: self.registry, HOST, "here", lambda: ("root",), self.status
+            lambda: self.registry, HOST, "here", lambda: (ROOT,), self.status
         )
         self.hypervisor = Hypervisor(self.status, self.loop, lambda: self.now)
         self.status.subscribe(self.heartbeat.hear)
@@ -379,6 +381,30 @@ def test_an_operator_can_disable_a_host_in_a_registry_that_was_restored(world, r
     world = world.restarted() if restarted else world
     world.beat()
     assert (world.registry.record.disabled_reason, world.placement) == ("fire", True)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_operator_can_enable_a_host_in_a_registry_that_was_restored(world, restarted) -> None:
+    clock = [1_800_000_000.0]
+    database = MemoryDatabase(lambda: clock[0])
+    world.registry = world.heartbeat._registry = SqlRegistry(database)
+    world.beat()
+    database.back_up()
+    for disabled in (True, False, True):
+        clock[0] += 3600
+        world.registry.set_status(HOST, disabled=disabled)
+        world.beat()
+    assert world.placement
+    database.restore()
+    clock[0] += 60
+    record = world.registry.set_status(HOST, disabled=False)
+    world = world.restarted() if restarted else world
+    if not restarted:
+        world.status.recorded(disabled=False, version=record.version)
+        world.step()
+        assert not world.placement, "the call is not taken for an old one"
+    world.beat()
+    assert (world.registry.get_service(HOST).disabled, world.placement) == (False, False)
 
 
 def test_two_who_write_at_once_lose_nothing(world) -> None:

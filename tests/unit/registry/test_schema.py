@@ -55,7 +55,7 @@ def test_an_upgrade_keeps_the_record_and_a_downgrade_what_was_written_since(
     )
     assert before.disabled_at is None
     registry.heartbeat("host1", "rack 1", "6.5", before.roots)
-    registry.set_status("host1", disabled=False)
+    enabled = registry.set_status("host1", disabled=False)
     registry.heartbeat("host2", "rack 2", None, [])
     # What that version looks at, and what it reads there.
     assert rows(file, "SELECT * FROM alembic_version") == rows(
@@ -71,9 +71,10 @@ def test_an_upgrade_keeps_the_record_and_a_downgrade_what_was_written_since(
         "nova-compute",
         0,
         1,
-        before.version + 1,
+        enabled.version,
     )
-    types = "SELECT DISTINCT typeof(disabled), typeof(last_seen), typeof(roots) FROM services"
+    kinds = "typeof(disabled), typeof(last_seen), typeof(roots), typeof(version)"
+    types = f"SELECT DISTINCT {kinds} FROM services"
     assert rows(file, types) == rows(older, types)
 
 
