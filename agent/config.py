@@ -5,7 +5,6 @@ said with the file, the line and the option.
 """
 
 import difflib
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +13,9 @@ from typing import TypeAlias
 from oslo_config import cfg
 
 from agent import opts
+from agent.config_files import files_of, line_of, with_line
 from agent.metrics import opts as metrics_opts
 from agent.metrics.opts import MonitoringSettings
-from agent.option_place import with_line
 from agent.period.rules import Rules
 from agent.registry import opts as registry_opts
 from agent.registry.opts import RegistrySettings
@@ -24,6 +23,7 @@ from agent.told import logs
 from agent.version import version
 from drivers.opts import where_read
 from reportclient import http
+from reportclient.pace import PERIOD
 from reportclient.replies import GROUP
 
 PROJECT = "compute-agent"
@@ -125,7 +125,7 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
 
 def _settings(conf: cfg.ConfigOpts) -> Settings:
     seconds = conf.update_resources_interval
-    interval = None if seconds < 0 else float(seconds or 60)
+    interval = None if seconds < 0 else float(seconds or PERIOD)
     if conf.registry.access == "rpc" and not conf.transport_url:
         raise ConfigError("[registry] access = rpc needs transport_url")
     refresh = conf.compute.resource_provider_association_refresh
@@ -153,7 +153,7 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
             remove_after=_seconds(conf.compute.vanished_node_delay),
             attached=conf.compute.root_provider == "attach",
             remove_child_after=_seconds(conf.compute.removed_child_delay),
-            period=interval or 60.0,
+            period=interval or PERIOD,
         ),
         bulk_chunk=conf.compute.bulk_inventory_writes,
         registry=registry_opts.settings(conf),
@@ -197,13 +197,6 @@ def doubtful_groups(conf: cfg.ConfigOpts) -> list[str]:
     return [text for meant, text in found if meant not in own]
 
 
-def files_of(conf: cfg.ConfigOpts) -> Iterator[Path]:
-    """Every file that it was read from."""
-    yield from map(Path, conf.config_file or ())
-    for directory in conf.config_dir or ():
-        yield from sorted(Path(directory).glob("*.conf"))
-
-
 Written: TypeAlias = dict[tuple[str, str], list[str]]
 """``{(group, option): values}``, each value as its file has it."""
 
@@ -215,9 +208,7 @@ def as_written(conf: cfg.ConfigOpts) -> Written:
     """
     found: Written = {}
     for path in files_of(conf):
-        sections: dict[str, dict[str, list[str]]] = {}
-        cfg.ConfigParser(str(path), sections).parse()
-        for section, values in sections.items():
+        for section, values in _sections(path).items():
             for name, raw in values.items():
                 found.setdefault((section, name.replace("-", "_")), []).extend(raw)
     for option in _settable_by_argument():
@@ -227,19 +218,23 @@ def as_written(conf: cfg.ConfigOpts) -> Written:
 
 def _typos(path: Path, conf: cfg.ConfigOpts) -> Iterator[tuple[str, str]]:
     """The group that is meant (``DEFAULT`` for an option, in whichever group), and a text."""
-    sections: dict[str, dict[str, list[str]]] = {}
-    cfg.ConfigParser(str(path), sections).parse()
     ours = _registered(conf)
-    for section, found in sections.items():
+    for section, found in _sections(path).items():
         near = difflib.get_close_matches(section, ours, 1, ALIKE)
         if section not in ours:
             if near:
-                where = _line(path, section)
+                where = line_of(path, section, None)
                 yield near[0], f"{path}:{where}: no group [{section}]; is [{near[0]}] meant?"
             continue
         for name in found:
             for text in _option_typo(path, section, name, ours[section]):
                 yield "DEFAULT", text
+
+
+def _sections(path: Path) -> dict[str, dict[str, list[str]]]:
+    sections: dict[str, dict[str, list[str]]] = {}
+    cfg.ConfigParser(str(path), sections).parse()
+    return sections
 
 
 def _option_typo(path: Path, section: str, name: str, known: set[str]) -> Iterator[str]:
@@ -248,7 +243,7 @@ def _option_typo(path: Path, section: str, name: str, known: set[str]) -> Iterat
         return
     near = difflib.get_close_matches(plain, known, 1, ALIKE_SHORT if len(plain) < 6 else ALIKE)
     if near:
-        where = _line(path, section, name)
+        where = line_of(path, section, name)
         yield f"{path}:{where}: no option {name} in [{section}]; is {near[0]} meant?"
 
 
@@ -259,17 +254,3 @@ def _registered(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
             groups["DEFAULT"].discard(name)
             groups[name] = {option.replace("-", "_") for option in conf[name]}
     return groups
-
-
-def _line(path: Path, section: str, option: str | None = None) -> int:
-    """Where the option, or else the section, begins; 1 if it is nowhere."""
-    here = "DEFAULT"
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    for number, line in enumerate(lines, 1):
-        if line.startswith("["):
-            here = line.strip()[1:-1]
-            if option is None and here == section:
-                return number
-        elif here == section and re.split("[=:]", line)[0].strip() == option:
-            return number
-    return 1

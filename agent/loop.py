@@ -15,6 +15,8 @@ from enum import Enum
 from math import inf
 from typing import Any, TypeVar
 
+from reportclient.pace import doubled
+
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -149,8 +151,7 @@ class Loop:
     def _rest(self, *, failed_again: bool) -> None:
         """Whoever asks for a period in each period, or for what fails, shall not be a storm."""
         self._failed = self._failed + 1 if failed_again else 0
-        seconds = min(self.longest_gap, self.gap * 2.0 ** min(self._failed, 16))
-        self._rest_until = self.clock() + seconds
+        self._rest_until = self.clock() + doubled(self.gap, self._failed, self.longest_gap)
 
     def _wait(self, schedule: Schedule) -> Command | None:
         """The next command, or ``None`` when it is time.

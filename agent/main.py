@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent import config, opts
 from agent.bus.errors import TransportUnavailable
+from agent.config_files import files_of, open_secrets, option_place
 from agent.guru import Guru
 from agent.loop import Loop
 from agent.nodes.composed import drivers_of, nodes_of
@@ -32,8 +33,6 @@ from agent.nodes.identity import (
     compute_id,
     known_compute_id,
 )
-from agent.open_secrets import open_secrets
-from agent.option_place import option_place
 from agent.registry.errors import RegistryError
 from agent.reload import Reload
 from agent.service import Service
@@ -114,7 +113,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     )
     service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status)
     transport = _transport(settings, conf)
-    nodes.additions.files.load()
+    nodes.additions.load()
     switches = switching(settings, status, service, transport)
     status_file = StatusFile(
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
@@ -131,7 +130,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     service.open()
     if conf.once:
         switches.read_once()
-        return 0 if service.period() and not nodes.additions.files.diagnostics else FAILED
+        return 0 if service.period() and not nodes.additions.diagnostics else FAILED
     stack.callback(switches.stop)
     if monitoring is not None:
         monitoring.start()
@@ -196,7 +195,7 @@ def _adapter(conf: Any) -> Any:
 def _start_logging(conf: Any) -> None:
     logs.start(conf, "compute-agent", quiet=conf.dev)  # a drawing says what happens there
     LOG.info("compute-agent %s", version())
-    for warning in open_secrets(config.files_of(conf)):
+    for warning in open_secrets(files_of(conf)):
         LOG.warning("%s", warning)
 
 

@@ -7,6 +7,7 @@ from oslo_config import cfg
 from agent.metrics import opts as metrics
 from agent.registry import opts as registry
 from drivers import opts as driver_opts
+from reportclient import pace
 
 PROVIDER_CONFIG_LOCATION = "/etc/compute-agent/provider_config"
 
@@ -69,7 +70,7 @@ DEFAULT: list[cfg.Opt] = [
 COMPUTE: list[cfg.Opt] = [
     cfg.IntOpt(
         "resource_provider_association_refresh",
-        default=600,
+        default=pace.VERIFY_EVERY,
         mutable=True,
         min=0,
         help="Seconds between two verifications of the whole tree, on average; each comes up to "
@@ -78,7 +79,7 @@ COMPUTE: list[cfg.Opt] = [
     ),
     cfg.IntOpt(
         "audit_interval",
-        default=259200,
+        default=pace.AUDIT_EVERY,
         mutable=True,
         min=0,
         help="Seconds between two audits, in which everything about every provider is read "
@@ -155,7 +156,7 @@ COMPUTE: list[cfg.Opt] = [
 PLACEMENT: list[cfg.Opt] = [
     cfg.IntOpt(
         "max_concurrency",
-        default=4,
+        default=pace.AT_ONCE,
         min=1,
         max=32,
         help="How many requests may be sent at the same time when much has to be written. "

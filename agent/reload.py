@@ -45,7 +45,7 @@ class Reload:
     def _read(self) -> None:
         for what, read in (
             ("The configuration", self._read_configuration),
-            ("Provider files", self.service.nodes.additions.files.read),
+            ("Provider files", self.service.nodes.additions.read),
         ):
             try:
                 read()
@@ -75,6 +75,6 @@ class Reload:
         trackers: list[Tracker] = [*nodes.trackers.values(), *nodes.before.values()]
         for one in trackers:
             one.rules = replace(one.rules, **new)
-            one.root.times = one.rules.times
+            one.root.times = one.rules
             if times:  # within an interval: other hosts are told at the same moment
                 one.root.pace.anew(self.service.clock(), one.root.times)

@@ -68,7 +68,9 @@ class Ours:
             ROOT,
             [LoadedDriver.of("benchmark", self._driver)],
             PlacementAPI(token_adapter(self._url, "admin")),
-            Rules(("CUSTOM_OWNER_COMPUTE_AGENT",), verify_every=VERIFY, at_once=AT_ONCE),
+            Rules(
+                owner_traits=("CUSTOM_OWNER_COMPUTE_AGENT",), verify_every=VERIFY, at_once=AT_ONCE
+            ),
             BulkWrites(self._bulk_chunk),
             self._state,
         )

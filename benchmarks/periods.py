@@ -115,7 +115,7 @@ def host(size: int, state: Path | None = None) -> Host:
     """One whose first period is over."""
     elsewhere = Elsewhere()
     driver = Big(size, elsewhere)
-    rules = Rules(OWNERS, verify_every=None, audit_every=None)
+    rules = Rules(owner_traits=OWNERS, verify_every=None, audit_every=None)
     placement = Placement(elsewhere)
     loaded = [LoadedDriver.of("big", driver)]
     nodes = Nodes(driver.items[0]["uuid"], loaded, placement, rules, state_path=state)

@@ -30,7 +30,10 @@ from reportclient.view import View
 NAMESPACE = uuidlib.UUID("5b1e6f0c-6d0e-4f0a-9b1f-7d3c1a2e4f60")
 """From it and a node's name comes the UUID of a root whose driver tells none."""
 RULES = Rules(
-    ("CUSTOM_OWNER_COMPUTE_AGENT",), verify_every=1.0, audit_every=1.0, reshape_when_running=True
+    owner_traits=("CUSTOM_OWNER_COMPUTE_AGENT",),
+    verify_every=1.0,
+    audit_every=1.0,
+    reshape_when_running=True,
 )
 """The agent's defaults, but that each period reads all that Placement has."""
 PERIOD = 60.0
@@ -81,7 +84,7 @@ class Stage:
 
     def root(self, node: str, uuid: str | None = None) -> "Root":
         """The root of this name, read from Placement."""
-        return Root(self, node, ReportedRoot(uuid or _uuid_of(node), self.api, RULES.times)).read()
+        return Root(self, node, ReportedRoot(uuid or _uuid_of(node), self.api, RULES)).read()
 
     def clean_up(self, loaded: LoadedDriver) -> None:
         """Its ``cleanup_host``, if it has one.  :raises DriverRaised: it failed at that."""
@@ -138,10 +141,10 @@ class Root:
 
     def read(self) -> "Root":
         """Everything anew, as Placement has it; which names it lacks is not asked again."""
-        absent = self.view.known.absent
+        absent = self.view.names.absent
         ours = self.ledger.holders.keys()
         view = refresh(self.view, self.uuid, self.stage.api, everything=True, ours=ours)
-        self.reported.view = replace(view, known=replace(view.known, absent=absent))
+        self.reported.view = replace(view, names=replace(view.names, absent=absent))
         return self
 
     def fresh(self) -> ProviderTree:

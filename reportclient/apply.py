@@ -5,7 +5,6 @@ is left alone for the rest of the plan, together with what would be created belo
 it; everything else goes on.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -42,9 +41,6 @@ from reportclient.plan import (
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
-LOG = logging.getLogger(__name__)
-
-
 WORTH_IT = 16
 """Plans with fewer operations are sent one after the other, however many could be at once."""
 
@@ -71,30 +67,33 @@ class Outcome:
     bulk_refused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """How a plan is sent.
+def never() -> bool:
+    """Nobody wants it to stop."""
+    return False
+
+
+def apply(  # noqa: PLR0913  how it is sent is given by name
+    plan: Plan,
+    view: View,
+    api: API,
+    *,
+    stop: Callable[[], bool] = never,
+    at_once: int = 1,
+    failed: Mapping[str, PlacementError] = {},
+) -> Outcome:
+    """Send the plan's operations in their order.
 
     ``stop`` is asked before each operation: true leaves the rest to the next period.
     Up to ``at_once`` operations that do not depend on each other are sent at the same
     time.  ``failed`` are providers that failed before: what depends on them is left out.
     """
-
-    stop: Callable[[], bool] = lambda: False
-    at_once: int = 1
-    failed: Mapping[str, PlacementError] = field(default_factory=dict)
-
-
-def apply(plan: Plan, view: View, api: API, conditions: Conditions | None = None) -> Outcome:
-    """Send the plan's operations in their order."""
     if not plan:
         return Outcome(view)
-    how = conditions or Conditions()
-    width = how.at_once if len(plan) >= WORTH_IT else 1
+    width = at_once if len(plan) >= WORTH_IT else 1
     with ThreadPoolExecutor(width, thread_name_prefix="placement") as pool:
-        run = _Run(ViewEdit(view), api, pool, failed=dict(how.failed))
+        run = _Run(ViewEdit(view), api, pool, failed=dict(failed))
         for batch in independent(plan, width):
-            if run.stopped_by is not None or how.stop():
+            if run.stopped_by is not None or stop():
                 break
             run.attempt(batch)
     return run.outcome(plan.desired, certain=view.certain)

@@ -30,7 +30,9 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """``include_disabled``: look behind the request filter, as only operators should.
+    """How a query is asked.
+
+    ``include_disabled``: look behind the request filter, as only operators should.
 
     ``several``: against a Placement that is too old for alternatives (``in:``), ask once for
     each.  ``mappings``: the answer has to say which provider meets which group.
@@ -42,8 +44,8 @@ class How:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundProviders:
-    """``left_out``: how many more there are on disabled hosts."""
+class ListedProviders:
+    """An answer; ``left_out``: how many more there are on disabled hosts."""
 
     providers: tuple[ListedProvider, ...]
     left_out: int = 0
@@ -52,7 +54,9 @@ class FoundProviders:
 def allocation_candidates(
     request: ResourceRequest, api: API, how: How | None = None
 ) -> AllocationCandidates:
-    """``GET /allocation_candidates``; one call, but for alternatives on an old server.
+    """The candidates that ``GET /allocation_candidates`` answers, those of disabled hosts left out.
+
+    One call, but for alternatives on an old server.
 
     :raises reportclient.query.terms.BadQuery: Placement would refuse it; nothing is sent.
     :raises reportclient.request_filter.CannotForbid: it asks for disabled hosts.
@@ -72,7 +76,7 @@ def allocation_candidates(
     return _in_its_words(ask)
 
 
-def resource_providers(query: ProviderQuery, api: API, how: How | None = None) -> FoundProviders:
+def resource_providers(query: ProviderQuery, api: API, how: How | None = None) -> ListedProviders:
     """``GET /resource_providers``, those on disabled hosts left out.
 
     One call, and where something was found one more: for the roots that are disabled.
@@ -91,10 +95,10 @@ def resource_providers(query: ProviderQuery, api: API, how: How | None = None) -
 
     found = _in_its_words(ask)
     if how.include_disabled or not found:
-        return FoundProviders(tuple(found))
+        return ListedProviders(tuple(found))
     disabled = disabled_roots(api)
     enabled = tuple(one for one in found if one.root_uuid not in disabled)
-    return FoundProviders(enabled, len(found) - len(enabled))
+    return ListedProviders(enabled, len(found) - len(enabled))
 
 
 def disabled_roots(api: API) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Client: provider trees out of Placement, and back into it.
 
     client = Client(adapter)
-    tree = client.tree(root)              # what Placement has; no call if it is known
+    tree = client.tree(root)              # what Placement has; no call while it is fresh
     tree.update_inventory("gpu0", {"VGPU": {"total": 8}})
     result = client.update(tree)          # Placement is made equal to it
 
@@ -20,7 +20,7 @@ from reportclient.diff import diff
 from reportclient.errors import NotFound, PlacementError, Rejected
 from reportclient.http import API, PlacementAPI, api_over
 from reportclient.model import Allocations, Provider
-from reportclient.pace import Times
+from reportclient.pace import AT_ONCE, Times
 from reportclient.plan import Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import provider_named, provider_with
@@ -90,7 +90,7 @@ class Client:
     ) -> None:
         self.api = api_over(adapter, max_version)
         self._store = store
-        self._times = times or Times(at_once=4)
+        self._times = times or Times(at_once=AT_ONCE)
         self._bulk = BulkWrites(bulk_chunk)
         self._owns = owns
         self._strict = strict
@@ -99,7 +99,10 @@ class Client:
         self._held: dict[str, HeldBy] = {}
 
     def find(self, name: str) -> str | None:
-        """UUID of the provider that has this name, in whatever tree; 1 GET."""
+        """UUID of the provider that has this name, in whatever tree, or ``None``; 1 GET.
+
+        :raises reportclient.errors.PlacementError: Placement was not to be read.
+        """
         found = provider_named(name, self.api)
         return None if found is None else str(found["uuid"])
 
@@ -108,16 +111,16 @@ class Client:
     ) -> ProviderTree:
         """The tree of a root (UUID), to be edited, with the sharing providers beside it.
 
-        No call while it is known and not due for verification, else 1 GET if nothing moved.
+        No call while it was read and is not due for verification, else 1 GET if nothing moved.
         With ``name`` a root that is not there is begun, and made by :meth:`update`.
         ``request_id``, here and elsewhere, is the caller's, for the logs of both.
 
         :raises NotFound: there is no such root.
         :raises reportclient.errors.PlacementError: Placement was not to be read.
         """
-        known = self._root(root)
-        self._read(known, request_id)
-        tree = known.view.edit()
+        tracked = self._root(root)
+        self._read(tracked, request_id)
+        tree = tracked.view.edit()
         if not tree.exists(root):
             if name is None:
                 raise NotFound(f"Placement has no provider {root}")
@@ -135,54 +138,65 @@ class Client:
 
         Somebody else's changes in the meantime stay, where the tree does not change the
         same thing.  ``allocations`` (of :meth:`allocations`, changed) makes it a reshape:
-        inventories and these consumers' allocations move in one transaction.
+        inventories and these consumers' allocations move in one transaction.  What comes
+        back says what was done, and what Placement refused.
 
         :raises reportclient.errors.PlacementError: it ended early; what is done is done.
         :raises reportclient.reshape.AllocationsBroken: allocations were lost or invented.
         :raises NotOwned: the tree changes what ``owns`` says is not ours.
+        :raises ValueError: the tree is of no root of this client; or, if ``strict``, something
+            in it is not sent.
         """
         base, desired = tree.base, tree.freeze()
-        known = self._root_of(tree)
-        held = self._held.pop(known.uuid, None) if allocations is not None else None
+        tracked = self._root_of(tree)
+        held = self._held.pop(tracked.uuid, None) if allocations is not None else None
 
         def once(api: Counting) -> Result:
-            now = known.view.snapshot
+            now = tracked.view.snapshot
             new = _on_top(base, desired, now)
-            return self._write(known, new, api, Moves.of(held, allocations, now, new))
+            return self._write(tracked, new, api, Moves.of(held, allocations, now, new))
 
-        return self._written(known, once, request_id)
+        return self._written(tracked, once, request_id)
 
     def edit(self, provider: str, change: Change, *, request_id: str | None = None) -> Result:
         """Change one provider (UUID), or what is around it; done again after a conflict.
 
-        ``change`` gets the provider's tree, each time as Placement has it then.
+        ``change`` gets the provider's tree, each time as Placement has it then; what it raises
+        ends the edit, and nothing is sent.
 
         :raises NotFound: it is in no tree.
         :raises reportclient.errors.PlacementError: as :meth:`update`.
         """
-        known = self._root(self._where(provider))
+        tracked = self._root(self._where(provider))
 
         def once(api: Counting) -> Result:
-            tree = known.view.edit()
+            tree = tracked.view.edit()
             if not tree.exists(provider):
                 raise NotFound(f"Placement has no provider {provider}")
             change(tree)
-            return self._write(known, tree.freeze(), api, Moves())
+            return self._write(tracked, tree.freeze(), api, Moves())
 
-        return self._written(known, once, request_id)
+        return self._written(tracked, once, request_id)
 
     def allocations(self, root: str) -> HeldBy:
-        """What consumers hold of the tree, by consumer; nothing is read before it is looked at."""
+        """What consumers hold of the tree of a root, by consumer (UUID).
+
+        Nothing is read before it is looked at, which raises what reading Placement does.
+        """
         self._held[root] = HeldBy(self._root(root).view, self.api)
         return self._held[root]
 
     def stale(self, root: str) -> None:
-        """Verify the tree before it is given or written again."""
-        known = self._root(root)
-        known.view = known.view.stale()
+        """Have the tree of a root verified before it is given or written again; no call now."""
+        tracked = self._root(root)
+        tracked.view = tracked.view.stale()
 
     def delete(self, root: str) -> Result:
-        """Remove a root with all below it; what is in use is drained, and told as failed."""
+        """Remove a root with all below it; what is in use is drained, and told as failed.
+
+        :raises NotFound: there is no such root.
+        :raises reportclient.errors.PlacementError: as :meth:`update`.
+        """
         tree = self.tree(root)
         tree.remove(root)
         return self.update(tree)
@@ -191,9 +205,9 @@ class Client:
         if uuid not in self._roots:
             made = Root(uuid, self.api, self._times, self._bulk, self._store)
             made.load()
-            names = [one.view.known for one in self._roots.values()]
-            if not made.view.generations and names:
-                made.view = replace(made.view, known=names[-1])
+            learned = [one.view.names for one in self._roots.values()]
+            if not made.view.generations and learned:
+                made.view = replace(made.view, names=learned[-1])
             self._roots[uuid] = made
         return self._roots[uuid]
 
@@ -212,12 +226,12 @@ class Client:
             raise NotFound(f"Placement has no provider {provider}")
         return str(found["root_provider_uuid"])
 
-    def _read(self, known: Root, request_id: str | None) -> None:
+    def _read(self, tracked: Root, request_id: str | None) -> None:
         now = self._clock()
         api = self._tagged(request_id)
-        result, _ = known.attempt(now, lambda counting: known.refresh(counting, now), api)
+        result, _ = tracked.attempt(now, lambda counting: tracked.refresh(counting, now), api)
         if isinstance(result, Exception):
-            known.view = known.view.stale()
+            tracked.view = tracked.view.stale()
             raise result
 
     def _tagged(self, request_id: str | None) -> API | None:
@@ -226,15 +240,15 @@ class Client:
         return self.api.tagged(request_id)
 
     def _written(
-        self, known: Root, once: Callable[[Counting], Result], request_id: str | None
+        self, tracked: Root, once: Callable[[Counting], Result], request_id: str | None
     ) -> Result:
         now = self._clock()
 
         def read_first(api: Counting) -> Result:
-            known.refresh(api, now)
+            tracked.refresh(api, now)
             return once(api)
 
-        result, api = known.attempt(now, read_first, self._tagged(request_id))
+        result, api = tracked.attempt(now, read_first, self._tagged(request_id))
         if isinstance(result, Exception):
             raise result
         result = replace(result, calls=api.calls, done=tuple(api.done))
@@ -242,14 +256,14 @@ class Client:
             _raise_any(result)
         return result
 
-    def _write(self, known: Root, new: Snapshot, api: Counting, moves: Moves) -> Result:
-        plan = self._plan(known.view, new, moves)
-        outcome = known.write(plan, api)
+    def _write(self, tracked: Root, new: Snapshot, api: Counting, moves: Moves) -> Result:
+        plan = self._plan(tracked.view, new, moves)
+        outcome = tracked.write(plan, api)
         if outcome.stopped_by is not None:
             raise outcome.stopped_by
-        refusals = known.refusals
+        refusals = tracked.refusals
         failed = refusals.told(outcome.failed)
-        return Result(known.view, (), failed, refusals.draining(), plan.problems)
+        return Result(tracked.view, (), failed, refusals.draining(), plan.problems)
 
     def _plan(self, view: View, new: Snapshot, moves: Moves) -> Plan:
         if self._owns is not None:
@@ -260,7 +274,7 @@ class Client:
             view.snapshot,
             new,
             moves.allocations,
-            known=view.known,
+            names=view.names,
             foreign=view.sharing if self._owns is None else frozenset(),
             in_use=moves.in_use,
         )

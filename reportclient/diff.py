@@ -45,7 +45,7 @@ def diff(  # noqa: PLR0913  all of it decides
     new: Snapshot,
     allocations: Allocations | None = None,
     *,
-    known: Names | None = None,
+    names: Names | None = None,
     foreign: frozenset[str] = frozenset(),
     in_use: AbstractSet[str] = frozenset(),
 ) -> Plan:
@@ -59,7 +59,7 @@ def diff(  # noqa: PLR0913  all of it decides
     :raises ValueError: allocations are moved that no provider of ``new`` holds.
     """
     used = in_use | used_providers(allocations or {})
-    return _Differ(old, new, allocations, known or Names(), foreign, used).plan()
+    return _Differ(old, new, allocations, names or Names(), foreign, used).plan()
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class _Differ:
     old: Snapshot
     new: Snapshot
     allocations: Allocations | None
-    known: Names
+    names: Names
     foreign: frozenset[str]
     in_use: AbstractSet[str]
     problems: list[Problem] = field(default_factory=list)
@@ -152,7 +152,7 @@ class _Differ:
         return frozenset(name for name, text in problems.items() if text is None)
 
     def _absent(self, names: Iterable[str]) -> list[str]:
-        return [name for name in names if name in self.known.absent]
+        return [name for name in names if name in self.names.absent]
 
     def _aggregates(self, kept: Iterable[str]) -> Iterator[SetAggregates]:
         for provider, before in self._pairs(kept):
@@ -162,7 +162,7 @@ class _Differ:
     def _inventories(self, kept: Iterable[str]) -> Iterator[SetInventory]:
         for provider, before in self._pairs(kept):
             current = before.inventory if before else {}
-            wished = resolved(provider.inventory, current, self.known.absent)
+            wished = resolved(provider.inventory, current, self.names.absent)
             for name in sorted(self._absent(provider.inventory)):
                 self._problem(provider, f"{_unknown('resource class', name)}; left out")
             if wished != current and self._acceptable(provider, wished):
@@ -200,10 +200,10 @@ class _Differ:
         self, traits: Iterable[SetTraits], inventories: Iterable[SetInventory]
     ) -> Iterator[NameOperation]:
         used_traits = {name for operation in traits for name in operation.traits}
-        for trait in sorted(filter(is_custom, used_traits - self.known.traits)):
+        for trait in sorted(filter(is_custom, used_traits - self.names.traits)):
             yield EnsureTrait(trait)
         used_classes = {name for operation in inventories for name in operation.inventory}
-        for resource_class in sorted(filter(is_custom, used_classes - self.known.classes)):
+        for resource_class in sorted(filter(is_custom, used_classes - self.names.classes)):
             yield EnsureClass(resource_class)
 
     def _pairs(self, kept: Iterable[str]) -> Iterator[tuple[Provider, Provider | None]]:

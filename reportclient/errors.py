@@ -4,6 +4,8 @@ Every error carries ``request_id`` where Placement gave one, so that its log and
 ours can be laid side by side.
 """
 
+from typing import Any
+
 
 class PlacementError(Exception):
     """The root of all errors of the report client.
@@ -15,9 +17,11 @@ class PlacementError(Exception):
     code: str | None = None
     detail: str | None = None
 
-    def __init__(self, message: str, *, request_id: str | None = None) -> None:
+    def __init__(self, message: str, *, request_id: str | None = None, **details: Any) -> None:
+        """``details`` are attributes by their names, such as ``retry_after``."""
         super().__init__(message)
         self.request_id = request_id
+        vars(self).update(details)
 
     def __str__(self) -> str:
         text = super().__str__()
@@ -31,11 +35,8 @@ class Unreachable(PlacementError):
     has been read.
     """
 
-    def __init__(
-        self, message: str, *, request_id: str | None = None, retry_after: float | None = None
-    ) -> None:
-        super().__init__(message, request_id=request_id)
-        self.retry_after = retry_after
+    retry_after: float | None = None
+    """Seconds for which Placement asked to be left alone."""
 
 
 class ServerFault(Unreachable):
@@ -80,13 +81,9 @@ class AlreadyThere(PlacementError):
 
 
 class UnknownNames(PlacementError):
-    """400: Placement does not know these traits or resource classes."""
+    """400: Placement does not know these traits or resource classes: ``names``."""
 
-    def __init__(
-        self, message: str, names: frozenset[str], *, request_id: str | None = None
-    ) -> None:
-        super().__init__(message, request_id=request_id)
-        self.names = names
+    names: frozenset[str] = frozenset()
 
 
 class Rejected(PlacementError):
@@ -103,8 +100,4 @@ class TooOld(PlacementError):
     ``speaks`` is the newest that it has, where that is known.
     """
 
-    def __init__(
-        self, message: str, *, request_id: str | None = None, speaks: str | None = None
-    ) -> None:
-        super().__init__(message, request_id=request_id)
-        self.speaks = speaks
+    speaks: str | None = None

@@ -38,10 +38,17 @@ def _explained(
 
 def in_use(err: InUse, consumers: list[str]) -> InUse:
     """The error with the consumers that block."""
-    more = f" and {len(consumers) - SHOWN} more" if len(consumers) > SHOWN else ""
-    shown = ", ".join(consumers[:SHOWN]) or "nobody any more"
-    text = f"draining: in use by {shown}{more}; nobody else gets any, it goes with the last of them"
+    text = (
+        f"draining: in use by {users(consumers) or 'nobody any more'}; nobody else gets any, it "
+        "goes with the last of them"
+    )
     return InUse(text, request_id=err.request_id)
+
+
+def users(consumers: list[str]) -> str:
+    """The first few of them, and how many more there are."""
+    more = f" and {len(consumers) - SHOWN} more" if len(consumers) > SHOWN else ""
+    return ", ".join(consumers[:SHOWN]) + more
 
 
 def name_taken(

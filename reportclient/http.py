@@ -16,6 +16,7 @@ from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import loading, session, token_endpoint
 
 from reportclient.errors import AuthenticationFailed, TooOld, Unreachable
+from reportclient.query.needs import number
 from reportclient.replies import GROUP, answer, first_error, shown
 from reportclient.transport import LIMIT, Refused, Transport
 
@@ -60,7 +61,7 @@ class PlacementAPI:
     ) -> None:
         self._adapter = adapter
         self._on_answer = on_answer
-        self._newest = min(max_version or NEWEST, NEWEST, key=_number)
+        self._newest = min(max_version or NEWEST, NEWEST, key=number)
         self._version = self._newest
         self._newest_again = 0.0
         self._headers: dict[str, str] = {}
@@ -108,15 +109,15 @@ class PlacementAPI:
 
     def _settle_for_less(self, response: Any) -> bool:
         newest = first_error(response).get("max_version")
-        if not newest or _number(newest) >= _number(self._version):
+        if not newest or number(newest) >= number(self._version):
             return False
         self._version = newest
         self._newest_again = time.monotonic() + UPGRADES_SEEN_WITHIN
         return True
 
     def _refuse_too_old(self, what: str, needs: str | None) -> None:
-        least = max(needs or OLDEST, OLDEST, key=_number)
-        if _number(self._version) < _number(least):
+        least = max(needs or OLDEST, OLDEST, key=number)
+        if number(self._version) < number(least):
             text = f"{what} needs microversion {least}; Placement has {self._version}"
             raise TooOld(text, speaks=self._version)
 
@@ -142,25 +143,27 @@ def _reason(err: Exception) -> str:
     return f"{said}: {cause[1]}" if cause else said + (cut and f": ({cut}")
 
 
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
-
-
 def token_adapter(url: str, token: str) -> ksa_adapter.Adapter:
-    """For a Placement without Keystone."""
+    """An adapter for a Placement at ``url`` without Keystone, which takes a fixed ``token``."""
     auth = token_endpoint.Token(url, token)
     return ksa_adapter.Adapter(over(session.Session(auth, timeout=TIMEOUT)), service_type=GROUP)
 
 
 def over(made: session.Session, limit: int = LIMIT) -> session.Session:
-    """The session, with bounds to each request of its own, log-ins included."""
+    """The same session, with bounds to each of its requests from now on, log-ins included.
+
+    ``limit`` is in bytes of one answer.  A request that goes beyond them raises ``Unreachable``
+    in :class:`PlacementAPI`.
+    """
     for scheme in ("http://", "https://"):
         made.session.mount(scheme, Transport(limit))
     return made
 
 
 def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
-    """From the options of ``[placement]``; ``limit`` is in bytes of one answer.
+    """An adapter from the options of ``[placement]`` (see :func:`register_opts`), for the client.
+
+    ``limit`` is in bytes of one answer.
 
     :raises AuthenticationFailed: they don't fit.
     """

@@ -1,4 +1,4 @@
-"""Names of traits and resource classes: which are well-formed, which are known."""
+"""Names of traits and resource classes: which are well-formed, which Placement has."""
 
 import re
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ def name_problem(name: str, what: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What we know that Placement knows.
+    """Names that Placement was seen to have.
 
     ``absent`` are standard names that it does not have; they can't be created, so
     they are left out of what we send.
@@ -38,9 +38,9 @@ class Names:
 
     def including(self, providers: Iterable[Provider]) -> "Names":
         """With the names that these providers carry in Placement."""
-        found = list(providers)
-        traits = self.traits.union(*(provider.traits for provider in found))
-        classes = self.classes.union(*(provider.inventory for provider in found))
+        seen = list(providers)
+        traits = self.traits.union(*(provider.traits for provider in seen))
+        classes = self.classes.union(*(provider.inventory for provider in seen))
         return replace(self, traits=traits, classes=classes)
 
     def refused(self, names: frozenset[str]) -> "Names":

@@ -21,6 +21,21 @@ LONGEST = 5
 long away."""
 
 
+VERIFY_EVERY, AUDIT_EVERY, PERIOD = 600, 259200, 60
+"""Seconds, where nobody configures them: the agent's options and the library's defaults."""
+AT_ONCE = 4
+"""Requests sent at the same time, likewise."""
+
+
+def doubled(first: float, times: int, longest: float) -> float:
+    """``first``, doubled so many times, and at most ``longest``.
+
+    >>> doubled(1.0, 3, 60.0), doubled(1.0, 99, 60.0)
+    (8.0, 60.0)
+    """
+    return min(longest, first * 2.0 ** min(times, 16))
+
+
 @dataclass(frozen=True, slots=True)
 class Times:
     """In seconds, ``None`` for never; ``at_once`` operations are sent at the same time.
@@ -29,11 +44,11 @@ class Times:
     ``period`` is how often somebody who may look does so.
     """
 
-    verify_every: float | None = 300.0
-    audit_every: float | None = 86400.0
+    verify_every: float | None = VERIFY_EVERY
+    audit_every: float | None = AUDIT_EVERY
     at_once: int = 1
     pause: Callable[[float], None] | None = None
-    period: float = 60.0
+    period: float = PERIOD
 
 
 @dataclass(slots=True)
@@ -81,7 +96,7 @@ class Pace:
         after it or not, so that hosts that met this together part, then at each second one.
         Who has not waits longer each time.
         """
-        pause = times.period * min(LONGEST, 2.0 ** min(self.silent, 16))
+        pause = doubled(times.period, self.silent, times.period * LONGEST)
         if certain:
             self.verify_at = now + self._spread(pause)
         elif self.silent:

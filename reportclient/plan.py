@@ -1,6 +1,6 @@
 """Operations: what is to be changed in Placement, as data.
 
-One operation is one call (or none, if the name is known by then).  ``replay``
+One operation is one call (or none, if Placement has the name by then).  ``replay``
 says what an operation does to a tree; the diff is tested with it, and applying
 uses it once Placement has acknowledged, so both mean the same.
 """
@@ -108,7 +108,10 @@ Operation: TypeAlias = NameOperation | ProviderOperation | SetInventories | Resh
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in a driver's answer that is not sent, and why."""
+    """What of a tree is not sent, since Placement would refuse it, or it is not ours to say: why.
+
+    The agent tells it as one of its conditions, of an error.
+    """
 
     uuid: str
     provider: str

@@ -41,7 +41,7 @@ class ProviderTree(Edit):
     # -- looking
 
     def data(self, name_or_uuid: str) -> ProviderData:
-        """A copy of what is known of a provider; changing it changes nothing here."""
+        """A copy of what a provider is and has; changing it changes nothing here."""
         provider = self._find(name_or_uuid)
         return ProviderData(
             provider.uuid,
@@ -157,7 +157,7 @@ class ProviderTree(Edit):
     def update_traits(
         self, name_or_uuid: str, traits: Iterable[str], generation: int | None = None
     ) -> bool:
-        """Set all traits, strangers' too.  Returns whether anything changed."""
+        """Set all traits, whoever set those that are there.  Returns whether anything changed."""
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
         wanted = _not_one_word(traits, f"traits of provider {provider.name}")
@@ -187,7 +187,7 @@ class ProviderTree(Edit):
     def update_aggregates(
         self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None
     ) -> bool:
-        """Set all aggregates, strangers' too.  Returns whether anything changed."""
+        """Set all aggregates, as :meth:`update_traits` does traits."""
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
         members = _aggregates(provider, aggregates)

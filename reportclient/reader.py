@@ -63,7 +63,7 @@ def refresh(
     return _view_of(view, [*members, *_read_all(view, alone, api, lone=True)], sharing)
 
 
-def found_with(view: View, uuid: str, api: API) -> View | None:
+def with_lone_root(view: View, uuid: str, api: API) -> View | None:
     """The view with a lone root that was not in it, as Placement has it; 4 GETs.
 
     ``None`` if there is none, or if the provider is part of another tree.
@@ -78,7 +78,7 @@ def found_with(view: View, uuid: str, api: API) -> View | None:
         view,
         snapshot=Snapshot.build([*view.snapshot.walk(), read.provider]),
         generations={**view.generations, uuid: read.generation},
-        known=view.known.including([read.provider]),
+        names=view.names.including([read.provider]),
     )
 
 
@@ -197,13 +197,13 @@ def _chunks(aggregates: list[str]) -> Iterator[list[str]]:
 def _read_all(view: View, listed: Iterable[Listed], api: API, *, lone: bool) -> Iterator[_Read]:
     for item in listed:
         parent = None if lone else item["parent_provider_uuid"]
-        read = _known(view, item) or _content(item, api)
+        read = _unchanged(view, item) or _content(item, api)
         if read is not None:
             placed = replace(read.provider, name=item["name"], parent_uuid=parent)
             yield _Read(placed if placed != read.provider else read.provider, read.generation)
 
 
-def _known(view: View, item: Listed) -> _Read | None:
+def _unchanged(view: View, item: Listed) -> _Read | None:
     known = view.snapshot.get(item["uuid"])
     generation: int = item["generation"]
     if known is None or view.generations.get(item["uuid"]) != generation:
@@ -242,7 +242,7 @@ def _view_of(view: View, members: list[_Read], sharing: list[_Read]) -> View:
     return View(
         snapshot=view.snapshot if same else Snapshot.build(_attached(providers)),
         generations={read.provider.uuid: read.generation for read in reads},
-        known=view.known if same else view.known.including(providers.values()),
+        names=view.names if same else view.names.including(providers.values()),
         sharing=frozenset(read.provider.uuid for read in sharing),
         drained={uuid: before for uuid, before in view.drained.items() if uuid in providers},
         certain=True,

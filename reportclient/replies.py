@@ -92,7 +92,7 @@ def _error(what: str, response: Any) -> PlacementError:
         kind = AlreadyThere
     names = _unknown_names(text) if status == 400 else frozenset()
     if names:
-        return UnknownNames(text, names, request_id=request_id)
+        return UnknownNames(text, request_id=request_id, names=names)
     return kind(text, request_id=request_id)
 
 

@@ -1,4 +1,4 @@
-"""One root: what Placement is known to have of it, when to look again, what it refused.
+"""One root: what was observed of it in Placement, when to look again, what it refused.
 
 Owned by one thread at a time.  Reading and writing go through here, so that only what
 Placement acknowledged moves the view, a conflict is planned anew a few times, and what
@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
 
-from reportclient.apply import Conditions, Outcome, apply, subject_of
+from reportclient.apply import Outcome, apply, never, subject_of
 from reportclient.counting import Counting
 from reportclient.errors import (
     AlreadyThere,
@@ -29,7 +29,7 @@ from reportclient.explain import elsewhere, explained
 from reportclient.http import API
 from reportclient.pace import Pace, Times
 from reportclient.plan import CreateProvider, Operation, Plan, bulked
-from reportclient.reader import Listed, found_with, refresh
+from reportclient.reader import Listed, refresh, with_lone_root
 from reportclient.refusals import Refusals
 from reportclient.view import View
 
@@ -68,10 +68,6 @@ class BulkWrites:
     least: int = 2
 
 
-def _never() -> bool:
-    return False
-
-
 @dataclass(slots=True)
 class Root:
     """``view`` is what is observed; nobody else in this process writes to this root."""
@@ -93,9 +89,9 @@ class Root:
     silence: Unreachable | None = None
     """How Placement did not answer when it was asked last."""
     _stopped: tuple[Operation, View] | None = None
-    """Where the try before this one stopped, and what was known then."""
+    """Where the try before this one stopped, and the view by then."""
     _met: tuple[Any, ...] | None = None
-    """What ended the try before this one, and what was known then."""
+    """What ended the try before this one, and the view by then."""
 
     def load(self) -> None:
         """Begin with the view that was saved; it is verified before it is built upon."""
@@ -167,7 +163,7 @@ class Root:
         """Whether a listing of the root alone says that nothing has changed.
 
         Only where there is nothing below the root: what is there has generations of its
-        own.  A child that a stranger makes is seen by the next audit, or write.
+        own.  A child that somebody else makes is seen by the next audit, or write.
         """
         root = self.view.snapshot.get(self.uuid)
         same = (
@@ -188,7 +184,7 @@ class Root:
         plan: Plan,
         api: Counting,
         *,
-        stop: Callable[[], bool] = _never,
+        stop: Callable[[], bool] = never,
         judged: Callable[[Outcome], Outcome] | None = None,
     ) -> Outcome:
         """Send a plan, less what was refused; reserve whole what can't be taken away yet.
@@ -198,17 +194,20 @@ class Root:
         :raises reportclient.errors.PlacementError: somebody else wrote first: plan anew.
         """
         plan = bulked(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
-        how = Conditions(stop, self.times.at_once, self.refusals.blocking())
-        outcome = self.send(plan, api, how)
+        blocking, at_once = self.refusals.blocking(), self.times.at_once
+        sent = apply(plan, self.view, api, stop=stop, at_once=at_once, failed=blocking)
+        outcome = self._acknowledged(sent, api)
         outcome = judged(outcome) if judged else outcome
         self.learn(outcome, api)
         drained = self.send(self.refusals.drains(self.view.snapshot), api)
         self.learn(drained, api)
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
 
-    def send(self, plan: Plan, api: Counting, how: Conditions | None = None) -> Outcome:
-        """Send a plan as it is; what was acknowledged is known from now on."""
-        outcome = apply(plan, self.view, api, how)
+    def send(self, plan: Plan, api: Counting) -> Outcome:
+        """Send a plan as it is; what was acknowledged moves the view."""
+        return self._acknowledged(apply(plan, self.view, api), api)
+
+    def _acknowledged(self, outcome: Outcome, api: Counting) -> Outcome:
         api.done += outcome.done
         if outcome.done:
             self.silence = None
@@ -275,7 +274,7 @@ class Root:
         self.read(api)
         if made.uuid in self.view.snapshot:
             return
-        found = found_with(self.view, made.uuid, api)
+        found = with_lone_root(self.view, made.uuid, api)
         if found is None:
             self.refusals.remember({made.uuid: made}, {made.uuid: elsewhere(made)})
         self.view = found or self.view

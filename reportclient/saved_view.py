@@ -61,9 +61,9 @@ def besides_providers(view: View) -> dict[str, Any]:
         "generations": dict(view.generations),
         "sharing": sorted(view.sharing),
         "drained": {uuid: dict(before) for uuid, before in view.drained.items()},
-        "traits": sorted(view.known.traits),
-        "classes": sorted(view.known.classes),
-        "absent": sorted(view.known.absent),
+        "traits": sorted(view.names.traits),
+        "classes": sorted(view.names.classes),
+        "absent": sorted(view.names.absent),
     }
 
 

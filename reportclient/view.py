@@ -37,7 +37,7 @@ class View:
 
     snapshot: Snapshot = field(default_factory=lambda: EMPTY)
     generations: Mapping[str, int] = field(default_factory=dict)
-    known: Names = field(default_factory=Names)
+    names: Names = field(default_factory=Names)
     sharing: frozenset[str] = frozenset()
     drained: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     certain: bool = False
@@ -57,7 +57,7 @@ class ViewEdit:
     def __init__(self, view: View) -> None:
         self._view = view
         self._tree = view.edit()
-        self._known = view.known
+        self._names = view.names
         self._drained = dict(view.drained)
         self.generations = dict(view.generations)
 
@@ -66,9 +66,9 @@ class ViewEdit:
         replay(operation, self._tree)
         match operation:
             case EnsureTrait(trait):
-                self._known = replace(self._known, traits=self._known.traits | {trait})
+                self._names = replace(self._names, traits=self._names.traits | {trait})
             case EnsureClass(name):
-                self._known = replace(self._known, classes=self._known.classes | {name})
+                self._names = replace(self._names, classes=self._names.classes | {name})
             case SetInventory(uuid, drains=drains):
                 self._note_generation(operation, reply)
                 self._note_drains(uuid, drains)
@@ -83,7 +83,7 @@ class ViewEdit:
 
     def refused(self, names: frozenset[str]) -> None:
         """Placement said that it does not know these names."""
-        self._known = self._known.refused(names)
+        self._names = self._names.refused(names)
 
     def children(self, uuid: str) -> list[str]:
         """UUIDs of all providers below this one, as far as acknowledged."""
@@ -95,7 +95,7 @@ class ViewEdit:
             self._view,
             snapshot=self._tree.freeze(desired),
             generations=self.generations,
-            known=self._known,
+            names=self._names,
             drained=self._drained,
             certain=certain,
         )
@@ -103,7 +103,7 @@ class ViewEdit:
     def _note_generation(self, operation: Operation, reply: Mapping[str, Any]) -> None:
         uuid = getattr(operation, "uuid", None)
         if uuid is None or isinstance(operation, UpdateProvider):
-            return  # a rename moves none: another one in the reply is a stranger's, not read yet
+            return  # a rename moves none: another one in the reply is somebody else's, not read yet
         generation = reply.get("resource_provider_generation", reply.get("generation"))
         if not self._tree.exists(uuid):
             self.generations.pop(uuid, None)

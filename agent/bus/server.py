@@ -36,6 +36,7 @@ from agent.bus.errors import (
 )
 from agent.in_thread import in_thread
 from drivers.loaded import words
+from reportclient.pace import doubled
 
 LOG = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class RpcServer:
 
     def _start(self) -> None:
         """Until it is done: wrong credentials may become right ones at the broker."""
-        said, pause = "", FIRST_PAUSE
+        said, tries = "", 0
         while not self._stopping.is_set():
             try:
                 server = self._make()
@@ -104,8 +105,9 @@ class RpcServer:
                 LOG.info("Answering calls on topic %s", self.target.topic)
                 self.told()
                 return
+            pause = doubled(FIRST_PAUSE, tries, LONGEST_PAUSE)
             self._stopping.wait(pause * random.uniform(0.5, 1))
-            pause = min(2 * pause, LONGEST_PAUSE)
+            tries += 1
 
     def _make(self) -> Any:
         return messaging.oslo_messaging.get_rpc_server(

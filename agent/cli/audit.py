@@ -12,7 +12,7 @@ from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import NOT_WELL, UNUSABLE
 from agent.cli.shared.screen import Screen, counted, filled
-from agent.period.traits import own_marks
+from agent.period.traits import identifying_traits
 from reportclient.counting import Counting
 from reportclient.plain_text import plain
 
@@ -63,7 +63,7 @@ class AuditCloud(DrawnOrListed[Audited]):
         settings = session.settings
         if not options.all:
             return Audited(HostAudit(session, api).run(), api.calls)
-        owners = own_marks(settings.rules.owner_traits)
+        owners = identifying_traits(settings.rules.owner_traits)
         down_after = settings.registry.down_after
         services = Services(session)
         whole = FleetAudit(services, api, owners, settings.host, down_after, self.progress)

@@ -12,7 +12,7 @@ from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import CommandError, Once
 from agent.cli.shared.screen import Screen, counted
 from agent.told.conditions import Condition, Severity
-from reportclient.asking import FoundProviders, How, resource_providers
+from reportclient.asking import How, ListedProviders, resource_providers
 from reportclient.candidates import ListedProvider, ProviderQuery, read_provider_query
 from reportclient.counting import Counting
 from reportclient.errors import UnknownNames
@@ -27,7 +27,7 @@ _GROUP = ("resources", "required", "forbidden", "member_of", "in_tree")
 class Answered:
     """What was found, and what the roots are called."""
 
-    found: FoundProviders
+    found: ListedProviders
     names: Mapping[str, str]
     calls: int
 
@@ -135,7 +135,7 @@ def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
     return provider_query_of(options, lambda name: str(find(name, api)["uuid"]))
 
 
-def _root_names(found: FoundProviders, api: API) -> dict[str, str]:
+def _root_names(found: ListedProviders, api: API) -> dict[str, str]:
     names = {one.uuid: one.name for one in found.providers}
     missing = {one.root_uuid for one in found.providers} - names.keys()
     return names | names_in(sorted(missing), api)

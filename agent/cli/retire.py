@@ -8,7 +8,7 @@ from agent.cli.reading.retirement import Leaving, leaving
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.screen import Screen
-from agent.period.mark import service_of
+from agent.period.service_tag import service_of
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
 from agent.told.conditions import Condition

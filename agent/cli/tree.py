@@ -14,7 +14,7 @@ from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.screen import Screen
 from agent.cli.shared.usage import capacity
-from agent.period.traits import own_marks
+from agent.period.traits import identifying_traits
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
 from reportclient.http import API
@@ -92,7 +92,7 @@ class ShowTree(DrawnOrListed[Trees]):
     def ask(self, session: Session, options: argparse.Namespace) -> Trees:
         """The trees; one but for a host with several nodes, and with --all."""
         api = session.placement()
-        owner = own_marks(session.settings.rules.owner_traits)
+        owner = identifying_traits(session.settings.rules.owner_traits)
         if options.all:
             asked = Selection(options.provider, options.limit or TREES, options.most_calls or CALLS)
             return replace(read_trees(asked, api, self.progress), owner=owner)

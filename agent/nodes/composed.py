@@ -6,7 +6,7 @@ from typing import Any
 from agent import config
 from agent.nodes.identity import NodeTable
 from agent.nodes.nodes import Nodes
-from agent.provider_config.additions import Additions
+from agent.provider_config.files import ProviderFiles
 from agent.state.driver_store import DriverStore
 from drivers import loader
 from drivers.api import DriverContext
@@ -55,6 +55,6 @@ def nodes_of(
         BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM),
         path,
         table=NodeTable.of(path, writing=writing),
-        additions=Additions.of(settings.provider_config, path, writing=writing),
+        additions=ProviderFiles.of(settings.provider_config, path, writing=writing),
         writing=writing,
     )

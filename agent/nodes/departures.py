@@ -1,24 +1,127 @@
-"""Nodes that vanished from this service: noted, waited for, and let go.
+"""Nodes that their driver does not name any more: noted, waited for, and let go.
 
 One GET tells of all of them, and verifies the roots of all others: a listing of what
-carries this service's mark.
+carries this service's tag.  A node is looked at when it has been gone for
+``vanished_node_delay``, and again after the same time while it can't go.  Its providers are
+removed only if
+
+- its root still carries this service's tag: nobody else reports the node since;
+- nothing was written to them since this agent saw them last;
+- all of them are this agent's, and none has allocations.
+
+Before the removal the tag is taken off, which Placement grants only if nobody else wrote in
+between: a service that takes the node over at that moment is found out by it, or makes the
+provider again.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from agent.nodes.vanished import Vanished
 from agent.period.rules import Rules
+from agent.period.service_tag import tags_of_others
 from agent.period.tracker import Tracker
+from agent.told.reports import Report
+from reportclient.counting import Counting
 from reportclient.errors import PlacementError
+from reportclient.explain import users
 from reportclient.http import API
-from reportclient.reader import Listed, providers_with
+from reportclient.plan import DeleteProvider, Plan, SetTraits
+from reportclient.reader import Listed, consumers_of, members_of, providers_with, traits_of
 
 LOG = logging.getLogger(__name__)
 
 WORTH_IT = 10
 """So many roots have to be due; fewer are asked for one by one."""
+
+
+@dataclass(slots=True)
+class Vanished:
+    """One of them; ``due`` is when it is looked at next, ``over`` when there is no more to do."""
+
+    tracker: Tracker
+    due: float
+    wait: float
+    over: bool = False
+    kept: str | None = field(default=None)
+    """Why its provider can't go."""
+
+    def look(self, now: float) -> Report:
+        """See whether it may go, and let it.  Never raises: the report tells."""
+        self.due = now + self.wait
+        report = self.tracker.attempt(now, self._look)
+        return replace(report, degraded=self.report().degraded)
+
+    def report(self) -> Report:
+        """What is to be told of it."""
+        degraded = {} if self.kept is None else {"vanished": self.kept}
+        return Report(self.tracker.node, degraded=degraded)
+
+    def forget(self, why: str) -> None:
+        """It is not this service's any more."""
+        LOG.info("Node %s vanished here: %s", self.tracker.node, why)
+        self.over, self.kept = True, None
+
+    def _look(self, api: Counting) -> Report:
+        tracker = self.tracker
+        listed = members_of(tracker.uuid, api)
+        if not any(item["uuid"] == tracker.uuid for item in listed):
+            self.forget("its provider is gone already")
+        elif self._was_written(listed):
+            self._read_again(api)
+        elif tracker.service_tag not in tracker.view.snapshot.providers[tracker.uuid].traits:
+            self.forget("its provider carries no tag of this service and is left alone")
+        else:
+            self.kept = self._held_by(listed) or self._used_by(api)
+            if self.kept is None:
+                self._remove(api)
+        return self.report()
+
+    def _was_written(self, listed: list[Listed]) -> bool:
+        view, root = self.tracker.view, self.tracker.uuid
+        if root not in view.snapshot:
+            return True
+        seen = {each.uuid: view.generations.get(each.uuid) for each in view.snapshot.walk(root)}
+        return {item["uuid"]: item["generation"] for item in listed} != seen
+
+    def _read_again(self, api: Counting) -> None:
+        """Somebody writes to it: another service, which has put its tag there, or anybody else."""
+        tracker = self.tracker
+        traits = traits_of(tracker.uuid, api)
+        if tracker.service_tag not in traits:
+            others = tags_of_others(traits, tracker.service_tag)
+            self.forget("another service reports it now" if others else "its tag was taken off")
+            return
+        tracker.root.read(api)
+        self.kept = "vanished, and somebody wrote to its providers meanwhile: looked at again later"
+
+    def _held_by(self, listed: list[Listed]) -> str | None:
+        root, ledger = self.tracker.uuid, self.tracker.ledger
+        for item in listed:
+            uuid, name = item["uuid"], item["name"]
+            if uuid != root and not ledger.is_ours(uuid):
+                return f"vanished, and is kept: {name} ({uuid}) below it is somebody else's"
+        return None
+
+    def _used_by(self, api: Counting) -> str | None:
+        snapshot = self.tracker.view.snapshot
+        stocked = [each.uuid for each in snapshot.walk(self.tracker.uuid) if each.inventory]
+        consumers = sorted({user for uuid in stocked for user in consumers_of(uuid, api)})
+        return f"vanished, and is kept: in use by {users(consumers)}" if consumers else None
+
+    def _remove(self, api: Counting) -> None:
+        tracker = self.tracker
+        root = tracker.view.snapshot.providers[tracker.uuid]
+        ours = {tracker.service_tag, *tracker.rules.owner_traits}
+        below = [each.uuid for each in tracker.view.snapshot.walk(root.uuid)]
+        deletes = (DeleteProvider(uuid) for uuid in reversed(below))
+        plan = Plan((SetTraits(root.uuid, root.traits - ours), *deletes))
+        outcome = tracker.root.send(plan, api)
+        if root.uuid not in tracker.view.snapshot:
+            self.forget("its provider is removed")
+        elif outcome.done:
+            tracker.root.send(Plan((SetTraits(root.uuid, root.traits),)), api)
+            self.kept = "vanished, and is kept: it came to be used just now"
 
 
 @dataclass(slots=True)
@@ -36,16 +139,16 @@ class Departures:
         there = set(found)
         self.left += [one for uuid, one in trackers.items() if uuid not in there]
 
-    def begin(self, now: float, rules: Rules, mark: str) -> None:
-        """Begin to wait for those that were noted; what never carried the mark is left alone."""
+    def begin(self, now: float, rules: Rules, tag: str) -> None:
+        """Begin to wait for those that were noted; what never carried the tag is left alone."""
         noted, self.left = self.left, []
         for tracker in noted:
             root = tracker.view.snapshot.get(tracker.uuid)
-            if root is not None and mark in root.traits:
+            if root is not None and tag in root.traits:
                 self._await(tracker, now, rules)
 
     def _await(self, tracker: Tracker, now: float, rules: Rules) -> None:
-        wait = removal_wait(rules)
+        wait = rules.node_wait
         if wait is None:
             LOG.info("Node %s vanished: its provider is left as it is", tracker.node)
             return
@@ -76,7 +179,7 @@ class Departures:
         made: Callable[[str, str], Tracker],
         now: float,
     ) -> None:
-        """With a listing of all providers that carry the mark.
+        """With a listing of all providers that carry the tag.
 
         One that vanished and is not among them belongs to another service by now; one
         that nobody knows here was left behind by an earlier life of this one.
@@ -99,20 +202,8 @@ class Departures:
                 yield uuid
 
 
-def removal_wait(rules: Rules) -> float | None:
-    """Seconds between vanishing and removal; ``None``: nothing is removed.
-
-    Long enough for the service that took the node over to have put its mark there: at
-    least two of its verifications, if it is configured as this one.  Where nothing is
-    verified nobody would see that his mark was replaced.
-    """
-    if rules.remove_after is None or rules.verify_every is None:
-        return None
-    return max(rules.remove_after, 2.5 * rules.verify_every)
-
-
 def roll_call(
-    trackers: Sequence[Tracker], departures: Departures, mark: str, api: API, now: float
+    trackers: Sequence[Tracker], departures: Departures, tag: str, api: API, now: float
 ) -> list[Listed] | None:
     """Verify all roots that have nothing below them, if enough are due; the listing.
 
@@ -124,7 +215,7 @@ def roll_call(
     if due < WORTH_IT and len(departures.due(now)) < WORTH_IT:
         return None
     try:
-        listed = providers_with(mark, api)
+        listed = providers_with(tag, api)
     except PlacementError as err:
         LOG.debug("No roll call: %s", err)
         return None

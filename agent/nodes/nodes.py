@@ -7,16 +7,15 @@ from functools import partial
 from pathlib import Path
 
 from agent.nodes.breaker import Breaker
-from agent.nodes.departures import Departures, roll_call
+from agent.nodes.departures import Departures, Vanished, roll_call
 from agent.nodes.identity import IdentityError, NodeTable
-from agent.nodes.vanished import Vanished
 from agent.nodes.workers import Job, Workers
-from agent.period.find_roots import FoundRoots
-from agent.period.mark import mark_of
+from agent.period.foreign_roots import ForeignRoots
 from agent.period.rules import Rules
+from agent.period.service_tag import tag_of
 from agent.period.tracker import Tracker
 from agent.period.traits import DISABLED
-from agent.provider_config.additions import Additions
+from agent.provider_config.files import ProviderFiles
 from agent.state.kept_root import KeptRoot, saved_roots
 from agent.state.roots import RootStore
 from agent.told.reports import Report
@@ -44,13 +43,13 @@ class Nodes:
     """Where what is known of each root is kept; ``None``: nowhere."""
     trackers: dict[str, Tracker] = field(default_factory=dict)
     table: NodeTable = field(default_factory=NodeTable)
-    additions: Additions = field(default_factory=Additions)
+    additions: ProviderFiles = field(default_factory=ProviderFiles)
     """What provider files add to them."""
     workers: Workers = field(default_factory=Workers)
     departures: Departures = field(default_factory=Departures)
     before: dict[str, Tracker] = field(default_factory=dict)
     """Of roots that were reported before this start, until the driver has named its nodes."""
-    found: FoundRoots = field(default_factory=FoundRoots)
+    foreign_roots: ForeignRoots = field(default_factory=ForeignRoots)
     """Roots that belong to somebody else."""
     writing: bool = True
     """False for who only looks: of what was kept only that counts which Placement can't tell."""
@@ -72,7 +71,7 @@ class Nodes:
             return self._awaited() or [self._no_node()]
         self._through().close()
         self._watch_departures(now)
-        if trackers[0].mark or self.departures.by_uuid:
+        if trackers[0].service_tag or self.departures.by_uuid:
             self._call_roll(trackers, now)
         if len(trackers) > 1 and not self.rules.attached:
             self._free_names(trackers)
@@ -129,7 +128,7 @@ class Nodes:
         return Report(NOBODY, degraded={f"driver {self.drivers[0].name}": "has no node"})
 
     def _awaited(self) -> list[Report]:
-        return [Report(name, error=err) for name, err in self.found.awaited.items()]
+        return [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
 
     def _nobody(self, err: BaseException) -> Report:
         if isinstance(err, IdentityError):
@@ -154,16 +153,16 @@ class Nodes:
         self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in found.items()}
         many = self.table.has_many or any(uuid != self.own_uuid for uuid in self.trackers)
         for tracker in self.trackers.values():
-            tracker.mark = mark_of(self.own_uuid) if many else ""
+            tracker.service_tag = tag_of(self.own_uuid) if many else ""
         return list(self.trackers.values())
 
     def _attached(self, nodes: list[str], told: Mapping[str, str]) -> list[Tracker]:
         """Of the roots that their owner has made."""
         for tracker in self.trackers.values():
             if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
-                self.found.forget(tracker.node)
-        self.found.own = self.own_uuid
-        found = self.found.find(nodes, told, self._through())
+                self.foreign_roots.forget(tracker.node)
+        self.foreign_roots.own = self.own_uuid
+        found = self.foreign_roots.find(nodes, told, self._through())
         self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in found.items()}
         return list(self.trackers.values())
 
@@ -176,7 +175,7 @@ class Nodes:
 
     def _made(self, uuid: str, name: str) -> Tracker:
         kept = KeptRoot(self._roots_kept(), uuid) if self.state_path is not None else None
-        root = Root(uuid, self._through(), self.rules.times, self.bulk, kept)
+        root = Root(uuid, self._through(), self.rules, self.bulk, kept)
         root.load()
         made = Tracker(root, name, self.drivers, self.rules, self.additions, kept)
         made.ledger = kept.ledger if kept is not None else made.ledger
@@ -200,7 +199,7 @@ class Nodes:
 
     def _call_roll(self, trackers: Sequence[Tracker], now: float) -> None:
         free = [one for one in trackers if self.workers.busy(one.uuid) is None]
-        listed = roll_call(free, self.departures, mark_of(self.own_uuid), self._through(), now)
+        listed = roll_call(free, self.departures, tag_of(self.own_uuid), self._through(), now)
         if listed is not None:
             self.departures.compare(listed, self.trackers, self._made_for, now)
 
@@ -215,12 +214,12 @@ class Nodes:
                 if uuid not in self.trackers and uuid not in self.departures.by_uuid:
                     self.departures.left.append(self._made_for(uuid, uuid))
         self.departures.searched = True
-        self.departures.begin(now, self.rules, mark_of(self.own_uuid))
+        self.departures.begin(now, self.rules, tag_of(self.own_uuid))
 
     def _made_for(self, uuid: str, name: str) -> Tracker:
         """A tracker of a node that no driver names."""
         made = self._called_as_then(uuid, name)
-        made.mark = mark_of(self.own_uuid)
+        made.service_tag = tag_of(self.own_uuid)
         return made
 
     def _called_as_then(self, uuid: str, name: str = "") -> Tracker:

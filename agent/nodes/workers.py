@@ -72,7 +72,7 @@ class Workers:
         if self.busy(teacher.uuid) is None:
             for tracker in new:
                 if tracker is not teacher:
-                    tracker.view = replace(View(), known=teacher.view.known)
+                    tracker.view = replace(View(), names=teacher.view.names)
         return found
 
     def _told(self, tracker: Tracker, report: Report | None) -> Report:

@@ -17,7 +17,7 @@ class Remembered:
     """Of one root: what each driver answered last, and what was worked out of what."""
 
     spoken: dict[str, Spoken] = field(default_factory=dict)
-    _known: dict[object, tuple[object, Any]] = field(default_factory=dict)
+    _results: dict[object, tuple[object, Any]] = field(default_factory=dict)
 
     def statements_of(self, driver: str, tree: ProviderTree, ledger: Ledger) -> Spoken:
         """See :func:`agent.ownership.statement.statements_of`."""
@@ -25,10 +25,10 @@ class Remembered:
         self.spoken[driver] = spoken = statements_of(driver, tree, ledger, last)
         return spoken
 
-    def known(self, name: object, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the function, which is pure, makes of this; ``name``: of what else it is asked."""
+    def recall(self, name: object, pure: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What the function makes of this; ``name``: of what else it is asked."""
         asked = args, kwargs
-        if name not in self._known or self._known[name][0] != asked:
-            self._known[name] = asked, function(*args, **kwargs)
-        found: T = self._known[name][1]
-        return found
+        if name not in self._results or self._results[name][0] != asked:
+            self._results[name] = asked, pure(*args, **kwargs)
+        result: T = self._results[name][1]
+        return result

@@ -119,15 +119,15 @@ class Asking:
     def _tree(self, driver: str, said: Round) -> ProviderTree:
         """What there is, with what was said until now."""
         whole, ledger, drained = self._with_root(self.view.snapshot), self.ledger, self.view.drained
-        known = self.remembered.known
+        recall = self.remembered.recall
         if said.statements:
             waiting = frozenset(_manager(one) for one in self.drivers) - said.answered()
             so_far = replace(said, waiting=waiting)
-            settled = known(
+            settled = recall(
                 (driver, "settled"), settle, whole, ledger, so_far, self.policy, drained
             )
             whole, ledger = settled.desired, settled.ledger
-        shown = known((driver, "shown"), shown_to, f"driver:{driver}", whole, ledger, drained)
+        shown = recall((driver, "shown"), shown_to, f"driver:{driver}", whole, ledger, drained)
         shown = shown.with_changes(dict.fromkeys(self.hidden))
         return ProviderTree(shown, self.view.generations, whole)
 

@@ -12,7 +12,7 @@ from agent.ownership.statement import Round, Statement
 from agent.period.ask import Answer, Asking
 from agent.period.leaving import Leaving
 from agent.period.rules import Rules
-from agent.period.traits import agent_statements, own_marks
+from agent.period.traits import agent_statements, identifying_traits
 from agent.provider_config.asserted import Asserted, asserted
 from agent.provider_config.entries import Entries
 from drivers.errors import ReshapeFailed
@@ -54,7 +54,7 @@ class Decider:
     drivers: Sequence[LoadedDriver]
     rules: Rules
     ledger: Ledger = field(default_factory=Ledger)
-    mark: str = ""
+    service_tag: str = ""
     entries: Entries | None = field(default_factory=Entries)
     outside_for: Mapping[str, float] = field(default_factory=dict)
     """For how long children that leave another service's root are outside its tree."""
@@ -86,7 +86,7 @@ class Decider:
                 answer = answer.without_reshape(ReshapeFailed(f"node {self.node}: {err}"))
                 files, settled = self._settled(view, answer, policy, disabled)
         in_use = used_providers(answer.allocations or {})
-        plan = diff(view.snapshot, settled.desired, moved, known=view.known, in_use=in_use)
+        plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
         problems = (*plan.problems, *settled.problems, *files.problems)
         return Decision(answer, replace(plan, problems=problems), settled.ledger, files)
 
@@ -117,7 +117,7 @@ class Decider:
                 capabilities=can,
                 disabled=disabled,
                 owners=owners,
-                mark=self.mark,
+                service_tag=self.service_tag,
             )
             said = said.with_answer(own, frozenset({STATUS} if disabled is None else ()))
         settled = self._settle(view, said, policy)
@@ -128,14 +128,14 @@ class Decider:
     def _settle(self, view: View, said: Round, policy: Policy) -> Settled:
         step = len(said.statements)
         asked = view.snapshot, self.ledger, said, policy, view.drained
-        return self.remembered.known(step, settle, *asked)
+        return self.remembered.recall(step, settle, *asked)
 
     def _leaving(self, view: View) -> Leaving:
         return Leaving(self.uuid, view.snapshot, self.rules.child_wait, self.outside_for)
 
     def _policy(self, view: View) -> Policy:
-        providers, marks = view.snapshot.providers, own_marks(self.rules.owner_traits)
-        others = (uuid for uuid in view.sharing if not marks & providers[uuid].traits)
+        providers, own = view.snapshot.providers, identifying_traits(self.rules.owner_traits)
+        others = (uuid for uuid in view.sharing if not own & providers[uuid].traits)
         return Policy(
             self.uuid,
             self.rules.attached,

@@ -7,19 +7,19 @@ from typing import TypeGuard
 
 from agent.ownership.ledger import Ledger
 from agent.ownership.remembered import Remembered
+from agent.period.competing import CompetingOwners
 from agent.period.decide import Decider, Decision
-from agent.period.find_roots import awaited
+from agent.period.foreign_roots import awaited
 from agent.period.leaving import orphans, outside, too_old
-from agent.period.rivals import Rivals
 from agent.period.rules import Rules
 from agent.period.traits import DISABLED
-from agent.provider_config.additions import Additions
+from agent.provider_config.files import ProviderFiles
 from agent.state.kept_root import KeptRoot
 from agent.told.reports import Occasion, Report
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.allocations import HeldBy
-from reportclient.apply import Outcome
+from reportclient.apply import Outcome, never
 from reportclient.counting import Counting
 from reportclient.diff import diff
 from reportclient.errors import Unreachable
@@ -32,10 +32,6 @@ from reportclient.view import View
 LOG = logging.getLogger(__name__)
 
 
-def _never() -> bool:
-    return False
-
-
 @dataclass(slots=True)
 class Tracker:
     """Owns one root: nobody else writes to it from this process."""
@@ -44,12 +40,12 @@ class Tracker:
     node: str
     drivers: Sequence[LoadedDriver]
     rules: Rules
-    additions: Additions = field(default_factory=Additions)
+    additions: ProviderFiles = field(default_factory=ProviderFiles)
     kept: KeptRoot | None = None
     ledger: Ledger = field(default_factory=Ledger)
-    mark: str = ""
-    """The service's mark, which the root carries where the service has many nodes."""
-    rivals: Rivals = field(default_factory=Rivals)
+    service_tag: str = ""
+    """The trait that the root carries where the service has many nodes."""
+    competing: CompetingOwners = field(default_factory=CompetingOwners)
     doing: str = ""
     """For whoever asks why it takes so long."""
     started: bool = False
@@ -66,7 +62,7 @@ class Tracker:
 
     @property
     def view(self) -> View:
-        """What Placement is known to have."""
+        """What was observed in Placement."""
         return self.root.view
 
     @view.setter
@@ -74,7 +70,7 @@ class Tracker:
         self.root.view = view
 
     def period(
-        self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = _never
+        self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = never
     ) -> Report:
         """Make Placement say what the drivers say.  Never raises: the report tells.
 
@@ -105,14 +101,14 @@ class Tracker:
         """Do it, again after a conflict; what came of it.  Never raises: the report tells."""
         result, api = self.root.attempt(now, once)
         report = Report(self.node, error=result) if isinstance(result, Exception) else result
-        self.rivals.wrote(api.done)
+        self.competing.wrote(api.done)
         self._keep_ledger()
         return replace(report, calls=api.calls, done=tuple(api.done), tries=api.tries)
 
     def look(self, now: float, *, disabled: bool | None = None) -> Decision:
         """What the next period would do, without doing it.
 
-        :raises agent.period.find_roots.RootAwaited: the root is another service's, and not there.
+        :raises RootAwaited: the root is another service's, and not there.
         """
         self._refresh(self.root.api, now)
         if self.rules.attached and self.uuid not in self.view.snapshot:
@@ -164,15 +160,15 @@ class Tracker:
             return Plan()
         tree = self.view.edit()
         (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)
-        return diff(self.view.snapshot, tree.freeze(), known=self.view.known)
+        return diff(self.view.snapshot, tree.freeze(), names=self.view.names)
 
     def _refresh(self, api: API, now: float) -> None:
         self.doing = "reading Placement"
         before = self.view.snapshot
         if self._looked(api, now) and not self.rules.attached:
             root = self.view.snapshot.get(self.uuid)
-            self.rivals.look(before.get(self.uuid), root, self.node, self.mark)
-            self.rivals.compare(before, self.view.snapshot)
+            self.competing.look(before.get(self.uuid), root, self.node, self.service_tag)
+            self.competing.compare(before, self.view.snapshot)
 
     def _looked(self, api: API, now: float) -> bool:
         """Whether Placement was read.  One that is away is asked later for what is known of it:
@@ -200,10 +196,10 @@ class Tracker:
             self.kept.keep(self.ledger)
 
     def is_alone(self) -> bool:
-        """Whether the root is all that there is, and carries the mark."""
+        """Whether the root is all that there is, and carries the service tag."""
         root = self.view.snapshot.get(self.uuid)
         alone = root is not None and len(self.view.snapshot) == 1 and not root.aggregates
-        return alone and self._root_has(self.mark)
+        return alone and self._root_has(self.service_tag)
 
     def _root_has(self, trait: str) -> bool:
         root = self.view.snapshot.get(self.uuid)
@@ -216,7 +212,7 @@ class Tracker:
             self.drivers,
             self.rules,
             self.ledger,
-            self.mark,
+            self.service_tag,
             self.additions.entries,
             self._outside_for(now),
             self.remembered,
@@ -269,7 +265,7 @@ class Tracker:
             driver_errors=answer.errors,
             failed=self.root.refusals.told(outcome.failed),
             draining=self.root.refusals.draining(),
-            degraded=_degraded(self.drivers) | self.rivals.told(self.uuid, self.node),
+            degraded=_degraded(self.drivers) | self.competing.degraded(self.uuid, self.node),
             took={name: time for one in self.drivers for name, time in one.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),

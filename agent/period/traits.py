@@ -2,7 +2,7 @@
 
 Three kinds: what the host is (COMPUTE_NODE, an owner), what its driver can do
 (COMPUTE_*), and whether it is disabled.  Everything else on a provider is the
-driver's or a stranger's, and stays.
+driver's or foreign, and stays.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ import os_traits
 
 from agent.ownership.ledger import AGENT, STATUS, Holding
 from agent.ownership.statement import Round, Said, Statement
-from agent.period.mark import marks_of_others
+from agent.period.service_tag import tags_of_others
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
@@ -48,7 +48,7 @@ CAPABILITY_TRAITS: Mapping[str, str] = {
 """Traits by the names that Nova's drivers give to their capabilities."""
 
 
-def own_marks(owners: Iterable[str]) -> frozenset[str]:
+def identifying_traits(owners: Iterable[str]) -> frozenset[str]:
     """Which of the owner traits tell that a provider is this agent's; any of them does.
 
     OWNER_* are set for others to find, and others set them as well: they tell only where
@@ -65,23 +65,25 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     capabilities: Iterable[Mapping[str, bool]],
     disabled: bool | None,
     owners: Iterable[str],
-    mark: str = "",
+    service_tag: str = "",
 ) -> tuple[Statement, ...]:
     """What the agent asserts: the root and its traits, its owners on other roots of ours.
 
     The host can do what one of its drivers can.  Capabilities that nobody names, and a
     status that is unknown (``None``), leave the traits that are there alone.  What is below
-    a root needs no mark of its own; that would cost a call for each.
+    a root needs no trait of its own; that would cost a call for each.
     """
     can = [item for driver in capabilities for item in driver.items()]
     told = {CAPABILITY_TRAITS[name] for name, _ in can if name in CAPABILITY_TRAITS}
     able = {CAPABILITY_TRAITS[name] for name, yes in can if yes and name in CAPABILITY_TRAITS}
-    marks, before = frozenset(owners), observed.get(host.uuid)
-    present = marks | able | ({os_traits.COMPUTE_NODE, mark} - {""})
-    others = marks_of_others(before.traits, mark) if mark and before else frozenset[str]()
+    owned, before = frozenset(owners), observed.get(host.uuid)
+    present = owned | able | ({os_traits.COMPUTE_NODE, service_tag} - {""})
+    others = frozenset[str]()
+    if service_tag and before:
+        others = tags_of_others(before.traits, service_tag)
     said = {host.uuid: Said(Holding(provider=True, traits=present), host)}
-    for provider in _other_roots(host.uuid, observed, drivers, own_marks(marks)):
-        said[provider.uuid] = Said(Holding(traits=marks), provider)
+    for provider in _other_roots(host.uuid, observed, drivers, identifying_traits(owned)):
+        said[provider.uuid] = Said(Holding(traits=owned), provider)
     own = Statement(AGENT, said, denied={host.uuid: frozenset(told - able) | others})
     if disabled is None:
         return (own,)
@@ -92,12 +94,12 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
 
 
 def _other_roots(
-    root: str, observed: Snapshot, drivers: Round, marks: frozenset[str]
+    root: str, observed: Snapshot, drivers: Round, identifying: frozenset[str]
 ) -> Iterator[Provider]:
-    """Those that carry an owner's mark, and those that drivers make."""
+    """Those that carry an owner trait, and those that drivers make."""
     for uuid in observed.children(None):
         provider = observed.providers[uuid]
-        if uuid != root and marks & provider.traits:
+        if uuid != root and identifying & provider.traits:
             yield provider
     for statement in drivers.statements:
         for uuid, one in statement.said.items():

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.provider_config.schema import Document, breaches
+from agent.provider_config.schema import Document, breaches, unknown_keys
 from drivers.diagnostics import BadFile, Diagnostic, Path
 from reportclient.model import Inventory
 
@@ -19,14 +19,6 @@ Key = tuple[str, str]
 """``uuid`` or ``name``, and which."""
 
 _VERSION = re.compile(r"(\d+)\.(\d+)")
-_KNOWN_KEYS: tuple[tuple[tuple[str | None, ...], tuple[str, ...]], ...] = (
-    ((), ("meta", "providers")),
-    (("meta",), ("schema_version",)),
-    (("providers", None), ("identification", "inventories", "traits")),
-    (("providers", None, "inventories"), ("additional",)),
-    (("providers", None, "traits"), ("additional",)),
-)
-"""Keys by place, where others are allowed; ``None`` stands for each item of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,24 +131,10 @@ def _newer_minor(document: Document) -> Diagnostic | None:
 
 def _strange_keys(document: Document) -> Iterator[tuple[Diagnostic, bool]]:
     """Keys that the schema allows and that mean nothing, and whether each is a likely slip."""
-    for pattern, known in _KNOWN_KEYS:
-        for path, found in _matching(document.data, pattern, ()):
-            for name in found if isinstance(found, dict) else ():
-                if name in known or name == "__source_file":
-                    continue
-                near = difflib.get_close_matches(name, known, 1, 0.7)
-                text = f"unknown key; is {near[0]} meant?" if near else "unknown key: ignored"
-                yield document.diagnostic((*path, name), text), bool(near)
-
-
-def _matching(data: Any, pattern: tuple[str | None, ...], path: Path) -> Iterator[tuple[Path, Any]]:
-    if not pattern:
-        yield path, data
-    elif pattern[0] is None:
-        for number, item in enumerate(data if isinstance(data, list) else ()):
-            yield from _matching(item, pattern[1:], (*path, number))
-    elif isinstance(data, dict) and pattern[0] in data:
-        yield from _matching(data[pattern[0]], pattern[1:], (*path, pattern[0]))
+    for path, known in unknown_keys(document.data):
+        near = difflib.get_close_matches(str(path[-1]), known, 1, 0.7)
+        text = f"unknown key; is {near[0]} meant?" if near else "unknown key: ignored"
+        yield document.diagnostic(path, text), bool(near)
 
 
 def _entry(

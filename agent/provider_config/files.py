@@ -5,14 +5,16 @@ too, and the agent says that it is not well, with the file and the line.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.provider_config.entries import Entries, Entry, combined, said
+from agent.opts import PROVIDER_CONFIG_LOCATION
+from agent.provider_config.entries import Entries, Entry, Key, combined, said
 from agent.provider_config.schema import read
 from agent.state.document import Document, Unusable
+from agent.told.reports import Report
 from drivers.diagnostics import BadFile, Diagnostic
 
 LOG = logging.getLogger(__name__)
@@ -103,29 +105,39 @@ def parsed(texts: Iterable[tuple[str, str]], known: Iterable[Diagnostic] = ()) -
 
 @dataclass(slots=True)
 class ProviderFiles:
-    """``entries`` is what is in use; ``None`` where nobody knows what that was."""
+    """What all roots of the service share: the files, and which entries wait for a provider."""
 
-    location: Path
+    location: Path = Path()
     required: bool = False
     """Whether the directory has to be there: somebody has named it."""
     kept: Document | None = None
     """Where the last good files are kept."""
-    entries: Entries | None = field(default_factory=Entries)
+    holding: bool = False
+    """What was applied stays as it is, whatever the files say."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """What is wrong with the files as they are now."""
     warnings: tuple[Diagnostic, ...] = ()
+    _in_use: Entries | None = field(default_factory=Entries)
+    _met: dict[str, frozenset[Key]] = field(default_factory=dict)
+    _told: set[Key] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, location: Path, state_path: Path, *, writing: bool = True) -> "ProviderFiles":
+        """Those of the agent with this state directory; nothing is read yet."""
+        required = str(location) != PROVIDER_CONFIG_LOCATION
+        return cls(location, required, Document(state_path / KEPT, writing=writing))
 
     @property
-    def directory(self) -> str:
-        """Where the files are."""
-        return str(self.location)
+    def entries(self) -> Entries | None:
+        """What is in use; ``None`` if nobody knows what that was, or it is not to count."""
+        return None if self.holding else self._in_use
 
     def load(self) -> None:
         """At start: the files, or the last good ones.  Never raises: ``degraded`` tells."""
-        self.entries = None
+        self._in_use = None
         self.read()
-        if self.entries is None:
-            self.entries = self._last_good()
+        if self._in_use is None:
+            self._in_use = self._last_good()
 
     def read(self) -> None:
         """Put the files as they are now into use, all of them or none.  Never raises."""
@@ -138,27 +150,57 @@ class ProviderFiles:
                 LOG.warning("Provider files are not taken over: %s", diagnostic)
             return
         self._tell(loaded)
-        self.diagnostics, self.warnings, self.entries = (), loaded.warnings, loaded.entries
+        self.diagnostics, self.warnings, self._in_use = (), loaded.warnings, loaded.entries
         self._keep(texts)
 
     def degraded(self) -> dict[str, str]:
-        """What is wrong, by part; empty when all is well."""
-        if not self.diagnostics:
+        """What is wrong, by part; empty when all is well, or they are not asked."""
+        if not self.diagnostics or self.holding:
             return {}
-        use = "nothing new is added" if self.entries is None else "the last good files hold"
+        use = "nothing new is added" if self._in_use is None else "the last good files hold"
         return {PART: f"{BadFile(self.diagnostics)}; {use}: mend it, then reload compute-agent"}
+
+    # -- entries that wait for a provider
+
+    def meet(self, root: str, met: frozenset[Key]) -> None:
+        """Which entries found their provider in the tree of ``root``."""
+        self._met[root] = met
+
+    def tell_absent(self, roots: Collection[str], reports: Sequence[Report]) -> None:
+        """Each one once, and once more when it was there meanwhile."""
+        if not self._seen(roots):
+            return
+        absent = self._absent(roots)
+        self._told &= {entry.key for entry in absent}
+        if any(report.error or report.driver_errors for report in reports):
+            return  # it may be a driver's that could not be asked
+        for entry in absent:
+            if entry.key not in self._told:
+                LOG.warning("%s", _waits(entry))
+                self._told.add(entry.key)
+
+    def notes(self, roots: Collection[str]) -> Iterator[str]:
+        """What should be known, and is nothing to mend at once."""
+        yield from map(str, self.warnings)
+        yield from map(_waits, self._absent(roots))
+
+    def _absent(self, roots: Collection[str]) -> list[Entry]:
+        """Entries whose provider is in no tree; none before each of the trees was seen."""
+        if self._in_use is None or not self._seen(roots):
+            return []
+        met = frozenset[Key]().union(*(self._met[root] for root in roots))
+        return [entry for entry in self._in_use.explicit if entry.key not in met]
+
+    def _seen(self, roots: Collection[str]) -> bool:
+        return bool(roots) and self._met.keys() >= set(roots)
 
     def _tell(self, loaded: Loaded) -> None:
         for warning in loaded.warnings:
             LOG.warning("%s", warning)
-        if loaded.entries != self.entries and (loaded.files or self.entries):
+        if loaded.entries != self._in_use and (loaded.files or self._in_use):
             count = len(loaded.entries.all())
-            LOG.info(
-                "Provider files in use: %d in %s, %d entries",
-                len(loaded.files),
-                self.location,
-                count,
-            )
+            files = len(loaded.files)
+            LOG.info("Provider files in use: %d in %s, %d entries", files, self.location, count)
 
     def _last_good(self) -> Entries | None:
         if self.kept is None:
@@ -180,6 +222,13 @@ class ProviderFiles:
                 self.kept.remove()
         except OSError as err:
             LOG.warning("%s can't be removed: %s", self.kept.path, err.strerror)
+
+
+def _waits(entry: Entry) -> str:
+    return (
+        f"{entry.place}: no provider has the {entry.by} {entry.identifier}: "
+        "its entry waits until there is one"
+    )
 
 
 def _is_ours(name: str) -> bool:

@@ -67,6 +67,26 @@ def breaches(document: Document) -> list[Diagnostic]:
     return sorted(diagnostics, key=lambda one: (one.line, one.path))
 
 
+def unknown_keys(data: Any) -> Iterator[tuple[Path, list[str]]]:
+    """Keys that the schema does not name where it allows others, and those that it names there."""
+    schema = json.loads(published())
+    return _unknown(data, schema, schema["$defs"], ())
+
+
+def _unknown(data: Any, schema: Any, parts: Any, path: Path) -> Iterator[tuple[Path, list[str]]]:
+    schema = parts.get(schema.get("$ref", "").rpartition("/")[2], schema)
+    named = schema.get("properties")
+    if isinstance(data, list):
+        for number, item in enumerate(data):
+            yield from _unknown(item, schema.get("items", {}), parts, (*path, number))
+    elif isinstance(data, dict) and named and "additionalProperties" not in schema:
+        for key, value in data.items():
+            if key in named:
+                yield from _unknown(value, named[key], parts, (*path, key))
+            else:
+                yield (*path, key), [name for name in named if not name.startswith("__")]
+
+
 def _found(error: Any) -> Iterator[tuple[Path, str]]:
     path: Path = tuple(error.absolute_path)
     kind, value = error.validator, error.instance

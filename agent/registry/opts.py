@@ -7,8 +7,8 @@ from pathlib import Path
 from oslo_config import cfg
 
 from agent.bus.signing import host_key
+from agent.config_files import with_line
 from agent.metrics import opts as metrics_opts
-from agent.option_place import with_line
 from agent.told import logs
 from agent.version import version
 from drivers.opts import where_read

@@ -14,16 +14,14 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.bus import messaging
 from agent.bus.errors import MessagingError
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
+from agent.config_files import files_of, open_secrets, option_place
 from agent.metrics import opts as metrics_opts
-from agent.open_secrets import open_secrets
-from agent.option_place import option_place
 from agent.registry import opts, wire
 from agent.registry.calls import Promptly
 from agent.registry.control import Control
@@ -94,7 +92,7 @@ def main(args: Sequence[str] | None = None) -> None:
         logs.start(conf, opts.PROG)
         logs.quiet_bus()
         LOG.info("%s %s", opts.PROG, version())
-        for warning in open_secrets(map(Path, conf.config_file or ())):
+        for warning in open_secrets(files_of(conf)):
             LOG.warning("%s", warning)
         systemd = Systemd.from_environment()
         reload = Reload(conf, words, systemd)

@@ -31,6 +31,7 @@ from agent.switching.service_file import ServiceFile
 from agent.told.conditions import Condition
 from agent.told.reports import Report
 from drivers.loaded import words
+from reportclient.pace import doubled
 
 LOG = logging.getLogger(__name__)
 
@@ -254,7 +255,7 @@ class HostStatus:
 
     def _pause(self) -> float:
         """Full jitter: what failed for many hosts at once must not come back at once."""
-        longest = min(self.longest_retry, FIRST_RETRY * 2.0 ** min(self._tries, 16))
+        longest = doubled(FIRST_RETRY, self._tries, self.longest_retry)
         self._tries += 1
         return random.uniform(0, longest)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from agent.loop import Loop
 from agent.switching.host_status import HostStatus
 from agent.switching.notices import Notice, PeriodDone
+from reportclient.pace import doubled
 
 STEADY = 5.0
 """Seconds; doubled with each further loss within ``MEMORY``, up to ``LONGEST``."""
@@ -77,4 +78,4 @@ class Hypervisor:
         """Seconds for which it has to stay."""
         since = self.clock() - MEMORY
         self._losses = [at for at in self._losses if at > since]
-        return min(LONGEST, self.steady * 2.0 ** max(0, len(self._losses) - 1))
+        return doubled(self.steady, max(0, len(self._losses) - 1), LONGEST)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from reportclient.query.request import (
     UNSUFFIXED,
@@ -44,6 +45,7 @@ class Need:
         return f"{before}{self.feature} (microversion {self.version})"
 
 
+@cache
 def number(version: str) -> tuple[int, ...]:
     """To compare versions by.
 

@@ -6,7 +6,7 @@ the whole request.  So equal requests are equal texts, and logs can be compared.
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, quote
 
 from reportclient.query.request import (
@@ -37,12 +37,12 @@ _PATH = re.compile(r"\s*(?:GET\s+)?(?:[\w/:.\[\]-]*/\w+\s*)?\?|\s*GET\s+")
 _BREAK = re.compile(r"\s*\n\s*|\s*(&)\s*")
 _READABLE = ",:!"
 
-Found = dict[str, list[str]]
+Parameters = dict[str, list[str]]
 
 
 def parameters(request: ResourceRequest) -> dict[str, list[str]]:
     """Parameters by name, in their order; ``only_enabled`` takes them."""
-    found: Found = {}
+    found: Parameters = {}
     for suffix, group in request.by_suffix().items():
         found |= _of_group(group, suffix)
     if request.group_policy is not None:
@@ -57,7 +57,7 @@ def parameters(request: ResourceRequest) -> dict[str, list[str]]:
 
 def provider_parameters(query: ProviderQuery) -> dict[str, list[str]]:
     """The same for ``GET /resource_providers``."""
-    found: Found = {}
+    found: Parameters = {}
     if query.name is not None:
         found["name"] = [query.name]
     if query.uuid is not None:
@@ -129,7 +129,7 @@ def read_subtree(value: str) -> frozenset[str]:
     return frozenset(suffix.strip() for suffix in value.split(","))
 
 
-def _of_group(group: RequestGroup, suffix: str) -> Found:
+def _of_group(group: RequestGroup, suffix: str) -> Parameters:
     found = {
         "resources": [resources_value(group.resources)] if group.resources else [],
         "required": traits_values(group.required_traits, group.forbidden_traits),
@@ -143,9 +143,8 @@ def _is_of_candidates(name: str) -> bool:
     return name in _OF_REQUEST or _KEY.fullmatch(name) is not None
 
 
-def _by_name(query: str, known: object, names: Iterable[str]) -> Found:
-    assert callable(known)
-    found: Found = {}
+def _by_name(query: str, known: Callable[[str], bool], names: Iterable[str]) -> Parameters:
+    found: Parameters = {}
     for name, value in parse_qsl(_without_path(query), keep_blank_values=True):
         if not known(name):
             near = difflib.get_close_matches(name, names, n=1)
@@ -169,14 +168,14 @@ def _refuse_several(name: str, values: list[str]) -> None:
         raise BadQuery(f"{name} is there {len(values)} times, and may be there once")
 
 
-def _groups(found: Found) -> Iterator[tuple[str, RequestGroup]]:
+def _groups(found: Parameters) -> Iterator[tuple[str, RequestGroup]]:
     suffixes = dict.fromkeys(
         key[2] or UNSUFFIXED for name in found if (key := _KEY.fullmatch(name))
     )
     return ((suffix, _group(found, suffix)) for suffix in suffixes)
 
 
-def _group(found: Found, suffix: str) -> RequestGroup:
+def _group(found: Parameters, suffix: str) -> RequestGroup:
     resources = _one(found, f"resources{suffix}")
     return RequestGroup.of(
         None if resources is None else read_resources(resources, f"resources{suffix}"),
@@ -187,7 +186,7 @@ def _group(found: Found, suffix: str) -> RequestGroup:
     )
 
 
-def _one(found: Found, name: str) -> str | None:
+def _one(found: Parameters, name: str) -> str | None:
     return next(iter(found.get(name, ())), None)
 
 

@@ -6,11 +6,11 @@ for something it does not model rather than inventing an answer.
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from reportclient.errors import PlacementError, TooOld
+from reportclient.query.needs import number
 from reportclient.testing.fake_endpoints import ROUTES, Call, Endpoints
 from reportclient.testing.stranger import Stranger
 
@@ -55,7 +55,7 @@ class FakePlacement(Endpoints):
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """As ``reportclient.http.API`` has it."""
-        if _version(needs or OLDEST) > _version(self.microversion):
+        if number(needs or OLDEST) > number(self.microversion):
             text = f"{method} {path} needs microversion {needs or OLDEST}"
             raise TooOld(text, speaks=self.microversion)
         self.requests.append(Recorded(method, path, _copied(json)))
@@ -105,8 +105,8 @@ class FakePlacement(Endpoints):
         self, method: str, path: str, *, json: Any = None, microversion: str | None = None
     ) -> dict[str, Any]:
         """Carry a request out, unrecorded."""
-        version = _version(microversion or self.microversion)
-        if version > _version(self.microversion):
+        version = number(microversion or self.microversion)
+        if version > number(self.microversion):
             raise TooOld(f"Unacceptable version header: {microversion}")
         parts = urlsplit(path)
         query = parse_qsl(parts.query, keep_blank_values=True)
@@ -127,11 +127,6 @@ def _copied(value: Any) -> Any:
     return [_copied(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-@cache
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("."))
-
-
 def _expect_modelled(version: tuple[int, ...], path: str) -> None:
-    modelled = version >= _version(OLDEST) or path.endswith("/aggregates")
+    modelled = version >= number(OLDEST) or path.endswith("/aggregates")
     assert modelled, f"the fake Placement does not model {path} at {version}"

@@ -75,7 +75,7 @@ def checked_record(record: Any) -> dict[str, Any]:
 def unknown(message: str, names: set[str]) -> UnknownNames | Rejected:
     """Names that could not be a trait's or a class's are no news of what is missing."""
     proper = frozenset(name for name in names if NAME.fullmatch(name))
-    return UnknownNames(message, proper) if proper else Rejected(message)
+    return UnknownNames(message, names=proper) if proper else Rejected(message)
 
 
 @cache

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from reportclient.apply import WORTH_IT, Conditions, apply, independent
+from reportclient.apply import WORTH_IT, apply, independent
 from reportclient.diff import diff
 from reportclient.errors import InUse
 from reportclient.http import PlacementAPI, token_adapter
@@ -54,7 +54,7 @@ def test_many_at_once_end_in_the_same_tree_as_one_by_one(placement):
     api = PlacementAPI(token_adapter(placement.url, "admin"))
     gauge = Gauge(api)
     wish = big_tree().freeze()
-    outcome = apply(diff(View().snapshot, wish), View(), gauge, Conditions(at_once=4))
+    outcome = apply(diff(View().snapshot, wish), View(), gauge, at_once=4)
     assert not outcome.failed
     assert outcome.stopped_by is None
     assert 1 < gauge.most <= 4
@@ -69,7 +69,7 @@ def test_a_small_plan_is_sent_one_by_one(fake_placement):
     tree.new_root("host1", ROOT)
     plan = diff(View().snapshot, tree.freeze())
     assert len(plan) < WORTH_IT
-    apply(plan, View(), gauge, Conditions(at_once=8))
+    apply(plan, View(), gauge, at_once=8)
     assert gauge.most == 1
 
 
@@ -92,8 +92,7 @@ def test_all_names_are_there_before_the_first_trait_is_set():
 def test_one_refused_operation_holds_none_of_its_neighbours(fake_placement, at_once):
     wish = big_tree().freeze()
     fake_placement.fail_next("PUT", r"/inventories$", InUse("409 in use"))
-    conditions = Conditions(at_once=at_once)
-    outcome = apply(diff(View().snapshot, wish), View(), fake_placement, conditions)
+    outcome = apply(diff(View().snapshot, wish), View(), fake_placement, at_once=at_once)
     assert len(outcome.failed) == 1
     (failed,) = outcome.failed
     missing = diff(outcome.view.snapshot, wish)

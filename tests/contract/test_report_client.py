@@ -181,7 +181,7 @@ def test_a_standard_trait_that_placement_does_not_know_is_left_out_and_the_rest_
     wish.add_traits(ROOT, "HW_OF_THE_FUTURE", "COMPUTE_OF_THE_FUTURE")
     outcome = world.applied(view, wish)
     assert isinstance(outcome.stopped_by, UnknownNames)
-    assert outcome.view.known.absent == {"HW_OF_THE_FUTURE", "COMPUTE_OF_THE_FUTURE"}
+    assert outcome.view.names.absent == {"HW_OF_THE_FUTURE", "COMPUTE_OF_THE_FUTURE"}
     outcome = world.applied(outcome.view, wish)
     assert outcome.stopped_by is None and not outcome.failed
     assert world.truth() == host_as_created()
@@ -222,7 +222,7 @@ def test_a_custom_trait_that_somebody_deleted_is_made_again(world: World) -> Non
     tree = ProviderTree()
     tree.new_root("host", ROOT)
     view = world.settled(tree)
-    view = replace(view, known=replace(view.known, traits=frozenset({"CUSTOM_FORGOTTEN"})))
+    view = replace(view, names=replace(view.names, traits=frozenset({"CUSTOM_FORGOTTEN"})))
     tree = view.edit()
     tree.add_traits(ROOT, "CUSTOM_FORGOTTEN")
     outcome = world.applied(view, tree)
@@ -436,7 +436,7 @@ def test_a_provider_that_a_stranger_deleted_is_created_again(world: World) -> No
     assert isinstance(outcome.stopped_by, NotFound) and not outcome.view.certain
     view = world.read(outcome.view)
     assert SECOND not in view.snapshot
-    outcome = apply(diff(view.snapshot, wish, known=view.known), view, world.api)
+    outcome = apply(diff(view.snapshot, wish, names=view.names), view, world.api)
     assert outcome.stopped_by is None
     assert world.truth().get(SECOND).inventory == {"VGPU": full(1)}
     assert_same(outcome.view, world)
@@ -483,7 +483,7 @@ def next_after(world: World, view: View, tree: ProviderTree) -> View:
     """The next period: read, then write what is missing."""
     wish = tree.freeze()
     view = world.read(view)
-    outcome = apply(diff(view.snapshot, wish, known=view.known), view, world.api)
+    outcome = apply(diff(view.snapshot, wish, names=view.names), view, world.api)
     assert outcome.stopped_by is None and not outcome.failed
     return outcome.view
 
@@ -616,7 +616,7 @@ def test_a_sharing_provider_is_shown_as_a_lone_root_and_never_written(world: Wor
     tree.add_traits("storage", "CUSTOM_MINE")
     tree.rename("storage", "mine")
     tree.add_traits("host", "HW_CPU_X86_AVX")
-    plan = diff(view.snapshot, tree.freeze(), known=view.known, foreign=view.sharing)
+    plan = diff(view.snapshot, tree.freeze(), names=view.names, foreign=view.sharing)
     assert [problem.uuid for problem in plan.problems] == [OTHER]
     assert apply(plan, view, world.api).stopped_by is None
     assert (world.generation(OTHER), world.truth(OTHER)) == before
@@ -665,7 +665,7 @@ def test_a_reshape_empties_what_goes_in_the_same_call(world: World) -> None:
     tree.update_inventory(SECOND, {"CUSTOM_LINK": {"total": 2}})
     moved[guest]["allocations"] = {SECOND: {"resources": {"CUSTOM_LINK": 1}}}
 
-    plan = diff(view.snapshot, tree.freeze(), moved, known=view.known)
+    plan = diff(view.snapshot, tree.freeze(), moved, names=view.names)
     (reshape,) = [operation for operation in plan if isinstance(operation, Reshape)]
     assert reshape.inventories[GRANDCHILD] == {}
     outcome = apply(plan, view, world.api)
@@ -685,7 +685,7 @@ def test_a_reshape_does_not_empty_what_goes_and_is_in_use(world: World) -> None:
     tree.remove(GRANDCHILD)
     tree.update_inventory(SECOND, {"VGPU": {"total": 2}})
 
-    plan = diff(view.snapshot, tree.freeze(), {}, known=view.known, in_use={GRANDCHILD})
+    plan = diff(view.snapshot, tree.freeze(), {}, names=view.names, in_use={GRANDCHILD})
     outcome = apply(plan, view, world.api)
     assert list(outcome.failed) == [GRANDCHILD, CHILD] or list(outcome.failed) == [GRANDCHILD]
     assert world.truth().get(SECOND).inventory == {"VGPU": full(2)}
@@ -700,7 +700,7 @@ def test_allocations_that_alone_have_changed_are_moved(world: World) -> None:
     moved = dict(HeldBy(view, world.api))
     moved[guest]["allocations"] = {SECOND: {"resources": {"CUSTOM_LINK": 1}}}
 
-    outcome = apply(diff(view.snapshot, view.snapshot, moved, known=view.known), view, world.api)
+    outcome = apply(diff(view.snapshot, view.snapshot, moved, names=view.names), view, world.api)
 
     assert held_by(world, guest) == {SECOND: {"CUSTOM_LINK": 1}}
     assert_same(outcome.view, world)
@@ -710,7 +710,7 @@ def test_allocations_on_nothing_that_is_here_are_an_error(world: World) -> None:
     view = world.settled(host())
     moved = {OTHER: {"allocations": {OTHER: {"resources": {"VCPU": 1}}}}}
     with pytest.raises(ValueError, match=OTHER):
-        diff(view.snapshot, view.snapshot, moved, known=view.known)
+        diff(view.snapshot, view.snapshot, moved, names=view.names)
 
 
 def test_a_reshape_over_two_roots_keeps_the_generations_of_both(world: World) -> None:
@@ -720,7 +720,7 @@ def test_a_reshape_over_two_roots_keeps_the_generations_of_both(world: World) ->
     tree = view.edit()
     tree.update_inventory(ROOT, {"VCPU": {"total": 8}})
     tree.update_inventory(OTHER, {"MEMORY_MB": {"total": 1024}})
-    plan = diff(view.snapshot, tree.freeze(), {}, known=view.known)
+    plan = diff(view.snapshot, tree.freeze(), {}, names=view.names)
     outcome = apply(plan, view, world.api)
     generations = {uuid: world.generation(uuid) for uuid in (ROOT, OTHER)}
     assert {uuid: outcome.view.generations.get(uuid) for uuid in generations} == generations

@@ -105,7 +105,7 @@ class World:
         return refresh(view or View(), ROOT, self.api)
 
     def planned(self, view: View, tree: ProviderTree) -> Plan:
-        return diff(view.snapshot, tree.freeze(), known=view.known)
+        return diff(view.snapshot, tree.freeze(), names=view.names)
 
     def applied(self, view: View, tree: ProviderTree) -> Outcome:
         return apply(self.planned(view, tree), view, self.api)

@@ -28,7 +28,7 @@ def wrote(placement: FakePlacement, view: View, change: Callable[[Any], object])
     """One round: edit what is there, work out the difference, send it."""
     tree = view.edit()
     change(tree)
-    return apply(diff(view.snapshot, tree.freeze(), known=view.known), view, placement)
+    return apply(diff(view.snapshot, tree.freeze(), names=view.names), view, placement)
 
 
 def vcpus(total: int) -> Callable[[Any], object]:

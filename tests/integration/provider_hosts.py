@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.nodes.nodes import Nodes
-from agent.period.mark import mark_of
 from agent.period.rules import Rules
-from agent.provider_config.additions import Additions
+from agent.period.service_tag import tag_of
+from agent.provider_config.files import ProviderFiles
 from agent.told.reports import Report
 from drivers.api import ComputeDriver
 from drivers.loader import LoadedDriver
@@ -60,13 +60,13 @@ class Host:
         api = PlacementAPI(token_adapter(self.placement.url, "admin")) if real else self.placement
         named = [LoadedDriver.of(f"driver{n}", each) for n, each in enumerate(self.drivers, 1)]
         rules = Rules(owner_traits=(OWNER,), verify_every=VERIFY)
-        additions = Additions.of(self.files, self.state)
-        additions.files.load()
+        additions = ProviderFiles.of(self.files, self.state)
+        additions.load()
         self.nodes = Nodes(ROOT, named, api, rules, state_path=self.state, additions=additions)
 
     def reload(self) -> None:
         """What SIGHUP does."""
-        self.nodes.additions.files.read()
+        self.nodes.additions.read()
 
     def period(self, after: float = 10.0, **options: Any) -> Report:
         (report,) = self.periods(after, **options)
@@ -90,7 +90,7 @@ class Host:
     def custom(self, uuid: str = ROOT) -> set[str]:
         """Custom traits, but for the owner's and the mark of a service with many nodes."""
         found = self.stranger.traits(uuid)
-        return {name for name in found if name.startswith("CUSTOM_")} - {OWNER, mark_of(ROOT)}
+        return {name for name in found if name.startswith("CUSTOM_")} - {OWNER, tag_of(ROOT)}
 
     def totals(self, uuid: str = ROOT) -> dict[str, int]:
         return {name: one["total"] for name, one in self.stranger.inventory(uuid).items()}

@@ -52,7 +52,7 @@ class Both:
     def __init__(self, placement: RealPlacement, nova: NovaBeside) -> None:
         self.placement, self.nova, self.now = placement, nova, 0.0
         self.driver = Cards()
-        rules = Rules(("CUSTOM_OURS",), verify_every=300.0, attached=True)
+        rules = Rules(owner_traits=("CUSTOM_OURS",), verify_every=300.0, attached=True)
         api = PlacementAPI(token_adapter(placement.url, "admin"))
         self.nodes = Nodes("", [LoadedDriver.of("cards", self.driver)], api, rules)
 

@@ -226,7 +226,7 @@ def a_period(host: AgentHost) -> list[tuple]:
     settings = config.settings(conf)
     drivers = loader.load(settings.drivers, DriverContext(settings.host, settings.state_path, conf))
     api = Recording(PlacementAPI(adapter_from_conf(conf)))
-    rules = config.Rules(settings.rules.owner_traits)
+    rules = config.Rules(owner_traits=settings.rules.owner_traits)
     own = host.compute_id.read_text().strip()
     bulk = BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM)
     nodes = Nodes(own, drivers, api, rules, bulk)

@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from agent.nodes.nodes import Nodes
-from agent.period.mark import mark_of
 from agent.period.rules import Rules
+from agent.period.service_tag import tag_of
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient.http import PlacementAPI, token_adapter
@@ -39,7 +39,9 @@ def test_roots_made_verified_removed_and_added_at_a_real_placement(
 
     def service() -> Nodes:
         api = PlacementAPI(token_adapter(placement.url, "admin"))
-        rules = Rules(("CUSTOM_OURS",), verify_every=VERIFY, audit_every=None, nodes_at_once=4)
+        rules = Rules(
+            owner_traits=("CUSTOM_OURS",), verify_every=VERIFY, audit_every=None, nodes_at_once=4
+        )
         return Nodes(SERVICE, [LoadedDriver.of("rack", driver)], api, rules, state_path=tmp_path)
 
     def kinds(nodes: Nodes, after: float) -> Counter[str]:
@@ -60,7 +62,7 @@ def test_roots_made_verified_removed_and_added_at_a_real_placement(
     driver.names.append("another")
     assert kinds(nodes, 1) == {"GET": 1, "POST": 1, "PUT": 2}
     assert kinds(service(), 1) == {"GET": 1}, "a restart with saved views"
-    path = f"/resource_providers?required={mark_of(SERVICE)}"
+    path = f"/resource_providers?required={tag_of(SERVICE)}"
     found = placement.request("GET", path)["resource_providers"]
     names = {item["name"] for item in found}
     assert len(names) == COUNT and gone not in names and "another" in names

@@ -171,7 +171,7 @@ def periods(kind: type[OnNova]) -> list[dict[str, Any]]:
     conf([], project="nova-bodies", default_config_files=[], default_config_dirs=[])
     loaded = LoadedDriver.of(kind.__name__, kind(DriverContext(NODE, Path(), conf)))
     placement = FakePlacement()
-    tracker = Tracker(Root(UUID, placement), NODE, [loaded], Rules(("CUSTOM_OWNER",)))
+    tracker = Tracker(Root(UUID, placement), NODE, [loaded], Rules(owner_traits=("CUSTOM_OWNER",)))
     told = []
     for number in range(PERIODS):
         report = tracker.period(number * 60.0)

@@ -15,7 +15,7 @@ from typing import Any
 from agent.nodes.identity import NodeTable
 from agent.nodes.nodes import Nodes
 from agent.period.rules import Rules
-from agent.provider_config.additions import Additions
+from agent.provider_config.files import ProviderFiles
 from agent.state.roots import FILE_NAME as KEPT
 from agent.state.roots import RootStore
 from agent.told.reports import Report
@@ -207,7 +207,7 @@ class Host:
             "" if self.attached else self.root,
             loaded,
             self.door,
-            Rules((OWNER,), **{**rules, **self.rules}),
+            Rules(owner_traits=(OWNER,), **{**rules, **self.rules}),
             state_path=self.state,
             table=NodeTable() if self.state is None else NodeTable.of(self.state),
             additions=self._additions(),
@@ -267,7 +267,7 @@ class Host:
 
     def reload(self) -> None:
         """What SIGHUP does."""
-        self.nodes.additions.files.read()
+        self.nodes.additions.read()
 
     # -- what the agent keeps
 
@@ -351,13 +351,13 @@ class Host:
         action()
         return [f"{one.method} {one.path}" for one in self.placement.since(mark)]
 
-    def _additions(self) -> Additions:
+    def _additions(self) -> ProviderFiles:
         if self.files is None:
-            return Additions()
+            return ProviderFiles()
         assert self.state is not None, "files need a place for what was added"
         self.files.mkdir(exist_ok=True)
-        made = Additions.of(self.files, self.state)
-        made.files.load()
+        made = ProviderFiles.of(self.files, self.state)
+        made.load()
         return made
 
 

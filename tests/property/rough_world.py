@@ -514,7 +514,9 @@ class World:
         }
 
     def _nodes(self) -> Nodes:
-        rules = Rules((OWNER,), verify_every=VERIFY, audit_every=AUDIT, at_once=self.at_once)
+        rules = Rules(
+            owner_traits=(OWNER,), verify_every=VERIFY, audit_every=AUDIT, at_once=self.at_once
+        )
         rules = replace(rules, reshape_when_running=True, pause=no_pause)
         drivers = [LoadedDriver.of("wishing", self.driver)]
         return Nodes(ROOT, drivers, self.rough, rules, BulkWrites(self.chunk), self.state)

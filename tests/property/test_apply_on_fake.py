@@ -68,7 +68,7 @@ def test_a_plan_is_taken_and_the_view_is_what_placement_has(
     fake = seeded(before)
     view = refresh(View(), ours.ROOT, fake)
     assert_view_is_placement(view, fake)
-    plan = diff(view.snapshot, wish, known=view.known)
+    plan = diff(view.snapshot, wish, names=view.names)
     mark = fake.mark()
     outcome = apply(plan, view, fake)
     assert not outcome.failed and outcome.stopped_by is None
@@ -76,7 +76,7 @@ def test_a_plan_is_taken_and_the_view_is_what_placement_has(
     assert fake.calls - mark == len(plan), "one operation, one call"
     assert_view_is_placement(outcome.view, fake)
     assert outcome.view.snapshot == wish
-    assert not diff(outcome.view.snapshot, wish, known=outcome.view.known)
+    assert not diff(outcome.view.snapshot, wish, names=outcome.view.names)
 
 
 @given(one_tree)
@@ -86,7 +86,7 @@ def test_a_second_look_reads_nothing_again(pair: tuple[Snapshot, Snapshot]) -> N
         return
     fake = seeded(before)
     view = refresh(View(), ours.ROOT, fake)
-    view = apply(diff(view.snapshot, wish, known=view.known), view, fake).view
+    view = apply(diff(view.snapshot, wish, names=view.names), view, fake).view
     mark = fake.mark()
     again = refresh(view, ours.ROOT, fake)
     assert again.snapshot is view.snapshot
@@ -150,7 +150,7 @@ def settled(view: View, wish: Snapshot, fake: FakePlacement) -> View:
         if not view.certain:
             view = refresh(view, ours.ROOT, fake)
         wished = with_strangers_things(wish, view.snapshot)
-        outcome = apply(diff(view.snapshot, wished, known=view.known), view, fake)
+        outcome = apply(diff(view.snapshot, wished, names=view.names), view, fake)
         view = outcome.view
         assert not outcome.failed
         if outcome.stopped_by is None:

@@ -191,7 +191,7 @@ def test_known_names_are_not_made_again_and_none_is_made_twice(
 ) -> None:
     before, after = pair
     known = Names(frozenset(ours.TRAITS), frozenset(ours.CLASSES))
-    assert not positions(diff(before, after, known=known), EnsureTrait, EnsureClass)
+    assert not positions(diff(before, after, names=known), EnsureTrait, EnsureClass)
     made = [op for op in diff(before, after) if isinstance(op, EnsureTrait | EnsureClass)]
     assert len(made) == len(set(made))
 
@@ -203,7 +203,7 @@ def test_absent_names_are_left_out_and_everything_else_is_sent(
     before, after = (
         without(snapshot, absent) if n == 0 else snapshot for n, snapshot in enumerate(pair)
     )
-    result = replayed(before, diff(before, after, known=Names(absent=absent)))
+    result = replayed(before, diff(before, after, names=Names(absent=absent)))
     assert result == without(after, absent)
 
 

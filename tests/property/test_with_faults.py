@@ -57,8 +57,8 @@ FAULTS = (
     lambda: errors.AlreadyThere("made up"),
     lambda: errors.Rejected("made up"),
     lambda: errors.AuthenticationFailed("made up"),
-    lambda: errors.UnknownNames("made up", frozenset({"CUSTOM_ONE", "HW_CPU_X86_AVX"})),
-    lambda: errors.UnknownNames("made up", frozenset({"CUSTOM_THING"})),
+    lambda: errors.UnknownNames("made up", names=frozenset({"CUSTOM_ONE", "HW_CPU_X86_AVX"})),
+    lambda: errors.UnknownNames("made up", names=frozenset({"CUSTOM_THING"})),
 )
 AFTER = (1, 2)
 """Faults that may also happen to a request that was carried out."""

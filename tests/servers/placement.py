@@ -116,5 +116,5 @@ def typed_error(status: int, text: bytes) -> errors.PlacementError:
     unknown = UNKNOWN.search(detail) if status == 400 else None
     names = frozenset(NAME.findall(unknown[1])) if unknown else frozenset()
     if names:
-        return errors.UnknownNames(detail, names)
+        return errors.UnknownNames(detail, names=names)
     return errors.Rejected(detail)

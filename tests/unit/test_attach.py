@@ -63,7 +63,13 @@ class Agent:
     ) -> None:
         self.placement, self.now = placement, 0.0
         self.driver = Devices(body, [NODE])
-        rules = Rules(("CUSTOM_OURS",), 300.0, None, attached=True, **options)
+        rules = Rules(
+            owner_traits=("CUSTOM_OURS",),
+            verify_every=300.0,
+            audit_every=None,
+            attached=True,
+            **options,
+        )
         loaded = [LoadedDriver.of("cards", self.driver)]
         self.nodes = Nodes(own, loaded, placement, rules, state_path=state)
 

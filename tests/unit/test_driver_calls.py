@@ -245,7 +245,7 @@ def test_a_reshape_with_garbage_in_it_is_told_with_the_driver(garbage: Any) -> N
 
     placement = FakePlacement()
     driver = LoadedDriver.of("mine", Reshapes("", threading.Event()))
-    nodes = Nodes(OWN, [driver], placement, Rules(("CUSTOM_OWNER",)))
+    nodes = Nodes(OWN, [driver], placement, Rules(owner_traits=("CUSTOM_OWNER",)))
     (report,) = nodes.period(0.0)
     assert "consumer consumer1: {'allocations':" in str(report.driver_errors["mine"])
     assert "is needed, not" in str(report.driver_errors["mine"])

@@ -50,7 +50,8 @@ class Agent:
         self.placement, self.now = placement, 0.0
         loaded = [LoadedDriver.of(f"d{n}", Part(body)) for n, body in enumerate(bodies, 1)]
         self.drivers = [each.driver for each in loaded]
-        wanted = {"owner_traits": ("CUSTOM_OURS",), "audit_every": None, **rules}
+        ours = {"owner_traits": ("CUSTOM_OURS",), "verify_every": 300.0, "audit_every": None}
+        wanted = {**ours, **rules}
         self.nodes = Nodes(ROOT, loaded, placement, Rules(**wanted))
 
     def period(self, after=60.0):

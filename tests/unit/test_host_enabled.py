@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.loop import Loop
-from agent.provider_config.additions import Additions
+from agent.provider_config.files import ProviderFiles
 from agent.service import HostEnabled, Service
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import ServiceStatus
@@ -39,7 +39,7 @@ class NoNodes:
     def __init__(self, *drivers: ComputeDriver) -> None:
         self.drivers = [LoadedDriver.of(f"driver{n}", each) for n, each in enumerate(drivers)]
 
-        self.additions = Additions()
+        self.additions = ProviderFiles()
 
     def period(self, now, *, disabled, stop):
         return []

@@ -12,9 +12,9 @@ import pytest
 
 from agent.nodes.nodes import Nodes
 from agent.nodes.workers import Workers
-from agent.period.mark import mark_of, marks_of_others, service_of
 from agent.period.rules import Rules
-from agent.provider_config.additions import Additions
+from agent.period.service_tag import service_of, tag_of, tags_of_others
+from agent.provider_config.files import ProviderFiles
 from agent.state.kept_root import saved_roots
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
@@ -339,8 +339,8 @@ def test_what_a_file_added_to_a_node_that_went_is_not_ours_when_it_comes_back(
     state.mkdir()
     (files / "a.yaml").write_text(RACK_B7)
     service = Service(placement, Rack("stays", "goes"), state=state)
-    additions = service.nodes.additions = Additions.of(files, state)
-    additions.files.load()
+    additions = service.nodes.additions = ProviderFiles.of(files, state)
+    additions.load()
     service.calls()
     assert "CUSTOM_RACK_B7" in placement.stranger.traits(uuid_of("goes"))
     service.driver.names = ["stays"]
@@ -348,7 +348,7 @@ def test_what_a_file_added_to_a_node_that_went_is_not_ours_when_it_comes_back(
     service.calls(WAIT)
     assert not there(placement, "goes")
     (files / "a.yaml").unlink()
-    additions.files.read()
+    additions.read()
     placement.stranger.create_provider("goes", uuid_of("goes"))
     placement.stranger.add_trait(uuid_of("goes"), "CUSTOM_RACK_B7")
     service.driver.names = ["stays", "goes"]
@@ -389,7 +389,7 @@ def test_a_node_that_moves_to_another_service_is_never_without_its_provider(plac
         assert not [r for r in placement.writes if r.method == "DELETE"]
         assert len([r for r in placement.writes if r.method == "POST"]) == created
         traits = placement.stranger.traits(uuid_of("moves"))
-        assert mark_of(TWO) in traits and mark_of(ONE) not in traits
+        assert tag_of(TWO) in traits and tag_of(ONE) not in traits
         assert not old.nodes.departures.by_uuid
         quiet = placement.mark()
         old.calls(), new.calls()
@@ -409,7 +409,7 @@ def test_a_node_taken_over_at_the_last_moment_is_not_removed(placement) -> None:
 
     service.nodes._through().api = Between()
     service.period(WAIT)
-    assert mark_of(TWO) in placement.stranger.traits(uuid_of("goes"))
+    assert tag_of(TWO) in placement.stranger.traits(uuid_of("goes"))
     service.nodes._through().api = placement
     service.calls(WAIT)
     assert not service.nodes.departures.by_uuid
@@ -431,7 +431,7 @@ def test_a_node_removed_while_it_is_taken_over_is_made_again(placement) -> None:
     service.period(WAIT)
     assert not there(placement, "goes")
     assert all(report.ok for report in other.period(2 * VERIFY))
-    assert mark_of(TWO) in placement.stranger.traits(uuid_of("goes"))
+    assert tag_of(TWO) in placement.stranger.traits(uuid_of("goes"))
 
 
 def test_two_services_that_both_name_a_node_are_told_of_each_other(placement) -> None:
@@ -449,7 +449,7 @@ def test_two_services_that_both_name_a_node_are_told_of_each_other(placement) ->
 
 @pytest.mark.parametrize("order", ["mine first", "theirs first"])
 def test_marks_of_services(order: str) -> None:
-    mine, theirs = mark_of(ONE), mark_of(TWO)
+    mine, theirs = tag_of(ONE), tag_of(TWO)
     traits = [mine, theirs, "COMPUTE_NODE", "CUSTOM_COMPUTE_AGENT_RACK"]
-    assert marks_of_others(traits if order == "mine first" else traits[::-1], mine) == {theirs}
+    assert tags_of_others(traits if order == "mine first" else traits[::-1], mine) == {theirs}
     assert service_of(theirs) == TWO

@@ -76,7 +76,9 @@ class NoPlacement:
 
 
 def nodes_of(driver: ComputeDriver) -> Nodes:
-    return Nodes(OWN, [LoadedDriver.of("mine", driver)], NoPlacement(), Rules(("CUSTOM_OWNER",)))
+    return Nodes(
+        OWN, [LoadedDriver.of("mine", driver)], NoPlacement(), Rules(owner_traits=("CUSTOM_OWNER",))
+    )
 
 
 def service_of(driver: ComputeDriver) -> Service:
@@ -149,7 +151,7 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
 
     placement, later = FakePlacement(), Later()
     drivers = [LoadedDriver.of("first", First(["a"])), LoadedDriver.of("later", later)]
-    nodes = Nodes(OWN, drivers, placement, Rules(("CUSTOM_OWNER",)))
+    nodes = Nodes(OWN, drivers, placement, Rules(owner_traits=("CUSTOM_OWNER",)))
     status = HostStatus(ServiceFile.of(tmp_path), Loop(lambda: None), lambda *_: [])
     status.current = ServiceStatus(disabled=False)
     service = Service("host1", nodes, Systemd(), lambda: False, status)
@@ -171,7 +173,7 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
 def test_a_driver_that_ends_the_process_in_a_period_fails_its_node_only(monkeypatch) -> None:
     class Ends:
         node = uuid = "a"
-        mark = ""
+        service_tag = ""
 
         def period(self, *args: Any, **options: Any) -> Report:
             raise SystemExit(5)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.loop import Loop
-from agent.provider_config.additions import Additions
+from agent.provider_config.files import ProviderFiles
 from agent.service import Service
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import ServiceStatus
@@ -29,7 +29,7 @@ class FixedNodes:
     def __init__(self, *reports: Report) -> None:
         self.reports = list(reports)
         self.disabled: list[bool | None] = []
-        self.additions = Additions()
+        self.additions = ProviderFiles()
 
     def period(self, now: float, *, disabled: bool | None, stop: object) -> list[Report]:
         self.disabled.append(disabled)

@@ -74,7 +74,7 @@ class Agent:
         self.placement, self.now = placement, 0.0
         loaded = [LoadedDriver.of(name, Scripted(body)) for name, body in bodies.items()]
         self.drivers: dict[str, Any] = {each.name: each.driver for each in loaded}
-        rules = Rules(("CUSTOM_OURS",), verify_every=300.0, audit_every=None)
+        rules = Rules(owner_traits=("CUSTOM_OURS",), verify_every=300.0, audit_every=None)
         self.nodes = Nodes(ROOT, loaded, placement, rules, state_path=state)
 
     def period(self, after: float = 600.0):

@@ -317,7 +317,7 @@ def _settings(host: str, state: Any, pause: Callable[[float], None]) -> Settings
         at_once=False,
         shutdown_within=60.0,
         rules=Rules(
-            (OWNER,),
+            owner_traits=(OWNER,),
             verify_every=VERIFY,
             audit_every=AUDIT,
             reshape_when_running=True,

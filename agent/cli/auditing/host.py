@@ -14,7 +14,7 @@ from agent.cli.reading.read_ahead import AT_ONCE, ReadAhead
 from agent.cli.reading.services import ObservedService, Services
 from agent.cli.shared.command_session import Session
 from agent.ownership.ledger import Ledger, joined
-from agent.period.mark import mark_of
+from agent.period.service_tag import tag_of
 from agent.period.traits import DISABLED
 from agent.registry.errors import UnknownHost
 from agent.registry.opts import FILE_NAME
@@ -55,7 +55,7 @@ class HostAudit:
                 self._record(trees)
         own = self.session.compute_id()
         if own is not None and len(roots) > 1:
-            self._orphans(providers_with(mark_of(own), self.api), roots)
+            self._orphans(providers_with(tag_of(own), self.api), roots)
         return self.audit
 
     def _tree(self, root: str, kept: KeptRoot, pool: Executor) -> Snapshot:

@@ -13,9 +13,8 @@ from agent.cli.shared.command_session import Session
 from agent.nodes.composed import drivers_of, nodes_of
 from agent.nodes.identity import IdentityError
 from agent.nodes.nodes import Nodes
-from agent.period.find_roots import RootAwaited
+from agent.period.foreign_roots import RootAwaited
 from agent.period.tracker import Tracker
-from agent.provider_config.additions import notes
 from agent.service import Service
 from agent.state.document import Unusable
 from agent.switching.service_file import ServiceFile
@@ -122,7 +121,7 @@ def foresee(session: Session, *, at_start: bool, holding: bool = False) -> list[
         status = KeptStatus.of(session)
         trackers = nodes.trackers
         found = [of_root(one, nodes, api, at_start, status) for one in trackers.values()]
-        known = [] if holding else notes(nodes.additions, trackers)
+        known = [] if holding else nodes.additions.notes(trackers)
         told = tuple(Condition(text, severity=Severity.WARNING) for text in known)
         found += _awaited(nodes)
         return [*found[:-1], *(_with(last, told) for last in found[-1:])]
@@ -134,7 +133,7 @@ def _with(foreseen: Foreseen, told: tuple[Condition, ...]) -> Foreseen:
 
 def _awaited(nodes: Nodes) -> Iterator[Foreseen]:
     """Nodes whose root belongs to another service, and is not there."""
-    for name, err in nodes.found.awaited.items():
+    for name, err in nodes.foreign_roots.awaited.items():
         said = Report(name, error=err).conditions().values()
         yield Foreseen(name, "", EMPTY, Plan(), (), tuple(said))
 
@@ -225,7 +224,7 @@ def asked(session: Session, own_uuid: str, api: API, *, holding: bool = False) -
     drivers = drivers_of(settings, session.conf, writing=False)
     nodes = nodes_of(settings, drivers, api, own_uuid, writing=False)
     nodes.additions.holding = holding
-    nodes.additions.files.load()
+    nodes.additions.load()
     service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
     try:
         service.open()

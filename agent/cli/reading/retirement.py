@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from agent.ownership.ledger import Ledger, joined
-from agent.period.mark import mark_of, marks_of_others
+from agent.period.service_tag import tag_of, tags_of_others
 from agent.told.conditions import Condition
 from reportclient.http import API
 from reportclient.model import Provider
@@ -112,9 +112,9 @@ def leaving(
 
 
 def _marks(root: str, service: str, api: API) -> frozenset[str]:
-    own = mark_of(service)
+    own = tag_of(service)
     traits = traits_of(root, api)
-    return marks_of_others(traits, own) if own not in traits else frozenset()
+    return tags_of_others(traits, own) if own not in traits else frozenset()
 
 
 def _ours(

@@ -13,7 +13,7 @@ from agent.bus.caller import Caller, new_request_id
 from agent.bus.signing import Operator
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, UNUSABLE, CommandError
-from agent.option_place import option_place
+from agent.config_files import option_place
 from agent.period.traits import DISABLED
 from agent.registry.api import Registry
 from agent.registry.control import Control

@@ -30,7 +30,9 @@ class Unsure(ComputeDriver):
 
 def test_a_driver_that_can_not_say_how_it_is_does_not_end_the_plan() -> None:
     placement = FakePlacement()
-    nodes = Nodes(ROOT, [LoadedDriver.of("unsure", Unsure())], placement, Rules(("CUSTOM_OURS",)))
+    nodes = Nodes(
+        ROOT, [LoadedDriver.of("unsure", Unsure())], placement, Rules(owner_traits=("CUSTOM_OURS",))
+    )
     nodes.current()
     (tracker,) = nodes.trackers.values()
     foreseen = of_root(tracker, nodes, placement, False, KeptStatus(None))

@@ -29,7 +29,7 @@ class Foreign:
         lambda api: read_trees(Selection(limit=1), api),
         lambda api: read_tree(ROOT, api),
         lambda api: names_in([ROOT], api),
-        lambda api: unknown(UnknownNames("400", frozenset({"HW_X"})), api),
+        lambda api: unknown(UnknownNames("400", names=frozenset({"HW_X"})), api),
         _with_trait,
     ],
     ids=["trees", "tree", "names", "unknown names", "services"],

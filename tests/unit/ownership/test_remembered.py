@@ -116,6 +116,6 @@ def test_a_quiet_round_is_settled_once() -> None:
 
     def settled() -> object:
         said = remembered.statements_of(ONE, spoken(same), LEDGER).statements
-        return remembered.known("all", settle, FULL, LEDGER, answers(*said), OWN, {})
+        return remembered.recall("all", settle, FULL, LEDGER, answers(*said), OWN, {})
 
     assert settled() is settled()

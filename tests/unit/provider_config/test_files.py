@@ -12,8 +12,7 @@ import pytest
 
 from agent import config
 from agent.opts import PROVIDER_CONFIG_LOCATION
-from agent.provider_config.additions import Additions
-from agent.provider_config.files import parsed, texts_in
+from agent.provider_config.files import ProviderFiles, parsed, texts_in
 from agent.provider_config.schema import MOST_VALUES, published
 from drivers.diagnostics import BadFile
 from reportclient.model import MAX_INT, Inventory
@@ -110,7 +109,7 @@ def test_files_are_read_in_the_order_of_their_names_and_only_yaml_ones(tmp_path:
 
 def test_a_file_that_somebody_may_think_is_read_gets_a_warning(tmp_path: Path) -> None:
     (tmp_path / "c.yml").write_text("")
-    files = Additions.of(tmp_path, tmp_path / "state").files
+    files = ProviderFiles.of(tmp_path, tmp_path / "state")
     files.load()
     assert [str(one) for one in files.warnings] == [
         f"{tmp_path}/c.yml:1: is not read: only *.yaml are"
@@ -336,8 +335,8 @@ def test_only_the_default_directory_may_be_missing(tmp_path: Path) -> None:
     assert texts_in(missing, required=False) == ()
     with pytest.raises(BadFile, match=f"{missing}:1: can't be read: No such file or directory"):
         texts_in(missing, required=True)
-    assert Additions.of(missing, tmp_path).files.required
-    assert not Additions.of(Path(PROVIDER_CONFIG_LOCATION), tmp_path).files.required
+    assert ProviderFiles.of(missing, tmp_path).required
+    assert not ProviderFiles.of(Path(PROVIDER_CONFIG_LOCATION), tmp_path).required
 
 
 def test_what_can_not_be_read_is_named_with_all_else(tmp_path: Path) -> None:
@@ -359,13 +358,13 @@ def test_what_was_kept_and_is_damaged_is_not_believed(
     files = tmp_path / "files"
     files.mkdir()
     (files / "a.yaml").write_text(FULL)
-    Additions.of(files, tmp_path).files.load()
+    ProviderFiles.of(files, tmp_path).load()
     kept = tmp_path / "provider-config.json"
     assert kept.stat().st_size > len(FULL)
     (files / "a.yaml").write_text("- no\n")
     for damaged in (b"", b"{}\n", b'{"version": 9}\n', kept.read_bytes()[:-3], b"[1]\n[2]\n"):
         kept.write_bytes(damaged)
-        found = Additions.of(files, tmp_path).files
+        found = ProviderFiles.of(files, tmp_path)
         found.load()
         assert found.entries is None
     assert caplog.text.count("The last good provider files can't be used") == 5
@@ -374,9 +373,9 @@ def test_what_was_kept_and_is_damaged_is_not_believed(
 def test_who_only_looks_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.yaml").write_text(FULL)
-    additions = Additions.of(tmp_path / "files", tmp_path / "state", writing=False)
-    additions.files.load()
-    assert len(additions.files.entries.all()) == 3
+    additions = ProviderFiles.of(tmp_path / "files", tmp_path / "state", writing=False)
+    additions.load()
+    assert len(additions.entries.all()) == 3
     assert os.listdir(tmp_path) == ["files"]
 
 
@@ -385,7 +384,7 @@ def test_files_in_use_are_told_when_they_change_and_not_again(
 ) -> None:
     caplog.set_level(logging.INFO)
     (tmp_path / "a.yaml").write_text(FULL)
-    files = Additions.of(tmp_path, tmp_path / "state").files
+    files = ProviderFiles.of(tmp_path, tmp_path / "state")
     files.load()
     files.read()
     assert caplog.text.count(f"Provider files in use: 1 in {tmp_path}, 3 entries") == 1

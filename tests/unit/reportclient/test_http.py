@@ -27,7 +27,7 @@ class Adapter:
 
     def request(self, path, method, *, microversion, **_):
         self.asked.append(microversion)
-        if http._number(microversion) > http._number(self.newest):
+        if http.number(microversion) > http.number(self.newest):
             error = {"status": 406, "max_version": self.newest, "min_version": "1.0"}
             return Answer(406, {"errors": [error]})
         return Answer(200, {"resource_providers": []})

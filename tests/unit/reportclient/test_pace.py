@@ -28,7 +28,7 @@ def defaults():
 
 class Host:
     def __init__(self, rng, settings, starts):
-        self.times, self.interval = settings.rules.times, settings.interval
+        self.times, self.interval = settings.rules, settings.interval
         self.pace = Pace(uniform=rng.uniform)
         self.certain = False
         self.pace.audits(starts, self.times)
@@ -227,7 +227,7 @@ def test_their_traits_are_written_within_two_periods_and_without_a_spike(
 
 
 def test_one_lost_answer_costs_a_verification_one_period_or_two():
-    times, pace = defaults().rules.times, Pace()
+    times, pace = defaults().rules, Pace()
     pace.verified(0.0, times)
     pace.unanswered(1000.0, Times(), certain=True)
     assert 1030 <= pace.verify_at <= 1090

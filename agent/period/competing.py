@@ -1,9 +1,9 @@
-"""Whether another service takes our root for its own: by its mark, or by its name.  Pure."""
+"""Whether another service takes our root for its own: by its tag, or by its name.  Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agent.period.mark import marks_of_others, service_of
+from agent.period.service_tag import service_of, tags_of_others
 from reportclient.model import Provider
 from reportclient.plan import Operation, SetInventories
 from reportclient.snapshot import Snapshot
@@ -24,11 +24,11 @@ class Overturned:
 
 
 @dataclass(slots=True)
-class Rivals:
-    """What the last look at a root found; ``mark`` is that of our own service, or empty."""
+class CompetingOwners:
+    """What the last look at a root found."""
 
-    other_mark: str | None = None
-    """The mark that was put in place of ours."""
+    other_tag: str | None = None
+    """The service tag that was put in place of ours."""
     other_name: str | None = None
     """The name that somebody else gave the root, until it is seen with its own again."""
 
@@ -62,39 +62,39 @@ class Rivals:
         self._written = set()
 
     def _count(self, uuid: str, theirs: Provider | None) -> None:
-        known = self.overturned.get(uuid)
-        if known is None or known.theirs != theirs:
+        same = self.overturned.get(uuid)
+        if same is None or same.theirs != theirs:
             self.overturned[uuid] = Overturned(theirs)
         else:
-            known.times, known.calm = known.times + 1, 0
+            same.times, same.calm = same.times + 1, 0
 
-    def look(self, before: Provider | None, root: Provider | None, node: str, mark: str) -> None:
-        """Compare a root that we knew as ``before`` with what it is now."""
-        marked = bool(mark) and before is not None and mark in before.traits
-        others = marks_of_others(root.traits, mark) if root and marked else ()
-        self.other_mark = next(iter(sorted(others)), None)
+    def look(self, before: Provider | None, root: Provider | None, node: str, tag: str) -> None:
+        """Compare a root that was ``before`` with what it is now; ``tag`` is ours, or empty."""
+        tagged = bool(tag) and before is not None and tag in before.traits
+        others = tags_of_others(root.traits, tag) if root and tagged else ()
+        self.other_tag = next(iter(sorted(others)), None)
         if root is None or root.name == node:
             self.other_name = None
         elif before is not None and before.name == node:
             self.other_name = root.name
 
-    def told(self, uuid: str, node: str) -> dict[str, str]:
-        """What an operator has to know, by part."""
-        found = {}
-        if self.other_mark is not None:
-            service = service_of(self.other_mark)
-            found["node"] = f"is reported by the service with compute_id {service} as well"
+    def degraded(self, uuid: str, node: str) -> dict[str, str]:
+        """What is wrong, by part."""
+        degraded = {}
+        if self.other_tag is not None:
+            service = service_of(self.other_tag)
+            degraded["node"] = f"is reported by the service with compute_id {service} as well"
         if self.other_name is not None:
-            found["name"] = (
+            degraded["name"] = (
                 f"somebody else named the provider {uuid} of {node} {self.other_name}; it gets "
                 "its name back. If that is a host with the same compute_id, from a copied disk, "
                 "each takes the provider from the other: stop one, empty its state_path, start it"
             )
         lasting = [each for each, one in self.overturned.items() if one.times >= OVERTURNED]
         if lasting:
-            found["twin"] = (
+            degraded["twin"] = (
                 f"somebody else undoes what is written to {len(lasting)} provider(s), "
                 f"{lasting[0]} first, again and again. If that is a host with the same "
                 "compute_id and name, from a copied disk: stop one, empty its state_path, start it"
             )
-        return found
+        return degraded

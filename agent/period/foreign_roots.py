@@ -13,7 +13,7 @@ class RootAwaited(Exception):
 
 
 @dataclass(slots=True)
-class FoundRoots:
+class ForeignRoots:
     """UUIDs by node name; ``awaited`` says of each other node why it has none."""
 
     own: str = ""

@@ -1,0 +1,77 @@
+"""Configuration files: which there are, where an option stands, and who may read its secret."""
+
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+DEFAULT = "DEFAULT"
+_VALUE = re.compile(r"option (\S+) in (\S+)")
+_SECTION = re.compile(r"\s*\[([^]]+)\]")
+_SECRET = re.compile(
+    r"^(?:\w*(?:password|secret|access_token|auth_token)\w*)\s*[=:]\s*\S"
+    r"|^\w+\s*[=:]\s*\w[\w+.-]*://[^/\s:@]*:[^/\s@]+@",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""An option that is a password, or an address with one."""
+
+
+def files_of(conf: Any) -> Iterator[Path]:
+    """Every file that it was read from."""
+    yield from map(Path, conf.config_file or ())
+    for directory in conf.config_dir or ():
+        yield from sorted(Path(directory).glob("*.conf"))
+
+
+def option_place(conf: Any, name: str, group: str = DEFAULT) -> str:
+    """``[group] name in FILE, line N``; without what is not known, as for the command line."""
+    option = name if group == DEFAULT else f"[{group}] {name}"
+    for file in reversed(list(files_of(conf))):
+        line = line_of(file, group, name)
+        if line is not None:
+            return f"{option} in {file}, line {line}"
+    return option
+
+
+def with_line(text: str) -> str:
+    """An error of oslo.config, "… option NAME in FILE …", with the line after the file."""
+    found = _VALUE.search(text)
+    line = None if found is None else line_of(Path(found[2]), None, found[1])
+    if found is None or line is None:
+        return text
+    return f"{text[: found.end()]}, line {line}{text[found.end() :]}"
+
+
+def line_of(file: Path, group: str | None, name: str | None) -> int | None:
+    """Where the option (``None``: the group) stands; the last one counts.
+
+    ``group`` is ``None`` where it is not known.
+    """
+    option = re.escape(name or "").replace("_", "[-_]")
+    wanted = re.compile(rf"{option}\s*[=:]") if name else _SECTION
+    place, section = None, DEFAULT
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return None
+    for number, line in enumerate(lines, start=1):
+        header = _SECTION.match(line)
+        section = header[1] if header else section
+        if group in (None, section) and wanted.match(line):
+            place = number
+    return place
+
+
+def open_secrets(files: Iterable[Path]) -> Iterator[str]:
+    """What to do about each file with a password that everybody on the host may read."""
+    for path in files:
+        try:
+            mode = path.stat().st_mode
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        found = _SECRET.search(text)
+        if mode & stat.S_IROTH and found:
+            line = text[: found.start()].count("\n") + 1
+            yield f"{path}:{line} has a password, and everybody may read it: chmod o-r {path}"
