@@ -299,7 +299,7 @@ def _loaded(hypervisor: Hypervisor, process: Process) -> LoadedDriver:
     """What the driver can do is found out once: that takes longer than a period."""
     calls: Any = Direct(process.step)
     driver = Driver(hypervisor)
-    return replace(_known(), driver=driver, watched=driver, opening=Opening(), calls=calls)
+    return replace(_known(), driver=driver, opening=Opening(), calls=calls)
 
 
 @cache
