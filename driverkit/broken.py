@@ -2,6 +2,8 @@
 
 import textwrap
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from driverkit.rulebook import DOCUMENT, Rule
@@ -51,6 +53,16 @@ class DriverRaised(NotJudged):
         theirs = [frame for frame in frames if not is_ours(frame.filename)]
         lines = "".join(traceback.format_list(theirs)).rstrip()
         return f"{self}\n{lines}" if lines else str(self)
+
+
+@contextmanager
+def broken_by_errors(where: str, *allowed: type[BaseException]) -> Iterator[None]:
+    """What the driver raises inside breaks the rule; ``allowed`` errors only end the block."""
+    try:
+        yield
+    except DriverRaised as raised:
+        if not isinstance(raised.err, allowed):
+            raise Broken(f"{where}{raised.at_length()}") from None
 
 
 def is_ours(filename: str) -> bool:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -24,8 +24,8 @@ KEPT, SKIPPED, NOT_JUDGED, BROKEN = "kept", "skipped", "not judged", "broken"
 _WORST_LAST = (SKIPPED, KEPT, NOT_JUDGED, BROKEN)
 LIMIT = 600.0
 END_WITHIN = 10.0
-FIXTURES = "COMPUTE_AGENT_DRIVER_FIXTURES"
-"""Of the child's environment: the file with the author's test class."""
+CHECKED = "COMPUTE_AGENT_DRIVER_CHECK"
+"""Of the child's environment: an ``Installed`` as JSON, and where verdicts go."""
 _PLUGINS = ("driverkit.testing.plugin", "driverkit.testing.verdicts")
 
 
@@ -78,40 +78,37 @@ def check(
     with tempfile.TemporaryDirectory(prefix="driver-check-") as name:
         directory = Path(name)
         reader, writer = os.pipe()
-        arguments = _arguments(driver, directory, real_placement=real_placement)
-        with _running(arguments, directory, writer, driver.fixtures) as child:
+        arguments = _arguments(directory, real_placement=real_placement)
+        with _running(arguments, directory, driver, writer) as child:
             run = _Run(driver.name, reader, child, limit)
             yield from run.verdicts()
         if not run.heard:
             raise CheckFailed(f"the kit did not run: {_tail(directory / 'output')}")
 
 
-def _arguments(driver: Installed, directory: Path, *, real_placement: bool) -> list[str]:
+def _arguments(directory: Path, *, real_placement: bool) -> list[str]:
     # Nothing of this run is anybody else's: no configuration, no cache, no other plugins.
     (directory / "pytest.ini").write_text("[pytest]\n")
     arguments = ["-c", str(directory / "pytest.ini"), "--rootdir", str(directory)]
     arguments += ["--basetemp", str(directory / "tmp"), "-p", "no:cacheprovider"]
     arguments += ["--quiet", "--pyargs", "driverkit.testing.installed"]
     arguments += [word for plugin in _PLUGINS for word in ("-p", plugin)]
-    arguments += ["--installed-driver", driver.name, "--agent-host", driver.host]
-    arguments += [word for file in driver.config_files for word in ("--agent-config-file", file)]
-    arguments += [word for path in driver.config_dirs for word in ("--agent-config-dir", path)]
     return [*arguments, "--real-placement"] if real_placement else arguments
 
 
 @contextmanager
 def _running(
-    arguments: Sequence[str], directory: Path, writer: int, fixtures: str | None
+    arguments: Sequence[str], directory: Path, driver: Installed, writer: int
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The kit at work; at the end it is gone, with all that the driver started."""
     with (directory / "output").open("wb") as output:
         child = subprocess.Popen(  # noqa: S603  # our own module
-            [sys.executable, "-m", "pytest", *arguments, "--verdicts", str(writer)],
+            [sys.executable, "-m", "pytest", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=directory,
-            env=_environment(os.environ, fixtures),
+            env=_environment(os.environ, driver, writer),
             pass_fds=[writer],
             start_new_session=True,
         )
@@ -180,11 +177,22 @@ class _Run:
         return Verdict(rule, worst["verdict"], worst["seen"] if worst["verdict"] != KEPT else "")
 
 
-def _environment(base: Mapping[str, str], fixtures: str | None) -> dict[str, str]:
+def _environment(base: Mapping[str, str], driver: Installed, writer: int) -> dict[str, str]:
     ours = {key: value for key, value in base.items() if not key.startswith("PYTEST_")}
     path = os.pathsep.join(item for item in sys.path if item)
-    ours |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path}
-    return {**ours, FIXTURES: fixtures} if fixtures else ours
+    checked = json.dumps({"driver": asdict(driver), "verdicts": writer})
+    return {
+        **ours,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": path,
+        CHECKED: checked,
+    }
+
+
+def checked_here() -> tuple[Installed, int]:
+    """In the child: the driver, and the descriptor that verdicts are written to."""
+    said = json.loads(os.environ[CHECKED])
+    return Installed(**said["driver"]), said["verdicts"]
 
 
 def _tail(output: Path) -> str:

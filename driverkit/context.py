@@ -22,17 +22,21 @@ def driver_context_in(directory: Path, options: Options, text: str) -> DriverCon
     state_path.mkdir(parents=True, exist_ok=True)
     file = directory / "agent.conf"
     file.write_text(text, encoding="utf-8")
-    conf = configuration([file])
+    conf = configuration([str(file)])
     for group, listed in options:
         conf.register_opts(listed, None if group == "DEFAULT" else group)
     return DriverContext(HOST, state_path, conf)
 
 
-def configuration(files: Iterable[Path], directories: Iterable[Path] = ()) -> Any:
+def configuration(files: Iterable[str], directories: Iterable[str] = ()) -> Any:
     """The configuration of these files, and of no others."""
     conf = cfg.ConfigOpts()
-    paths, folders = [str(path) for path in files], [str(path) for path in directories]
-    conf([], project="driver-kit", default_config_files=paths, default_config_dirs=folders)
+    conf(
+        [],
+        project="driver-kit",
+        default_config_files=[*files],
+        default_config_dirs=[*directories],
+    )
     return conf
 
 

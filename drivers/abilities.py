@@ -81,6 +81,15 @@ class Switched(Protocol):
         """
 
 
+OPTIONAL: tuple[type, ...] = (Lifecycle, Identified, Watched, Unwell, Timed, Switched)
+"""What is looked for when a driver is loaded; all methods of one, or none, are there."""
+
+
+def methods(ability: type) -> tuple[str, ...]:
+    """Those of a protocol, by name."""
+    return tuple(name for name in vars(ability) if not name.startswith("_"))
+
+
 @runtime_checkable
 class TellsInventory(Protocol):
     """An older way: the inventory of the root, and of nothing below it."""

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from drivers.abilities import (
     Configurable,
@@ -40,7 +40,6 @@ from drivers.errors import (
 )
 from drivers.inventory import DISK_GB
 from drivers.legacy import policy_of, update_by_older_methods
-from drivers.store import InMemory, Store
 from reportclient.model import Allocations, ProviderData
 from reportclient.provider_tree import ProviderTree
 
@@ -80,6 +79,34 @@ written for a newer version is refused, and so is one for a version before
 
 OLDEST_API_VERSION = (1, 0)
 """The oldest version whose drivers are still taken."""
+
+
+class Store(Protocol):
+    """What a driver remembers over a restart: JSON objects by name, which begins with its own.
+
+    The agent writes it, under ``state_path``.
+    """
+
+    def load(self, name: str) -> Mapping[str, Any] | None:
+        """What was saved last; ``None`` if nothing was, or it is damaged (which is logged)."""
+
+    def save(self, name: str, fields: Mapping[str, Any]) -> None:
+        """Replace it, safe from crashes; what can't be written is logged once."""
+
+
+@dataclass(slots=True)
+class InMemory:
+    """A store for tests, and for where no agent is: it ends with the process."""
+
+    saved: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def load(self, name: str) -> Mapping[str, Any] | None:
+        """See :class:`Store`."""
+        return self.saved.get(name)
+
+    def save(self, name: str, fields: Mapping[str, Any]) -> None:
+        """See :class:`Store`."""
+        self.saved[name] = dict(fields)
 
 
 def _nothing() -> None:

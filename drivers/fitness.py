@@ -3,24 +3,12 @@
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 
+from drivers.abilities import OPTIONAL, methods
 from drivers.api import API_VERSION, OLDEST_API_VERSION, ComputeDriver
 from drivers.legacy import OLDER, older_methods
 
-_TOGETHER = (("init_host", "cleanup_host"),)
-"""Methods of one protocol: with one of them alone, none would ever be called."""
-
 _NOVAS = ("update_provider_tree", *OLDER)
-_METHODS = (
-    "get_available_nodes",
-    "get_nodenames_by_uuid",
-    "init_host",
-    "cleanup_host",
-    "watch",
-    "degraded",
-    "took",
-    "set_host_enabled",
-    *_NOVAS,
-)
+_METHODS = ("get_available_nodes", *_NOVAS, *(name for one in OPTIONAL for name in methods(one)))
 _CALLED: Mapping[str, tuple[tuple[object, ...], str]] = {
     "get_available_nodes": ((), "(self)"),
     "update_provider_tree": (
@@ -61,11 +49,11 @@ def _problems(candidate: object) -> Iterator[str]:
         missing.append("update_provider_tree")
     if missing:
         yield f"{candidate.__name__} does not define {' and '.join(missing)}"
-    for both in _TOGETHER:
-        there = [name for name in both if hasattr(candidate, name)]
-        if len(there) == 1:
-            (lost,) = set(both) - set(there)
-            yield f"{candidate.__name__} defines {there[0]} but not {lost}: define both or none"
+    # With one method of a protocol alone, none would ever be called.
+    for one in map(methods, OPTIONAL):
+        lost = [name for name in one if not hasattr(candidate, name)]
+        for name in [name for name in one if name not in lost] if lost else ():
+            yield f"{candidate.__name__} defines {name} but not {lost[0]}: define both or none"
     yield from _kind_problems(candidate)
     for name in _CALLED:
         yield from _signature_problems(candidate, name)

@@ -6,11 +6,10 @@ and ``get_traits`` for its traits.  As there, a method that raises NotImplemente
 is as good as none.  All is asked before anything is written.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from drivers import opts
-from drivers.abilities import TellsInventory, TellsResources, TellsTraits
 from drivers.errors import DriverError
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, InventoryPolicy, root_inventory
 from reportclient.provider_tree import ProviderTree
@@ -70,25 +69,22 @@ def policy_of(driver: object) -> InventoryPolicy:
 def _inventory(driver: object, tree: ProviderTree, nodename: str) -> Records | None:
     policy = policy_of(driver)
     current = tree.data(nodename).inventory
-    if isinstance(driver, TellsInventory):
-        told = _asked(driver.get_inventory, nodename)
-        if told is not None:
-            return _with_policy(_records(told.answer, nodename), policy, current)
-    if isinstance(driver, TellsResources):
-        told = _asked(driver.get_available_resource, nodename)
-        if told is not None:
-            amounts = _amounts(told.answer, nodename)
-            if tree.has_sharing_provider(DISK_GB):
-                del amounts[DISK_GB]  # it has what the sharing provider reports
-            return root_inventory(amounts, policy, current)
-    return None
+    answer = _asked(driver, "get_inventory", nodename)
+    if answer is not _NO_METHOD:
+        return _with_policy(_records(answer, nodename), policy, current)
+    answer = _asked(driver, "get_available_resource", nodename)
+    if answer is _NO_METHOD:
+        return None
+    amounts = _amounts(answer, nodename)
+    if tree.has_sharing_provider(DISK_GB):
+        del amounts[DISK_GB]  # it has what the sharing provider reports
+    return root_inventory(amounts, policy, current)
 
 
 def _traits(driver: object, nodename: str) -> frozenset[str] | None:
-    told = _asked(driver.get_traits, nodename) if isinstance(driver, TellsTraits) else None
-    if told is None:
+    answer = _asked(driver, "get_traits", nodename)
+    if answer is _NO_METHOD:
         return None
-    answer = told.answer
     if isinstance(answer, str) or not isinstance(answer, Iterable):
         raise DriverError(
             f"get_traits({nodename!r}) returned {answer!r}: a list of names is needed"
@@ -100,18 +96,19 @@ def _traits(driver: object, nodename: str) -> frozenset[str] | None:
     return frozenset(names)
 
 
-class _Told:
-    """An answer, which may be ``None`` by mistake; no answer at all is another thing."""
-
-    def __init__(self, answer: object) -> None:
-        self.answer = answer
+_NO_METHOD = object()
 
 
-def _asked(method: Callable[[str], object], nodename: str) -> _Told | None:
+def _asked(driver: object, method: str, nodename: str) -> object:
+    """Its answer, which may be ``None`` by mistake; ``_NO_METHOD`` is another thing."""
+    asked = getattr(driver, method, None)
+    if not callable(asked):
+        return _NO_METHOD
     try:
-        return _Told(method(nodename))
+        answer: object = asked(nodename)
     except NotImplementedError:
-        return None
+        return _NO_METHOD
+    return answer
 
 
 def _records(answer: object, nodename: str) -> Records:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from drivers.abilities import OPTIONAL
 from drivers.api import ComputeDriver, Identified, Lifecycle, Switched, Timed, Unwell, Watched
 from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverError
@@ -27,9 +28,6 @@ class Opening:
 
     failed: DriverError | None = None
     then: Callable[[], None] | None = None
-
-
-OPTIONAL: tuple[type, ...] = (Lifecycle, Identified, Unwell, Watched, Switched, Timed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ _SAVED = "saved"
 
 @dataclass(slots=True)
 class DriverStore:
-    """The :class:`drivers.store.Store` of the agent with this state directory."""
+    """The :class:`drivers.api.Store` of the agent with this state directory."""
 
     state_path: Path
     writing: bool = True
@@ -24,7 +24,7 @@ class DriverStore:
     _documents: dict[str, Document] = field(default_factory=dict)
 
     def load(self, name: str) -> Mapping[str, Any] | None:
-        """See :class:`drivers.store.Store`."""
+        """See :class:`drivers.api.Store`."""
         try:
             return self._document(name).load(lambda found: dict(found[_SAVED]))
         except Unusable as err:
@@ -32,7 +32,7 @@ class DriverStore:
             return None
 
     def save(self, name: str, fields: Mapping[str, Any]) -> None:
-        """See :class:`drivers.store.Store`."""
+        """See :class:`drivers.api.Store`."""
         self._document(name).keep({_SAVED: dict(fields)}, "it is not known after the next start")
 
     def _document(self, name: str) -> Document:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from driverkit.broken import BadFixture, Broken, DriverRaised
-from driverkit.differences import differences, shown
+from driverkit.broken import BadFixture, Broken, DriverRaised, broken_by_errors
 from driverkit.judges.foreign import add_foreign
-from driverkit.judges.periods import again
+from driverkit.judges.periods import again, expect_same
 from driverkit.stage import Root, Stage
 from drivers.errors import DriverNotReady
 from drivers.loaded import LoadedDriver
@@ -37,10 +36,8 @@ def lost(stage: Stage, lose: LoseBackend) -> None:
 def starts_without(stage: Stage, lose: LoseBackend) -> None:
     """The backend is down before the driver is made, and comes back."""
     with _lost(lose) as mend:
-        try:
+        with broken_by_errors("with the backend down "):
             loaded = stage.open()
-        except DriverRaised as raised:
-            raise Broken(f"with the backend down {raised.at_length()}") from None
         _expect_not_ready_or(stage, loaded)
         if mend():
             _expect_well_again(stage, loaded)
@@ -63,35 +60,24 @@ def _lost(lose: LoseBackend) -> Iterator[Callable[[], bool]]:
         mend()
 
 
+NOT_READY = "with the backend lost, this is not DriverNotReady:\n"
+
+
 def _expect_not_ready_or(stage: Stage, loaded: LoadedDriver) -> None:
     """It names its nodes from memory, or can't say."""
-    try:
+    with broken_by_errors(NOT_READY, DriverNotReady):
         stage.nodes(loaded)
-    except DriverRaised as raised:
-        if not isinstance(raised.err, DriverNotReady):
-            raise Broken(
-                f"with the backend lost, this is not DriverNotReady:\n{raised.at_length()}"
-            ) from None
 
 
 def _expect_untouched(root: Root, loaded: LoadedDriver) -> None:
-    tree = root.fresh()
-    said = None
-    try:
+    tree, returned = root.fresh(), False
+    with broken_by_errors(NOT_READY, DriverNotReady):
         root.ask(loaded, tree)
-    except DriverRaised as raised:
-        if not isinstance(raised.err, DriverNotReady):
-            raise Broken(
-                f"with the backend lost, this is not DriverNotReady:\n{raised.at_length()}"
-            ) from None
-        said = raised
-    found = differences(root.view.snapshot, tree.freeze())
-    how = "then DriverNotReady was raised" if said else "and DriverNotReady was not raised"
-    if found:
-        raise Broken(
-            f"node {root.node}: with the backend lost the tree was edited, {how}:\n{shown(found)}"
-        )
-    if said is None and not loaded.degraded():
+        returned = True
+    how = "and DriverNotReady was not raised" if returned else "then DriverNotReady was raised"
+    words = f"with the backend lost the tree was edited, {how}"
+    expect_same(root, root.view.snapshot, tree.freeze(), words)
+    if returned and not loaded.degraded():
         raise Broken(
             f"node {root.node}: with the backend lost the driver returned as if all were well, "
             "neither with DriverNotReady nor with a word in degraded()"
@@ -129,12 +115,8 @@ def lost_device(stage: Stage, lose: Callable[[], Any]) -> None:
     went = False
     for root, there in zip(roots, before, strict=True):
         desired = again(root, running, "with a device gone")
-        found = differences(desired, again(root, fresh, "with a device gone, a fresh driver's"))
-        if found:
-            raise Broken(
-                f"node {root.node}: the driver that ran meanwhile and a fresh one differ:\n"
-                f"{shown(found)}"
-            )
+        other = again(root, fresh, "with a device gone, a fresh driver's")
+        expect_same(root, desired, other, "the driver that ran meanwhile and a fresh one differ")
         went = went or _takes_away(there, desired)
     if not went:
         raise Broken("after lose_device() the tree has all that it had before")

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from driverkit.broken import Broken, DriverRaised
-from driverkit.differences import differences, shown
-from driverkit.judges.periods import again
+from driverkit.broken import Broken, broken_by_errors
+from driverkit.differences import shown
+from driverkit.judges.periods import again, expect_same
 from driverkit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
 from reportclient.model import SHARES_VIA_AGGREGATE
@@ -60,13 +60,10 @@ def drift(stage: Stage) -> None:
         settled = root.read().view.snapshot
         for what, edit in _damages(root, settled):
             root.edited_by_another(edit)
-            try:
+            with broken_by_errors(f"node {root.node}: after {what}, "):
                 root.report(loaded)
-            except DriverRaised as raised:
-                raise Broken(f"node {root.node}: after {what}, {raised.at_length()}") from None
-            found = differences(settled, root.read().view.snapshot)
-            if found:
-                raise Broken(f"node {root.node}: after {what}, and a period more:\n{shown(found)}")
+            now = root.read().view.snapshot
+            expect_same(root, settled, now, f"after {what}, and a period more")
 
 
 def _damages(root: Root, settled: Snapshot) -> Iterator[tuple[str, Edit]]:
@@ -136,14 +133,15 @@ def _with(desired: Snapshot, what: str, names: Iterable[str]) -> dict[str, objec
 def add_foreign(root: str, tree: ProviderTree) -> None:
     """A foreign child below the root, and below each provider under it."""
     for uuid in tree.get_provider_uuids(root):
-        _add_child(tree, uuid)
+        add_foreign_child(tree, uuid)
 
 
-def _add_child(tree: ProviderTree, uuid: str) -> None:
-    name = f"{tree.data(uuid).name[:170]}_driver_kit_foreign"
-    child = tree.new_child(name, uuid)
+def add_foreign_child(tree: ProviderTree, uuid: str) -> str:
+    """Its UUID."""
+    child = tree.new_child(f"{tree.data(uuid).name[:170]}_driver_kit_foreign", uuid)
     tree.update_inventory(child, {CLASS: {"total": 2}})
     tree.update_traits(child, [TRAITS[0]])
+    return child
 
 
 def _add_shared(tree: ProviderTree, name: str) -> None:

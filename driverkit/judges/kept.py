@@ -4,7 +4,7 @@ import gc
 import weakref
 from typing import Any
 
-from driverkit.broken import Broken, DriverRaised
+from driverkit.broken import Broken, broken_by_errors
 from driverkit.stage import Root, Stage
 from drivers.errors import DriverNotReady, ReshapeFailed, ReshapeNeeded
 from drivers.loaded import LoadedDriver
@@ -57,11 +57,6 @@ def documented_errors(stage: Stage) -> None:
     """Asked about a node that is not there (any more)."""
     loaded = stage.open()
     root = stage.root(NOWHERE)
-    try:
+    where = f"the node {NOWHERE} is in the tree but not in the backend, as when one vanishes"
+    with broken_by_errors(f"{where} between two questions:\n", *DOCUMENTED):
         root.ask(loaded, root.fresh())
-    except DriverRaised as raised:
-        if not isinstance(raised.err, DOCUMENTED):
-            raise Broken(
-                f"the node {NOWHERE} is in the tree but not in the backend, as when one "
-                f"vanishes between two questions:\n{raised.at_length()}"
-            ) from None

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from driverkit.broken import Broken, DriverRaised, Inapplicable, NotJudged
+from driverkit.broken import Broken, Inapplicable, NotJudged, broken_by_errors
 from driverkit.differences import differences, shown
 from driverkit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
@@ -31,7 +31,7 @@ def agree(stage: Stage) -> None:
     for root in stage.roots(one):
         said = root.desired(one)
         theirs = again(root, other, "asked after another driver of the same host")
-        _expect_same(root, said, theirs, "one driver's, then the other's")
+        expect_same(root, said, theirs, "one driver's, then the other's")
 
 
 def restart(stage: Stage) -> None:
@@ -53,10 +53,10 @@ def any_order(stage: Stage) -> None:
     forwards = [_alike(root, one, two) for root in roots]
     backwards = [again(root, other, "asked last to first") for root in reversed(roots)]
     for root, said, later in zip(roots, forwards, reversed(backwards), strict=True):
-        _expect_same(root, said, later, "nodes asked first to last, then last to first")
+        expect_same(root, said, later, "nodes asked first to last, then last to first")
         tree = ProviderTree(Snapshot.build(reversed(list(said.walk()))))
         root.ask(other, tree)
-        _expect_same(root, said, tree.freeze(), "what was reported, then the same in another order")
+        expect_same(root, said, tree.freeze(), "what was reported, then the same in another order")
 
 
 def any_thread(stage: Stage) -> None:
@@ -67,7 +67,7 @@ def any_thread(stage: Stage) -> None:
         for _ in range(2):
             elsewhere = LoadedDriver.of(loaded.name, loaded.driver, stage.within)
             later = again(root, elsewhere, "in another thread")
-            _expect_same(root, said, later, "in one thread, then in another one")
+            expect_same(root, said, later, "in one thread, then in another one")
 
 
 def _alike(root: Root, one: LoadedDriver, two: LoadedDriver) -> Snapshot:
@@ -95,22 +95,18 @@ def thread_safe(stage: Stage) -> None:
         for _ in range(ROUNDS):
             together = list(pool.map(ask, roots))
             for root, one, two in zip(roots, alone, together, strict=True):
-                _expect_same(root, one, two, "asked alone, then together with the others")
+                expect_same(root, one, two, "asked alone, then together with the others")
 
 
 def again(root: Root, loaded: LoadedDriver, when: str) -> Snapshot:
     """The driver's answer, where it gave one before.  :raises Broken: it raises something."""
-    try:
+    with broken_by_errors(f"node {root.node}: {when} "):
         return root.desired(loaded)
-    except DriverRaised as raised:
-        raise Broken(f"node {root.node}: {when} {raised.at_length()}") from None
 
 
 def _expect_nothing_to_write(root: Root, loaded: LoadedDriver, when: str, since: str) -> None:
-    try:
+    with broken_by_errors(f"node {root.node}: {when} "):
         plan = root.decided(loaded).plan
-    except DriverRaised as raised:
-        raise Broken(f"node {root.node}: {when} {raised.at_length()}") from None
     if plan:
         calls = ", ".join(f"{count} {kind}" for kind, count in sorted(plan.counts().items()))
         after = root.view.edit()
@@ -123,7 +119,7 @@ def _expect_nothing_to_write(root: Root, loaded: LoadedDriver, when: str, since:
         )
 
 
-def _expect_same(root: Root, one: Snapshot, two: Snapshot, how: str) -> None:
-    found = differences(one, two)
-    if found:
-        raise Broken(f"node {root.node}: {how}:\n{shown(found)}")
+def expect_same(root: Root, one: Snapshot, two: Snapshot, how: str) -> None:
+    """:raises Broken: with what differs."""
+    if lines := differences(one, two):
+        raise Broken(f"node {root.node}: {how}:\n{shown(lines)}")

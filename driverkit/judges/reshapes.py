@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.told.conditions import Severity
-from driverkit.broken import BadFixture, Broken, DriverRaised, NotJudged
+from driverkit.broken import BadFixture, Broken, DriverRaised, NotJudged, broken_by_errors
 from driverkit.differences import differences, shown
+from driverkit.judges.foreign import CLASS, add_foreign_child
 from driverkit.stage import Root, Stage
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.errors import ReshapeNeeded
@@ -29,7 +30,6 @@ OWNER = {
     "consumer_generation": None,
     "consumer_type": "INSTANCE",
 }
-FOREIGN_CLASS = "CUSTOM_DRIVER_KIT_FOREIGN"
 ReshapeCase = tuple[ProviderTree, Mapping[str, Any]]
 """A tree in the old shape, and allocations on it: ``{consumer: {"allocations": {provider:
 {"resources": {class: amount}}}}}``, a provider by its UUID or its name."""
@@ -144,10 +144,8 @@ def totals(stage: Stage, case: ReshapeCase) -> None:
 def done(old: Old, reshaped: Reshaped) -> Root:
     """The root after a period with the reshape.  :raises Broken: it can't be written."""
     root = old.root
-    try:
+    with broken_by_errors(""):
         wrong = root.report(old.loaded).texts(Severity.ERROR)
-    except DriverRaised as raised:
-        raise Broken(raised.at_length()) from None
     if wrong:
         said = reshaped.named("\n".join(wrong))
         raise Broken(f"node {root.node}: Placement does not take the reshape:\n{said}")
@@ -227,11 +225,10 @@ def old_shape(stage: Stage, case: ReshapeCase) -> Old:
     wrong = root.report(LoadedDriver.of(loaded.name, before)).texts(Severity.ERROR)
     if wrong:
         raise BadFixture(f"reshape_case: Placement does not take its tree: {wrong}")
-    root.edited_by_another(lambda edit: _add_foreign(edit, root))
+    root.edited_by_another(lambda edit: add_foreign_child(edit, root.uuid))
     old = Old(root, loaded, _consumer(f"foreign {root.uuid}"))
-    there = root.view.snapshot.named(_foreign_name(root))
-    assert there is not None
-    _allocate(old, {there.uuid: {"resources": {FOREIGN_CLASS: 1}}}, old.foreign)
+    theirs = (one for one in root.view.snapshot.walk() if CLASS in one.inventory)
+    _allocate(old, {next(theirs).uuid: {"resources": {CLASS: 1}}}, old.foreign)
     for consumer, held in guests.items():
         _allocate(old, held["allocations"], consumer)
     root.read()
@@ -265,15 +262,6 @@ class _Before(ComputeDriver):
             tree.set_records(one.uuid, one.inventory)
             tree.add_traits(one.uuid, *one.traits)
             tree.add_aggregates(one.uuid, *one.aggregates)
-
-
-def _foreign_name(root: Root) -> str:
-    return f"{root.node[:170]}_driver_kit_foreign"
-
-
-def _add_foreign(tree: ProviderTree, root: Root) -> None:
-    child = tree.new_child(_foreign_name(root), root.uuid)
-    tree.update_inventory(child, {FOREIGN_CLASS: {"total": 4}})
 
 
 def _allocate(old: Old, held: Mapping[str, Any], consumer: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import os_resource_classes
 import os_traits
 
-from driverkit.broken import Broken, DriverRaised, Inapplicable
+from driverkit.broken import Broken, DriverRaised, Inapplicable, broken_by_errors
 from driverkit.differences import called, shown
 from driverkit.stage import Root, Stage, said
 from drivers.api import Lifecycle
@@ -51,14 +51,10 @@ def closes(stage: Stage) -> None:
     loaded = stage.made()
     if not loaded.can(Lifecycle):
         raise Inapplicable("the driver has no init_host and cleanup_host")
-    try:
+    with broken_by_errors("without init_host "):
         stage.clean_up(loaded)
-    except DriverRaised as raised:
-        raise Broken(f"without init_host {raised.at_length()}") from None
-    try:
+    with broken_by_errors(""):
         stage.clean_up(stage.open())
-    except DriverRaised as raised:
-        raise Broken(raised.at_length()) from None
 
 
 def node_names(stage: Stage) -> None:
@@ -231,11 +227,9 @@ def is_own(name: str, *owners: str) -> bool:
     """
     if any(owner.lower() in name.lower() for owner in owners if owner):
         return True
-    return bool(_UUID.search(name) or _MAC.search(name)) or any(map(_is_serial, _words(name)))
-
-
-def _words(name: str) -> list[str]:
-    return _WORD.findall(name)
+    return bool(_UUID.search(name) or _MAC.search(name)) or any(
+        map(_is_serial, _WORD.findall(name))
+    )
 
 
 def _is_serial(word: str) -> bool:

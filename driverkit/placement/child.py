@@ -1,6 +1,6 @@
 """The process in which the embedded Placement runs (see ``driverkit.placement.server``).
 
-    python -m driverkit.placement.child DIRECTORY PORT [MAX_MICROVERSION]
+    python -m driverkit.placement.child DIRECTORY PORT
 
 DIRECTORY holds ``placement.conf``.  The port is printed on the first line of the
 standard output once requests are answered; the process ends at the end of its
@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
-import placement.microversion
 import waitress
 from placement.wsgi import init_application
 
@@ -29,10 +28,8 @@ THREADS = 1
 
 def main(argv: list[str]) -> None:
     """Serve until the parent is gone."""
-    directory, port, max_microversion = Path(argv[1]), int(argv[2]), "".join(argv[3:])
+    directory, port = Path(argv[1]), int(argv[2])
     threading.Thread(target=_exit_with_parent, args=(sys.stdin.fileno(),), daemon=True).start()
-    if max_microversion:  # after the handlers, in placement.wsgi, have read them
-        cut_versions(placement.microversion.VERSIONS, max_microversion)
     with (directory / "requests.jsonl").open("a", buffering=1) as log:
         application = RequestLog(init_application(), log)
         server = waitress.create_server(
@@ -40,14 +37,6 @@ def main(argv: list[str]) -> None:
         )
         print(server.effective_port, flush=True)  # noqa: T201  # the parent waits for it
         server.run()
-
-
-def cut_versions(versions: list[str], newest: str) -> None:
-    """Forget, in place, the versions after ``newest``.
-
-    :raises ValueError: ``newest`` is not one of them.
-    """
-    del versions[versions.index(newest) + 1 :]
 
 
 class RequestLog:

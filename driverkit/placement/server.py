@@ -8,14 +8,12 @@ It asks for no credentials worth the name (``noauth2``: the token is ``admin``) 
 listens on the loopback address only.
 """
 
-import json
 import os
 import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, ClassVar, Self
 
@@ -31,54 +29,22 @@ class PlacementServerError(RuntimeError):
     """The embedded Placement did not start; the message has the end of its log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request that the server has answered, from its request log."""
-
-    method: str
-    path: str
-    """With the query string, as it was sent."""
-    status: int
-    microversion: str
-    """As the client asked for it, such as ``1.36``; empty if it did not."""
-    bytes_in: int
-    bytes_out: int
-    milliseconds: float
-    request_id: str
-
-    @property
-    def is_write(self) -> bool:
-        """Whether it could have changed anything."""
-        return self.method not in ("GET", "HEAD", "OPTIONS")
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path} {self.status}"
-
-
 class PlacementServer:
     """Placement in ``directory`` (made if need be; its data are kept there).
 
     ``port`` 0 chooses a free one, which a later :meth:`start` uses again.
-    ``reshaper_for_admin`` lets the ``admin`` role use the reshaper; Placement's own
-    policy lets only ``service``.  ``max_microversion`` makes it an older Placement.
     """
 
     token = TOKEN
     child: ClassVar[str] = "driverkit.placement.child"
-    """The module that serves, run with the directory, the port and the newest microversion."""
+    """The module that serves, run with the directory, the port and ``arguments``."""
+    arguments: Sequence[str] = ()
+    policy = '"placement:reshaper:reshape": "role:admin or role:service"\n'
+    """Placement's own lets only the role ``service`` use the reshaper."""
 
-    def __init__(
-        self,
-        directory: Path,
-        port: int = 0,
-        *,
-        reshaper_for_admin: bool = True,
-        max_microversion: str | None = None,
-    ) -> None:
+    def __init__(self, directory: Path, port: int = 0) -> None:
         self.directory = directory
         self.port = port
-        self.reshaper_for_admin = reshaper_for_admin
-        self.max_microversion = max_microversion
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -144,30 +110,6 @@ class PlacementServer:
             if pipe is not None:
                 pipe.close()
 
-    def requests(self) -> list[Request]:
-        """All requests that were answered so far, first to last, over all starts."""
-        return self.since(0)
-
-    def mark(self) -> int:
-        """The present end of the request log, for :meth:`since`."""
-        try:
-            return self.log_of_requests.stat().st_size
-        except FileNotFoundError:
-            return 0
-
-    def since(self, mark: int) -> list[Request]:
-        """The requests that were answered after ``mark`` was taken.
-
-        A request is in the log before its answer is sent.
-        """
-        try:
-            with self.log_of_requests.open("rb") as log:
-                log.seek(mark)
-                lines = log.read().splitlines()
-        except FileNotFoundError:
-            return []
-        return [Request(**json.loads(line)) for line in lines]
-
     @property
     def log_of_requests(self) -> Path:
         """A JSON line for each request that was answered."""
@@ -177,13 +119,13 @@ class PlacementServer:
         self.directory.mkdir(parents=True, exist_ok=True)
         directory = self.directory.resolve()
         policy = directory / "policy.yaml"
-        policy.write_text(_RESHAPER_POLICY if self.reshaper_for_admin else "{}\n")
+        policy.write_text(self.policy)
         text = _CONFIGURATION.format(database=self.database_url, policy=policy)
         (directory / "placement.conf").write_text(text)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", self.child, str(self.directory)]
-        command += [str(self.port), self.max_microversion or ""]
+        command += [str(self.port), *self.arguments]
         try:
             with self.log_path.open("ab") as log:
                 return subprocess.Popen(  # noqa: S603  # our own module
@@ -242,8 +184,6 @@ def _environment(base: Mapping[str, str], directory: Path) -> dict[str, str]:
     path = os.pathsep.join(filter(None, [here, base.get("PYTHONPATH")]))
     return {**ours, "PYTHONPATH": path, "OS_PLACEMENT_CONFIG_DIR": str(directory)}
 
-
-_RESHAPER_POLICY = '"placement:reshaper:reshape": "role:admin or role:service"\n'
 
 # sqlite_synchronous: a power cut may cost the data of a demo; waiting for the disk on
 # every write would cost every test.

@@ -1,15 +1,14 @@
 """The contract of a driver that is installed: what ``computectl driver check`` lets pytest run."""
 
 import inspect
-import os
 import sys
 from importlib import util
 from pathlib import Path
 
 import pytest
 
-from driverkit.check import FIXTURES
-from driverkit.context import Options, options_of
+from driverkit.check import checked_here
+from driverkit.context import Options, configuration, options_of
 from driverkit.stage import MakeDriver
 from driverkit.testing.contract import DriverContract
 from drivers import loader
@@ -35,21 +34,23 @@ class _Installed(DriverContract):
     """With the options of the agent's own configuration."""
 
     @pytest.fixture
-    def driver_context(self, installed_driver_context: DriverContext) -> DriverContext:
+    def driver_context(self, tmp_path: Path) -> DriverContext:
         """The operator's configuration, but a state path of its own."""
-        return installed_driver_context
+        conf = configuration(_DRIVER.config_files, _DRIVER.config_dirs)
+        return DriverContext(_DRIVER.host, tmp_path, conf)
 
 
-_BASE = _class_in(os.environ[FIXTURES]) if FIXTURES in os.environ else _Installed
+_DRIVER, _ = checked_here()
+_BASE = _class_in(_DRIVER.fixtures) if _DRIVER.fixtures else _Installed
 
 
 class TestInstalledDriver(_BASE):  # type: ignore[misc,valid-type]  # as it was asked for
     """Loaded by its entry point; with an author's fixtures, what these break and mend."""
 
     @pytest.fixture
-    def make_driver(self, driver_context: DriverContext, installed_driver: str) -> MakeDriver:
+    def make_driver(self, driver_context: DriverContext) -> MakeDriver:
         """As the agent makes it."""
-        return lambda: loader.load([installed_driver], driver_context)[0].driver
+        return lambda: loader.load([_DRIVER.name], driver_context)[0].driver
 
     @pytest.fixture
     def driver_options(self) -> Options:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from driverkit.placement.server import PlacementServerError, Request
+from driverkit.placement.server import PlacementServerError
 from reportclient.errors import Forbidden, NotFound, TooOld
-from tests.servers.placement import RealPlacement
+from tests.servers.placement import RealPlacement, Request
 
 UUID = "00000000-0000-4000-8000-000000000001"
 PROVIDER = f"/resource_providers/{UUID}"

@@ -11,6 +11,8 @@ import json as jsonlib
 import re
 import sqlite3
 from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from driverkit.placement.server import START_TIMEOUT, TOKEN, PlacementServer
@@ -46,10 +48,74 @@ UNKNOWN = re.compile(r"No such (?:trait\(s\):|trait|resource class) ([\w, ]+?)\.
 NAME = re.compile(r"\b[A-Z][A-Z0-9_]+\b")
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request that the server has answered, from its request log."""
+
+    method: str
+    path: str
+    """With the query string, as it was sent."""
+    status: int
+    microversion: str
+    """As the client asked for it, such as ``1.36``; empty if it did not."""
+    bytes_in: int
+    bytes_out: int
+    milliseconds: float
+    request_id: str
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it could have changed anything."""
+        return self.method not in ("GET", "HEAD", "OPTIONS")
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path} {self.status}"
+
+
 class RealPlacement(PlacementServer):
     """``PlacementServer`` with what only tests do to it."""
 
     child = "tests.servers.placement_child"
+
+    def __init__(
+        self,
+        directory: Path,
+        port: int = 0,
+        *,
+        reshaper_for_admin: bool = True,
+        max_microversion: str | None = None,
+    ) -> None:
+        """``reshaper_for_admin``: else with Placement's own policy; ``max_microversion`` makes it
+        an older Placement.
+        """
+        super().__init__(directory, port)
+        self.max_microversion = max_microversion
+        self.arguments = [max_microversion] if max_microversion else []
+        self.policy = self.policy if reshaper_for_admin else "{}\n"
+
+    def requests(self) -> list[Request]:
+        """All requests that were answered so far, first to last, over all starts."""
+        return self.since(0)
+
+    def mark(self) -> int:
+        """The present end of the request log, for :meth:`since`."""
+        try:
+            return self.log_of_requests.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def since(self, mark: int) -> list[Request]:
+        """The requests that were answered after ``mark`` was taken.
+
+        A request is in the log before its answer is sent.
+        """
+        try:
+            with self.log_of_requests.open("rb") as log:
+                log.seek(mark)
+                lines = log.read().splitlines()
+        except FileNotFoundError:
+            return []
+        return [Request(**jsonlib.loads(line)) for line in lines]
 
     def start(self, timeout: float = 3 * START_TIMEOUT) -> None:
         """Start it, on a port that is its own until the end of the tests."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import placement.microversion
 from jsonschema import validators
 
 from driverkit.placement.child import main
@@ -26,6 +27,13 @@ def check_schemas_once(validator: Any) -> None:
     validator.check_schema = check_once
 
 
+def cut_versions(versions: list[str], newest: str) -> None:
+    """Forget, in place, the versions after ``newest``."""
+    del versions[versions.index(newest) + 1 :]
+
+
 if __name__ == "__main__":
     check_schemas_once(validators.validator_for({}))
+    for newest in sys.argv[3:]:  # after the handlers, in placement.wsgi, have read them
+        cut_versions(placement.microversion.VERSIONS, newest)
     main(sys.argv)

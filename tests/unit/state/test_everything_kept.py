@@ -17,7 +17,7 @@ from agent.state.roots import FILE_NAME, RootStore
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile
 from agent.told.status_file import StatusFile
-from drivers.store import InMemory
+from drivers.api import InMemory
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
