@@ -22,11 +22,11 @@ def differences(before: Snapshot, after: Snapshot) -> list[str]:
     ]
 
 
-def shown(lines: Iterable[str]) -> str:
+def first_lines(lines: Iterable[str]) -> str:
     """The first of them, and how many more there are."""
-    found = list(lines)
-    more = [f"and {len(found) - MOST} more"] if len(found) > MOST else []
-    return "\n".join([*found[:MOST], *more])
+    listed = list(lines)
+    more = [f"and {len(listed) - MOST} more"] if len(listed) > MOST else []
+    return "\n".join([*listed[:MOST], *more])
 
 
 def _provider(uuid: str, before: Snapshot, after: Snapshot) -> Iterator[str]:

@@ -67,7 +67,7 @@ class Stage:
         driver = said("make_driver", lambda: making("make_driver", make or self.make))
         if driver is None:
             raise BadFixture("make_driver returned None: a driver is needed")
-        if any(driver is known.driver for known in self.opened):
+        if any(driver is earlier.driver for earlier in self.opened):
             raise BadFixture("make_driver gave the same driver twice: a fresh one is needed")
         self.opened.append(LoadedDriver.of(type(driver).__name__, driver, self.within))
         return self.opened[-1]

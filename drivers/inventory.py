@@ -32,8 +32,8 @@ class Ratio:
         """Configured, else already in Placement, else initial."""
         if self.configured:
             return self.configured
-        known = (current or {}).get("allocation_ratio")
-        return float(known) if known else self.initial
+        current_ratio = (current or {}).get("allocation_ratio")
+        return float(current_ratio) if current_ratio else self.initial
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,13 @@ def load(names: Sequence[str], context: DriverContext) -> list[LoadedDriver]:
     :raises DriverLoadFailed: it is installed but can't be used; the message names the
         entry point, and the cause is chained.
     """
-    found = installed()
+    origins = installed()
     for name in names:
-        if name not in found:
-            raise DriverNotFound(not_found(name, found))
+        if name not in origins:
+            raise DriverNotFound(not_found(name, origins))
+    within = call_timeout(context.conf)
     return [
-        driver_from(_extension(name, found[name], call_timeout(context.conf)), context, found[name])
+        driver_from(_extension(name, origins[name], within), context, origins[name])
         for name in dict.fromkeys(names)
     ]
 
@@ -108,12 +109,12 @@ def _extension(name: str, origin: str, within: float) -> Extension[Any]:
         return DriverManager(GROUP, name, on_load_failure_callback=_reraise)
 
     try:
-        found = Calls(within)("import", read)
+        manager = Calls(within)("import", read)
     except (Exception, SystemExit) as err:
         raise DriverLoadFailed(
             f"driver {name!r} = {origin}: can't be imported: {_said(err)}"
         ) from err
-    return found.extensions[0]
+    return manager.extensions[0]
 
 
 def _reraise(_manager: object, _point: metadata.EntryPoint, err: BaseException) -> None:
@@ -131,11 +132,11 @@ def _register_options(driver_class: type[ComputeDriver], conf: Any) -> None:
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
 
 
-def not_found(name: str, found: Iterable[str]) -> str:
+def not_found(name: str, there: Iterable[str]) -> str:
     """That there is no such driver, and which there are."""
-    near = difflib.get_close_matches(name, found, n=1)
+    near = difflib.get_close_matches(name, there, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"no driver {name!r} is installed{hint} (installed: {', '.join(found) or 'none'})"
+    return f"no driver {name!r} is installed{hint} (installed: {', '.join(there) or 'none'})"
 
 
 def _origin(point: metadata.EntryPoint) -> str:

@@ -189,5 +189,5 @@ def _syntax(err: yaml.YAMLError, source: str) -> BadFile:
 
 def _unknown(key: str, allowed: Iterable[str]) -> str:
     near = difflib.get_close_matches(key, allowed, n=1)
-    known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(allowed))}"
-    return f"unknown key; {known}"
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(allowed))}"
+    return f"unknown key; {hint}"

@@ -82,9 +82,9 @@ class CheckDriver(DrawnOrListed[Verdicts]):
 
     def ask(self, session: Session, options: argparse.Namespace) -> Verdicts:
         """Run the kit."""
-        found = loader.installed()
-        if options.driver not in found:
-            raise DriverNotFound(loader.not_found(options.driver, found))
+        drivers = loader.installed()
+        if options.driver not in drivers:
+            raise DriverNotFound(loader.not_found(options.driver, drivers))
         conf, settings = session.conf, session.settings
         files, folders = _absolute(conf.config_file), _absolute(conf.config_dir)
         if options.fixtures is not None and not Path(options.fixtures).is_file():

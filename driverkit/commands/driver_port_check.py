@@ -13,6 +13,7 @@ from driverkit.porting.advice import Diagnostic, diagnostics
 from driverkit.porting.driver_source import DriverSource
 from driverkit.porting.nova_api import DROP, FINE, LOOK, MUST
 
+COLUMNS = ("line", "verdict", "what", "advice")
 STYLES = {MUST: "red", LOOK: "yellow"}
 MEANINGS = {
     MUST: "to change: it fails here",
@@ -27,7 +28,7 @@ class Checked:
     """One file."""
 
     path: str
-    found: list[Diagnostic]
+    diagnosed: list[Diagnostic]
 
 
 class PortCheck(Offline[Checked]):
@@ -65,13 +66,15 @@ class PortCheck(Offline[Checked]):
         return "\n".join([*_lines(answer, screen), "", *_summary(answer)])
 
     def table(self, answer: Checked) -> Table:
-        """A row for each finding."""
-        rows: list[Sequence[object]] = [[f.line, f.verdict, f.what, f.advice] for f in answer.found]
+        """A row for each diagnostic."""
+        rows: list[Sequence[object]] = [
+            [f.line, f.verdict, f.what, f.advice] for f in answer.diagnosed
+        ]
         return ("line", "verdict", "what", "advice"), rows
 
     def verdict(self, answer: Checked, options: argparse.Namespace) -> int:  # noqa: ARG002
         """For scripts."""
-        return NOT_WELL if any(f.verdict == MUST for f in answer.found) else 0
+        return NOT_WELL if any(f.verdict == MUST for f in answer.diagnosed) else 0
 
 
 def _parsed(path: str) -> DriverSource:
@@ -88,14 +91,14 @@ def _parsed(path: str) -> DriverSource:
 
 
 def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
-    for each in answer.found:
+    for each in answer.diagnosed:
         verdict = screen.paint(each.verdict, STYLES.get(each.verdict))
         said = f"{each.what}: {each.advice}" if each.advice else each.what
         yield f"{answer.path}:{each.line}: {verdict}: {said}"
 
 
 def _summary(answer: Checked) -> Iterator[str]:
-    counts = Counter(each.verdict for each in answer.found)
+    counts = Counter(each.verdict for each in answer.diagnosed)
     for verdict, meaning in MEANINGS.items():
         if counts[verdict]:
             yield f"{verdict}: {counts[verdict]} {meaning}"

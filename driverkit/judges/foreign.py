@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from driverkit.broken import Broken, broken_by_errors
-from driverkit.differences import shown
+from driverkit.differences import first_lines
 from driverkit.judges.periods import again, expect_same
 from driverkit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
@@ -110,7 +110,7 @@ def _expect_kept_by(
     after = theirs(again(root, loaded, "with foreign things in the tree"))
     lost = [text for text, value in theirs(before).items() if after.get(text) != value]
     if lost:
-        raise Broken(f"node {root.node}: {who} has taken away or changed\n{shown(lost)}")
+        raise Broken(f"node {root.node}: {who} has taken away or changed\n{first_lines(lost)}")
 
 
 def _foreign_providers(desired: Snapshot) -> dict[str, object]:

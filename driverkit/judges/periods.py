@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from driverkit.broken import Broken, Inapplicable, NotJudged, broken_by_errors
-from driverkit.differences import differences, shown
+from driverkit.differences import differences, first_lines
 from driverkit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
 from reportclient.plan import replay
@@ -112,9 +112,9 @@ def _expect_nothing_to_write(root: Root, loaded: LoadedDriver, when: str, since:
         after = root.view.edit()
         for operation in plan.operations:
             replay(operation, after)
-        found = shown(differences(root.view.snapshot, after.freeze()))
+        changes = first_lines(differences(root.view.snapshot, after.freeze()))
         raise Broken(
-            f"node {root.node}: since {since}, although nothing has happened:\n{found}\n"
+            f"node {root.node}: since {since}, although nothing has happened:\n{changes}\n"
             f"(to send: {calls})"
         )
 
@@ -122,4 +122,4 @@ def _expect_nothing_to_write(root: Root, loaded: LoadedDriver, when: str, since:
 def expect_same(root: Root, one: Snapshot, two: Snapshot, how: str) -> None:
     """:raises Broken: with what differs."""
     if lines := differences(one, two):
-        raise Broken(f"node {root.node}: {how}:\n{shown(lines)}")
+        raise Broken(f"node {root.node}: {how}:\n{first_lines(lines)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.told.conditions import Severity
 from driverkit.broken import BadFixture, Broken, DriverRaised, NotJudged, broken_by_errors
-from driverkit.differences import differences, shown
+from driverkit.differences import differences, first_lines
 from driverkit.judges.foreign import CLASS, add_foreign_child
 from driverkit.stage import Root, Stage
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
@@ -122,10 +122,12 @@ def asked(stage: Stage, case: ReshapeCase) -> None:
         if isinstance(raised.err, ReshapeNeeded):
             return
         raise
-    found = shown(differences(old.root.view.snapshot, tree.freeze())) or "nothing was changed"
+    changes = (
+        first_lines(differences(old.root.view.snapshot, tree.freeze())) or "nothing was changed"
+    )
     raise Broken(
         f"node {old.root.node}: reshape_case was shown without allocations, and ReshapeNeeded "
-        f"was not raised; instead:\n{found}"
+        f"was not raised; instead:\n{changes or 'nothing was changed'}"
     )
 
 
@@ -185,8 +187,8 @@ def _expect_untouched(root: Root, before: Allocations, after: Allocations, why: 
 def _held(root: Root, allocations: Allocations, consumer: str) -> str:
     parts = allocations.get(consumer, {}).get("allocations", {})
     names = {uuid: provider.name for uuid, provider in root.view.snapshot.providers.items()}
-    found = [f"{part['resources']} of {names.get(uuid, uuid)}" for uuid, part in parts.items()]
-    return ", ".join(found) or "nothing"
+    parts_held = [f"{part['resources']} of {names.get(uuid, uuid)}" for uuid, part in parts.items()]
+    return ", ".join(parts_held) or "nothing"
 
 
 def _one_each(snapshot: Snapshot) -> Allocations:

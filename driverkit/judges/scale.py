@@ -114,8 +114,8 @@ def _periods(root: Root, loaded: LoadedDriver) -> None:
 
 def _where(before: tracemalloc.Snapshot, after: tracemalloc.Snapshot) -> str:
     """The driver's line that most of it comes from, as far as lines were noted."""
-    found = after.compare_to(before, "traceback")
-    frames = [frame for entry in found[:1] for frame in reversed(entry.traceback)]
+    growth = after.compare_to(before, "traceback")
+    frames = [frame for entry in growth[:1] for frame in reversed(entry.traceback)]
     theirs = [f"{frame.filename}:{frame.lineno}" for frame in frames if not is_ours(frame.filename)]
     return f"; most of it at {theirs[0]}" if theirs else ""
 

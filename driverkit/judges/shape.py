@@ -7,7 +7,7 @@ import os_resource_classes
 import os_traits
 
 from driverkit.broken import Broken, DriverRaised, Inapplicable, broken_by_errors
-from driverkit.differences import called, shown
+from driverkit.differences import called, first_lines
 from driverkit.stage import Root, Stage, said
 from drivers.api import Lifecycle
 from drivers.errors import DriverError, DriverNotReady
@@ -126,15 +126,15 @@ def valid(stage: Stage) -> None:
     """All that it says is proper, and Placement takes it."""
     loaded = stage.open()
     for root in stage.roots(loaded):
-        found = [text for provider in _desired(root, loaded).walk() for text in problems(provider)]
-        if found:
-            raise Broken(f"node {root.node}:\n{shown(found)}")
+        wrong = [text for provider in _desired(root, loaded).walk() for text in problems(provider)]
+        if wrong:
+            raise Broken(f"node {root.node}:\n{first_lines(wrong)}")
     for root in stage.roots(loaded):
         report = root.report(loaded)
         refused = [*report.failed.items(), ("the rest", report.error)]
         answers = [f"{_name(root, key)}: {err}" for key, err in refused if _is_refusal(err)]
         if answers:
-            raise Broken(f"node {root.node}: Placement answers\n{shown(answers)}")
+            raise Broken(f"node {root.node}: Placement answers\n{first_lines(answers)}")
 
 
 def _desired(root: Root, loaded: LoadedDriver) -> Snapshot:
@@ -162,9 +162,9 @@ def own_names(stage: Stage) -> None:
     taken: dict[str, tuple[Root, Provider]] = {}
     for root in stage.roots(loaded):
         desired = root.desired(loaded)
-        found = [*_not_own(root, desired, host), *_taken(desired, taken)]
-        if found:
-            raise Broken(f"node {root.node}:\n{shown(found)}")
+        wrong = [*_not_own(root, desired, host), *_taken(desired, taken)]
+        if wrong:
+            raise Broken(f"node {root.node}:\n{first_lines(wrong)}")
         taken.update({provider.name: (root, provider) for provider in desired.walk()})
 
 
@@ -210,12 +210,12 @@ def _problems(provider: Provider) -> Iterator[str]:
 
 
 def _bad_names(what: str, names: Iterable[str], standard: Iterable[str]) -> Iterator[str]:
-    known = frozenset(standard)
+    standards = frozenset(standard)
     for name in sorted(names, key=str):
         problem = name_problem(name, what)
         if problem is not None:
             yield problem
-        elif name not in known and not is_custom(name):
+        elif name not in standards and not is_custom(name):
             yield f"there is no {what} {name}, and it does not begin with CUSTOM_"
 
 

@@ -187,19 +187,19 @@ def _mentions(node: ast.AST) -> Iterator[str]:
 
 
 def _aliases(module: ast.Module) -> dict[str, str]:
-    found: dict[str, str] = {}
+    aliases: dict[str, str] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 first = alias.name.partition(".")[0]
-                found[alias.asname or first] = alias.name if alias.asname else first
+                aliases[alias.asname or first] = alias.name if alias.asname else first
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
-                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     for node in module.body:  # CONF = nova.conf.CONF
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             source = ast.unparse(node.value)
             root, _, rest = source.partition(".")
-            if root in found and source.replace(".", "").replace("_", "").isalnum():
-                found[node.targets[0].id] = f"{found[root]}.{rest}" if rest else found[root]
-    return found
+            if root in aliases and source.replace(".", "").replace("_", "").isalnum():
+                aliases[node.targets[0].id] = f"{aliases[root]}.{rest}" if rest else aliases[root]
+    return aliases

@@ -97,7 +97,7 @@ def instead_of(dotted: str) -> str | None:
     """What to use in place of ``nova.exception.ReshapeNeeded`` and the like; ``None``: itself."""
     parts = dotted.split(".")
     for length in range(len(parts), 0, -1):
-        found = USES.get(".".join(parts[:length]))
-        if found is not None:
-            return found
+        advice = USES.get(".".join(parts[:length]))
+        if advice is not None:
+            return advice
     return None

@@ -40,7 +40,7 @@ class _Installed(DriverContract):
         return DriverContext(_DRIVER.host, tmp_path, conf)
 
 
-_DRIVER, _ = checked_here()
+_DRIVER = checked_here()[0]
 _BASE = _class_in(_DRIVER.fixtures) if _DRIVER.fixtures else _Installed
 
 

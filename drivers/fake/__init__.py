@@ -1,7 +1,6 @@
 """The scripted driver: a YAML file says what the host has; see docs/fake-driver.rst."""
 
 from drivers.fake.driver import FakeDriver
-
-list_opts = FakeDriver.list_opts
+from drivers.fake.opts import list_opts
 
 __all__ = ["FakeDriver", "list_opts"]

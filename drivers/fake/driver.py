@@ -7,8 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from oslo_config import cfg
-
 from drivers.api import (
     Allocations,
     ComputeDriver,
@@ -17,21 +15,12 @@ from drivers.api import (
     ProviderTree,
     ReshapeNeeded,
 )
+from drivers.fake import opts
 from drivers.fake.on_tree import Footprint, move_allocations, pending_moves, settle
 from drivers.fake.script import Failure, NodeSpec, NodeState, Now, failures_at, state_at
 from drivers.fake.script_file import ScriptFile
 
 LOG = logging.getLogger(__name__)
-OPTIONS = [
-    cfg.StrOpt(
-        "script",
-        help=(
-            "YAML file that says which nodes there are, what they have, how that "
-            "changes and what fails. It is read again when it changes. Left out: "
-            "one host with two NUMA nodes, SR-IOV and shared storage."
-        ),
-    ),
-]
 DEFAULT_SCRIPT = Path(__file__).with_name("default.yaml")
 
 
@@ -67,7 +56,7 @@ class FakeDriver(ComputeDriver):
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
         """The group ``[fake]``."""
-        return [("fake", OPTIONS)]
+        return opts.list_opts()
 
     def init_host(self, host: str) -> None:  # noqa: ARG002
         """Read the script, so that a bad one is said at once.

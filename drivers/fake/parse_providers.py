@@ -23,8 +23,8 @@ def expand(template: str, names: Names, field: Field) -> str:
     try:
         return template.format_map(names)
     except (KeyError, IndexError, AttributeError, TypeError, ValueError) as err:
-        known = ", ".join(f"{{{name}}}" for name in sorted(names))
-        raise field.error(f"can't fill in {template!r} ({err}); there are {known}") from None
+        names_here = ", ".join(f"{{{name}}}" for name in sorted(names))
+        raise field.error(f"can't fill in {template!r} ({err}); there are {names_here}") from None
 
 
 def replicas(key: str, field: Field, names: Names) -> Iterator[Names]:
@@ -47,12 +47,12 @@ def read_node(field: Field, names: Names, room: int) -> tuple[ProviderSpec, ...]
     root = ProviderSpec(ROOT, str(names["node"]), **_carried(fields, names))
     inside = [root, *islice(read_children(fields.get("children"), names, ROOT), room)]
     members = frozenset[str]().union(*(provider.aggregates for provider in inside))
-    beside = islice(_sharing(fields.get("sharing"), names, members), room)
-    found = (*inside, *beside)
-    if len(found) > room:
+    sharing = islice(_sharing(fields.get("sharing"), names, members), room)
+    providers = (*inside, *sharing)
+    if len(providers) > room:
         raise field.error("the script has too many providers")
-    refuse_twice(found, field)
-    return found
+    refuse_twice(providers, field)
+    return providers
 
 
 def refuse_twice(providers: Iterable[ProviderSpec], field: Field) -> None:

@@ -60,22 +60,22 @@ def _trees(nodes: Field, host: str) -> dict[str, tuple[ProviderSpec, ...]]:
             name = expand(key, names, field)
             if name in trees:
                 raise field.error(f"node {name!r} is there twice")
-            found = read_node(field, {**names, "node": name}, room)
-            trees[name] = tuple(replace(one, awaited=one.name in shared) for one in found)
-            shared.update(one.name for one in found if not one.private)
+            providers = read_node(field, {**names, "node": name}, room)
+            trees[name] = tuple(replace(one, awaited=one.name in shared) for one in providers)
+            shared.update(one.name for one in providers if not one.private)
             room -= len(trees[name])
     return trees
 
 
 def _events(field: Field | None, keys: Iterable[str], nodes: Iterable[str], host: str) -> Events:
-    found: Events = []
+    events: Events = []
     for item in field.items() if field else ():
         where = item.mapping(keys).get("node")
         pattern = "*" if where is None else expand(where.text(), {"host": host}, where)
         if not any(fnmatchcase(name, pattern) for name in nodes):
             raise (where or item).error("no node has such a name")
-        found.append((pattern, item))
-    return found
+        events.append((pattern, item))
+    return events
 
 
 def _node(

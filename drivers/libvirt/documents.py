@@ -41,11 +41,11 @@ def checked(text: str | None, tag: str) -> str:
     if not (text or "").strip():
         raise ValueError(f"an empty document where <{tag}> was expected")
     try:
-        found = ET.fromstring(text or "").tag  # noqa: S314  # libvirtd is trusted: it is root
+        root = ET.fromstring(text or "").tag  # noqa: S314  # libvirtd is trusted: it is root
     except ET.ParseError as err:
         raise ValueError(f"a document that is cut or broken ({err})") from None
-    if found != tag:
-        raise ValueError(f"a <{found}> document where <{tag}> was expected")
+    if root != tag:
+        raise ValueError(f"a <{root}> document where <{tag}> was expected")
     return text or ""
 
 

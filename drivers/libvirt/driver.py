@@ -6,22 +6,16 @@ names those that can't say.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
+from xml.etree.ElementTree import Element
 
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
-from drivers.errors import DriverLoadFailed, DriverNotReady
+from drivers.errors import DriverLoadFailed
 from drivers.inventory import DISK_GB
 from drivers.libvirt import documents, opts
 from drivers.libvirt.connection.host import Host, load_binding, uri_of
-from drivers.libvirt.connection.host_identity import (
-    KEPT_HOST,
-    NAME,
-    HostIdentity,
-    another_host,
-    renamed,
-)
+from drivers.libvirt.connection.host_identity import NAME, AnotherHost, HostIdentity, SameHost
 from drivers.libvirt.connection.session import Deadlines, Refused
 from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.facts.report import Reader, capabilities, facts_of, host_report
@@ -68,7 +62,7 @@ class LibvirtDriver(ComputeDriver):
         self.capabilities = {**CAPABILITIES, "supports_mem_backing_file": in_files}
         self._host = host or Host(uri_of(group), load_binding(), Deadlines.of(group))
         self._nodename: str | None = None
-        self._identity: HostIdentity | None = None
+        self._same = SameHost(context.store)
         self._is_agents = False
         self._reader = Reader(self._host, facts)
         self._wrong: dict[str, str] = {}
@@ -116,7 +110,7 @@ class LibvirtDriver(ComputeDriver):
         self._host.events.listen(self.context.wake)
         name, others = self._name_now()
         reading = self._reader.read()
-        others |= self._same_host(HostIdentity.of(name, reading.capabilities))
+        others |= self._check(name, reading.capabilities)
         report = host_report(
             nodename,
             reading,
@@ -135,42 +129,26 @@ class LibvirtDriver(ComputeDriver):
         try:
             return self._host.hostname(), {}
         except Refused as err:
-            if self._identity is None:
+            if self._same.now is None:
                 raise
-            return self._identity.name, {NAME: str(err)}
+            return self._same.now.name, {NAME: str(err)}
 
-    def _same_host(self, now: HostIdentity) -> dict[str, str]:
-        """What to tell of it.  :raises DriverNotReady: another host answers."""
-        first = self._first_host() or now
-        if problem := another_host(first, now):
-            self._host.lost(problem)
-            raise DriverNotReady(
-                f"{problem}; if it is this one,"
-                f" remove driver-{KEPT_HOST}.json from state_path and restart compute-agent"
-            )
-        if self._is_agents:  # a command only looks
-            self._remember(now)
-        self._identity = self._identity or now
-        return renamed(self._identity, now)
-
-    def _first_host(self) -> HostIdentity | None:
-        """The one that answered first, in this run or an earlier one."""
-        if self._identity is None:
-            return HostIdentity.kept(self.context.store.load(KEPT_HOST))
-        return self._identity
-
-    def _remember(self, host: HostIdentity) -> None:
-        if host.uuid is not None:  # one without a UUID proves nothing later
-            self.context.store.save(KEPT_HOST, asdict(host))
+    def _check(self, name: str, capabilities: Element) -> dict[str, str]:
+        """What to tell of the host that answers.  :raises AnotherHost: it is not this one."""
+        try:
+            return self._same.check(HostIdentity.of(name, capabilities), remember=self._is_agents)
+        except AnotherHost as err:
+            self._host.lost(str(err))
+            raise
 
     def _name_of_ours(self) -> str:
         """What this host is called now.
 
         :raises DriverNotReady: libvirt is not there, or that of another host answers.
         """
-        name, first = self._host.hostname(), self._first_host()
+        name, first = self._host.hostname(), self._same.first
         if first is not None and first.name != name:
-            self._same_host(HostIdentity.of(name, documents.read(capabilities(self._host))))
+            self._check(name, documents.read(capabilities(self._host)))
         return name
 
     def _note_warnings(self, words: Sequence[str]) -> None:
@@ -182,5 +160,5 @@ class LibvirtDriver(ComputeDriver):
 
 
 def _observed(tree: ProviderTree, nodename: str) -> Observed:
-    found = (tree.data(uuid) for uuid in tree.get_provider_uuids(nodename))
-    return {data.name: data.inventory for data in found}
+    providers = (tree.data(uuid) for uuid in tree.get_provider_uuids(nodename))
+    return {data.name: data.inventory for data in providers}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from drivers.api import ProviderTree, ReshapeNeeded
 from drivers.inventory import InventoryPolicy
-from drivers.libvirt.facts import architecture, cpu_traits
+from drivers.libvirt.facts import architecture, cpu_features
 from drivers.libvirt.facts.shares import MemoryPolicy, ReservedPages
 from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
@@ -132,7 +132,7 @@ def check(tree: ProviderTree) -> None:
         for name, record in provider.inventory.items():
             assert name_problem(name, "resource class") is None
             assert record.problem() is None, (provider.name, name)
-        known = cpu_traits.OWNED | architecture.OWNED | {"HW_NUMA_ROOT"}
+        known = cpu_features.OWNED | architecture.OWNED | {"HW_NUMA_ROOT"}
         assert provider.traits <= known
 
 

@@ -138,8 +138,6 @@ PURE = (
     "drivers/libvirt/tree/children.py",
     "drivers/libvirt/tree/moving.py",
     "drivers/libvirt/tree/names.py",
-    "drivers/libvirt/facts/cpu_traits.py",
-    "drivers/libvirt/connection/host_identity.py",
     "driverkit/porting/advice.py",
     "driverkit/porting/nova_api.py",
     "driverkit/porting/driver_source.py",

@@ -11,6 +11,8 @@ from typing import Any
 from drivers.libvirt.connection.session import nonsense
 from drivers.libvirt.documents import checked
 
+GONE = ("VIR_ERR_NO_NODE_DEVICE", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_DOMAIN")
+
 Check = Callable[[str], str | None]
 """Why a document tells too little to be used; ``None``: it does not."""
 
@@ -34,56 +36,49 @@ def node_devices(connection: Any, binding: Any, kinds: Sequence[str], check: Che
     """
     names = (f"VIR_CONNECT_LIST_NODE_DEVICES_CAP_{kind}" for kind in kinds)
     flags = sum(getattr(binding, name, 0) for name in names)
-    things = connection.listAllDevices(flags)
-    return _Reader(connection, binding, "device", check).read(things)
+    return _documents(connection, binding, connection.listAllDevices(flags), "device", check)
 
 
 def active_pools(connection: Any, binding: Any, check: Check) -> Listed:
     """All active storage pools."""
-    things = connection.listAllStoragePools(binding.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
-    return _Reader(connection, binding, "pool", check).read(things)
+    pools = connection.listAllStoragePools(binding.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
+    return _documents(connection, binding, pools, "pool", check)
 
 
 def guests(connection: Any, binding: Any) -> Listed:
     """All guests, running or not."""
-    return _Reader(connection, binding, "domain").read(connection.listAllDomains(0))
+    domains = connection.listAllDomains(0)
+    return _documents(connection, binding, domains, "domain", lambda _text: None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    connection: Any
-    binding: Any
-    tag: str
-    check: Check = lambda _text: None
-
-    def read(self, things: Iterable[Any]) -> Listed:
-        """Those that vanish meanwhile are not there."""
-        found = Listed()
-        for number, thing in enumerate(things):
-            name = self._name(thing, number)
-            try:
-                text = checked(str(thing.XMLDesc(0)), self.tag)
-                why = self.check(text)
-            except ValueError as err:
-                why = nonsense(err)
-            except self.binding.libvirtError as err:
-                if not self.connection.isAlive():
-                    raise
-                if err.get_error_code() in self._gone():
-                    continue
-                why = str(err.get_error_message() or err)
-            if why is None:
-                found.documents[name] = text
-            else:
-                found.unread[name] = why
-        return found
-
-    def _name(self, thing: Any, number: int) -> str:
+def _documents(
+    connection: Any, binding: Any, things: Iterable[Any], tag: str, check: Check
+) -> Listed:
+    """Those that vanish meanwhile are not there."""
+    gone = {getattr(binding, name) for name in GONE}
+    listed = Listed()
+    for number, thing in enumerate(things):
+        name = _name(thing, number)
         try:
-            return str(thing.name())
-        except UnicodeDecodeError:
-            return f"number {number}"
+            text = checked(str(thing.XMLDesc(0)), tag)
+            why = check(text)
+        except ValueError as err:
+            why = nonsense(err)
+        except binding.libvirtError as err:
+            if not connection.isAlive():
+                raise
+            if err.get_error_code() in gone:
+                continue
+            why = str(err.get_error_message() or err)
+        if why is None:
+            listed.documents[name] = text
+        else:
+            listed.unread[name] = why
+    return listed
 
-    def _gone(self) -> frozenset[int]:
-        names = ("VIR_ERR_NO_NODE_DEVICE", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_DOMAIN")
-        return frozenset(getattr(self.binding, name) for name in names)
+
+def _name(thing: Any, number: int) -> str:
+    try:
+        return str(thing.name())
+    except UnicodeDecodeError:
+        return f"number {number}"

@@ -79,10 +79,10 @@ def device_specs(values: Iterable[str]) -> tuple[DeviceSpec, ...]:
 
 def _entries(value: str) -> list[Any]:
     try:
-        found = json.loads(value)
+        entries = json.loads(value)
     except (ValueError, RecursionError) as err:
         raise ValueError(f"{OPTION} = {value!r} is no JSON: {err}") from None
-    return found if isinstance(found, list) else [found]
+    return entries if isinstance(entries, list) else [entries]
 
 
 def _spec(entry: Any, value: str) -> DeviceSpec:
@@ -198,27 +198,27 @@ def _resource_class(text: str | None) -> str | None:
     if text is None:
         return None
     name = text.upper()
-    known = name in os_resource_classes.STANDARDS
-    if not known and not re.fullmatch(r"CUSTOM_[A-Z0-9_]+", name):
+    standard = name in os_resource_classes.STANDARDS
+    if not standard and not re.fullmatch(r"CUSTOM_[A-Z0-9_]+", name):
         name = os_resource_classes.normalize_name(text)
     return _fitting(name, text, "resource_class")
 
 
 def _traits(texts: Mapping[str, str | None], flags: Mapping[str, bool]) -> frozenset[str]:
     names = (name.strip() for name in (texts["traits"] or "").split(","))
-    found = {_trait(name) for name in names if name}
+    traits = {_trait(name) for name in names if name}
     if flags["one_time_use"]:
-        found.add(os_traits.HW_PCI_ONE_TIME_USE)
+        traits.add(os_traits.HW_PCI_ONE_TIME_USE)
     if flags["live_migratable"]:
-        found.add(os_traits.HW_PCI_LIVE_MIGRATABLE)
+        traits.add(os_traits.HW_PCI_LIVE_MIGRATABLE)
     if texts["physical_network"]:
-        found.add(_trait(f"CUSTOM_PHYSNET_{texts['physical_network']}"))
-    return frozenset(found)
+        traits.add(_trait(f"CUSTOM_PHYSNET_{texts['physical_network']}"))
+    return frozenset(traits)
 
 
 def _trait(text: str) -> str:
-    known, _ = os_traits.check_traits([text])
-    if known:
+    standard, _ = os_traits.check_traits([text])
+    if standard:
         return text
     plain = text.upper().removeprefix(os_traits.CUSTOM_NAMESPACE)
     return _fitting(os_traits.normalize_name(plain), text, "traits")

@@ -13,7 +13,7 @@ from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.listed import Listed, guests, node_devices
 from drivers.libvirt.devices.pci import PciSettings, has_remote_managed, pci_pools
 from drivers.libvirt.devices.pci_devices import PciBus, assigned_addresses, pci_bus, too_little
-from drivers.libvirt.devices.pools import Grouping, Pool, many_alike, providers
+from drivers.libvirt.devices.pools import Pool, many_alike, providers
 from drivers.libvirt.devices.vgpu import (
     VGPU,
     MdevSettings,
@@ -108,19 +108,17 @@ class NodeDevices:
     def _providers(
         self, of: Subject, pools: Sequence[Pool], grouped: bool, source: str
     ) -> tuple[list[Reported], dict[str, str]]:
-        found, notes = providers(of.node, pools, Grouping(grouped, of.by_cell), of.observed)
+        children, notes = providers(
+            of.node, pools, of.observed, grouped=grouped, by_cell=of.by_cell
+        )
         return [
-            replace(one, traits=one.traits | self.owner_traits, source=source) for one in found
+            replace(one, traits=one.traits | self.owner_traits, source=source) for one in children
         ], notes
 
     def _remote_managed(self, bus: PciBus) -> dict[str, bool]:
-        """Whether guests can have ports whose network card manages them: where there are such VFs.
-
-        Not told where the entries of device_spec are another service's.
-        """
-        if not self.pci.specs:
-            return {}
-        return {os_traits.COMPUTE_REMOTE_MANAGED_PORTS: has_remote_managed(bus, self.pci)}
+        """Not told where the entries of device_spec are another service's."""
+        name = os_traits.COMPUTE_REMOTE_MANAGED_PORTS
+        return {name: has_remote_managed(bus, self.pci)} if self.pci.specs else {}
 
 
 def all_guests(host: Host) -> Listed:

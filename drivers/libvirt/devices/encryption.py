@@ -121,11 +121,11 @@ class MemoryEncryption:
 
 def _switches(root: Path) -> dict[str, bool | None]:
     """Kernels write Y or 1; what can't be read is not known."""
-    found: dict[str, bool | None] = {}
+    switches: dict[str, bool | None] = {}
     for name, (module, parameter) in SWITCHES.items():
         said = _text(root / "sys/module" / module / "parameters" / parameter).strip().upper()
-        found[name] = said not in {"N", "0"} if said else None
-    return found
+        switches[name] = said not in {"N", "0"} if said else None
+    return switches
 
 
 def _tdx_keys(root: Path) -> int | None:
@@ -142,65 +142,83 @@ def _text(file: Path) -> str:
 
 
 def encryption(
-    node: str, found: Encryption, limits: Limits, observed: Observed
+    node: str, told: Encryption, limits: Limits, observed: Observed
 ) -> tuple[list[Reported], dict[str, str]]:
     """Providers, and what is odd.
 
     What could not be asked stays as Placement has it.
     """
-    if found.domain_capabilities is None:
+    if told.domain_capabilities is None:
         return _as_it_was(node, observed), {}
-    slots = dict(_slots(found, limits))
-    notes = _limit(slots, limits.sev) | _tdx_notes(found, limits)
+    slots = dict(_slots(told, limits))
+    problems = {
+        OPTION: _sev_problem(slots.get(SEV), limits.sev),
+        TDX_OPTION: _tdx_problem(told, limits),
+    }
+    if SEV in slots and limits.sev is not None:
+        slots[SEV] = min(slots[SEV], limits.sev)
     reported = [_reported(node, name, count, observed) for name, count in slots.items() if count]
-    return reported, notes
+    return reported, {option: words for option, words in problems.items() if words}
 
 
-def _slots(found: Encryption, limits: Limits) -> Iterator[tuple[str, int]]:
+def _slots(told: Encryption, limits: Limits) -> Iterator[tuple[str, int]]:
     """How many guests at once; of SEV, where libvirt does not say, as many as there may be.
 
     Without SEV in the kernel there is none of its successors either.  SEV-SNP and SEV-ES have
     the same keys: a host that can do both offers the stronger one.
     """
-    document, off = found.domain_capabilities, found.switched_off
+    document, off = told.domain_capabilities, told.switched_off
     assert document is not None
     sev = document.find("features/sev")
     if sev is not None and sev.get("supported") == "yes" and SEV not in off:
-        told = whole(text_of(sev, "maxGuests"))
-        yield SEV, MAX_INT if told is None else min(told, MAX_INT)
+        most = whole(text_of(sev, "maxGuests"))
+        yield SEV, MAX_INT if most is None else min(most, MAX_INT)
         keys = min(whole(text_of(sev, "maxESGuests")) or 0, MAX_INT)
-        if SEV_SNP in found.switched_on and _lists(document, "sev-snp"):
+        if SEV_SNP in told.switched_on and _lists(document, "sev-snp"):
             yield SEV_SNP, keys
         elif SEV_ES not in off:
             yield SEV_ES, keys
-    if _can_tdx(found) and limits.passes_cpu:
-        counts = [count for count in (found.tdx_keys, limits.tdx) if count is not None]
+    if _can_tdx(told) and limits.passes_cpu:
+        counts = [count for count in (told.tdx_keys, limits.tdx) if count is not None]
         yield TDX, min([*counts, MAX_INT]) if counts else 0
 
 
-def _can_tdx(found: Encryption) -> bool:
-    document = found.domain_capabilities
-    if document is None or TDX in found.switched_off:
+def _can_tdx(told: Encryption) -> bool:
+    document = told.domain_capabilities
+    if document is None or TDX in told.switched_off:
         return False
     tdx = document.find("features/tdx")
     return (tdx is not None and tdx.get("supported") == "yes") or _lists(document, "tdx")
 
 
-def _tdx_notes(found: Encryption, limits: Limits) -> dict[str, str]:
+def _tdx_problem(told: Encryption, limits: Limits) -> str | None:
     """Only where the operator can expect TDX: the CPU is passed on, or a number is given."""
-    if not _can_tdx(found):
-        words = f"is {limits.tdx}, but this host can't encrypt memory with TDX"
-        return {TDX_OPTION: words} if limits.tdx else {}
+    if not _can_tdx(told):
+        return _unable(limits.tdx, "this host can't encrypt memory with TDX")
     if not limits.passes_cpu:
-        words = f"is {limits.tdx}, but TDX needs [libvirt] cpu_mode = host-passthrough"
-        return {TDX_OPTION: words} if limits.tdx else {}
-    if found.tdx_keys is None and limits.tdx is None:
-        words = "is not set, and the kernel (misc.capacity of its cgroups) does not say how many"
-        return {TDX_OPTION: f"{words} guests with TDX there can be: none is reported"}
-    if found.tdx_keys is not None and (limits.tdx or 0) > found.tdx_keys:
-        words = f"is {limits.tdx}, but this host can run {found.tdx_keys} such guests at once"
-        return {TDX_OPTION: words}
-    return {}
+        return _unable(limits.tdx, "TDX needs [libvirt] cpu_mode = host-passthrough")
+    if told.tdx_keys is None and limits.tdx is None:
+        return (
+            "is not set, and the kernel (misc.capacity of its cgroups) does not say how many"
+            " guests with TDX there can be: none is reported"
+        )
+    return _too_many(limits.tdx, told.tdx_keys)
+
+
+def _sev_problem(most: int | None, wanted: int | None) -> str | None:
+    if most is None:
+        return _unable(wanted, "this host can't encrypt memory with SEV")
+    return _too_many(wanted, most)
+
+
+def _unable(wanted: int | None, why: str) -> str | None:
+    return f"is {wanted}, but {why}" if wanted else None
+
+
+def _too_many(wanted: int | None, most: int | None) -> str | None:
+    if wanted is None or most is None or wanted <= most:
+        return None
+    return f"is {wanted}, but this host can run {most} such guests at once"
 
 
 def _lists(document: Element, name: str) -> bool:
@@ -208,20 +226,6 @@ def _lists(document: Element, name: str) -> bool:
     security = document.find("features/launchSecurity")
     supported = security is not None and security.get("supported") == "yes"
     return supported and any((value.text or "").strip() == name for value in values)
-
-
-def _limit(slots: dict[str, int], wanted: int | None) -> dict[str, str]:
-    """Lower SEV's to the limit, and say where that is none."""
-    if wanted is None:
-        return {}
-    if SEV not in slots:
-        if not wanted:
-            return {}
-        return {OPTION: f"is {wanted}, but this host can't encrypt memory with SEV"}
-    most, slots[SEV] = slots[SEV], min(slots[SEV], wanted)
-    if wanted > most:
-        return {OPTION: f"is {wanted}, but this host can run {most} such guests at once"}
-    return {}
 
 
 def _reported(node: str, technique: str, count: int, observed: Observed) -> Reported:

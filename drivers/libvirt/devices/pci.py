@@ -75,8 +75,8 @@ def pci_pools(
         elif settings.report_physical_networks or not _is_neutrons(one.spec):
             owners.setdefault(one.device.owner, []).append(one)
     pools = [
-        _pool(f"{node}_{owner.upper()}", bus.devices.get(owner), _alike(found, notes), assigned)
-        for owner, found in owners.items()
+        _pool(f"{node}_{owner.upper()}", bus.devices.get(owner), _alike(offered, notes), assigned)
+        for owner, offered in owners.items()
     ]
     return pools, notes
 
@@ -125,9 +125,9 @@ def _pool(
     )
 
 
-def _alike(found: Sequence[_Offered], notes: dict[str, str]) -> Sequence[_Offered]:
+def _alike(offered: Sequence[_Offered], notes: dict[str, str]) -> Sequence[_Offered]:
     """The first, and those that can be counted with it."""
-    first, *rest = _exclusive(found, notes)
+    first, *rest = _exclusive(offered, notes)
     alike = [first]
     for one in rest:
         why = _difference(first, one)
@@ -138,17 +138,17 @@ def _alike(found: Sequence[_Offered], notes: dict[str, str]) -> Sequence[_Offere
     return alike
 
 
-def _exclusive(found: Sequence[_Offered], notes: dict[str, str]) -> Sequence[_Offered]:
+def _exclusive(offered: Sequence[_Offered], notes: dict[str, str]) -> Sequence[_Offered]:
     """The VFs of a PF where there are any; one entry that names both means them."""
-    virtual = [one for one in found if one.device.physical is not None]
-    if virtual and len(virtual) < len(found):
-        (whole,) = (one for one in found if one.device.physical is None)
+    virtual = [one for one in offered if one.device.physical is not None]
+    if virtual and len(virtual) < len(offered):
+        (whole,) = (one for one in offered if one.device.physical is None)
         if all(one.spec is not whole.spec for one in virtual):
             notes[_named(whole.device)] = (
                 "is not offered beside its VFs: change [pci] device_spec so that it matches"
                 " the device or its VFs, not both"
             )
-    return virtual or found
+    return virtual or offered
 
 
 def _difference(first: _Offered, one: _Offered) -> str | None:

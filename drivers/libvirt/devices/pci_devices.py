@@ -87,8 +87,8 @@ def too_little(text: str) -> str | None:
 def assigned_addresses(domains: Iterable[str]) -> frozenset[str]:
     """Addresses of the PCI devices that these guests, running or not, are defined with."""
     places = ("devices/hostdev[@type='pci']/source/address", "devices/interface/source/address")
-    found = (at for text in domains for place in places for at in read(text).findall(place))
-    return frozenset(address for at in found if (address := address_of(at)))
+    listed = (at for text in domains for place in places for at in read(text).findall(place))
+    return frozenset(address for at in listed if (address := address_of(at)))
 
 
 def address_of(element: Element) -> str | None:
@@ -100,8 +100,8 @@ def address_of(element: Element) -> str | None:
 
 def cell_of(capability: Element) -> int | None:
     """The NUMA cell that a PCI device is on."""
-    found = capability.find("numa")
-    return None if found is None else whole(found.get("node"))
+    cell = capability.find("numa")
+    return None if cell is None else whole(cell.get("node"))
 
 
 def pci_address(capability: Element) -> str | None:

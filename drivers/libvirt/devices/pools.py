@@ -48,20 +48,20 @@ class Pool:
     from_root: frozenset[str] = field(default_factory=frozenset)
 
 
-@dataclass(frozen=True, slots=True)
-class Grouping:
-    """The operator's choice; ``by_cell`` where NUMA cells are providers."""
-
-    wanted: bool = False
-    by_cell: bool = False
-
-
 def providers(
-    node: str, pools: Sequence[Pool], grouping: Grouping, observed: Observed
+    node: str, pools: Sequence[Pool], observed: Observed, *, grouped: bool, by_cell: bool
 ) -> tuple[list[Reported], dict[str, str]]:
-    """What is reported of them, and what is odd about it, by provider name."""
+    """What is reported of them, and what is odd about it, by provider name.
+
+    ``grouped`` is the operator's choice; ``by_cell``: NUMA cells are providers.
+    """
+    by_name: dict[str, list[Pool]] = {}
+    for pool in pools:
+        together = grouped and not _alone(pool)
+        name = _group_name(node, pool, by_cell) if together else pool.name
+        by_name.setdefault(name, []).append(pool)
     reported, notes = [], {}
-    for name, members in _by_name(node, pools, grouping).items():
+    for name, members in by_name.items():
         first, current = members[0], observed.get(name, {})
         count = sum(pool.count for pool in members)
         old = sorted(current.keys() - {first.resource_class})
@@ -101,14 +101,6 @@ def many_alike(children: Iterable[Reported]) -> tuple[str, ...]:
     )
 
 
-def _by_name(node: str, pools: Iterable[Pool], grouping: Grouping) -> dict[str, list[Pool]]:
-    found: dict[str, list[Pool]] = {}
-    for pool in pools:
-        name = _group_name(node, pool, grouping.by_cell) if grouping.wanted else pool.name
-        found.setdefault(pool.name if _alone(pool) else name, []).append(pool)
-    return found
-
-
 def _alone(pool: Pool) -> bool:
     """It matters which one of them is used."""
     return os_traits.HW_PCI_ONE_TIME_USE in pool.traits
@@ -116,16 +108,11 @@ def _alone(pool: Pool) -> bool:
 
 def _other_names(node: str, members: Iterable[Pool]) -> frozenset[str]:
     """Under which the same devices may have been reported before."""
-    return frozenset(
-        name
-        for pool in members
-        if not _alone(pool)
-        for name in (
-            pool.name,
-            _group_name(node, pool, by_cell=True),
-            _group_name(node, pool, by_cell=False),
-        )
-    )
+    names: set[str] = set()
+    for pool in members:
+        if not _alone(pool):
+            names |= {pool.name, *(_group_name(node, pool, by_cell) for by_cell in (True, False))}
+    return frozenset(names)
 
 
 def is_group_of(node: str, resource_class: str, name: str) -> bool:

@@ -70,7 +70,7 @@ def _divisible(name: str, document: Element, made: Mapping[str, int]) -> Divisib
 
 def _made(documents: Iterable[Element], names: Mapping[str | None, str]) -> dict[str, Counter[str]]:
     """Instances by type, by the name of what they are a part of."""
-    found: dict[str, Counter[str]] = {}
+    made: dict[str, Counter[str]] = {}
     seen: set[str] = set()
     for one in documents:
         instance = one.find("capability[@type='mdev']")
@@ -81,10 +81,10 @@ def _made(documents: Iterable[Element], names: Mapping[str | None, str]) -> dict
         seen.add(name)
         told = text_of(instance, "parent_addr")
         parent = names.get(told) if told else None
-        found.setdefault(parent or text_of(one, "parent") or "", Counter())[
+        made.setdefault(parent or text_of(one, "parent") or "", Counter())[
             kind.get("id") or ""
         ] += 1
-    return found
+    return made
 
 
 def _address(document: Element) -> str | None:

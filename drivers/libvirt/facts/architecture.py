@@ -53,13 +53,13 @@ class Architecture:
 
 def arch_traits(cpu: HostCpu, capabilities: Element) -> dict[str, bool]:
     """Whether the host has each trait; empty where the document does not say."""
-    found: dict[str, bool] = {}
+    traits: dict[str, bool] = {}
     if cpu.arch is not None:
-        found |= {f"HW_ARCH_{arch.upper()}": arch == cpu.arch for arch in HOST_ARCHES}
+        traits |= {f"HW_ARCH_{arch.upper()}": arch == cpu.arch for arch in HOST_ARCHES}
     guests = {arch.get("name") for arch in capabilities.findall("guest/arch")}
     if guests:
-        found |= {f"COMPUTE_ARCH_{arch.upper()}": arch in guests for arch in GUEST_ARCHES}
-    return found
+        traits |= {f"COMPUTE_ARCH_{arch.upper()}": arch in guests for arch in GUEST_ARCHES}
+    return traits
 
 
 QEMU_TYPES = frozenset({"kvm", "qemu"})

@@ -82,10 +82,10 @@ class CpusAndMemory:
             self.memory,
             told=of.capabilities.tag == "capabilities",
         )
-        found = numa.processing(of.node, self.report_numa, host, of.observed)
+        report = numa.processing(of.node, self.report_numa, host, of.observed)
         return replace(
-            found,
-            notes={**host.cpus.left_out, **found.notes},
+            report,
+            notes={**host.cpus.left_out, **report.notes},
             warnings=_mixed_cores(host.cpus, of.capabilities),
             unsure=frozenset() if host.told else frozenset({CELLS}),
         )
@@ -204,7 +204,7 @@ def _total(connection: Any) -> int:
 
 def _some_on(cpus: Iterable[Any]) -> tuple[bool, ...]:
     """An empty map is one that this hypervisor does not keep."""
-    found = tuple(map(bool, cpus))
-    if found and not any(found):
+    states = tuple(map(bool, cpus))
+    if states and not any(states):
         raise ValueError("a CPU map without any CPU that is online")
-    return found
+    return states

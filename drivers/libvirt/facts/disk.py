@@ -221,8 +221,8 @@ def _pool(document: Element) -> StoragePool | None:
         size = whole(capacity.text) or 0
     if not size:
         return None
-    found = (device.get("path") for device in document.findall("source/device"))
-    devices = tuple(path for path in found if path)
+    paths = (device.get("path") for device in document.findall("source/device"))
+    devices = tuple(path for path in paths if path)
     return StoragePool(text_of(document, "name") or "?", size, devices)
 
 

@@ -18,31 +18,30 @@ def file_system_size(path: Path) -> int:
     """:raises DriverNotReady: the file system can't be read."""
     nearest = next(place for place in (path, *path.parents) if place.exists())
     try:
-        found = os.statvfs(nearest)
+        file_system = os.statvfs(nearest)
     except OSError as err:
         raise DriverNotReady(f"no size of the file system of {path}: {err}") from err
-    if not found.f_blocks:
+    if not file_system.f_blocks:
         raise DriverNotReady(f"the file system of {path} says that it has no blocks at all")
-    return found.f_blocks * found.f_frsize
+    return file_system.f_blocks * file_system.f_frsize
 
 
-def bytes_of_files(directory: Path, beside: Path) -> int:
-    """What the files in a directory take of the disk that ``beside`` is on.
+def bytes_of_files(directory: Path, place: Path) -> int:
+    """What the files in a directory take of the disk that ``place`` is on.
 
-    0 where it is on another one, or is not there; what goes while it is looked at is not
-    counted.
+    0 where it is on another one, or is not there; what goes meanwhile is not counted.
 
     :raises DriverNotReady: it can't be read.
     """
     try:
-        if directory.stat().st_dev != beside.stat().st_dev:
+        if directory.stat().st_dev != place.stat().st_dev:
             return 0
-        found = [entry.stat() for entry in os.scandir(directory) if entry.is_file()]
+        files = [entry.stat() for entry in os.scandir(directory) if entry.is_file()]
     except FileNotFoundError:
         return 0
     except OSError as err:
         raise DriverNotReady(f"no size of the files in {directory}: {err}") from err
-    return sum(one.st_blocks * 512 for one in found)
+    return sum(one.st_blocks * 512 for one in files)
 
 
 def file_system_spins(root: Path, path: PurePath) -> bool | None:
@@ -51,10 +50,10 @@ def file_system_spins(root: Path, path: PurePath) -> bool | None:
         text = (root / "proc/self/mountinfo").read_text(errors="replace")
     except OSError:
         return None
-    found = _mount(text.splitlines(), path)
-    if found is None:
+    mount = _mount(text.splitlines(), path)
+    if mount is None:
         return None
-    number, source = found
+    number, source = mount
     if not number.startswith("0:"):
         return _spins(root / "sys/dev/block" / number)
     return device_spins(root, source)
@@ -75,7 +74,7 @@ def _mount(lines: list[str], path: PurePath) -> tuple[str, str] | None:
         fields, more = before.split(), after.split()
         if len(fields) < 5 or len(more) < 2:
             continue
-        point = PurePath(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), fields[4]))
+        point = PurePath(_ESCAPED.sub(lambda escaped: chr(int(escaped[1], 8)), fields[4]))
         depth = len(point.parts)
         if path.is_relative_to(point) and (best is None or depth >= best[0]):
             best = depth, fields[2], more[1]

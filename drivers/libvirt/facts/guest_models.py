@@ -147,35 +147,33 @@ def model_traits(
     if not asked:
         return {}
     arch = asked[0].arch
-    found = _tables(arch) | (
+    traits = _tables(arch) | (
         {} if versions is None or arch not in VIFS else _by_version(arch, versions)
     )
     documents = [read(answer) for answer in answers if answer is not None]
     if len(documents) < len(asked) or any(d.tag != "domainCapabilities" for d in documents):
-        return found
-    for judge in (_listed, _file_systems):
-        found |= judge(documents)
-    return found | _firmware(documents, arch) | _tpm(documents, tpm)
+        return traits
+    return traits | _listed(documents) | _features(documents, arch) | _tpm(documents, tpm)
 
 
 def _tables(arch: str) -> dict[str, bool]:
-    found = {"COMPUTE_NET_VIRTIO_PACKED": True}
+    traits = {"COMPUTE_NET_VIRTIO_PACKED": True}
     for prefix, table in ((VIF, VIFS), (SOUND, SOUNDS), (IOMMU, IOMMUS)):
         if arch in table or prefix == IOMMU:
-            found |= _told(prefix, table.get(arch, frozenset()))
-    return {name: has for name, has in found.items() if name not in UNSAID}
+            traits |= _told(prefix, table.get(arch, frozenset()))
+    return {name: has for name, has in traits.items() if name not in UNSAID}
 
 
 def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
     """What libvirt's documents do not list, or only newer ones do."""
     lib, qemu = versions.libvirt, versions.qemu
     pci = "e1000e" in VIFS.get(arch, frozenset())
-    found = {
+    traits = {
         IGB: pci and lib >= 9_003_000 and qemu >= 8_000_000,
         VIRTIO_SOUND: pci and lib >= 10_004_000 and qemu >= 8_002_000,
         STATELESS: lib >= 8_006_000,
     }
-    return found | dict.fromkeys(ADDRESS_SPACES, arch in X86 and lib >= 8007000)
+    return traits | dict.fromkeys(ADDRESS_SPACES, arch in X86 and lib >= 8007000)
 
 
 def _told(prefix: str, offered: Collection[str]) -> dict[str, bool]:
@@ -191,14 +189,14 @@ def _word(value: str) -> str:
 
 def _values(documents: Iterable[Element], section: str, enum: str) -> frozenset[str] | None:
     """All values that any document lists; ``None`` if none knows of such a section."""
-    sections = [found for one in documents if (found := one.find(section)) is not None]
+    sections = [one_section for one in documents if (one_section := one.find(section)) is not None]
     if not sections:
         return None
     texts = (
         value.text
-        for found in sections
-        if found.get("supported", "yes") == "yes"
-        for listed in found.findall("enum")
+        for one_section in sections
+        if one_section.get("supported", "yes") == "yes"
+        for listed in one_section.findall("enum")
         if listed.get("name") == enum
         for value in listed.findall("value")
     )
@@ -207,27 +205,25 @@ def _values(documents: Iterable[Element], section: str, enum: str) -> frozenset[
 
 def _listed(documents: list[Element]) -> dict[str, bool]:
     """Models that the documents list by name."""
-    found: dict[str, bool] = {}
+    traits: dict[str, bool] = {}
     for prefix, section, enum in LISTED:
         values = _values(documents, section, enum)
-        found |= {} if values is None else _told(prefix, values)
-    return found
+        traits |= {} if values is None else _told(prefix, values)
+    return traits
 
 
-def _file_systems(documents: list[Element]) -> dict[str, bool]:
-    kinds = _values(documents, "devices/filesystem", "driverType")
-    return {} if kinds is None else {"COMPUTE_STORAGE_VIRTIO_FS": "virtiofs" in kinds}
-
-
-def _firmware(documents: list[Element], arch: str) -> dict[str, bool]:
-    """What libvirt finds a description of; the BIOS of x86 comes with QEMU."""
-    found = {"COMPUTE_FIRMWARE_BIOS": arch in X86}
-    kinds = _values(documents, "os", "firmware")
-    if kinds is not None:
+def _features(documents: list[Element], arch: str) -> dict[str, bool]:
+    """File systems, and the firmware that libvirt finds; the BIOS of x86 comes with QEMU."""
+    traits = {"COMPUTE_FIRMWARE_BIOS": arch in X86}
+    drivers = _values(documents, "devices/filesystem", "driverType")
+    if drivers is not None:
+        traits["COMPUTE_STORAGE_VIRTIO_FS"] = "virtiofs" in drivers
+    firmware = _values(documents, "os", "firmware")
+    if firmware is not None:
         secure = _values(documents, "os/loader", "secure") or frozenset()
-        found["COMPUTE_FIRMWARE_UEFI"] = "efi" in kinds
-        found["COMPUTE_SECURITY_UEFI_SECURE_BOOT"] = "efi" in kinds and "yes" in secure
-    return found
+        traits["COMPUTE_FIRMWARE_UEFI"] = "efi" in firmware
+        traits["COMPUTE_SECURITY_UEFI_SECURE_BOOT"] = "efi" in firmware and "yes" in secure
+    return traits
 
 
 def _tpm(documents: list[Element], choice: TpmChoice) -> dict[str, bool]:

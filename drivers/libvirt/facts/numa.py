@@ -167,7 +167,7 @@ def cpus_once(
     Both by provider name; ``observed`` is what Placement has.  Of CPUs that were in both classes
     as many as were there stay.
     """
-    found, notes = dict(desired), dict[str, str]()
+    settled, notes = dict(desired), dict[str, str]()
     for old, new in ((VCPU, PCPU), (PCPU, VCPU)):
         for name, records in desired.items():
             held = _held(old, name, desired, observed)
@@ -175,9 +175,9 @@ def cpus_once(
                 continue
             most = max(_total(observed.get(name, {}).get(new, {})), records[new]["total"] - held)
             if most < records[new]["total"]:
-                found[name] = at_most(records, new, most)
+                settled[name] = at_most(records, new, most)
                 notes[name] = waits_for([old], new)
-    return found, notes
+    return settled, notes
 
 
 def _held(

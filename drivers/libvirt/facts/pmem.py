@@ -99,5 +99,5 @@ def missing_namespaces(labels: PmemLabels, there: frozenset[str]) -> dict[str, s
     missing = sorted({name for names in labels.values() for name in names} - there)
     if not missing:
         return {}
-    known = ", ".join(sorted(there)) or "none"
-    return {OPTION: f"this host has no namespace {', '.join(missing)} (it has: {known})"}
+    here = ", ".join(sorted(there)) or "none"
+    return {OPTION: f"this host has no namespace {', '.join(missing)} (it has: {here})"}

@@ -1,4 +1,4 @@
-"""All facts of a host: asked in one look, and judged into one report."""
+"""All facts of a host: asked in one period, and judged into one report."""
 
 import logging
 from collections.abc import Mapping

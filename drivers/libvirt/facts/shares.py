@@ -50,9 +50,9 @@ def reserved_pages(records: Sequence[Mapping[str, str]]) -> tuple[ReservedPages,
 def _reserved_pages(record: Mapping[str, str]) -> ReservedPages:
     if record.keys() == {"node", "size", "count"}:
         cell, size, count = (record[key].strip().upper() for key in ("node", "size", "count"))
-        found = _SIZE.fullmatch(size)
-        if found and cell.isdecimal() and count.isdecimal():
-            kib = int(found[1]) * 1024 ** "KMGT".index(found[2] or "K")
+        parts = _SIZE.fullmatch(size)
+        if parts and cell.isdecimal() and count.isdecimal():
+            kib = int(parts[1]) * 1024 ** "KMGT".index(parts[2] or "K")
             return ReservedPages(int(cell), kib, int(count))
     told = ",".join(f"{key}:{value}" for key, value in record.items())
     raise ValueError(
@@ -84,13 +84,13 @@ def hugepages(
 
     Of sizes that are not in ``reserved``, what an operator reserved in Placement stays.
     """
-    found = {}
+    records = {}
     for size, count in pages.items():
         if count > 0:
             name = hugepage_class(size)
             there = int(current.get(name, {}).get("reserved") or 0)
-            found[name] = record(min(count, MAX_INT), reserved.get(size, there))
-    return found
+            records[name] = record(min(count, MAX_INT), reserved.get(size, there))
+    return records
 
 
 def shared_out(amount: int, weights: Sequence[int]) -> list[int]:

@@ -45,17 +45,17 @@ class Cell:
 
 def numa_cells(capabilities: Element) -> tuple[Cell, ...]:
     """All cells with a number, by number; of two with the same one the first counts."""
-    found: dict[int, Cell] = {}
+    cells: dict[int, Cell] = {}
     seen: frozenset[int] = frozenset()
     for element in capabilities.findall("host/topology/cells/cell"):
         number = whole(element.get("id"))
-        if number is None or number in found:
+        if number is None or number in cells:
             continue
         ids = (numbers(cpu.get("id")) for cpu in element.findall("cpus/cpu"))
         cpus = frozenset().union(*ids) - seen
         seen |= cpus
-        found[number] = _cell(number, cpus, element)
-    return tuple(found[number] for number in sorted(found))
+        cells[number] = _cell(number, cpus, element)
+    return tuple(cells[number] for number in sorted(cells))
 
 
 def pages_told(cells: Sequence[Cell]) -> bool:
@@ -149,12 +149,12 @@ STRICT = frozenset({"strict", "restrictive"})
 
 def guest_cells(domains: Iterable[str], cells: Sequence[Cell]) -> dict[str, int]:
     """Numbers of cells by the guest's UUID, of those that are bound to one cell."""
-    found: dict[str, int] = {}
+    bound_to: dict[str, int] = {}
     for domain in map(read, domains):
         uuid, bound = text_of(domain, "uuid"), _bound(domain, cells)
         if uuid is not None and len(bound) == 1:
-            found[uuid.lower()] = min(bound)
-    return found
+            bound_to[uuid.lower()] = min(bound)
+    return bound_to
 
 
 def _bound(domain: Element, cells: Sequence[Cell]) -> frozenset[int]:

@@ -1,1 +1,1 @@
-"""How what was found is written into a provider tree."""
+"""How a report is written into a provider tree."""

@@ -205,12 +205,12 @@ def _keep_used(
 
 def _amounts(allocations: Allocations) -> dict[str, dict[str, list[int]]]:
     """What each consumer has, by provider and class."""
-    found: dict[str, dict[str, list[int]]] = {}
+    amounts: dict[str, dict[str, list[int]]] = {}
     for held in allocations.values():
         for uuid, part in held["allocations"].items():
             for name, amount in part["resources"].items():
-                found.setdefault(uuid, {}).setdefault(name, []).append(amount)
-    return found
+                amounts.setdefault(uuid, {}).setdefault(name, []).append(amount)
+    return amounts
 
 
 def _holds(record: Mapping[str, object] | None, held: Sequence[int]) -> bool:

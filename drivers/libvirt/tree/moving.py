@@ -31,8 +31,8 @@ class Moving:
 
     def transfers(self) -> tuple[Move, ...]:
         """In the order in which they are done; targets by name."""
-        found = (self._renamed_cells(), self._host_wide(), self._to_devices(), self._replaced())
-        return tuple(one for each in found for one in each)
+        moves = (self._renamed_cells(), self._host_wide(), self._to_devices(), self._replaced())
+        return tuple(one for each in moves for one in each)
 
     def before(self, transfers: Iterable[Move]) -> tuple[HostReport, dict[str, Reported]]:
         """The report, and its children, as far as they don't wait for the transfers.
@@ -60,8 +60,8 @@ class Moving:
     def _there(self, name: str) -> ProviderData | None:
         """The provider that is called so, or was until somebody renamed it."""
         own = child_uuid(self.root.uuid, name)
-        found = next((each for each in (name, own) if self.tree.exists(each)), None)
-        return None if found is None else self.tree.data(found)
+        uuid = next((each for each in (name, own) if self.tree.exists(each)), None)
+        return None if uuid is None else self.tree.data(uuid)
 
     @property
     def _cells(self) -> list[Reported]:

@@ -19,7 +19,7 @@ from drivers.libvirt.devices.encryption import Encryption
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.facts import architecture, cpu_traits
+from drivers.libvirt.facts import architecture, cpu_features
 from drivers.libvirt.facts.shares import MemoryPolicy
 from drivers.libvirt.facts.topology import numa_cells
 from drivers.libvirt.tree.children import LONGEST_NAME
@@ -55,7 +55,7 @@ def test_every_document_gives_trees_that_placement_takes(name):
         for provider in tree.freeze().walk():
             for resource_class, record in provider.inventory.items():
                 assert record.problem() is None, resource_class
-        assert tree.data(NODE).traits <= cpu_traits.OWNED | architecture.OWNED
+        assert tree.data(NODE).traits <= cpu_features.OWNED | architecture.OWNED
 
 
 @pytest.mark.parametrize("name", CAPABILITIES)

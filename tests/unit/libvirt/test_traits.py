@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from drivers.libvirt.documents import read
 from drivers.libvirt.driver import CAPABILITIES
-from drivers.libvirt.facts import architecture, cpu_traits
+from drivers.libvirt.facts import architecture, cpu_features
 from drivers.libvirt.facts.cpu_features import Features
 from drivers.libvirt.facts.topology import HostCpu
 
@@ -20,12 +20,12 @@ CPU_MAP = Path("/usr/share/libvirt/cpu_map/x86_features.xml")
 
 
 def traits(cpu: HostCpu, *names: str, complete: bool = True) -> dict[str, bool]:
-    return cpu_traits.cpu_traits(cpu, Features(frozenset(names), complete), None)
+    return cpu_features.cpu_traits(cpu, Features(frozenset(names), complete), None)
 
 
 def test_every_name_is_a_standard_trait():
     known = set(os_traits.get_traits())
-    assert cpu_traits.OWNED | architecture.OWNED <= known
+    assert cpu_features.OWNED | architecture.OWNED <= known
 
 
 def test_every_trait_of_a_processor_is_known():
@@ -34,7 +34,7 @@ def test_every_trait_of_a_processor_is_known():
     known = set(os_traits.get_traits("HW_CPU_"))
     others = {"HW_CPU_X86_ASF", "HW_CPU_X86_INTEL_TDX", "HW_CPU_AMD_SEV"}
     others |= {name for name in known if name.startswith("HW_CPU_X86_AMD_SEV")}
-    assert known - cpu_traits.OWNED == others
+    assert known - cpu_features.OWNED == others
 
 
 def test_all_architectures_of_the_standard_are_known():
@@ -46,7 +46,7 @@ def test_all_architectures_of_the_standard_are_known():
 @pytest.mark.skipif(not CPU_MAP.exists(), reason="libvirt's CPU map is not installed")
 def test_every_x86_trait_has_a_bit_that_libvirt_calls_so():
     bits = set(re.findall(r"feature name='([^']+)'", CPU_MAP.read_text()))
-    strange = {name for name, alike in cpu_traits._X86_FEATURES.items() if bits.isdisjoint(alike)}
+    strange = {name for name, alike in cpu_features._X86_FEATURES.items() if bits.isdisjoint(alike)}
     assert strange == set()
 
 
@@ -75,18 +75,18 @@ def test_what_may_only_be_missing_from_the_answer_makes_no_trait_go():
 
 def test_arm_and_power():
     assert traits(HostCpu("aarch64"), "sve")["HW_CPU_AARCH64_SVE"] is True
-    power = cpu_traits.cpu_traits(HostCpu("ppc64le", "POWER9"), None, None)
+    power = cpu_features.cpu_traits(HostCpu("ppc64le", "POWER9"), None, None)
     assert power == {"HW_CPU_PPC64LE_POWER8": False, "HW_CPU_PPC64LE_POWER9": True}
 
 
 @pytest.mark.parametrize("threads", [True, False])
 def test_hyperthreading_is_said_when_it_is_known(threads):
-    found = cpu_traits.cpu_traits(HostCpu(), None, threads)
+    found = cpu_features.cpu_traits(HostCpu(), None, threads)
     assert found == {"HW_CPU_HYPERTHREADING": threads}
 
 
 def test_nothing_known_nothing_said():
-    assert cpu_traits.cpu_traits(HostCpu(), None, None) == {}
+    assert cpu_features.cpu_traits(HostCpu(), None, None) == {}
     assert architecture.arch_traits(HostCpu(), read(None)) == {}
 
 
@@ -109,7 +109,7 @@ some = st.none() | st.sampled_from(["x86_64", "i686", "aarch64", "ppc64le", "Int
     st.none() | st.booleans(),
 )
 def test_no_host_makes_a_trait_that_is_not_owned(cpu, features, threads):
-    assert set(cpu_traits.cpu_traits(cpu, features, threads)) <= cpu_traits.OWNED
+    assert set(cpu_features.cpu_traits(cpu, features, threads)) <= cpu_features.OWNED
 
 
 def test_capabilities_have_the_names_of_nova_drivers():
