@@ -16,7 +16,7 @@ from benchmarks.fleet.centre import Centre, Shape
 from benchmarks.fleet.scenarios import Scenarios
 from tests.servers.databases import MariaDB, PostgreSQL
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "fleet" / "measured.json"
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "fleet"
 DATABASES = {"mariadb": MariaDB, "postgresql": PostgreSQL}
 
 
@@ -47,15 +47,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _write(asked: argparse.Namespace, found: list[dict[str, Any]]) -> None:
     """After each scenario: a run may be ended early."""
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(json.dumps({**_about(asked), "scenarios": found}, indent=1) + "\n")
+    out = asked.out or RESULTS / f"on-{asked.placement_on}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps({**_about(asked), "scenarios": found}, indent=1) + "\n")
 
 
 def _about(asked: argparse.Namespace) -> dict[str, Any]:
     options = {name: value for name, value in vars(asked).items() if name != "out"}
     git = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607
-        capture_output=True, text=True, check=False, cwd=RESULTS.parent.parent,
+        capture_output=True, text=True, check=False, cwd=RESULTS,
     )  # fmt: skip
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -80,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--processes", type=int, default=3, help="processes of hosts")
     parser.add_argument("--placement-on", choices=DATABASES, default="mariadb")
     parser.add_argument("--registry-on", choices=DATABASES, default="postgresql")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--out", type=Path, help="where the JSON goes; docs/fleet/on-DATABASE.json")
     return parser
 
 

@@ -26,6 +26,10 @@ PERIOD, FUZZY, VERIFY, AUDIT = 60, 120, 600, 259200
 """The agent's defaults, in seconds."""
 
 
+Writes = list[tuple[str, str, Any]]
+"""Of one host: method, path and body, in the order of their answers."""
+
+
 @dataclass(frozen=True)
 class Shape:
     """How large, and how fast."""
@@ -70,10 +74,11 @@ class LargeFleet(Fleet):
     def say(self, *said: Mapping[str, Any]) -> list[dict[str, Any]]:
         """To each process, all at once or one line for each; what they answer."""
         lines = said if len(said) > 1 else said * len(self._running)
-        for process, line in zip(self._running, lines, strict=True):
-            process.stdin.write(json.dumps(line).encode() + b"\n")
-            process.stdin.flush()
-        return [json.loads(process.stdout.readline()) for process in self._running]
+        pipes = [(one.stdin, one.stdout) for one in self._running if one.stdin and one.stdout]
+        for (into, _), line in zip(pipes, lines, strict=True):
+            into.write(json.dumps(line).encode() + b"\n")
+            into.flush()
+        return [json.loads(out.readline()) for _, out in pipes]
 
     def look(self) -> list[dict[str, Any]]:
         """How many are well, and changed."""
@@ -86,8 +91,12 @@ class LargeFleet(Fleet):
         self.say(*({"start": count} for count in each))
 
     def start_rack(self) -> None:
-        """Those that are left."""
-        self.say({"start": self.count})
+        """Those that are left; what they write is noted."""
+        self.say({"start": self.count, "note": True})
+
+    def written(self) -> list[Writes]:
+        """What each host of the rack has written."""
+        return [host for said in self.say({"written": True}) for host in said["written"]]
 
     @property
     def pids(self) -> list[int]:
@@ -120,16 +129,16 @@ class Centre:
         self.registry_db = enter(shape.registry_on())
         self.broker = enter(RabbitMQ())
         url = self.placement_db.create("placement")
-        self.placement = enter(PlacementWorkers(self._place("placement"), url, shape.workers))
+        self.placement = enter(PlacementWorkers(self.place("placement"), url, shape.workers))
         more = f"report_interval = {shape.heartbeat}\nservice_down_time = {6 * shape.heartbeat}\n"
         records = self.registry_db.create("registry")
         bus, lines = self.broker.url, f"connection = {records}\n{more}"
         self.registry = enter(
-            RegistryProcess(self._place("registry"), transport_url=bus, more=lines)
+            RegistryProcess(self.place("registry"), transport_url=bus, more=lines)
         )
         fast = shape.compressed
         fleet = LargeFleet(
-            self._place("fleet"),
+            self.place("fleet"),
             self.placement,
             bus,
             records,
@@ -148,7 +157,8 @@ class Centre:
         self._engine = sa.create_engine(url)
         self._stack.callback(self._engine.dispose)
 
-    def _place(self, name: str) -> Path:
+    def place(self, name: str) -> Path:
+        """A directory of that name."""
         path = self.directory / name
         path.mkdir(parents=True)
         return path
@@ -217,11 +227,3 @@ class Timeline:
             text = text[: text.rfind(b"\n") + 1]
             mark += len(text)
             yield [json.loads(line)["status"] for line in text.splitlines()]
-
-    def worst(self, seconds: int) -> float:
-        """Requests a second in the worst stretch of that many seconds."""
-        sums = [
-            sum(self.seconds[at : at + seconds])
-            for at in range(max(1, len(self.seconds) - seconds + 1))
-        ]
-        return max(sums, default=0) / seconds

@@ -18,7 +18,7 @@ from typing import Any
 
 from agent.config import Settings
 from agent.service import Service
-from agent.switching.host_status import HeartbeatDone, Notice
+from agent.switching.notices import HeartbeatDone, Notice
 from agent.told.reports import Report
 from benchmarks.fleet.large_host import LargeHypervisor, number_of
 from reportclient.http import API
@@ -49,6 +49,8 @@ class Timed:
 
     api: API
     told: Told
+    written: list[tuple[str, str, Any]] | None = None
+    """The writes that were answered, where somebody wants to know."""
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
@@ -56,12 +58,15 @@ class Timed:
         """See :class:`reportclient.http.API`."""
         began = time.perf_counter()
         try:
-            return self.api.request(method, path, json=json, needs=needs)
+            answer = self.api.request(method, path, json=json, needs=needs)
         except Exception:
             self.told.failed += 1
             raise
         finally:
             self.told.calls.append(round(1000 * (time.perf_counter() - began), 2))
+        if self.written is not None and method != "GET":
+            self.written.append((method, path, json))
+        return answer
 
 
 class Hosts:
@@ -70,11 +75,14 @@ class Hosts:
     def __init__(self) -> None:
         self.told = Told()
         self.waiting: list[Callable[[], None]] = []
+        self.apis: list[Timed] = []
         self.well: dict[str, bool] = {}
 
     def add(self, settings: Settings, api: API, transport: Any) -> None:
         """One host that is started when that is said."""
-        loop, service, switches = host(settings, Timed(api, self.told), transport, LargeHypervisor)
+        timed = Timed(api, self.told)
+        self.apis.append(timed)
+        loop, service, switches = host(settings, timed, transport, LargeHypervisor)
         switches.server = None
         switches.status.subscribe(self._hear)
         service.listeners.append(lambda reports: self._note(service, reports))
@@ -87,9 +95,11 @@ class Hosts:
 
         self.waiting.append(start)
 
-    def start(self, count: int) -> None:
-        """That many of those that are not started yet."""
+    def start(self, count: int, *, note: bool = False) -> None:
+        """That many of those that are not started yet; ``note`` what they write."""
         now, self.waiting = self.waiting[:count], self.waiting[count:]
+        for api in self.apis[len(self.apis) - len(self.waiting) - len(now) :] if note else ():
+            api.written = []
         with ThreadPoolExecutor(16) as pool:
             for each in [pool.submit(one) for one in now]:
                 each.result()
@@ -114,7 +124,10 @@ class Hosts:
         """What one line asks."""
         match said:
             case {"start": count}:
-                self.start(count)
+                self.start(count, note="note" in said)
+            case {"written": True}:
+                noted = [api.written for api in self.apis if api.written is not None]
+                return {"written": noted}
             case {"release": name}:
                 LargeHypervisor.release = name
             case {"change": part}:

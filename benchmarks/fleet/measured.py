@@ -37,6 +37,9 @@ class Measured:
     memory: dict[str, float] = field(default_factory=dict)
     queued: int = 0
     timeline: list[int] = field(default_factory=list)
+    """Requests at Placement in each second."""
+    also: dict[str, float] = field(default_factory=dict)
+    """What is said of this scenario only."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -50,9 +53,10 @@ def measured(centre: Centre, name: str, hosts: int, minute: int) -> Iterator[Mea
     centre.fleet.say({"tell": True})
     mark, began, before = centre.placement.mark(), time.monotonic(), _cpu(centre)
     with Timeline(centre.placement) as timeline:
+        found.timeline = timeline.seconds
         yield found
         found.seconds = round(time.monotonic() - began, 1)
-    found.timeline, found.worst_minute = timeline.seconds, round(timeline.worst(minute), 1)
+    found.worst_minute = round(worst(found.timeline, minute), 1)
     found.cpu = {part: round(max(0.0, now - before[part]), 2) for part, now in _cpu(centre).items()}
     _hear(found, centre.fleet.say({"tell": True}))
     requests = centre.placement.since(mark)
@@ -63,7 +67,7 @@ def measured(centre: Centre, name: str, hosts: int, minute: int) -> Iterator[Mea
     found.memory = {part: round(meter.memory(pids), 1) for part, pids in centre.parts.items()}
 
 
-def until(done: Callable[[], bool], within: float = 300.0, every: float = 0.5) -> float | None:
+def until(done: Callable[[], bool], within: float = 900.0, every: float = 0.5) -> float | None:
     """Seconds until it is so; ``None``: it is not, in that time."""
     began = time.monotonic()
     while not done():
@@ -71,6 +75,25 @@ def until(done: Callable[[], bool], within: float = 300.0, every: float = 0.5) -
             return None
         time.sleep(every)
     return round(time.monotonic() - began, 1)
+
+
+def worst(seconds: list[int], stretch: int) -> float:
+    """Requests a second in the worst stretch of that many seconds."""
+    starts = range(max(1, len(seconds) - stretch + 1))
+    return max(sum(seconds[at : at + stretch]) for at in starts) / stretch
+
+
+def comb(seconds: list[int]) -> float:
+    """How much the load repeats itself: the highest autocorrelation at any lag to a half of it."""
+    lags = range(2, len(seconds) // 2)
+    return max((_correlation(seconds[:-lag], seconds[lag:]) for lag in lags), default=0.0)
+
+
+def _correlation(one: list[int], other: list[int]) -> float:
+    try:
+        return statistics.correlation(one, other)
+    except statistics.StatisticsError:  # one of them never changes
+        return 0.0
 
 
 def _hear(found: Measured, told: list[dict[str, Any]]) -> None:

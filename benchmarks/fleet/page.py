@@ -1,4 +1,4 @@
-"""docs/fleet/results.rst out of docs/fleet/measured.json.
+"""docs/fleet/results.rst out of docs/fleet/on-*.json.
 
 python -m benchmarks.fleet.page
 """
@@ -6,19 +6,21 @@ python -m benchmarks.fleet.page
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.fleet import nova
 from benchmarks.fleet.__main__ import RESULTS
+from benchmarks.fleet.centre import PERIOD
 from benchmarks.fleet.extrapolated import Unit, agent_calls
 from benchmarks.fleet.extrapolated import cores as busy
 
 SIZES = (10_000, 100_000)
 HEAD = (
     "what happens", "calls", "of them writes", "Nova's calls", "worst minute, a second",
-    "p95 in Placement, ms", "p95 seen by agents, ms", "right after, s", "heartbeats lost",
+    "p95 in Placement, ms", "p95 seen by agents, ms", "right after, s", "periods",
+    "heartbeats lost",
     "messages left",
 )  # fmt: skip
 PARTS = (
@@ -29,25 +31,43 @@ PARTS = (
 def main(arguments: list[str] | None = None) -> None:
     """Written beside what was measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet.page", description=__doc__)
-    parser.add_argument("--measured", type=Path, default=RESULTS)
-    path: Path = parser.parse_args(arguments).measured
-    results = json.loads(path.read_text())
-    path.with_name("results.rst").write_text("\n".join(page(results)) + "\n")
+    parser.add_argument("--measured", type=Path, default=RESULTS, help="a directory")
+    directory: Path = parser.parse_args(arguments).measured
+    (directory / "results.rst").write_text("\n".join(page(runs(directory))) + "\n")
 
 
-def page(results: Mapping[str, Any]) -> Iterator[str]:
+def runs(directory: Path) -> list[dict[str, Any]]:
+    """What was measured, the largest fleet first."""
+    every = [json.loads(path.read_text()) for path in sorted(directory.glob("on-*.json"))]
+    return sorted(every, key=lambda one: -one["hosts"])
+
+
+def page(every: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The lines."""
     yield ".. Written by benchmarks/fleet/page.py; do not edit."
+    for results in every:
+        yield ""
+        yield from _one(results)
     yield ""
+    yield "Extrapolated from the first, when nothing happens, with a heartbeat each 10 s:"
+    yield ""
+    rows = (_extrapolated(Unit.of(every[0]), size) for size in SIZES)
+    said = ("requests/s, without and with aggregates", "Nova's requests/s", *PARTS[:-1])
+    yield from _table(("hosts", *said), rows)
+
+
+def _one(results: Mapping[str, Any]) -> Iterator[str]:
+    title = f"Placement on {results['placement_on']}"
+    yield from (title, "~" * len(title), "")
     yield (
         f"Run on {results['date']} at commit {results['commit']} with {results['hosts']} hosts, "
         f"{results['rack']} of them a cold rack, {results['providers']} providers and "
         f"{results['guests']} guests each; Placement on {results['placement_on']} with "
         f"{results['workers']} processes, the registry on {results['registry_on']}. The machine "
-        f"has {results['processors']} processors, which other work shared: the load over 15 "
-        f"minutes was {results['load']}, so times on the wall say little here. Towards Placement "
-        f"the agents' time ran {results['compressed']} times as fast, heartbeats came every "
-        f"{results['heartbeat']} s of the wall."
+        f"has {results['processors']} processors for all of it, the hosts included; the load over "
+        f"15 minutes was {results['load']}. Towards Placement the agents' time ran "
+        f"{results['compressed']} times as fast, heartbeats came every {results['heartbeat']} s of "
+        "the wall."
     )
     yield ""
     yield from _table(HEAD, (_row(one, results["compressed"]) for one in results["scenarios"]))
@@ -56,19 +76,18 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from _table(("what happens", *PARTS), map(_cpu, results["scenarios"]))
     yield ""
-    yield "Extrapolated, when nothing happens:"
-    yield ""
-    rows = (_extrapolated(Unit.of(results), size) for size in SIZES)
-    said = ("requests/s, without and with aggregates", "Nova's requests/s", *PARTS[:-1])
-    yield from _table(("hosts", *said), rows)
+    for one in results["scenarios"]:
+        for what, value in one.get("also", {}).items():
+            yield f"- {one['name']}: {what}: {value:g}"
 
 
 def _row(one: Mapping[str, Any], compressed: int) -> tuple[object, ...]:
-    right = "never" if one["right_after"] is None else f"{one['right_after']:g}"
+    after, waits = one["right_after"], one["name"] not in nova.CALLS
+    right = ("never", "") if after is None else (f"{after:g}", f"{after * compressed / PERIOD:.1f}")
     return (
         one["name"], one["calls"], one["writes"], _of_nova(one, compressed), one["worst_minute"],
         one["in_placement"].get("p95", ""), one["seen_by_agents"].get("p95", ""),
-        "" if one["name"] in nova.CALLS and one["right_after"] is None else right,
+        *(right if waits or after is not None else ("", "")),
         f"{one['heartbeats_lost']} of {one['heartbeats']}", one["queued"],
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""docs/fleet/*.svg out of docs/fleet/measured.json: what a fleet of any size costs the centre.
+"""docs/fleet/*.svg out of docs/fleet/on-*.json: what a fleet of any size costs the centre.
 
     python -m benchmarks.fleet.plots
 
@@ -7,8 +7,8 @@ same CPU as it did in the run; nobody but the fleet asks anything.
 """
 
 import argparse
-import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,11 @@ from matplotlib.figure import Figure
 
 from benchmarks.fleet import nova
 from benchmarks.fleet.__main__ import RESULTS
+from benchmarks.fleet.centre import PERIOD
 from benchmarks.fleet.extrapolated import Unit, agent_calls, cores
+from benchmarks.fleet.page import runs
 
+OUTAGE = "Placement is back after ten minutes"
 SIZES = (100, 1_000, 10_000, 100_000)
 PARTS = ("placement", "placement's database", "registry", "registry's database", "broker")
 
@@ -28,13 +31,14 @@ rcParams.update(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Both pictures, beside what was measured."""
+    """The pictures, beside what was measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet.plots", description=__doc__)
-    parser.add_argument("--measured", type=Path, default=RESULTS)
-    measured: Path = parser.parse_args(arguments).measured
-    unit = Unit.of(json.loads(measured.read_text()))
-    _save(_calls(), measured.with_name("calls.svg"))
-    _save(_cores(unit), measured.with_name("cores.svg"))
+    parser.add_argument("--measured", type=Path, default=RESULTS, help="a directory")
+    directory: Path = parser.parse_args(arguments).measured
+    largest = runs(directory)[0]
+    _save(_calls(), directory / "calls.svg")
+    _save(_cores(Unit.of(largest)), directory / "cores.svg")
+    _save(_outage(largest), directory / "outage.svg")
 
 
 def _calls() -> Any:
@@ -54,6 +58,22 @@ def _cores(unit: Unit) -> Any:
     both = [sum(unit.request[part] for part in PARTS[:2]) * nova.A_SECOND * size for size in SIZES]
     axes.plot(SIZES, both, "s--", label="Placement and database for Nova 34")
     axes.legend()
+    return figure
+
+
+def _outage(results: Mapping[str, Any]) -> Any:
+    (one,) = (one for one in results["scenarios"] if one["name"] == OUTAGE)
+    figure = Figure(figsize=(6.4, 2.8), layout="constrained")
+    axes = figure.subplots()
+    fast = results["compressed"]
+    minutes = [at * fast / PERIOD for at in range(len(one["timeline"]))]
+    axes.plot(minutes, [each / fast for each in one["timeline"]], linewidth=0.8)
+    axes.axvspan(0, 10, alpha=0.15, color="red")
+    axes.set(
+        xlabel="minutes of the agents' time; Placement answers 503 in the first ten",
+        title=f"requests a second of {results['hosts']} hosts, of which 1 % change each minute",
+        ylim=(0, None),
+    )
     return figure
 
 

@@ -1,5 +1,6 @@
 """What happens to the fleet, one after the other; each waits until all is right again."""
 
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,10 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from agent.registry.errors import RegistryError
+from benchmarks.fleet import alone
 from benchmarks.fleet.centre import PERIOD, Centre
-from benchmarks.fleet.large_host import PROVIDERS, TOTALS
-from benchmarks.fleet.measured import Measured, measured, until
+from benchmarks.fleet.large_host import TOTALS
+from benchmarks.fleet.measured import Measured, comb, measured, until, worst
+from tests.servers.databases import DatabaseServer
 from tests.servers.fleet_hosts import name_of
+from tests.servers.rabbitmq import RabbitMQ
 
 SECOND_RELEASE = "CUSTOM_RELEASE_2"
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -65,6 +69,7 @@ class Scenarios:
         """Nothing happens."""
         with self.measured("a quiet hour") as found:
             time.sleep(self.quiet_minutes * self.minute)
+        found.also["highest autocorrelation of its load"] = round(comb(found.timeline), 2)
         return found
 
     def rack_boots(self) -> Measured:
@@ -72,11 +77,18 @@ class Scenarios:
         shape = self.centre.shape
         with self.measured("a rack boots, cold", shape.rack) as found:
             self.centre.fleet.start_rack()
-            wanted = PROVIDERS * shape.hosts
-            query = "SELECT count(*) FROM resource_providers"
-            found.right_after = until(lambda: self.centre.count(query) >= wanted)
-            self._all_well(shape.hosts)
+            found.right_after = self._all_well(shape.hosts)
+        needed = self._writes_alone()
+        found.also["seconds that the same writes take from a bare client"] = needed
+        found.also["ready after so many times that"] = round((found.right_after or 0) / needed, 2)
         return found
+
+    def _writes_alone(self) -> float:
+        writes = self.centre.fleet.written()
+        with alone.another_placement(self.centre) as url:
+            began = time.monotonic()
+            alone.send(url, writes)
+            return round(time.monotonic() - began, 1)
 
     def placement_back(self) -> Measured:
         """After ten minutes in which one host in a hundred changed in each."""
@@ -85,9 +97,14 @@ class Scenarios:
             for _ in range(10):
                 self.centre.fleet.say({"change": 0.01})
                 time.sleep(self.minute)
+            away = len(found.timeline)
             self.centre.placement.away = False
             found.right_after = until(self._all_changed)
             time.sleep(2 * self.minute)
+        later = statistics.mean(found.timeline[away // 2 : away])
+        found.also["requests a second in the second half of it"] = round(later, 1)
+        back = worst(found.timeline[away:], self.minute)
+        found.also["requests a second in the worst minute after it"] = round(back, 1)
         return found
 
     def broker_back(self) -> Measured:
@@ -98,14 +115,14 @@ class Scenarios:
         """The same."""
         return self._back("the registry's database is back", self.centre.registry_db)
 
-    def _back(self, name: str, server: object) -> Measured:
+    def _back(self, name: str, server: RabbitMQ | DatabaseServer) -> Measured:
         beat = self.centre.shape.heartbeat
         with self.measured(name) as found:
-            server.kill9()  # type: ignore[attr-defined]
+            server.kill9()
             time.sleep(beat)
-            server.start()  # type: ignore[attr-defined]
+            server.start()
             began = time.time()
-            found.right_after = until(partial(self._all_beat_since, began), 120.0, 1.0)
+            found.right_after = until(partial(self._all_beat_since, began), 10.0 * beat + 60, 1.0)
         return found
 
     def changes(self) -> Measured:
@@ -153,10 +170,11 @@ class Scenarios:
 
     def _all_changed(self) -> bool:
         wanted = sum(one["changed"] for one in self.centre.fleet.look())
-        return self.centre.count(CHANGED, total=TOTALS["VCPU"] - 1) == wanted
+        return bool(self.centre.count(CHANGED, total=TOTALS["VCPU"] - 1) == wanted)
 
     def _all_beat_since(self, began: float) -> bool:
         try:
-            return all(each.last_seen >= began for each in self.centre.client.list_services())
+            seen = [each.last_seen for each in self.centre.client.list_services()]
+            return all(each is not None and each.timestamp() >= began for each in seen)
         except RegistryError:
             return False

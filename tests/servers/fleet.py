@@ -143,7 +143,7 @@ class Fleet(Server):
                 "last_seen": 0.0,
             }
 
-    def start(self, timeout: float = 120.0) -> None:
+    def start(self, timeout: float = 600.0) -> None:
         """Start all, and wait until every host has heard of its record and tried to listen."""
         config = self.directory / "fleet.conf"
         config.write_text(
