@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,8 @@ def main(arguments: list[str] | None = None) -> None:
         DATABASES[asked.registry_on],
     )
     found = []
+    for end in (signal.SIGTERM, signal.SIGINT):  # in the background, too, all servers end
+        signal.signal(end, lambda *_: sys.exit("ended early"))
     with (
         tempfile.TemporaryDirectory(prefix="fleet-", ignore_cleanup_errors=True) as directory,
         Centre(shape, Path(directory)) as centre,

@@ -50,23 +50,26 @@ class Timed:
     api: API
     told: Told
     written: list[tuple[str, str, Any]] | None = None
-    """The writes that were answered, where somebody wants to know."""
+    """The writes that were done, where somebody wants to know."""
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """See :class:`reportclient.http.API`."""
-        began = time.perf_counter()
+        began, write = time.perf_counter(), (method, path, json)
+        # In the order in which they are sent: what one needs has been answered before.
+        noted = self.written if method != "GET" else None
+        if noted is not None:
+            noted.append(write)
         try:
-            answer = self.api.request(method, path, json=json, needs=needs)
+            return self.api.request(method, path, json=json, needs=needs)
         except Exception:
             self.told.failed += 1
+            if noted is not None:
+                noted.remove(write)
             raise
         finally:
             self.told.calls.append(round(1000 * (time.perf_counter() - began), 2))
-        if self.written is not None and method != "GET":
-            self.written.append((method, path, json))
-        return answer
 
 
 class Hosts:
