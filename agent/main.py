@@ -31,7 +31,7 @@ from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
     compute_id,
-    known_compute_id,
+    kept_compute_id,
 )
 from agent.registry.errors import RegistryError
 from agent.reload import Reload
@@ -142,7 +142,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
 def _own_uuid(settings: config.Settings) -> str:
     """This host's UUID; where the root is another service's, only one that somebody gave it."""
     if settings.rules.attached:
-        return known_compute_id(settings.state_path)
+        return kept_compute_id(settings.state_path)
     return compute_id(settings.state_path)
 
 

@@ -208,14 +208,14 @@ class HostEnabled:
     """What each driver was told last; used by the loop's thread only."""
 
     drivers: Sequence[LoadedDriver]
-    told: dict[str, bool] = field(default_factory=dict)
+    last: dict[str, bool] = field(default_factory=dict)
 
     def tell(self, disabled: bool | None) -> None:
         """Never raises: the trait is the agent's own, whatever a driver makes of it."""
         if disabled is None:
             return
         for loaded in self.drivers:
-            if not loaded.can(Switched) or self.told.get(loaded.name) is (not disabled):
+            if not loaded.can(Switched) or self.last.get(loaded.name) is (not disabled):
                 continue
             if loaded.opening.failed is not None:
                 continue  # it hears once it is open
@@ -229,4 +229,4 @@ class HostEnabled:
                     words(err),
                 )
             else:
-                self.told[loaded.name] = not disabled
+                self.last[loaded.name] = not disabled

@@ -172,7 +172,7 @@ class Root:
     def decided(self, loaded: LoadedDriver) -> Decision:
         """What a period would write.  :raises DriverRaised: the driver raised something."""
         self.now += PERIOD
-        decision = self._tracker(loaded).look(self.now)
+        decision = self._tracker(loaded).foresee(self.now)
         self._raise_any(decision.answer.errors.values())
         return decision
 

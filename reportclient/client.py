@@ -262,7 +262,7 @@ class Client:
         if outcome.stopped_by is not None:
             raise outcome.stopped_by
         refusals = tracked.refusals
-        failed = refusals.told(outcome.failed)
+        failed = refusals.causes(outcome.failed)
         return Result(tracked.view, (), failed, refusals.draining(), plan.problems)
 
     def _plan(self, view: View, new: Snapshot, moves: Moves) -> Plan:

@@ -81,12 +81,12 @@ class Refusals:
         """Why, by provider."""
         return {subject: err for subject, (_, err) in self.by_subject.items()}
 
-    def told(self, failed: Mapping[str, PlacementError]) -> dict[str, PlacementError]:
+    def causes(self, failed: Mapping[str, PlacementError]) -> dict[str, PlacementError]:
         """All that failed, each cause once: not again for all that could not be done after it."""
-        causes = self.errors()
-        raw = {id(err) for subject, err in failed.items() if subject in causes}
-        seen = raw | {id(err) for err in causes.values()}
-        return {**{key: err for key, err in failed.items() if id(err) not in seen}, **causes}
+        own = self.errors()
+        raw = {id(err) for subject, err in failed.items() if subject in own}
+        seen = raw | {id(err) for err in own.values()}
+        return {**{key: err for key, err in failed.items() if id(err) not in seen}, **own}
 
     def drains(self, snapshot: Snapshot) -> Plan:
         """Reserve all that can't be taken away yet, as far as that is not done already."""

@@ -1,4 +1,4 @@
-"""One root: what was observed of it in Placement, when to look again, what it refused.
+"""One root: what was observed of it in Placement, when to read it again, what it refused.
 
 Owned by one thread at a time.  Reading and writing go through here, so that only what
 Placement acknowledged moves the view, a conflict is planned anew a few times, and what
@@ -245,7 +245,7 @@ class Root:
                 there[""] = outcome.stopped_at
         for made in there.values():
             if isinstance(made, CreateProvider):
-                self._look_at(made, api)
+                self._read_around(made, api)
         if met:
             raise met[0]
 
@@ -269,7 +269,7 @@ class Root:
             self.refusals.by_subject[subject_of(operation)] = (operation, err)
         self._stopped = operation, outcome.view
 
-    def _look_at(self, made: CreateProvider, api: API) -> None:
+    def _read_around(self, made: CreateProvider, api: API) -> None:
         """A provider that we would create is there: half made before a crash, or by a twin."""
         self.read(api)
         if made.uuid in self.view.snapshot:

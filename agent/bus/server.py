@@ -52,7 +52,7 @@ Answered = Callable[[str, str, float], object]
 """Hears of each call that was answered: its method, what became of it, and its seconds."""
 
 
-def _unheard(*_: object) -> None:
+def _uncounted(*_: object) -> None:
     """Nobody counts."""
 
 
@@ -73,11 +73,11 @@ class RpcServer:
     endpoints: Sequence[Any]
     serving: threading.Event = field(default_factory=threading.Event)
     """Set when calls can be answered; it stays set when the broker is lost."""
-    told: Callable[[], object] = lambda: None
+    on_serving: Callable[[], object] = lambda: None
     """Called when it is set."""
     permit: Permit | None = None
     """Raises :class:`NotPermitted` for a call that its sender may not make."""
-    answered: Answered = _unheard
+    answered: Answered = _uncounted
     judged: Callable[[Any], str] = _well
     """What became of a call that has this answer."""
     _stopping: threading.Event = field(default_factory=threading.Event)
@@ -103,7 +103,7 @@ class RpcServer:
                 self._server = server
                 self.serving.set()
                 LOG.info("Answering calls on topic %s", self.target.topic)
-                self.told()
+                self.on_serving()
                 return
             pause = doubled(FIRST_PAUSE, tries, LONGEST_PAUSE)
             self._stopping.wait(pause * random.uniform(0.5, 1))
@@ -166,7 +166,7 @@ class _Dispatcher:
 
     calls: Any
     permit: Permit | None = None
-    answered: Answered = _unheard
+    answered: Answered = _uncounted
     judged: Callable[[Any], str] = _well
 
     def dispatch(self, incoming: Any) -> Any:

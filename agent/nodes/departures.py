@@ -46,10 +46,10 @@ class Vanished:
     kept: str | None = field(default=None)
     """Why its provider can't go."""
 
-    def look(self, now: float) -> Report:
+    def check(self, now: float) -> Report:
         """See whether it may go, and let it.  Never raises: the report tells."""
         self.due = now + self.wait
-        report = self.tracker.attempt(now, self._look)
+        report = self.tracker.attempt(now, self._check)
         return replace(report, degraded=self.report().degraded)
 
     def report(self) -> Report:
@@ -62,7 +62,7 @@ class Vanished:
         LOG.info("Node %s vanished here: %s", self.tracker.node, why)
         self.over, self.kept = True, None
 
-    def _look(self, api: Counting) -> Report:
+    def _check(self, api: Counting) -> Report:
         tracker = self.tracker
         listed = members_of(tracker.uuid, api)
         if not any(item["uuid"] == tracker.uuid for item in listed):

@@ -42,15 +42,15 @@ def compute_id(state_path: Path) -> str:
     :raises IdentityError: naming the file; IdentityNotReady if it may pass.
     """
     path = state_path / FILE_NAME
-    known = known_compute_id(state_path)
-    if known and path.exists():
-        return known
-    if known:
+    kept = kept_compute_id(state_path)
+    if kept and path.exists():
+        return kept
+    if kept:
         LOG.warning("%s is lost: it is written again as %s has it", path, NODES)
-    return _write_once(path, known or str(uuidlib.uuid4()))
+    return _write_once(path, kept or str(uuidlib.uuid4()))
 
 
-def known_compute_id(state_path: Path) -> str:
+def kept_compute_id(state_path: Path) -> str:
     """The UUID of this host, or an empty text if it has none; nothing is ever written.
 
     :raises IdentityError: naming the file.

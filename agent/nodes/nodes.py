@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.nodes.breaker import Breaker
-from agent.nodes.departures import Departures, Vanished, roll_call
+from agent.nodes.departures import Departures, roll_call
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.workers import Job, Workers
 from agent.period.foreign_roots import ForeignRoots
@@ -68,7 +68,8 @@ class Nodes:
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's; the agent lives on
             return [self._nobody(err)]
         if not trackers:
-            return self._awaited() or [self._no_node()]
+            no_node = {f"driver {self.drivers[0].name}": "has no node"}
+            return self._awaited() or [Report(NOBODY, degraded=no_node)]
         self._through().close()
         self._watch_departures(now)
         if trackers[0].service_tag or self.departures.by_uuid:
@@ -111,9 +112,8 @@ class Nodes:
         return list(self.before.values())
 
     def roots(self) -> list[str]:
-        """UUIDs of the roots, as far as they are known; any thread may call it."""
-        known = list(self.trackers)
-        return known or (saved_roots(self.state_path) if self.state_path else [])
+        """UUIDs of the roots, or of those of earlier runs; any thread may call it."""
+        return list(self.trackers) or (saved_roots(self.state_path) if self.state_path else [])
 
     def any_disabled(self) -> bool | None:
         """Whether a root carries COMPUTE_STATUS_DISABLED; ``None`` before Placement was read."""
@@ -123,9 +123,6 @@ class Nodes:
         if not seen or any(root is None for root in seen.values()):
             return None
         return any(root is not None and DISABLED in root.traits for root in seen.values())
-
-    def _no_node(self) -> Report:
-        return Report(NOBODY, degraded={f"driver {self.drivers[0].name}": "has no node"})
 
     def _awaited(self) -> list[Report]:
         return [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
@@ -167,14 +164,15 @@ class Nodes:
         return list(self.trackers.values())
 
     def _tracker(self, uuid: str, name: str) -> Tracker:
-        known = self.trackers.get(uuid) or self.before.pop(uuid, None) or self.departures.back(uuid)
-        if known is not None:
-            known.node = name
-            return known
-        return self._made(uuid, name)
+        earlier = self.trackers.get(uuid) or self.before.pop(uuid, None)
+        tracker = earlier or self.departures.back(uuid) or self._made(uuid, name)
+        tracker.node = name
+        return tracker
 
     def _made(self, uuid: str, name: str) -> Tracker:
-        kept = KeptRoot(self._roots_kept(), uuid) if self.state_path is not None else None
+        if self._store is None and self.state_path is not None:
+            self._store = RootStore.of(self.state_path, writing=self.writing)
+        kept = None if self._store is None else KeptRoot(self._store, uuid)
         root = Root(uuid, self._through(), self.rules, self.bulk, kept)
         root.load()
         made = Tracker(root, name, self.drivers, self.rules, self.additions, kept)
@@ -182,11 +180,6 @@ class Nodes:
         if not self.writing:
             made.view = View(drained=made.view.drained)
         return made
-
-    def _roots_kept(self) -> RootStore:
-        if self._store is None and self.state_path is not None:
-            self._store = RootStore.of(self.state_path, writing=self.writing)
-        return self._store or RootStore()
 
     def _through(self) -> Breaker:
         if self._breaker is None:
@@ -230,8 +223,11 @@ class Nodes:
         return made
 
     def _departed(self, now: float) -> list[Report]:
-        due = {f"gone {key}": partial(one.look, now) for key, one in self._free_to_go(now)}
-        jobs: Mapping[str, Job] = due
+        jobs: dict[str, Job] = {
+            f"gone {key}": partial(one.check, now)
+            for key, one in self.departures.due(now)
+            if self.workers.busy(key) is None  # a last period of theirs may still be under way
+        }
         found = self.workers.run(jobs) if jobs else {}
         reports = [
             found.get(f"gone {key}") or one.report() for key, one in self.departures.by_uuid.items()
@@ -239,8 +235,3 @@ class Nodes:
         for uuid in self.departures.finished():
             self.table.forget(uuid)
         return [report for report in reports if report.done or report.conditions()]
-
-    def _free_to_go(self, now: float) -> list[tuple[str, Vanished]]:
-        """A last period of theirs may still be under way."""
-        due = self.departures.due(now)
-        return [(uuid, one) for uuid, one in due if self.workers.busy(uuid) is None]

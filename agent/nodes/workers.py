@@ -55,7 +55,7 @@ class Workers:
         found = self._taught(trackers, job) if not busy else {}
         rest = {one.uuid: partial(_safely, job, one) for one in trackers if one.uuid not in found}
         found |= self.run(rest)
-        return [self._told(tracker, found.get(tracker.uuid)) for tracker in trackers]
+        return [self._report_of(tracker, found.get(tracker.uuid)) for tracker in trackers]
 
     def _taught(
         self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]
@@ -64,10 +64,10 @@ class Workers:
         new = [tracker for tracker in trackers if not tracker.view.generations]
         if not new:
             return {}
-        known = [tracker for tracker in trackers if tracker.view.generations]
-        teacher = known[0] if known else new[0]
+        taught = [tracker for tracker in trackers if tracker.view.generations]
+        teacher = taught[0] if taught else new[0]
         found = {}
-        if not known:
+        if not taught:
             found = self.run({teacher.uuid: partial(_safely, job, teacher)})
         if self.busy(teacher.uuid) is None:
             for tracker in new:
@@ -75,7 +75,7 @@ class Workers:
                     tracker.view = replace(View(), names=teacher.view.names)
         return found
 
-    def _told(self, tracker: Tracker, report: Report | None) -> Report:
+    def _report_of(self, tracker: Tracker, report: Report | None) -> Report:
         if report is None:
             return Report(tracker.node, error=self._not_done(tracker))
         late = self.late(tracker.uuid)

@@ -21,7 +21,7 @@ class Placing:
     observed: Snapshot
     policy: Policy
     changes: Changes
-    told: list[tuple[Provider, str]] = field(default_factory=list)
+    undone: list[tuple[Provider, str]] = field(default_factory=list)
 
     def placed(self, leaving: Collection[str]) -> list[str]:
         """Mend it, and take away what leaves; UUIDs of what has to stay, as something below does.
@@ -79,7 +79,7 @@ class Placing:
     def _undo(self, uuid: str, why: str) -> None:
         old, new = self.observed.get(uuid), self.changes.pop(uuid)
         assert new is not None
-        self.told.append((new, why))
+        self.undone.append((new, why))
         if old is not None:
             self.changes[uuid] = replace(new, name=old.name, parent_uuid=old.parent_uuid)
 

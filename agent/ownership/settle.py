@@ -117,7 +117,7 @@ def _place(hearing: Hearing, changed: dict[str, Provider | None], leaving: Seque
         for below in hearing.observed.children(uuid):
             if below not in leaving:
                 hearing.problem(hearing.observed.providers[below], _why_kept(hearing, below))
-    for provider, text in placing.told:
+    for provider, text in placing.undone:
         hearing.problem(provider, text)
 
 

@@ -11,7 +11,7 @@ from reportclient.snapshot import Snapshot
 OVERTURNED = 3
 """So often somebody has to undo the same in the same way, to be told."""
 CALM = 5
-"""Looks without it until that is over."""
+"""Readings without it until that is over."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Overturned:
 
 @dataclass(slots=True)
 class CompetingOwners:
-    """What the last look at a root found."""
+    """What the last reading of a root showed."""
 
     other_tag: str | None = None
     """The service tag that was put in place of ours."""
@@ -35,7 +35,7 @@ class CompetingOwners:
     overturned: dict[str, Overturned] = field(default_factory=dict)
     """By the UUID of the provider."""
     _written: set[str] = field(default_factory=set)
-    """Providers that we have written since the last look."""
+    """Providers that we have written since the last reading."""
 
     def wrote(self, done: Iterable[Operation]) -> None:
         """This is in Placement because of us."""
@@ -68,7 +68,9 @@ class CompetingOwners:
         else:
             same.times, same.calm = same.times + 1, 0
 
-    def look(self, before: Provider | None, root: Provider | None, node: str, tag: str) -> None:
+    def compare_own(
+        self, before: Provider | None, root: Provider | None, node: str, tag: str
+    ) -> None:
         """Compare a root that was ``before`` with what it is now; ``tag`` is ours, or empty."""
         tagged = bool(tag) and before is not None and tag in before.traits
         others = tags_of_others(root.traits, tag) if root and tagged else ()

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeGuard
 
 from agent.ownership.ledger import Ledger
 from agent.ownership.remembered import Remembered
@@ -105,7 +104,7 @@ class Tracker:
         self._keep_ledger()
         return replace(report, calls=api.calls, done=tuple(api.done), tries=api.tries)
 
-    def look(self, now: float, *, disabled: bool | None = None) -> Decision:
+    def foresee(self, now: float, *, disabled: bool | None = None) -> Decision:
         """What the next period would do, without doing it.
 
         :raises RootAwaited: the root is another service's, and not there.
@@ -165,12 +164,12 @@ class Tracker:
     def _refresh(self, api: API, now: float) -> None:
         self.doing = "reading Placement"
         before = self.view.snapshot
-        if self._looked(api, now) and not self.rules.attached:
+        if self._was_read(api, now) and not self.rules.attached:
             root = self.view.snapshot.get(self.uuid)
-            self.competing.look(before.get(self.uuid), root, self.node, self.service_tag)
+            self.competing.compare_own(before.get(self.uuid), root, self.node, self.service_tag)
             self.competing.compare(before, self.view.snapshot)
 
-    def _looked(self, api: API, now: float) -> bool:
+    def _was_read(self, api: API, now: float) -> bool:
         """Whether Placement was read.  One that is away is asked later for what is known of it:
         nothing is wrong as long as nothing is to be written.
         """
@@ -257,15 +256,17 @@ class Tracker:
     def _report(self, decision: Decision, outcome: Outcome) -> Report:
         answer = decision.answer
         broken = [answer.errors[name] for name in answer.reshape_pending if name in answer.errors]
-        fatal = None if self.started else next(filter(_is_fatal, broken), None)
+        failed = [] if self.started else [err for err in broken if isinstance(err, ReshapeFailed)]
+        fatal = next(iter(failed), None)
         return Report(
             self.node,
             plan=decision.plan,
             problems=decision.plan.problems,
             driver_errors=answer.errors,
-            failed=self.root.refusals.told(outcome.failed),
+            failed=self.root.refusals.causes(outcome.failed),
             draining=self.root.refusals.draining(),
-            degraded=_degraded(self.drivers) | self.competing.degraded(self.uuid, self.node),
+            degraded={part: why for one in self.drivers for part, why in one.degraded().items()}
+            | self.competing.degraded(self.uuid, self.node),
             took={name: time for one in self.drivers for name, time in one.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),
@@ -274,16 +275,5 @@ class Tracker:
         )
 
 
-def _is_fatal(err: BaseException) -> TypeGuard[ReshapeFailed]:
-    return isinstance(err, ReshapeFailed)
-
-
 def _left_from_start(report: Report) -> bool:
     return bool(report.driver_errors or report.reshape_pending or RESHAPE in report.failed)
-
-
-def _degraded(drivers: Sequence[LoadedDriver]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for loaded in drivers:
-        found.update(loaded.degraded())
-    return found

@@ -119,7 +119,7 @@ class ProviderFiles:
     warnings: tuple[Diagnostic, ...] = ()
     _in_use: Entries | None = field(default_factory=Entries)
     _met: dict[str, frozenset[Key]] = field(default_factory=dict)
-    _told: set[Key] = field(default_factory=set)
+    _warned: set[Key] = field(default_factory=set)
 
     @classmethod
     def of(cls, location: Path, state_path: Path, *, writing: bool = True) -> "ProviderFiles":
@@ -171,13 +171,13 @@ class ProviderFiles:
         if not self._seen(roots):
             return
         absent = self._absent(roots)
-        self._told &= {entry.key for entry in absent}
+        self._warned &= {entry.key for entry in absent}
         if any(report.error or report.driver_errors for report in reports):
             return  # it may be a driver's that could not be asked
         for entry in absent:
-            if entry.key not in self._told:
+            if entry.key not in self._warned:
                 LOG.warning("%s", _waits(entry))
-                self._told.add(entry.key)
+                self._warned.add(entry.key)
 
     def notes(self, roots: Collection[str]) -> Iterator[str]:
         """What should be known, and is nothing to mend at once."""

@@ -62,7 +62,7 @@ def breaches(document: Document) -> list[Diagnostic]:
     import jsonschema  # noqa: PLC0415  for those who have such files
 
     validator = jsonschema.Draft202012Validator(json.loads(published()))
-    found = [one for error in validator.iter_errors(document.data) for one in _found(error)]
+    found = [one for error in validator.iter_errors(document.data) for one in _breach(error)]
     diagnostics = {document.diagnostic(path, text): None for path, text in found}
     return sorted(diagnostics, key=lambda one: (one.line, one.path))
 
@@ -87,7 +87,7 @@ def _unknown(data: Any, schema: Any, parts: Any, path: Path) -> Iterator[tuple[P
                 yield (*path, key), [name for name in named if not name.startswith("__")]
 
 
-def _found(error: Any) -> Iterator[tuple[Path, str]]:
+def _breach(error: Any) -> Iterator[tuple[Path, str]]:
     path: Path = tuple(error.absolute_path)
     kind, value = error.validator, error.instance
     if "propertyNames" in error.schema_path:

@@ -74,13 +74,13 @@ class RootStore:
     def roots(self) -> list[str]:
         """UUIDs of the roots of which something is kept, be it damaged."""
         with self._lock:
-            kept = self._look()
+            kept = self._read_anew()
             return sorted({*kept.roots, *kept.damaged})
 
     def load(self, root: str) -> Documents:
         """All documents of a root; none if there are none that can be used."""
         with self._lock:
-            kept = self._look() if self._kept is None or root in self._gone else self._kept
+            kept = self._read_anew() if self._kept is None or root in self._gone else self._kept
             self._gone.add(root)
             found = kept.roots.pop(root, None)
             if root in kept.damaged:
@@ -99,7 +99,7 @@ class RootStore:
         """Whether there may have been documents of this root that can't be read any more."""
         with self._lock:
             if self._kept is None:
-                self._look()
+                self._read_anew()
             return self._lost_all or (self._kept is not None and root in self._kept.damaged)
 
     def save(self, root: str, changed: Mapping[Key, Any], removed: Iterable[Key] = ()) -> bool:
@@ -200,7 +200,7 @@ class RootStore:
 
     # -- reading
 
-    def _look(self) -> Decoded:
+    def _read_anew(self) -> Decoded:
         """What the file has now; nothing where it can't be used, which is told."""
         self._kept, self._gone = None, set()
         if self.path is None:

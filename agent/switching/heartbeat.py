@@ -50,7 +50,7 @@ class Heartbeat:
     every: float = 10.0
     beside: Callable[[Callable[[], None], str], object] = in_thread
     """Runs what has a name beside everything else."""
-    heard: threading.Event = field(default_factory=threading.Event)
+    answered: threading.Event = field(default_factory=threading.Event)
     """Set once the registry has answered, or refused us."""
     taken: str | None = None
     """Who else uses this host's name."""
@@ -169,7 +169,7 @@ class Heartbeat:
         if self.status.registry_lost or self.taken:
             LOG.info("The registry answers again")
         self.taken = None
-        self.heard.set()
+        self.answered.set()
         self.status.registry_answers()
 
     def _is_lost(self, err: Exception) -> None:
@@ -181,4 +181,4 @@ class Heartbeat:
         if self.taken is None:
             LOG.error("%s", err)
         self.taken = str(err)
-        self.heard.set()
+        self.answered.set()

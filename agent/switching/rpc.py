@@ -130,9 +130,11 @@ def rpc_server(
     target = Target(exchange=exchange, topic=TOPIC, server=host)
     endpoints = [ComputeEndpoint(status), ComputeEndpoint5(status)]
     # Who has just started can be called at once, not only after the next heartbeat.
-    told = partial(status.publish, Serving())
+    serving = partial(status.publish, Serving())
 
     def answered(method: str, outcome: str, seconds: float) -> None:
         status.publish(Called(method, outcome, seconds))
 
-    return RpcServer(transport, target, endpoints, told=told, permit=permit, answered=answered)
+    return RpcServer(
+        transport, target, endpoints, on_serving=serving, permit=permit, answered=answered
+    )

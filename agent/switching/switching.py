@@ -71,7 +71,7 @@ class Switching:
         """
         self.status.load()
         self.heartbeat.start()
-        if not self.heartbeat.heard.wait(STATUS_WITHIN):
+        if not self.heartbeat.answered.wait(STATUS_WITHIN):
             LOG.warning("Starting without an answer of the registry: the last known status holds")
         if self.heartbeat.taken:
             raise HostTaken(self.heartbeat.taken)

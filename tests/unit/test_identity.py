@@ -17,7 +17,7 @@ from agent.nodes.identity import (
     IdentityNotReady,
     NodeTable,
     compute_id,
-    known_compute_id,
+    kept_compute_id,
     replace_compute_id,
     root_uuids,
 )
@@ -127,7 +127,7 @@ def reported(state_path: Path, *nodes: str) -> str:
 def test_a_lost_file_is_written_again_as_the_table_of_nodes_has_it(tmp_path: Path, caplog) -> None:
     own = reported(tmp_path)
     (tmp_path / FILE_NAME).unlink()
-    assert known_compute_id(tmp_path) == own
+    assert kept_compute_id(tmp_path) == own
     assert not (tmp_path / FILE_NAME).exists()
     assert compute_id(tmp_path) == own
     assert (tmp_path / FILE_NAME).read_text() == f"{own}\n"

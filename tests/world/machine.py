@@ -270,7 +270,7 @@ class Machine:
         beat.connect = lambda: RegistryClient(rpc, Caller(user="agent"))
         beat.rpc_version = lambda: VERSION_6 if server.serving.is_set() else None
         beat.beside = lambda work, _: self.scheduler.spawn(work, process)
-        beat.heard, beat._wake = Event(self.scheduler), Event(self.scheduler)
+        beat.answered, beat._wake = Event(self.scheduler), Event(self.scheduler)
         switches.hypervisor.clock = self.scheduler.clock
         return switches  # type: ignore[no-any-return]
 

@@ -144,7 +144,7 @@ def of_root(
     """One root; what the drivers can't say is told, and nothing else is lost."""
     tracker.started = not at_start
     try:
-        decision = tracker.look(time.monotonic(), disabled=status.disabled)
+        decision = tracker.foresee(time.monotonic(), disabled=status.disabled)
     except (ReshapeFailed, RootAwaited, ValueError) as err:
         failed = Report(tracker.node, error=err)
         return _foreseen(tracker, Plan(), failed.conditions().values())

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent import config
 from agent.cli.shared.errors import CommandError
-from agent.nodes.identity import FILE_NAME, known_compute_id
+from agent.nodes.identity import FILE_NAME, kept_compute_id
 from agent.state.kept_root import saved_roots
 from agent.state.lock import InUse, lock
 from reportclient.http import API, PlacementAPI, adapter_from_conf
@@ -49,7 +49,7 @@ class Session:
 
         :raises agent.nodes.identity.IdentityError: what is kept can't be read, or disagrees.
         """
-        return known_compute_id(self.settings.state_path) or None
+        return kept_compute_id(self.settings.state_path) or None
 
     def roots(self) -> list[str]:
         """UUIDs that the roots of this host may have; empty if it has no compute_id.
