@@ -3,10 +3,9 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from driverkit.broken import Broken, Inapplicable, NotJudged, broken_by_errors
-from driverkit.differences import differences, first_lines
+from driverkit.differences import differences, first_lines, sentences
 from driverkit.stage import Root, Stage
 from drivers.loaded import LoadedDriver
-from reportclient.plan import replay
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
 
@@ -109,13 +108,9 @@ def _expect_nothing_to_write(root: Root, loaded: LoadedDriver, when: str, since:
         plan = root.decided(loaded).plan
     if plan:
         calls = ", ".join(f"{count} {kind}" for kind, count in sorted(plan.counts().items()))
-        after = root.view.edit()
-        for operation in plan.operations:
-            replay(operation, after)
-        changes = first_lines(differences(root.view.snapshot, after.freeze()))
         raise Broken(
-            f"node {root.node}: since {since}, although nothing has happened:\n{changes}\n"
-            f"(to send: {calls})"
+            f"node {root.node}: since {since}, although nothing has happened:\n"
+            f"{first_lines(sentences(plan, root.view.snapshot))}\n(to send: {calls})"
         )
 
 

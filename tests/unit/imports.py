@@ -88,6 +88,7 @@ PURE = (
     "reportclient/query/request.py",
     "reportclient/query/terms.py",
     "reportclient/query/text.py",
+    "agent/cli/forecast/wording.py",
     "driverkit/differences.py",
     "driverkit/rulebook.py",
     "agent/ownership/assumed.py",
