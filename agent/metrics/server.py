@@ -149,7 +149,12 @@ def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
             if page is None:
                 self.send_error(HTTPStatus.NOT_FOUND, explain=f"There are {', '.join(pages)}.")
                 return
-            status, kind, body = page(self.headers.get("Accept", ""))
+            try:
+                status, kind, body = page(self.headers.get("Accept", ""))
+            except Exception:
+                LOG.exception("%s %s", self.command, self.path.partition("?")[0])
+                self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain="The log has all of it.")
+                return
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))

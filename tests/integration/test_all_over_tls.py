@@ -46,6 +46,8 @@ WRITTEN = (
     *("compute_agent_heartbeats_total", "compute_registry_rpc_calls_total", '"checks"'),
 )
 """By which one sees that logs, report, status, health and metrics were looked at."""
+PAGES = ("metrics", "readyz")
+TRACEBACK = "Traceback (most recent call last)"
 LONG = 300.0
 """Seconds: six servers and an agent are at work, and somebody else may be."""
 TOKEN = re.compile(r"gAAAA[\w-]{20,}")
@@ -62,6 +64,7 @@ class Cloud:
     credential: tuple[str, str]
     rest: str
     metrics: tuple[int, int]
+    database: MariaDB
 
     def traits(self) -> list[str]:
         path = f"{self.placement.url}/resource_providers/{root_of(self.agent)}/traits"
@@ -79,11 +82,11 @@ class Cloud:
             for name in ("cmdline", "environ"):
                 path = Path(f"/proc/{process.pid}/{name}")
                 found[str(path)] = path.read_text(errors="replace")
-        for port in self.metrics:
-            for page in ("metrics", "readyz"):
-                url = f"http://127.0.0.1:{port}/{page}"
-                found[url] = fetch(url)[2].decode()
-        return found
+        return found | self.pages()
+
+    def pages(self) -> dict[str, str]:
+        urls = [f"http://127.0.0.1:{port}/{page}" for port in self.metrics for page in PAGES]
+        return {url: fetch(url)[2].decode() for url in urls}
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +112,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
             made(directory / "registry"),
             transport_url=broker.secure_url,
             more=f"connection = {connection}\nmaster_key = {SECRETS['master_key']}\n"
-            f"rest_port = {ports[0]}\n[monitoring]\nlisten_port = {ports[1]}\n{bus}"
+            f"rest_port = {ports[0]}\n[monitoring]\nlisten_port = {ports[1]}\n[DEFAULT]\ndebug = true\n{bus}"
             + authtoken(keystone, "registry", SECRETS["registry"], authority.ca),
         )
         with placement, TlsProxy(authority, placement.port) as secure, registry:
@@ -136,6 +139,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
                 yield Cloud(
                     *(directory, keystone, placement, registry, agent, credential, rest),
                     (ports[1], ports[2]),
+                    mariadb,
                 )
 
 
@@ -173,14 +177,16 @@ def test_a_host_is_reported_switched_and_outlives_its_token_and_nothing_secret_i
     agent.send(signal.SIGUSR2)
     agent.until_logged("host_key = ***", seconds=LONG)
     said = computectl(agent.config, "status")
-    wrong = agent.config.read_text().replace(cloud.credential[1], "wr0ng-secret")
-    other = agent.directory / "other.conf"
-    other.write_text(wrong)
-    refused = computectl(other, "tree")
-    other.unlink()
-    assert refused.returncode != 0
+    refused = {
+        "refused by Keystone": computectl_with_a_wrong(cloud, cloud.credential[1], "tree"),
+        "refused by the broker": computectl_with_a_wrong(
+            cloud, SECRETS["broker"], "service", "list"
+        ),
+    }
+    pages = {f"{url} before": text for url, text in cloud.pages().items()}
+    everything_raises(cloud, headers)
 
-    written = cloud.written() | {"status": said.stdout, "refused": refused.stdout}
+    written = cloud.written() | {"status": said.stdout} | refused | pages
     secrets = [*SECRETS.values(), cloud.credential[1], "wr0ng-secret", coded]
     found = [
         (secret, where) for where, text in written.items() for secret in secrets if secret in text
@@ -190,6 +196,31 @@ def test_a_host_is_reported_switched_and_outlives_its_token_and_nothing_secret_i
     all_of_it = "\n".join(written.values())
     for what in WRITTEN:
         assert what in all_of_it, f"nothing was looked at that has {what}"
+
+
+def computectl_with_a_wrong(cloud: Cloud, secret: str, *words: str) -> str:
+    other = cloud.agent.directory / "other.conf"
+    text = cloud.agent.config.read_text()
+    assert secret in text
+    other.write_text(text.replace(secret, "wr0ng-secret"))
+    refused = computectl(other, *words)
+    other.unlink()
+    assert refused.returncode != 0
+    return refused.stdout
+
+
+def everything_raises(cloud: Cloud, headers: dict[str, str]) -> None:
+    """A driver, a request, a call over RPC: what nobody expects, with all its lines."""
+    agent, registry = cloud.agent, cloud.registry
+    script = agent.directory / "script.yaml"
+    failing = "failures: [{after: 0, for: 100000, error: no such cell}]\n"
+    script.write_text(script.read_text() + failing)
+    agent.until(lambda: TRACEBACK in agent.log and "no such cell" in agent.log, LONG)
+    # A time that no calendar has.
+    cloud.database._sql("UPDATE registry.services SET disabled_at = 1e300")
+    listing = f"{cloud.rest}/v2.1/os-services"
+    registry.wait_for(lambda: fetch(listing, **headers)[0] == 500, LONG)
+    registry.wait_for(lambda: TRACEBACK in registry.log, LONG)
 
 
 def computectl(config: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -191,6 +191,21 @@ def test_a_loopback_port_serves_all_three(started: Any) -> None:
     assert get(f"{there}/")[0] == 404
 
 
+def test_a_page_that_can_not_be_made_is_an_error_and_told_in_the_log(
+    started: Any, caplog: Any
+) -> None:
+    class Broken(Monitoring):
+        def readyz(self, _: str = "") -> Any:
+            raise LookupError("a row that nobody can read")
+
+    port = free_port()
+    started(Broken(MonitoringSettings(port=port)))
+    eventually(lambda: get(f"http://127.0.0.1:{port}/healthz") == (200, "ok\n"))
+    code, text = get(f"http://127.0.0.1:{port}/readyz?full")
+    assert (code, "a row" in text) == (500, False)
+    eventually(lambda: "GET /readyz\n" in caplog.text and "a row that nobody" in caplog.text)
+
+
 def test_a_unix_socket_serves_them_too_and_what_a_dead_agent_left_is_replaced(
     started: Any, tmp_path: Path
 ) -> None:
