@@ -21,7 +21,7 @@ from agent.registry import opts as registry_opts
 from agent.registry.opts import RegistrySettings
 from agent.told import logs
 from agent.version import version
-from drivers.opts import where_read
+from drivers.opts import register, where_read
 from reportclient import http
 from reportclient.pace import PERIOD
 from reportclient.replies import GROUP
@@ -69,8 +69,7 @@ def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.Co
     :raises ConfigError: with what to mend.
     """
     conf = cfg.ConfigOpts()
-    for group, options in opts.list_opts():
-        conf.register_opts(options, None if group == "DEFAULT" else group)
+    register(conf, opts.list_opts())
     http.register_opts(conf)
     conf.register_cli_opts([*command_line, *_settable_by_argument()])
     if command_line:  # it is a service's, which logs

@@ -8,6 +8,7 @@ from typing import Any
 from oslo_config import cfg
 
 from drivers.api import Configurable, DriverContext
+from drivers.opts import register
 
 HOST = "host1"
 Options = Sequence[tuple[str, Sequence[Any]]]
@@ -23,8 +24,7 @@ def driver_context_in(directory: Path, options: Options, text: str) -> DriverCon
     file = directory / "agent.conf"
     file.write_text(text, encoding="utf-8")
     conf = configuration([str(file)])
-    for group, listed in options:
-        conf.register_opts(listed, None if group == "DEFAULT" else group)
+    register(conf, options)
     return DriverContext(HOST, state_path, conf)
 
 

@@ -56,8 +56,7 @@ def policy_from(conf: Any) -> InventoryPolicy:
     """
     if conf is None:
         return InventoryPolicy()
-    for group, options in opts.list_opts():
-        conf.register_opts(options, group=None if group == "DEFAULT" else group)
+    opts.register(conf, opts.list_opts())
     return opts.inventory_policy(conf)
 
 

@@ -20,7 +20,7 @@ from drivers.errors import DriverLoadFailed, DriverNotFound
 from drivers.fitness import capabilities_problem, class_problem, speaks_the_older_way
 from drivers.legacy import older_methods, policy_from
 from drivers.loaded import LoadedDriver, words
-from drivers.opts import CALL_OPTS, where_read
+from drivers.opts import CALL_OPTS, register, where_read
 
 LOG = logging.getLogger(__name__)
 
@@ -126,10 +126,8 @@ def _register_options(driver_class: type[ComputeDriver], conf: Any) -> None:
         return
     if speaks_the_older_way(driver_class):
         policy_from(conf)  # their options exist now, and are found wrong now
-    if not issubclass(driver_class, Configurable):
-        return
-    for group, options in driver_class.list_opts():
-        conf.register_opts(options, group=None if group == "DEFAULT" else group)
+    if issubclass(driver_class, Configurable):
+        register(conf, driver_class.list_opts())
 
 
 def not_found(name: str, there: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """Options of every driver whose root has CPUs, memory and disk, by Nova's names."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import os_traits
@@ -117,6 +118,12 @@ CALL_OPTS = [
 def list_opts() -> list[tuple[str, list[Any]]]:
     """``[(group, [options])]``."""
     return [("DEFAULT", DEFAULT_OPTS), ("compute", COMPUTE_OPTS)]
+
+
+def register(conf: Any, listed: Iterable[tuple[str, Iterable[Any]]]) -> None:
+    """``[(group, [options])]`` on a configuration."""
+    for group, options in listed:
+        conf.register_opts(options, group=None if group == "DEFAULT" else group)
 
 
 def nova_owner_traits(conf: Any) -> frozenset[str]:

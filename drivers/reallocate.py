@@ -103,8 +103,7 @@ def _rooms(tree: ProviderTree, targets: Sequence[str], allocations: Allocations)
 
 def _room(record: Mapping[str, Any], used: int) -> _Room:
     full = Inventory.from_dict(record).over(None)
-    assert full.reserved is not None and full.allocation_ratio is not None
-    return _Room(full, int((full.total - full.reserved) * full.allocation_ratio) - used)
+    return _Room(full, full.capacity - used)
 
 
 def _taken(move: Move, allocations: Allocations) -> dict[str, Counter[str]]:

@@ -76,6 +76,13 @@ class Inventory:
         full: list[Any] = [next(v for v in values if v is not None) for values in given]
         return Inventory(*full)
 
+    @property
+    def capacity(self) -> int:
+        """How much of it Placement gives out in all."""
+        full = self.over(None)
+        assert full.reserved is not None and full.allocation_ratio is not None
+        return int((full.total - full.reserved) * full.allocation_ratio)
+
     def problem(self) -> str | None:
         """Why Placement would refuse this record, or ``None``."""
         full = self.over(None)

@@ -13,7 +13,6 @@ from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table
 from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.screen import Screen
-from agent.cli.shared.usage import capacity
 from agent.period.traits import identifying_traits
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
@@ -185,6 +184,6 @@ def _rows(provider: Provider, seen: ObservedTree) -> Iterator[Sequence[Any]]:
     traits = sorted(provider.traits)
     for name, record in sorted(provider.inventory.items()):
         amounts = (record.total, record.reserved, record.allocation_ratio)
-        yield *place, name, *amounts, used.get(name, 0), capacity(record), traits
+        yield *place, name, *amounts, used.get(name, 0), record.capacity, traits
     if not provider.inventory:
         yield *place, *[None] * 6, traits

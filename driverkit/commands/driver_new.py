@@ -3,14 +3,11 @@
 import argparse
 import importlib.util
 import keyword
-import os
 import re
-import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from agent.cli.shared.commands import Offline, Table
@@ -25,6 +22,7 @@ KINDS = {
     "reshape": (("common", "described", "reshape"), "cards, whose inventory was on the root once"),
 }
 """By kind: the folders of templates that it is made of, and what it is about."""
+TEMPLATES = Path(__file__).parents[1] / "templates"
 SUFFIX = ".in"
 OURS = frozenset({"agent", "driverkit", "drivers", "reportclient", "tests"})
 WELL_FORMED = re.compile(r"[a-z][a-z0-9_]*[a-z0-9]")
@@ -146,34 +144,24 @@ def _write(name: str, directory: Path, kind: str) -> list[str]:
     }
     parent = directory.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
-    workshop = parent / f".{directory.name}.{os.getpid()}"
-    workshop.mkdir()
-    try:
-        templates = resources.files("driverkit") / "templates"
-        parts = (templates / part for part in KINDS[kind][0])
-        files = sorted(one for part in parts for one in _copied(part, workshop, Path(), words))
-        workshop.rename(directory)
-    except BaseException:
-        shutil.rmtree(workshop, ignore_errors=True)
-        raise
+    with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=parent) as workshop:
+        made = Path(workshop) / directory.name
+        files = sorted(one for part in KINDS[kind][0] for one in _copied(part, made, words))
+        made.rename(directory)
     return files
 
 
-def _copied(
-    source: Traversable, target: Path, inner: Path, words: Mapping[str, str]
-) -> Iterator[str]:
-    """Copy a folder of the template; the paths that were written."""
-    for item in source.iterdir():
-        path = inner / _renamed(item.name, words["@NAME@"])
-        if item.is_dir():
-            (target / path).mkdir(exist_ok=True)
-            yield from _copied(item, target, path, words)
-        elif item.name.endswith(SUFFIX):
-            text = item.read_text(encoding="utf-8")
-            for word, meaning in words.items():
-                text = text.replace(word, meaning)
-            (target / path).write_text(text, encoding="utf-8")
-            yield path.as_posix()
+def _copied(part: str, target: Path, words: Mapping[str, str]) -> Iterator[str]:
+    """Copy a folder of templates; the paths that were written."""
+    for template in (TEMPLATES / part).rglob(f"*{SUFFIX}"):
+        parts = template.relative_to(TEMPLATES / part).parts
+        path = Path(*(_renamed(name, words["@NAME@"]) for name in parts))
+        text = template.read_text(encoding="utf-8")
+        for word, meaning in words.items():
+            text = text.replace(word, meaning)
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        (target / path).write_text(text, encoding="utf-8")
+        yield path.as_posix()
 
 
 def _renamed(name: str, driver: str) -> str:

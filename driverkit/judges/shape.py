@@ -132,7 +132,9 @@ def valid(stage: Stage) -> None:
     for root in stage.roots(loaded):
         report = root.report(loaded)
         refused = [*report.failed.items(), ("the rest", report.error)]
-        answers = [f"{_name(root, key)}: {err}" for key, err in refused if _is_refusal(err)]
+        # The rule own-names is about names that are taken.
+        refusals = ((key, err) for key, err in refused if err and not isinstance(err, NameTaken))
+        answers = [f"{_name(root, key)}: {err}" for key, err in refusals]
         if answers:
             raise Broken(f"node {root.node}: Placement answers\n{first_lines(answers)}")
 
@@ -144,10 +146,6 @@ def _desired(root: Root, loaded: LoadedDriver) -> Snapshot:
         if isinstance(raised.err, ValueError):  # the tree took something for improper at once
             raise Broken(raised.at_length()) from None
         raise
-
-
-def _is_refusal(err: Exception | None) -> bool:
-    return err is not None and not isinstance(err, NameTaken)  # own-names is about those
 
 
 def _name(root: Root, uuid: str) -> str:

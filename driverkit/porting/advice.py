@@ -199,7 +199,7 @@ def _functions(source: DriverSource) -> Iterator[Diagnostic]:
 def _called(function: Function) -> Diagnostic:
     name = function.name
     verdict, advice = CALLED[name]
-    if name == NEWEST and not _takes_allocations(function):
+    if name == NEWEST and len(function.args.args) < 4 and function.args.vararg is None:
         verdict, advice = MUST, "allocations=None has to be its last argument"
     if not isinstance(function, ast.FunctionDef):
         verdict, advice = MUST, "it can't be async"
@@ -211,10 +211,6 @@ def _called(function: Function) -> Diagnostic:
 def _only_raises(function: Function) -> bool:
     body = [node for node in function.body if not isinstance(node, ast.Expr)]
     return len(body) == 1 and isinstance(body[0], ast.Raise)
-
-
-def _takes_allocations(function: Function) -> bool:
-    return len(function.args.args) >= 4 or function.args.vararg is not None
 
 
 def _trees(source: DriverSource) -> Iterator[Diagnostic]:

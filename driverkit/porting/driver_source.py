@@ -63,9 +63,7 @@ class DriverSource:
 
     def is_base(self, driver: ast.ClassDef) -> bool:
         """Whether another driver of the file derives from it."""
-        return any(
-            ast.unparse(base) == driver.name for other in self.classes for base in other.bases
-        )
+        return any(driver.name in _bases(other) for other in self.classes)
 
     def inherited(self, driver: ast.ClassDef) -> Iterator[ast.ClassDef]:
         """The class, and those of this file that it derives from."""
@@ -110,14 +108,14 @@ def _drivers(module: ast.Module) -> tuple[ast.ClassDef, ...]:
         names |= {
             each.name
             for each in kinds
-            if any(_is_driver(ast.unparse(base), names) for base in each.bases)
+            if any(base.endswith("ComputeDriver") or base in names for base in _bases(each))
             or "get_available_nodes" in methods(each)
         }
     return tuple(each for each in kinds if each.name in names)
 
 
-def _is_driver(base: str, names: set[str]) -> bool:
-    return base.endswith("ComputeDriver") or base in names
+def _bases(kind: ast.ClassDef) -> list[str]:
+    return [ast.unparse(base) for base in kind.bases]
 
 
 def _reached(module: ast.Module, functions: tuple[Function, ...]) -> frozenset[Function]:

@@ -153,7 +153,7 @@ def state_at(node: NodeSpec, now: Now) -> NodeState:
     for change in node.changes:
         if change.span.holds(now) and change.ref in providers:
             _change(providers, change)
-            moves.extend(_moves(providers, change))
+            moves.extend(_moved(providers, change.ref, spec) for spec in change.moves)
             if change.removed:
                 _remove(providers, change.ref)
     return NodeState(tuple(providers.values()), _still_meant(moves, providers))
@@ -175,10 +175,6 @@ def _change(providers: dict[str, ProviderSpec], change: Change) -> None:
     for child in change.children:
         if child.parent in providers:
             providers[child.ref] = child
-
-
-def _moves(providers: dict[str, ProviderSpec], change: Change) -> list[Move]:
-    return [_moved(providers, change.ref, spec) for spec in change.moves]
 
 
 def _moved(providers: dict[str, ProviderSpec], ref: str, spec: MoveSpec) -> Move:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from agent.cli.reading.retirement import SHOWN
 from agent.cli.reading.services import ObservedService
 from agent.cli.shared.screen import ago, counted
-from agent.cli.shared.usage import amounts_of, capacity
+from agent.cli.shared.usage import amounts_of
 from agent.period.traits import DISABLED
 from agent.registry.errors import RegistryError
 from agent.registry.record import ServiceRecord
@@ -177,7 +177,7 @@ def _beyond(
             step = f"see to {_named(users)}: openstack resource provider allocation show"
             yield Condition(text, name, next_step=step)
             continue
-        has = capacity(record)
+        has = record.capacity
         if used > has and record.reserved == record.total:
             text = f"{resource_class} is drained, and {used} of it are still allocated"
             step = f"it ends with {_named(users)}"

@@ -10,7 +10,7 @@ from enum import Enum
 
 from agent.cli.drawing.fold import Fold, folds
 from agent.cli.drawing.trait_groups import FAMILIES, by_family
-from agent.cli.shared.usage import DISABLED, Usage, capacity
+from agent.cli.shared.usage import DISABLED, Usage
 from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
@@ -196,7 +196,7 @@ class _Boxes:
     def _amounts(self, members: tuple[Provider, ...]) -> Iterator[str]:
         for name in sorted({name for one in members for name in one.inventory}):
             having = [one for one in members if name in one.inventory]
-            wholes = [capacity(one.inventory[name]) for one in having]
+            wholes = [one.inventory[name].capacity for one in having]
             totals = _span(one.inventory[name].total for one in having)
             each = " each" if len(members) > 1 else ""
             some = f" on {len(having)}" if len(having) < len(members) else ""

@@ -14,7 +14,7 @@ from agent.cli.drawing.fold import in_natural_order
 from agent.cli.drawing.trait_groups import folded, in_lines
 from agent.cli.reading.trees import Trees
 from agent.cli.shared.screen import Line, Screen, counted, in_columns
-from agent.cli.shared.usage import DISABLED, Usage, Usages, capacity
+from agent.cli.shared.usage import DISABLED, Usage, Usages
 from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
@@ -175,7 +175,7 @@ class _Drawing:
 
     def _row(self, provider: Provider, resource_class: str, inside: str) -> Line:
         record = provider.inventory[resource_class]
-        full, whole, style = record.over(None), capacity(record), None
+        full, whole, style = record.over(None), record.capacity, None
         cells = [str(full.total), str(full.reserved), f"{full.allocation_ratio:g}", str(whole)]
         if self.usage.usages is not None:
             used = self.usage.usages.get(provider.uuid, {}).get(resource_class, 0)

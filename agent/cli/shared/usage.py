@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reportclient.model import Inventory
-
 DISABLED = "COMPUTE_STATUS_DISABLED"
 Usages = Mapping[str, Mapping[str, int]]
 
@@ -31,10 +29,3 @@ def amounts_of(allocations: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
         for resource_class, amount in allocation["resources"].items():
             amounts[resource_class] = amounts.get(resource_class, 0) + amount
     return amounts
-
-
-def capacity(record: Inventory) -> int:
-    """How much of it can be allocated in all."""
-    full = record.over(None)
-    assert full.reserved is not None and full.allocation_ratio is not None
-    return int((full.total - full.reserved) * full.allocation_ratio)

@@ -178,13 +178,8 @@ def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
 
 def _told(prefix: str, offered: Collection[str]) -> dict[str, bool]:
     """Of each trait with this prefix, whether it is on offer; other names are left out."""
-    names = {prefix + _word(value) for value in offered}
+    names = {prefix + value.upper().replace("-", "_") for value in offered}  # spapr-vlan
     return {trait: trait in names for trait in os_traits.get_traits(prefix)}
-
-
-def _word(value: str) -> str:
-    """``spapr-vlan`` as a part of a trait's name."""
-    return value.upper().replace("-", "_")
 
 
 def _values(documents: Iterable[Element], section: str, enum: str) -> frozenset[str] | None:

@@ -218,9 +218,8 @@ def _holds(record: Mapping[str, object] | None, held: Sequence[int]) -> bool:
     if record is None:
         return False
     full = Inventory.from_dict(record).over(None)
-    assert full.max_unit is not None and full.allocation_ratio is not None
-    room = (full.total - (full.reserved or 0)) * full.allocation_ratio
-    return max(held) <= full.max_unit and sum(held) <= room
+    assert full.max_unit is not None
+    return max(held) <= full.max_unit and sum(held) <= full.capacity
 
 
 def _remove(tree: ProviderTree, provider: ProviderData) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from agent.cli.drawing.text_tree import draw_tree
 from agent.cli.shared.screen import Screen
-from agent.cli.shared.usage import Usage, capacity
+from agent.cli.shared.usage import Usage
 from reportclient.model import Inventory
 from reportclient.snapshot import Snapshot
 from tests.unit.cli.trees import AGGREGATE, numa_host, provider, uuid_of
@@ -182,4 +182,4 @@ def test_a_tree_deeper_than_pythons_stack_is_drawn() -> None:
     ],
 )
 def test_capacity_is_what_can_be_allocated(record: Inventory, whole: int) -> None:
-    assert capacity(record) == whole
+    assert record.capacity == whole
