@@ -27,6 +27,8 @@ FORMER = "former"
 ADOPTED = "adopted"
 """Whoever made what an operator took over (``computectl adopt``); it answers nothing, so that
 it goes once all have answered and nobody reports it."""
+RESTORED = "restored"
+"""Whoever asserted what this host had removed, and an older state of Placement has again."""
 DERIVED = "derived"
 """Whoever asserted what is this host's by its UUID, but stands in no ledger; never kept."""
 NOTHING: frozenset[str] = frozenset()
@@ -84,19 +86,31 @@ Holders = Mapping[str, Holding]
 """Holdings on one provider, by manager."""
 
 
+class Removed(NamedTuple):
+    """Claims on one provider that were given up; at ``generation`` it was seen without them.
+
+    ``None``: it was not there at all.
+    """
+
+    generation: int | None
+    holding: Holding
+
+
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """``holders`` by the UUID of the provider.
 
     ``seen`` are the traits of this agent on another service's root that Placement was
     seen with.  ``begun`` is false where nothing was ever kept for this root, or was
-    ``lost``: then somebody may have had claims that nobody knows of.
+    ``lost``: then somebody may have had claims that nobody knows of.  ``removed`` is
+    :mod:`agent.ownership.removed`'s.
     """
 
     holders: Mapping[str, Holders] = field(default_factory=dict)
     seen: frozenset[str] = NOTHING
     begun: bool = False
     lost: bool = False
+    removed: Mapping[str, Removed] = field(default_factory=dict)
 
     def of(self, uuid: str) -> Holders:
         """Who holds what on a provider."""

@@ -27,12 +27,14 @@ any                   M and N           M only, shared      stays
 
 A provider (its name, its parent) and a class are exclusive; traits and aggregates are
 shared.  Where no ledger is kept, nothing is known to be released, with two exceptions that
-are :mod:`agent.ownership.assumed`.  What may be asserted at all is :mod:`agent.ownership.policy`,
-what becomes of one provider :mod:`agent.ownership.one_provider`; here is what becomes of all.
+are :mod:`agent.ownership.assumed`; what was released, and is there again since Placement was
+restored, is :mod:`agent.ownership.removed`.  What may be asserted at all is
+:mod:`agent.ownership.policy`, what becomes of one provider :mod:`agent.ownership.one_provider`;
+here is what becomes of all.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.ownership.assumed import assumed
 from agent.ownership.hearing import Drained, Hearing
@@ -91,7 +93,7 @@ def _next_ledger(hearing: Hearing, rows: Mapping[str, Holders]) -> Ledger:
         return before
     kept = {uuid: row for uuid, row in {**before.holders, **changed}.items() if row}
     spoken = any(one.manager.startswith(DRIVER) for one in hearing.answers.statements)
-    return Ledger(kept, seen, before.begun or spoken, before.lost)
+    return replace(before, holders=kept, seen=seen, begun=before.begun or spoken)
 
 
 def _seen(hearing: Hearing) -> frozenset[str]:

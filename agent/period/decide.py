@@ -7,6 +7,7 @@ from agent.ownership.assumed import assumed
 from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger
 from agent.ownership.policy import MANAGED_BY_NOVA, Policy
 from agent.ownership.remembered import Remembered
+from agent.ownership.removed import noting_removed
 from agent.ownership.settle import Settled, settle
 from agent.ownership.statement import Round, Statement
 from agent.period.ask import Answer, Asking
@@ -88,7 +89,10 @@ class Decider:
         in_use = used_providers(answer.allocations or {})
         plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
         problems = (*plan.problems, *settled.problems, *files.problems)
-        return Decision(answer, replace(plan, problems=problems), settled.ledger, files)
+        ledger = settled.ledger
+        if not self.rules.attached:  # or the root's owner may make it anew
+            ledger = noting_removed(ledger, self.ledger, view)
+        return Decision(answer, replace(plan, problems=problems), ledger, files)
 
     def _settled(
         self, view: View, answer: Answer, policy: Policy, disabled: bool | None

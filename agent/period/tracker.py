@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.ownership.ledger import Ledger
 from agent.ownership.remembered import Remembered
+from agent.ownership.removed import with_restored
 from agent.period.competing import CompetingOwners
 from agent.period.decide import Decider, Decision
 from agent.period.foreign_roots import awaited
@@ -210,7 +211,7 @@ class Tracker:
             self.node,
             self.drivers,
             self.rules,
-            self.ledger,
+            with_restored(self.ledger, self.view, self.uuid),
             self.service_tag,
             self.additions.entries,
             self._outside_for(now),

@@ -5,14 +5,14 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
 
-from agent.ownership.ledger import Holders, Holding, Ledger
+from agent.ownership.ledger import Holders, Holding, Ledger, Removed
 from agent.state.records import Documents, Key
 from reportclient.model import canonical_uuid
 from reportclient.saved_view import besides_providers, provider_row, view_of
 from reportclient.snapshot import EMPTY
 from reportclient.view import View
 
-VIEW, LEDGER = "view", "ledger"
+VIEW, LEDGER, REMOVED = "view", "ledger", "removed"
 SEEN = "seen"
 """The key of what is no provider's in a ledger; it is there once one was begun."""
 _KINDS = ("classes", "traits", "aggregates")
@@ -51,14 +51,18 @@ def view_from(documents: Mapping[str, Any]) -> View:
     return view_of({**found, "generations": generations, "providers": providers})
 
 
-def ledger_from(documents: Mapping[str, Any]) -> Ledger:
+def ledger_from(documents: Mapping[str, Any], removed: Mapping[str, Any]) -> Ledger:
     """:raises ValueError: (or LookupError, TypeError, AttributeError) it is something else."""
     holders = {
         canonical_uuid(uuid, "provider"): {str(who): _holding(held) for who, held in row.items()}
         for uuid, row in documents.items()
         if uuid != SEEN
     }
-    return Ledger(holders, _names(documents[SEEN]), begun=True)
+    found = {
+        canonical_uuid(uuid, "provider"): Removed(_generation(number), _holding(held))
+        for uuid, (number, held) in removed.items()
+    }
+    return Ledger(holders, _names(documents[SEEN]), begun=True, removed=found)
 
 
 def _view_changes(before: View, after: View) -> tuple[Documents, list[Key]]:
@@ -91,7 +95,11 @@ def _ledger_changes(before: Ledger, after: Ledger) -> tuple[Documents, list[Key]
     }
     if after.seen != before.seen or not before.begun:
         changed[LEDGER, SEEN] = sorted(after.seen)
-    return changed, _gone(LEDGER, before.holders, after.holders)
+    for uuid, one in after.removed.items():
+        if one != before.removed.get(uuid):
+            changed[REMOVED, uuid] = [one.generation, _plain(one.holding)]
+    gone = _gone(REMOVED, before.removed, after.removed)
+    return changed, _gone(LEDGER, before.holders, after.holders) + gone
 
 
 def _gone(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Key]:
@@ -111,6 +119,12 @@ def _plain(held: Holding) -> dict[str, Any]:
 
 def _holding(found: Mapping[str, Any]) -> Holding:
     return Holding(found.get("provider") is True, *(_names(found.get(kind, ())) for kind in _KINDS))
+
+
+def _generation(found: Any) -> int | None:
+    if not isinstance(found, int | None):
+        raise TypeError(f"{found!r} is no generation")
+    return found
 
 
 def _names(found: Any) -> frozenset[str]:

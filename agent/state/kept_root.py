@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from agent.ownership.ledger import Ledger
-from agent.state.documents import LEDGER, VIEW, changes, ledger_from, of_kind, view_from
+from agent.state.documents import (
+    LEDGER,
+    REMOVED,
+    VIEW,
+    changes,
+    ledger_from,
+    of_kind,
+    view_from,
+)
 from agent.state.roots import RootStore
 from reportclient.sealed import DAMAGE
 from reportclient.view import View
@@ -41,7 +49,7 @@ class KeptRoot:
         if not found and not self.store.has_lost(self.root):
             return self.view
         self.view = self._view_in(of_kind(VIEW, found))
-        self.ledger = self._ledger_in(of_kind(LEDGER, found))
+        self.ledger = self._ledger_in(of_kind(LEDGER, found), of_kind(REMOVED, found))
         self._kept = self.view, self.ledger
         return self.view
 
@@ -112,11 +120,11 @@ class KeptRoot:
             )
             return View()
 
-    def _ledger_in(self, documents: Mapping[str, Any]) -> Ledger:
+    def _ledger_in(self, documents: Mapping[str, Any], removed: Mapping[str, Any]) -> Ledger:
         if not documents:
             return self._lost("is not there")
         try:
-            return ledger_from(documents)
+            return ledger_from(documents, removed)
         except DAMAGE as err:
             self._unusable = True
             return self._lost(f"can't be used ({err})")

@@ -98,6 +98,7 @@ PURE = (
     "agent/ownership/placing.py",
     "agent/ownership/policy.py",
     "agent/ownership/remembered.py",
+    "agent/ownership/removed.py",
     "agent/ownership/settle.py",
     "agent/ownership/showing.py",
     "agent/ownership/statement.py",

@@ -150,8 +150,6 @@ class PlacementRestored(Event):
         def restored() -> None:
             world.placement.restore()
             world.needs_audit = True
-            for machine in world.machines:
-                machine.forgot = True
 
         world.placement.back_up()
         world.scheduler.stray(restored, self.seconds)

@@ -1,0 +1,154 @@
+"""A Placement that was restored from a backup has again what this agent had removed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+
+from agent.state.documents import LEDGER, REMOVED, of_kind
+from agent.state.roots import RootStore
+from reportclient.testing.fake_placement import FakePlacement
+from tests.ownership.world import NODE, Host, aggregates, both, child, inventory, traits
+
+RACK = "aaaaaaaa-0000-4000-8000-000000000001"
+DEVICE = "dddddddd-0000-4000-8000-000000000001"
+"""A UUID of the driver's own, which says nothing about whose it is."""
+
+ALL = both(
+    inventory(VCPU=8, FPGA=1),
+    traits("CUSTOM_OLD"),
+    aggregates(RACK),
+    child("device", uuid=DEVICE, CUSTOM_SLOT=4),
+)
+
+
+def less(tree) -> None:
+    """What the driver says later: nothing of what it said before is left but the CPUs."""
+    inventory(VCPU=8)(tree)
+    tree.remove_traits(NODE, "CUSTOM_OLD")
+    tree.remove_aggregates(NODE, RACK)
+    if tree.exists("device"):
+        tree.remove("device")
+
+
+def untouched(tree) -> None:
+    """As drivers that leave alone what they do not report any more."""
+    inventory(VCPU=8)(tree)
+
+
+@pytest.fixture
+def host(tmp_path) -> Host:
+    host = Host(FakePlacement(), {"d": ALL}, tmp_path)
+    host.settled()
+    return host
+
+
+def backed_up(host: Host) -> Callable[[], None]:
+    """What brings its state of now back."""
+    store = host.placement.store
+    kept = copy.deepcopy((store.providers, store.consumers))
+
+    def restore() -> None:
+        store.providers, store.consumers = copy.deepcopy(kept)
+
+    return restore
+
+
+def removed(host: Host) -> None:
+    host.says(d=less)
+    host.settled()
+    host.says(d=untouched)
+    host.settled()
+
+
+def only_cpus(host: Host) -> bool:
+    left = host.totals(), host.custom(), host.aggregates(), host.is_there("device")
+    return left == ({"VCPU": 8}, set(), set(), False)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_was_removed_is_removed_again(host, restarted) -> None:
+    restore = backed_up(host)
+    removed(host)
+    assert only_cpus(host)
+    restore()
+    assert not only_cpus(host)
+    if restarted:
+        host.restart()
+    host.settled()
+    assert only_cpus(host)
+
+
+def test_as_often_as_it_comes_back(host) -> None:
+    restore = backed_up(host)
+    removed(host)
+    for _ in range(3):
+        restore()
+        host.settled()
+        assert only_cpus(host)
+
+
+def test_what_others_had_added_by_then_stays(host) -> None:
+    host.stranger.add_trait(host.root, "CUSTOM_FOREIGN")
+    host.stranger.add_trait(DEVICE, "CUSTOM_FOREIGN")
+    restore = backed_up(host)
+    removed(host)
+    restore()
+    host.settled()
+    assert host.custom() == {"CUSTOM_FOREIGN"}
+
+
+def test_what_others_made_after_it_was_removed_is_theirs(host) -> None:
+    removed(host)
+    host.stranger.add_trait(host.root, "CUSTOM_OLD")
+    host.settled()
+    assert host.custom() == {"CUSTOM_OLD"}
+
+
+def test_what_others_made_after_the_restore_is_theirs_though_its_generations_began_anew(
+    host,
+) -> None:
+    host.says(d=untouched)
+    host.settled()
+    host.says(d=both(inventory(VCPU=8), traits("CUSTOM_LATER")))
+    restore = backed_up(host)
+    for number in range(20):  # generations go on
+        host.says(d=both(inventory(VCPU=8 + number), traits("CUSTOM_LATER")))
+        host.settled()
+    host.says(d=lambda tree: (inventory(VCPU=8)(tree), tree.remove_traits(NODE, "CUSTOM_LATER")))
+    host.settled()
+    restore()
+    host.settled()
+    host.stranger.add_trait(host.root, "CUSTOM_LATER")
+    host.settled()
+    assert "CUSTOM_LATER" in host.custom()
+
+
+def test_what_is_asserted_again_is_the_drivers(host) -> None:
+    restore = backed_up(host)
+    removed(host)
+    host.says(d=ALL)
+    host.settled()
+    restore()
+    host.settled()
+    assert host.custom() == {"CUSTOM_OLD"} and host.is_there("device")
+    assert host.totals() == {"VCPU": 8, "FPGA": 1}
+
+
+def test_a_driver_that_was_restored_too_and_says_it_again_gets_it_back(host) -> None:
+    restore = backed_up(host)
+    removed(host)
+    restore()
+    host.says(d=ALL)
+    host.settled()
+    assert host.totals() == {"VCPU": 8, "FPGA": 1} and host.is_there("device")
+
+
+def test_an_earlier_version_reads_what_is_kept(host) -> None:
+    """What is remembered of the removed is no part of a ledger's documents."""
+    removed(host)
+    kept = RootStore.of(host.state).load(host.root)
+    assert set(of_kind(REMOVED, kept)) == {host.root, DEVICE}
+    assert set(of_kind(LEDGER, kept)) == {"seen", host.root}
