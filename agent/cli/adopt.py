@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent.cli.reading.trees import find
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table
+from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import CommandError
 from agent.cli.shared.screen import Screen
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
@@ -49,12 +49,7 @@ class Adopt(DrawnOrListed[Adopted]):
   computectl adopt host1                                   by name
   computectl adopt 6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca    by UUID
 """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Which provider."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("provider", metavar="NAME_OR_UUID")
-        return parser
+    arguments = (argument("provider", metavar="NAME_OR_UUID"),)
 
     def ask(self, session: Session, options: argparse.Namespace) -> Adopted:
         """Look whether it can be ours, and write the file."""
@@ -69,7 +64,6 @@ class Adopt(DrawnOrListed[Adopted]):
         return Adopted(found["name"], found["uuid"], before)
 
     def draw(self, answer: Adopted, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """What was done and what comes next."""
         if answer.below:
             return _words_below(answer, screen)
         if answer.before == answer.uuid:
@@ -82,7 +76,6 @@ class Adopt(DrawnOrListed[Adopted]):
         )
 
     def table(self, answer: Adopted) -> Table:
-        """One row."""
         return ("provider", "uuid", "before"), [(answer.name, answer.uuid, answer.before)]
 
 

@@ -9,7 +9,7 @@ from agent.cli.auditing.fleet import FleetAudit
 from agent.cli.auditing.host import HostAudit
 from agent.cli.reading.services import Services
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table
+from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import NOT_WELL, UNUSABLE
 from agent.cli.shared.screen import Screen, counted, filled
 from agent.period.traits import identifying_traits
@@ -46,16 +46,13 @@ class AuditCloud(DrawnOrListed[Audited]):
   computectl audit --all          all hosts of the registry, and all that Placement has
   computectl audit --all -f json  a row for each finding, for programs
 """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """How much."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        argument(
             "--all",
             action="store_true",
             help="all hosts; with the registry of the fleet, [registry] access = rpc",
-        )
-        return parser
+        ),
+    )
 
     def ask(self, session: Session, options: argparse.Namespace) -> Audited:
         """Read all of it."""
@@ -73,11 +70,9 @@ class AuditCloud(DrawnOrListed[Audited]):
             self.progress("")
 
     def draw(self, answer: Audited, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """Check by check."""
         return "\n".join(_lines(answer, screen))
 
     def table(self, answer: Audited) -> Table:
-        """A row for each."""
         found = (one for check in TITLES for one in answer.audit.of(check))
         return COLUMNS, [_row(one) for one in found]
 

@@ -15,6 +15,7 @@ from agent.cli.asking.request_file import read_request_file
 from agent.cli.asking.request_options import (
     add_group_options,
     add_request_options,
+    add_selection,
     request_of,
     spelled_out,
     was_asked,
@@ -28,7 +29,7 @@ from agent.cli.drawing.candidates import (
 )
 from agent.cli.reading.trees import find, names_in, trees_of
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table
+from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import NOT_WELL, CommandError, Once
 from agent.cli.shared.screen import Screen, counted, filled
 from drivers.diagnostics import BadFile
@@ -80,42 +81,36 @@ class ShowCandidates(DrawnOrListed[Answered]):
   computectl candidates --file request.yaml -f json
 """
 
+    arguments = (
+        argument(
+            "--file",
+            action=Once,
+            metavar="FILE",
+            help="the request in a YAML file whose keys are Placement's parameters, and `groups`; "
+            "- is stdin",
+        ),
+        argument(
+            "--limit",
+            action=Once,
+            type=int,
+            metavar="N",
+            help=f"how many candidates at most; left out: {LIMIT}, as Nova's scheduler",
+        ),
+        argument(
+            "--explain",
+            action="store_true",
+            help="say which constraint leaves out what, by asking again without it",
+        ),
+    )
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The request in one of three forms, and how to answer it."""
         parser = super().get_parser(prog_name)
         parser.allow_abbrev = False  # --resource is something else to users of osc-placement
         add_group_options(parser)
         add_request_options(parser)
-        parser.add_argument(
-            "--query",
-            action=Once,
-            metavar="QUERY",
-            help="the request as it stands in a URL, in place of options",
-        )
-        parser.add_argument(
-            "--file",
-            action=Once,
-            metavar="FILE",
-            help="the request in a YAML file whose keys are Placement's parameters, and `groups`; "
-            "- is stdin",
-        )
-        parser.add_argument(
-            "--limit",
-            action=Once,
-            type=int,
-            metavar="N",
-            help=f"how many candidates at most; left out: {LIMIT}, as Nova's scheduler",
-        )
-        parser.add_argument(
-            "--include-disabled",
-            action="store_true",
-            help="with the hosts that are disabled, which a scheduler does not see",
-        )
-        parser.add_argument(
-            "--explain",
-            action="store_true",
-            help="say which constraint leaves out what, by asking again without it",
-        )
+        hosts = "disabled hosts, which a scheduler leaves out"
+        add_selection(parser, "request", hosts)
         return parser
 
     @classmethod
@@ -153,7 +148,6 @@ class ShowCandidates(DrawnOrListed[Answered]):
         return why, explanations(why, asked, api)
 
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """Host by host, and below them the explanation."""
         text = draw_candidates(answer.shown, screen)
         if answer.why is None:
             return text
@@ -164,7 +158,6 @@ class ShowCandidates(DrawnOrListed[Answered]):
         return "\n".join([text, "", *paragraphs])
 
     def table(self, answer: Answered) -> Table:
-        """A row for each provider of each candidate; or, explained, one for each constraint."""
         if answer.why is not None:
             return EXPLAINED_COLUMNS, [one.row() for one in answer.explained]
         return COLUMNS, list(_rows(answer.shown))

@@ -8,7 +8,7 @@ from typing import Any
 from agent.cli.forecast.forecast import MADE_UP, Call, Foreseen, foresee
 from agent.cli.forecast.wording import Words
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table
+from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import CHANGES, NOT_WELL
 from agent.cli.shared.screen import Screen, counted, filled
 from agent.nodes.identity import FILE_NAME
@@ -33,27 +33,24 @@ class ShowPlan(DrawnOrListed[list[Foreseen]]):
   computectl plan --exit-code   exits with 3 if there is something to change
   computectl plan -f json       a row for each call, for programs
 """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """How much to show."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        argument(
             "--calls",
             action=argparse.BooleanOptionalAction,
             default=True,
             help="whether to show the calls below the words",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--at-start",
             action="store_true",
             help="the period after a start of the agent, in which a reshape is allowed",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--exit-code",
             action="store_true",
             help=f"exit with {CHANGES} if all is well but something would change",
-        )
-        return parser
+        ),
+    )
 
     def ask(self, session: Session, options: argparse.Namespace) -> list[Foreseen]:
         """What each node is going to do."""
@@ -66,11 +63,9 @@ class ShowPlan(DrawnOrListed[list[Foreseen]]):
         return answer
 
     def draw(self, answer: list[Foreseen], screen: Screen, options: argparse.Namespace) -> str:
-        """Node by node."""
         return drawn(answer, screen, calls=options.calls)
 
     def table(self, answer: list[Foreseen]) -> Table:
-        """A row for each call."""
         return listed(answer)
 
     def verdict(self, answer: list[Foreseen], options: argparse.Namespace) -> int:

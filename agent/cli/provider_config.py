@@ -8,7 +8,7 @@ from pathlib import Path
 from cliff.command import Command
 
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table
+from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import UNUSABLE
 from agent.cli.shared.screen import Screen
 from agent.provider_config.entries import COMPUTE_NODE, Entry
@@ -48,18 +48,15 @@ class CheckFiles(DrawnOrListed[Checked]):
   computectl provider-config check provider_config/ the *.yaml of a directory, together
   computectl provider-config check -f json new.yaml errors and warnings, for programs
 """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Which files."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        argument(
             "files",
             nargs="?",
             type=Path,
             metavar="FILE|DIR",
             help="left out: [compute] provider_config_location",
-        )
-        return parser
+        ),
+    )
 
     def ask(self, session: Session, options: argparse.Namespace) -> Checked:
         """Read them, and nothing else."""
@@ -70,11 +67,9 @@ class CheckFiles(DrawnOrListed[Checked]):
             return Checked(where, None, err.diagnostics)
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """A line for each provider, or that they can't be used."""
         return "\n".join(_lines(answer, screen))
 
     def table(self, answer: Checked) -> Table:
-        """A row for each error and each warning; none is good."""
         found = [("error", one) for one in answer.errors]
         found += [("warning", one) for one in answer.warnings]
         return COLUMNS, [(kind, one.file, one.line, one.path, one.text) for kind, one in found]
@@ -97,7 +92,6 @@ class ShowSchema(Command):
         return ""
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:  # noqa: ARG002
-        """As it is shipped."""
         self.app.stdout.write(published())
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.cli.asking.habits import refuse_habits, unknown
-from agent.cli.asking.request_options import add_group_options, provider_query_of
+from agent.cli.asking.request_options import add_group_options, add_selection, provider_query_of
 from agent.cli.reading.trees import find, name_of, names_in
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table
-from agent.cli.shared.errors import CommandError, Once
+from agent.cli.shared.commands import DrawnOrListed, Table, argument
+from agent.cli.shared.errors import CommandError
 from agent.cli.shared.screen import Screen, counted
 from agent.told.conditions import Condition, Severity
 from reportclient.asking import How, ListedProviders, resource_providers
@@ -46,25 +46,18 @@ class FindProviders(DrawnOrListed[Answered]):
   computectl providers --query 'required=in:HW_CPU_X86_AVX2,HW_CPU_X86_AVX512F' -f json
 """
 
+    arguments = (
+        argument(
+            "provider", nargs="?", metavar="NAME_OR_UUID", help="the one with this name or UUID"
+        ),
+    )
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The query by options or as it stands in a URL."""
         parser = super().get_parser(prog_name)
         parser.allow_abbrev = False  # --resource is something else to users of osc-placement
-        parser.add_argument(
-            "provider", nargs="?", metavar="NAME_OR_UUID", help="the one with this name or UUID"
-        )
         add_group_options(parser)
-        parser.add_argument(
-            "--query",
-            action=Once,
-            metavar="QUERY",
-            help="the query as it stands in a URL, in place of options",
-        )
-        parser.add_argument(
-            "--include-disabled",
-            action="store_true",
-            help="with the providers of hosts that are disabled",
-        )
+        add_selection(parser, "query", "providers of disabled hosts")
         return parser
 
     def ask(self, session: Session, options: argparse.Namespace) -> Answered:
@@ -85,7 +78,6 @@ class FindProviders(DrawnOrListed[Answered]):
         return list(words)
 
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """A line for each."""
         providers = sorted(answer.found.providers, key=lambda one: one.name)
         width = max((len(plain(one.name)) for one in providers), default=0)
         many = f"{counted(len(providers), 'provider')}, {counted(answer.calls, 'call')}"
@@ -93,7 +85,6 @@ class FindProviders(DrawnOrListed[Answered]):
         return "\n".join([many, *([""] if providers else []), *lines])
 
     def table(self, answer: Answered) -> Table:
-        """A row for each."""
         return COLUMNS, [
             [
                 one.name,

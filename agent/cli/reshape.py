@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from agent.cli.forecast.forecast import Foreseen, KeptStatus, asked, foresee
 from agent.cli.plan import drawn, listed
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table
+from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import NOT_WELL
 from agent.cli.shared.screen import Screen
 from agent.told.reports import Report
@@ -41,12 +41,7 @@ class Reshape(DrawnOrListed[Reshaped]):
   computectl reshape --plan     what would be moved, in words and as the exact calls
   computectl reshape            do it
 """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Whether to do it."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--plan", action="store_true", help="only show what would be done")
-        return parser
+    arguments = (argument("--plan", action="store_true", help="only show what would be done"),)
 
     def ask(self, session: Session, options: argparse.Namespace) -> Reshaped:
         """Look first; do it if nothing is in the way."""
@@ -61,13 +56,11 @@ class Reshape(DrawnOrListed[Reshaped]):
             return Reshaped(seen.foreseen, nodes.period(time.monotonic(), disabled=disabled))
 
     def draw(self, answer: Reshaped, screen: Screen, options: argparse.Namespace) -> str:
-        """The plan, and what was done."""
         plan = drawn(answer.foreseen, screen, calls=options.plan)
         done = [f"{one.node}: done: {one.changes() or 'nothing'}" for one in answer.reports]
         return "\n\n".join([plan, *done])
 
     def table(self, answer: Reshaped) -> Table:
-        """A row for each call."""
         return listed(answer.foreseen)
 
     def verdict(self, answer: Reshaped, options: argparse.Namespace) -> int:  # noqa: ARG002

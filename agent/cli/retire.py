@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from agent.cli.reading.retirement import Leaving, leaving
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table
+from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.screen import Screen
 from agent.period.service_tag import service_of
 from agent.state.kept_root import KeptRoot
@@ -69,12 +69,7 @@ class Retire(DrawnOrListed[Retired]):
   computectl retire --yes              do not ask
   computectl retire -f json            a row for each provider; nothing is removed
 """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Whether to ask."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
-        return parser
+    arguments = (argument("-y", "--yes", action="store_true", help="do not ask"),)
 
     def ask(self, session: Session, options: argparse.Namespace) -> Retired:
         """Look, ask, and remove it, while no agent runs that would make it again."""
@@ -99,7 +94,6 @@ class Retire(DrawnOrListed[Retired]):
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
 
     def draw(self, answer: Retired, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """What goes, or went."""
         lines = [line for root in answer.roots for line in _words(root, answer.gone, screen)]
         if answer.gone and not answer.failed:
             lines += [
@@ -109,7 +103,6 @@ class Retire(DrawnOrListed[Retired]):
         return "\n".join(lines) or "Placement has nothing of this host"
 
     def table(self, answer: Retired) -> Table:
-        """A row for each provider."""
         return COLUMNS, [
             (
                 one.provider.name,

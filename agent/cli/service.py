@@ -2,12 +2,13 @@
 
 import argparse
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from agent.cli.reading.services import ObservedService, Services, told
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table
+from agent.cli.shared.commands import Argument, DrawnOrListed, Table, argument
 from agent.cli.shared.errors import CommandError
 from agent.cli.shared.screen import Line, Screen, ago, in_columns
 from agent.period.traits import DISABLED
@@ -55,11 +56,9 @@ class ServiceCommand(DrawnOrListed[Shown]):
         """What this command does."""
 
     def draw(self, answer: Shown, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """What was done, and what holds now."""
         return "\n".join([*answer.said, *in_full(answer.services, screen)])
 
     def table(self, answer: Shown) -> Table:
-        """A row for each service."""
         return COLUMNS, [_row(seen) for seen in answer.services]
 
     def conditions(self, answer: Shown, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
@@ -70,11 +69,7 @@ class ServiceCommand(DrawnOrListed[Shown]):
 class OneHost(ServiceCommand):
     """A command about one host."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Which one."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host", metavar="HOST")
-        return parser
+    arguments: ClassVar[Sequence[Argument]] = (argument("host", metavar="HOST"),)
 
 
 class ListServices(ServiceCommand):
@@ -95,7 +90,6 @@ class ListServices(ServiceCommand):
         return Shown(*services.seen(services.registry.list_services()))
 
     def draw(self, answer: Shown, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """A line for each."""
         if not answer.services:
             return "no service has sent a heartbeat yet"
         return "\n".join(in_lines(answer.services, screen))
@@ -142,12 +136,10 @@ class DisableService(OneHost):
   computectl service disable host1 --reason "new disks, ticket 4711"
 """
     writes = True
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Why."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--reason", help="up to 255 characters, shown in lists")
-        return parser
+    arguments = (
+        *OneHost.arguments,
+        argument("--reason", help="up to 255 characters, shown in lists"),
+    )
 
     def do(self, services: Services, options: argparse.Namespace) -> Shown:
         """Record first, then the agent, then what Placement has."""
@@ -165,12 +157,10 @@ class ForceDownService(OneHost):
   computectl service force-down host1 --unset
 """
     writes = True
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """There and back."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--unset", action="store_true", help="take it back")
-        return parser
+    arguments = (
+        *OneHost.arguments,
+        argument("--unset", action="store_true", help="take it back"),
+    )
 
     def do(self, services: Services, options: argparse.Namespace) -> Shown:
         """The record; an agent that counts as up again is told what it says."""

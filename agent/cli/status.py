@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table
+from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.screen import Screen, Words, ago
 from agent.told.conditions import Check, Severity
@@ -99,27 +99,22 @@ class ShowStatus(DrawnOrListed[SeenStatus]):
   computectl status -f json     for a health check
   computectl status --sources   with how long each question to the host took
 """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """With --sources."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        argument(
             "--sources",
             action="store_true",
             help="show how long each source of the drivers took when it was asked last",
-        )
-        return parser
+        ),
+    )
 
     def ask(self, session: Session, options: argparse.Namespace) -> SeenStatus:
         """The file, and whether its writer lives."""
         return seen_status(session, sources=options.sources)
 
     def draw(self, answer: SeenStatus, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """A line for the agent, one for each node, and what is wrong below it."""
         return "\n".join(_lines(answer, screen))
 
     def table(self, answer: SeenStatus) -> Table:
-        """A row for each node; ``registry`` says why that does not answer."""
         service = [getattr(answer.service, name) for name in SERVICE]
         service.append({one.name: one.text or "ok" for one in answer.written.checks})
         took = [TOOK] if answer.sources else []

@@ -10,7 +10,7 @@ from agent.cli.drawing.text_tree import children_by_name, draw_fleet, draw_tree,
 from agent.cli.reading.all_trees import CALLS, TREES, Selection, read_trees
 from agent.cli.reading.trees import ObservedTree, Trees, find, read_tree
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table
+from agent.cli.shared.commands import DrawnOrListed, Table, argument, positive
 from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.screen import Screen
 from agent.period.traits import identifying_traits
@@ -46,47 +46,44 @@ class ShowTree(DrawnOrListed[Trees]):
   computectl tree -f json                  a row for each inventory, for programs
   computectl tree -f svg > host.svg        a picture; mermaid and dot are its source
 """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Which providers, and how much of them."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        argument(
             "provider",
             nargs="?",
             metavar="NAME_OR_UUID",
             help="any provider in Placement; left out: the root, or roots, of this host; "
             "with --all a pattern of the names of roots, such as 'rack7-*'",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--traits",
             action=argparse.BooleanOptionalAction,
             default=True,
             help="whether to draw traits and aggregates",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--afresh",
             action="store_true",
             help="read all of this host again, whatever the agent has read already",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--all",
             action="store_true",
             help="all trees, by the names of their roots, and the aggregates between them",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--limit",
             type=positive,
             metavar="N",
             help=f"with --all: how many trees at most; left out: {TREES}",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--most-calls",
             type=positive,
             metavar="N",
             help=f"with --all: trees for which this would not be enough are left out; "
             f"left out: {CALLS}",
-        )
-        return parser
+        ),
+    )
 
     def ask(self, session: Session, options: argparse.Namespace) -> Trees:
         """The trees; one but for a host with several nodes, and with --all."""
@@ -109,7 +106,6 @@ class ShowTree(DrawnOrListed[Trees]):
         return Trees((seen,), owner=owner)
 
     def draw(self, answer: Trees, screen: Screen, options: argparse.Namespace) -> str:
-        """One below the other; or all in a picture."""
         if options.formatter in self.pictures:
             return drawn_as(options.formatter, answer, terse=not options.traits).rstrip()
         screen = replace(screen, terse=not options.traits)
@@ -119,7 +115,6 @@ class ShowTree(DrawnOrListed[Trees]):
         return "\n\n".join(trees)
 
     def table(self, answer: Trees) -> Table:
-        """A row for each inventory, and one for a provider that has none."""
         shown: dict[str, tuple[Provider, ObservedTree]] = {}
         for seen in answer.seen:
             for provider in _in_order(seen):
@@ -134,14 +129,6 @@ class ShowTree(DrawnOrListed[Trees]):
             for sentence in answer.fleet.left_out():
                 self.tell(sentence)
         return 0
-
-
-def positive(words: str) -> int:
-    """For argparse: a number of at least 1."""
-    number = int(words)
-    if number < 1:
-        raise ValueError(words)
-    return number
 
 
 def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[ObservedTree]:

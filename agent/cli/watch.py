@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from agent.cli.reading.services import Services, told
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import OperatorCommand
+from agent.cli.shared.commands import OperatorCommand, argument, positive
 from agent.cli.shared.errors import CommandError
-from agent.cli.tree import positive
 from agent.cli.watching import hosts, this_host
 from agent.cli.watching.controls import Controls
 from agent.cli.watching.feed import Feed
@@ -35,24 +34,21 @@ class Watch(OperatorCommand):
   computectl watch --all              all hosts of the registry
   computectl watch --all rack7 down   those of rack7 that are down
 """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """What, and how often."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        argument(
             "words",
             nargs="*",
             metavar="WORD",
             help="with --all: hosts that have each of these in name, status, state or reason",
-        )
-        parser.add_argument("--all", action="store_true", help="all hosts of the registry")
-        parser.add_argument(
+        ),
+        argument("--all", action="store_true", help="all hosts of the registry"),
+        argument(
             "--interval",
             type=positive,
             metavar="SECONDS",
             help=f"between two looks; left out: {HOST_EVERY}, with --all {FLEET_EVERY}",
-        )
-        return parser
+        ),
+    )
 
     def answer(self, options: argparse.Namespace) -> int:
         """Show it until somebody leaves."""
@@ -68,7 +64,6 @@ class Watch(OperatorCommand):
         return 0
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """The same."""
         self.answer(parsed_args)
 
 

@@ -51,17 +51,14 @@ class RegistryClient:
                 return found
 
     def get_service(self, host: str) -> ServiceRecord:
-        """One record."""
         return wire.from_wire(self._call("get_service", host=host))
 
     def find_service(self, uuid: str) -> ServiceRecord:
-        """The record with this UUID."""
         return wire.from_wire(self._call("find_service", uuid=uuid))
 
     def heartbeat(
         self, host: str, address: str, rpc_version: str | None, roots: Sequence[str]
     ) -> ServiceRecord:
-        """Say that the agent of ``host`` is alive."""
         said = {"address": address, "rpc_version": rpc_version, "roots": list(roots)}
         return wire.from_wire(self._call("heartbeat", host=host, **said))
 
@@ -73,16 +70,13 @@ class RegistryClient:
         reason: str | None = None,
         expected_version: int | None = None,
     ) -> ServiceRecord:
-        """Disable or enable."""
         said = {"disabled": disabled, "reason": reason, "expected_version": expected_version}
         return wire.from_wire(self._call("set_status", host=host, **said))
 
     def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
-        """Force down, or take it back."""
         return wire.from_wire(self._call("set_forced_down", host=host, forced_down=forced_down))
 
     def delete(self, host: str) -> None:
-        """Forget it."""
         self._call("delete", host=host)
 
     def _call(self, method: str, **arguments: Any) -> Any:

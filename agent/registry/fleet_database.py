@@ -58,21 +58,17 @@ class FleetDatabase:
 
     @property
     def now(self) -> str:
-        """In the words of this engine."""
         return _NOW[self.engine.dialect.name]
 
     @property
     def binary(self) -> str:
-        """Quoted."""
         return self.engine.dialect.identifier_preparer.quote("binary")
 
     @property
     def shown(self) -> str:
-        """The URL, without its password."""
         return self.engine.url.set(query={}).render_as_string(hide_password=True)
 
     def upgrade(self) -> None:
-        """Run the migrations that are missing."""
         if self.is_newest():
             return
         # To find nothing to do, Alembic would take 12 MiB.
@@ -96,7 +92,6 @@ class FleetDatabase:
             return False
 
     def run(self, work: Callable[[Statements], R]) -> R:
-        """Run ``work`` in a transaction, again after a deadlock."""
         try:
             done: R = self._tried(work)
         except db_exception.DBDeadlock as err:
@@ -110,7 +105,6 @@ class FleetDatabase:
         return done
 
     def dispose(self) -> None:
-        """Close the connections."""
         self.engine.dispose()
 
     @oslo_db_api.wrap_db_retry(  # type: ignore[untyped-decorator]
@@ -126,11 +120,9 @@ class _Sent:
     connection: sa.Connection
 
     def rows(self, sql: str, **values: Any) -> Sequence[Mapping[str, Any]]:
-        """What was selected."""
         return [dict(row) for row in self.connection.execute(sa.text(sql), values).mappings()]
 
     def change(self, sql: str, **values: Any) -> int:
-        """How many rows it met."""
         return self.connection.execute(sa.text(sql), values).rowcount
 
 

@@ -61,15 +61,12 @@ class HostDatabase:
 
     @property
     def shown(self) -> str:
-        """As a URL."""
         return f"sqlite:///{self.path}"
 
     def upgrade(self) -> None:
-        """Make the table, if there is none."""
         self.run(lambda _: None)
 
     def run(self, work: Callable[[Statements], R]) -> R:
-        """Run ``work`` in a transaction."""
         try:
             with self._connection() as connection, connection:
                 return work(_Sent(connection))
@@ -79,7 +76,6 @@ class HostDatabase:
             raise RegistryUnavailable(f"{self.shown}: {err}") from err
 
     def dispose(self) -> None:
-        """Close the connections."""
         while self._idle:
             self._idle.pop().close()
 
@@ -130,9 +126,7 @@ class _Sent:
     connection: sqlite3.Connection
 
     def rows(self, sql: str, **values: Any) -> Sequence[Mapping[str, Any]]:
-        """What was selected."""
         return [dict(row) for row in self.connection.execute(sql, values)]
 
     def change(self, sql: str, **values: Any) -> int:
-        """How many rows it met."""
         return self.connection.execute(sql, values).rowcount

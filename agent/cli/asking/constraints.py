@@ -69,7 +69,7 @@ def constraints(asked: Question) -> list[Constraint]:
     found += (Constraint(Aspect.ROOT_FORBIDDEN, None, (t,)) for t in sorted(forbidden))
     for suffix, group in request.by_suffix().items():
         found += _of_group(suffix, group)
-    if request.group_policy == "isolate" and len(request.groups) > 1:
+    if _isolates(request):
         found.append(Constraint(Aspect.ISOLATE, None, ("isolate",)))
     for suffixes in sorted(request.same_subtree, key=sorted):
         found.append(Constraint(Aspect.SAME_SUBTREE, None, tuple(sorted(suffixes))))
@@ -93,7 +93,7 @@ def _of_group(suffix: str, group: RequestGroup) -> Iterator[Constraint]:
 
 def without(asked: Question, constraint: Constraint) -> Question | None:
     """The same, less one constraint; ``None`` if nothing is left to ask for."""
-    left = _tidied(_less(asked, constraint))
+    left = keeping(asked, [each for each in constraints(asked) if each != constraint])
     return left if any(g.resources for g in left.request.by_suffix().values()) else None
 
 
@@ -103,22 +103,6 @@ def only(asked: Question, kept: Collection[Constraint]) -> Question:
     return keeping(asked, (*kept, *amounts))
 
 
-def keeping(asked: Question, kept: Collection[Constraint]) -> Question:
-    """These constraints and nothing else."""
-    for constraint in constraints(asked):
-        if constraint not in kept:
-            asked = _less(asked, constraint)
-    return _tidied(asked)
-
-
-def alone(constraint: Constraint) -> Question:
-    """One resource class of one group, and nothing else, disabled hosts included."""
-    group = RequestGroup({constraint.terms[0]: constraint.amount})
-    if not constraint.suffix:
-        return Question(ResourceRequest(group), include_disabled=True)
-    return Question(ResourceRequest(groups={constraint.suffix: group}), include_disabled=True)
-
-
 def one_of(constraint: Constraint) -> Constraint:
     """The same resource class, as little of it as can be asked for."""
     return replace(constraint, amount=1)
@@ -126,76 +110,70 @@ def one_of(constraint: Constraint) -> Constraint:
 
 def with_amount(asked: Question, constraint: Constraint) -> Question:
     """The same, with the amount of the constraint in place of what its group asks for."""
-    request, suffix = asked.request, constraint.suffix or UNSUFFIXED
-    group = request.by_suffix()[suffix]
-    changed = replace(group, resources={**group.resources, constraint.terms[0]: constraint.amount})
-    if suffix == UNSUFFIXED:
-        return replace(asked, request=replace(request, unsuffixed=changed))
-    return replace(asked, request=replace(request, groups={**request.groups, suffix: changed}))
+    other = constraint.amount
+    return keeping(
+        asked,
+        [
+            constraint if replace(each, amount=other) == constraint else each
+            for each in constraints(asked)
+        ],
+    )
 
 
-def _less(asked: Question, constraint: Constraint) -> Question:
-    request = asked.request
-    match constraint.kind:
-        case Aspect.ENABLED:
-            forbidden = request.root_forbidden - {DISABLED}
-            return Question(replace(request, root_forbidden=forbidden), include_disabled=True)
-        case Aspect.ROOT_REQUIRED:
-            request = replace(request, root_required=request.root_required - {*constraint.terms})
-        case Aspect.ROOT_FORBIDDEN:
-            request = replace(request, root_forbidden=request.root_forbidden - {*constraint.terms})
-        case Aspect.ISOLATE:
-            request = replace(request, group_policy="none")
-        case Aspect.SAME_SUBTREE:
-            subtrees = request.same_subtree - {frozenset(constraint.terms)}
-            request = replace(request, same_subtree=subtrees)
-        case _:
-            request = _with_group(request, constraint)
-    return replace(asked, request=request)
+def alone(constraint: Constraint) -> Question:
+    """One resource class of one group, and nothing else, disabled hosts included."""
+    group = _group([constraint])
+    groups = {constraint.suffix: group} if constraint.suffix else {}
+    request = ResourceRequest(RequestGroup() if groups else group, groups)
+    return Question(request, include_disabled=True)
 
 
-def _with_group(request: ResourceRequest, constraint: Constraint) -> ResourceRequest:
-    if constraint.suffix == UNSUFFIXED:
-        return replace(request, unsuffixed=_less_of_group(request.unsuffixed, constraint))
-    assert constraint.suffix is not None
-    group = request.groups.get(constraint.suffix, RequestGroup())
-    groups = {**request.groups, constraint.suffix: _less_of_group(group, constraint)}
-    return replace(request, groups=groups)
-
-
-def _less_of_group(group: RequestGroup, constraint: Constraint) -> RequestGroup:
-    terms = frozenset(constraint.terms)
-    match constraint.kind:
-        case Aspect.IN_TREE:
-            return replace(group, in_tree=None)
-        case Aspect.REQUIRED:
-            return replace(group, required_traits=group.required_traits - {terms})
-        case Aspect.FORBIDDEN:
-            return replace(group, forbidden_traits=group.forbidden_traits - terms)
-        case Aspect.MEMBER_OF:
-            return replace(group, member_of=group.member_of - {terms})
-        case Aspect.NOT_MEMBER_OF:
-            return replace(group, forbidden_aggregates=group.forbidden_aggregates - terms)
-        case _:
-            left = {n: amount for n, amount in group.resources.items() if n not in terms}
-            return replace(group, resources=left)
-
-
-def _tidied(asked: Question) -> Question:
-    """Without groups that ask for nothing any more, and without what named them."""
-    request = asked.request
-    together = _all(request.same_subtree)
+def keeping(asked: Question, kept: Collection[Constraint]) -> Question:
+    """A question with these constraints: groups that ask for nothing are left out."""
+    before, enabled = asked.request, Constraint(Aspect.ENABLED) in kept
+    groups = {
+        suffix: _group([one for one in kept if one.suffix == suffix])
+        for suffix in before.by_suffix()
+    }
+    unsuffixed = groups.pop(UNSUFFIXED, RequestGroup())
+    together = _terms(kept, Aspect.SAME_SUBTREE)
     groups = {
         suffix: group
-        for suffix, group in request.groups.items()
-        if group.resources or (group and suffix in together)
+        for suffix, group in groups.items()
+        if group.resources or (group and suffix in _all(together))
     }
-    subtrees = frozenset(names.intersection(groups) for names in request.same_subtree) - {
-        frozenset()
-    }
-    unsuffixed = request.unsuffixed if request.unsuffixed.resources else RequestGroup()
-    left = replace(request, unsuffixed=unsuffixed, groups=groups, same_subtree=subtrees)
-    return replace(asked, request=left)
+    isolated = any(one.kind is Aspect.ISOLATE for one in kept)
+    may_share = _isolates(before) and not isolated
+    filtered = before.root_forbidden & {DISABLED} if enabled else frozenset()
+    request = ResourceRequest(
+        unsuffixed if unsuffixed.resources else RequestGroup(),
+        groups,
+        "none" if may_share else before.group_policy,
+        _all(_terms(kept, Aspect.ROOT_REQUIRED)),
+        _all(_terms(kept, Aspect.ROOT_FORBIDDEN)) | filtered,
+        frozenset(names.intersection(groups) for names in together) - {frozenset()},
+        before.limit,
+    )
+    return Question(request, include_disabled=not enabled)
+
+
+def _group(kept: Collection[Constraint]) -> RequestGroup:
+    return RequestGroup(
+        {one.terms[0]: one.amount for one in kept if one.kind is Aspect.RESOURCES},
+        _terms(kept, Aspect.REQUIRED),
+        _all(_terms(kept, Aspect.FORBIDDEN)),
+        _terms(kept, Aspect.MEMBER_OF),
+        _all(_terms(kept, Aspect.NOT_MEMBER_OF)),
+        next(iter(_all(_terms(kept, Aspect.IN_TREE))), None),
+    )
+
+
+def _isolates(request: ResourceRequest) -> bool:
+    return request.group_policy == "isolate" and len(request.groups) > 1
+
+
+def _terms(kept: Iterable[Constraint], kind: Aspect) -> frozenset[frozenset[str]]:
+    return frozenset(frozenset(one.terms) for one in kept if one.kind is kind)
 
 
 def _all(sets: Iterable[frozenset[str]]) -> frozenset[str]:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from agent.cli.asking.habits import nothing_asked, refuse_habits
 from agent.cli.shared.errors import CommandError, Once
@@ -60,75 +61,46 @@ def spelled_out(words: Sequence[str]) -> list[str]:
 
 def add_group_options(parser: argparse._ActionsContainer) -> None:
     """What can be asked of one group, here the one without a suffix."""
-    parser.add_argument(
-        "--resources",
-        action="append",
-        default=[],
-        metavar="CLASS=N,...",
-        help="amounts by resource class, such as VCPU=2,MEMORY_MB=512",
-    )
-    parser.add_argument(
-        "--required",
-        action="append",
-        default=[],
-        metavar="TRAITS",
-        help="traits that have to be there: A,B; or at least one of them: in:A,B; may be repeated",
-    )
-    parser.add_argument(
-        "--forbidden",
-        action="append",
-        default=[],
-        metavar="TRAITS",
-        help="traits that must not be there: A,B; may be repeated",
-    )
-    parser.add_argument(
+    several = partial(parser.add_argument, action="append", default=[])
+    amounts = "amounts by resource class, such as VCPU=2,MEMORY_MB=512"
+    several("--resources", metavar="CLASS=N,...", help=amounts)
+    required = "required traits: A,B; or at least one of them: in:A,B; may be repeated"
+    several("--required", metavar="TRAITS", help=required)
+    several("--forbidden", metavar="TRAITS", help="forbidden traits: A,B; may be repeated")
+    several(
         "--member-of",
-        action="append",
-        default=[],
         metavar="AGGREGATES",
         help="an aggregate, one of several (in:UUID,UUID), or none of them (!UUID, !in:UUID,UUID); "
         "may be repeated",
     )
-    parser.add_argument(
-        "--in-tree",
-        action=Once,
-        metavar="NAME_OR_UUID",
-        help="only from the tree that this provider is in",
-    )
+    tree = "only from the tree that this provider is in"
+    parser.add_argument("--in-tree", action=Once, metavar="NAME_OR_UUID", help=tree)
 
 
 def add_request_options(parser: argparse._ActionsContainer) -> None:
     """Groups, and what holds for the whole request."""
-    parser.add_argument(
+    several = partial(parser.add_argument, action="append", default=[])
+    several(
         "--group",
-        action="append",
-        default=[],
         metavar="SUFFIX[:CLASS=N,...]",
         help="a group that one provider has to meet; options with its suffix at the end are "
         "about it: --required-SUFFIX, --forbidden-SUFFIX, --member-of-SUFFIX, --in-tree-SUFFIX; "
         "may be repeated",
     )
-    parser.add_argument(OF_GROUP, action="append", default=[], help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--group-policy",
-        action=Once,
-        metavar="{isolate,none}",
-        help="whether each group needs a provider of its own; has to be said with two and more",
-    )
-    parser.add_argument(
-        "--root-required",
-        action="append",
-        default=[],
-        metavar="TRAITS",
-        help="traits that the host itself has to have (A) and must not have (!B); may be repeated",
-    )
-    parser.add_argument(
-        "--same-subtree",
-        action="append",
-        default=[],
-        metavar="SUFFIX,...",
-        help="groups of which one has to be met above, or by, all others; may be repeated",
-    )
+    several(OF_GROUP, help=argparse.SUPPRESS)
+    policy = "whether each group needs a provider of its own; required with two and more groups"
+    parser.add_argument("--group-policy", action=Once, metavar="{isolate,none}", help=policy)
+    root = "traits that the root provider must have (A) and must not have (!B); may be repeated"
+    several("--root-required", metavar="TRAITS", help=root)
+    subtree = "groups of which one has to be met above, or by, all others; may be repeated"
+    several("--same-subtree", metavar="SUFFIX,...", help=subtree)
+
+
+def add_selection(parser: argparse._ActionsContainer, what: str, hosts: str) -> None:
+    """The query in a text, and whether disabled hosts are in the answer."""
+    query = f"the {what} as it stands in a URL, in place of options"
+    parser.add_argument("--query", action=Once, metavar="QUERY", help=query)
+    parser.add_argument("--include-disabled", action="store_true", help=f"include {hosts}")
 
 
 def request_of(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest:

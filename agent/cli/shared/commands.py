@@ -4,7 +4,7 @@ import argparse
 import json
 import traceback
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
@@ -22,10 +22,28 @@ from reportclient.plain_text import plain
 DEFAULT_FILES = "/etc/compute-agent/compute-agent.conf"
 
 
+Argument = tuple[tuple[str, ...], Mapping[str, Any]]
+
+
+def argument(*names: str, **more: Any) -> Argument:
+    """An argument of a command, as :meth:`argparse.ArgumentParser.add_argument` takes it."""
+    return names, more
+
+
+def positive(words: str) -> int:
+    """For argparse: a number of at least 1."""
+    number = int(words)
+    if number < 1:
+        raise ValueError(words)
+    return number
+
+
 class OperatorCommand(Command):
     """Subclasses say what they do; this says what went wrong."""
 
     examples: ClassVar[str]
+    arguments: ClassVar[Sequence["Argument"]] = ()
+    """What it takes beside the options of all commands; made by :func:`argument`."""
 
     app: ComputeCtl
     files = DEFAULT_FILES
@@ -59,6 +77,8 @@ class OperatorCommand(Command):
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.error = partial(self._refuse, parser)  # type: ignore[method-assign]
+        for names, more in self.arguments:
+            parser.add_argument(*names, **more)
         return parser
 
     def tell(self, text: str) -> None:
