@@ -25,13 +25,12 @@ from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.calls import Promptly
 from agent.registry.control import Control
-from agent.registry.database import open_database
+from agent.registry.database import Database, open_database
 from agent.registry.endpoint import RegistryEndpoint
 from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.permission import OfTheRegistry
 from agent.registry.rest.server import listen
-from agent.registry.store import SqlRegistry
-from agent.registry.watched import WatchedDatabase
+from agent.registry.store import SqlRegistry, WatchedRegistry
 from agent.registry.web import application
 from agent.told import logs
 from agent.told.systemd import Systemd
@@ -145,7 +144,7 @@ class _Process:
                 "there is nothing to serve: set transport_url, [registry] rest_port, or both"
             )
         option = option_place(self.conf, "connection", opts.GROUP)
-        database = WatchedDatabase(open_database(settings.connection, option=option))
+        database = open_database(settings.connection, option=option)
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
@@ -165,11 +164,11 @@ class _Process:
             self.systemd.stopping()
         LOG.info("Stopped")
 
-    def _store(self, database: WatchedDatabase, stack: ExitStack) -> SqlRegistry:
+    def _store(self, database: Database, stack: ExitStack) -> SqlRegistry:
         """Monitored from now on, where that is wanted: also while the database is waited for."""
-        store = SqlRegistry(database, self.settings.down_after, self.settings.binary)
+        store = WatchedRegistry(database, self.settings.down_after, self.settings.binary)
         if (told := self.monitoring) is not None:
-            database.heard = told.numbers.database_asked
+            store.heard = told.numbers.database_asked
             told.listen(store, self._broker)
             told.start()
             stack.callback(told.stop)

@@ -5,24 +5,31 @@ each other's change, and a heartbeat, which touches columns of its own only, can
 operator's.  All times are the database's.
 """
 
+import logging
+import time
 import uuid as uuidlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from agent.registry import checks
 from agent.registry.checks import LARGEST_VERSION
 from agent.registry.database import Database, Duplicate, Statements
-from agent.registry.errors import Changed, HostTaken, StillUp, UnknownHost
+from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, StillUp, UnknownHost
 from agent.registry.record import BINARY, DOWN_AFTER, ServiceRecord
 from reportclient.plain_text import plain
 
 SINCE = 1577836800
 """2020-01-01 in UTC: a version that counts seconds from then fits its column until 2088."""
+LOG = logging.getLogger(__name__)
+
+R = TypeVar("R")
+Heard = Callable[[float, bool], object]
+"""Hears of each transaction: its seconds, and whether the database answered."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SqlRegistry:
     """See :class:`agent.registry.api.Registry`; its schema has to be up to date."""
 
@@ -35,20 +42,20 @@ class SqlRegistry:
         checks.page(after, limit)
         wanted = f"{self._select} WHERE host > :after ORDER BY host LIMIT :most"
         most = limit or LARGEST_VERSION
-        return self.database.run(
+        return self._run(
             lambda sent: [_record(row) for row in sent.rows(wanted, after=after, most=most)]
         )
 
     def get_service(self, host: str) -> ServiceRecord:
         """One record."""
         checks.known_host(host)
-        return self.database.run(lambda sent: self._one(sent, host))
+        return self._run(lambda sent: self._one(sent, host))
 
     def find_service(self, uuid: str) -> ServiceRecord:
         """The record with this UUID."""
         checks.known_uuid(uuid)
         wanted = f"{self._select} WHERE uuid = :uuid"
-        found = self.database.run(lambda sent: sent.rows(wanted, uuid=uuid))
+        found = self._run(lambda sent: sent.rows(wanted, uuid=uuid))
         if not found:
             raise UnknownHost(f"no service has the UUID {uuid}")
         return _record(found[0])
@@ -95,7 +102,7 @@ class SqlRegistry:
                 sent.change(contest, host=host, address=said["address"])
             return _record(row)
 
-        return self.database.run(work)
+        return self._run(work)
 
     def _insert(self, host: str) -> None:
         new = (
@@ -104,7 +111,7 @@ class SqlRegistry:
         )
         row = {"uuid": str(uuidlib.uuid4()), "host": host, "binary": self.binary, "no": False}
         try:
-            self.database.run(lambda sent: sent.change(new, **row))
+            self._run(lambda sent: sent.change(new, **row))
         except Duplicate:
             return  # somebody was faster; there is a record, and that was wanted
 
@@ -146,7 +153,7 @@ class SqlRegistry:
                 return None
             return self._one(sent, host)
 
-        found = self.database.run(work)
+        found = self._run(work)
         if found is not None:
             raise StillUp(
                 f"{host} is up, at {found.address}: its next heartbeat would make the record anew; "
@@ -167,13 +174,16 @@ class SqlRegistry:
         def work(sent: Statements) -> tuple[int, ServiceRecord]:
             return sent.change(change, host=host, **values), self._one(sent, host)
 
-        changed, found = self.database.run(work)
+        changed, found = self._run(work)
         if not changed:
             raise Changed(
                 f"somebody else has changed the record of {host}: it has version "
                 f"{found.version}, not {expected}"
             )
         return found
+
+    def _run(self, work: Callable[[Statements], R]) -> R:
+        return self.database.run(work)
 
     def _one(self, sent: Statements, host: str) -> ServiceRecord:
         row = self._row(sent, host)
@@ -204,6 +214,34 @@ class SqlRegistry:
     @property
     def _is_silent(self) -> str:
         return f"last_seen < {self.database.now} - :down_after"
+
+
+@dataclass(slots=True)
+class WatchedRegistry(SqlRegistry):
+    """The same for a fleet, which tells ``heard`` whether the database answers.
+
+    A thousand agents ask, and people over REST: that it is away is logged once, and once that it
+    is back.
+    """
+
+    heard: Heard = lambda _seconds, _answered: None
+    lost: bool = False
+
+    def _run(self, work: Callable[[Statements], R]) -> R:
+        began, answered = time.monotonic(), True
+        try:
+            return self.database.run(work)
+        except RegistryUnavailable as err:
+            answered = False
+            if not self.lost:
+                LOG.warning("The database is lost: %s", err)
+            self.lost = True
+            raise
+        finally:
+            if answered and self.lost:
+                self.lost = False
+                LOG.info("The database is back")
+            self.heard(time.monotonic() - began, answered)
 
 
 def _record(row: Mapping[str, Any]) -> ServiceRecord:

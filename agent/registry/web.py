@@ -1,6 +1,5 @@
 """All that compute-registry serves over HTTP, put together: the API, the page, and who comes in."""
 
-import re
 from typing import Any
 
 from agent.registry.control import Control
@@ -9,21 +8,18 @@ from agent.registry.page.application import PATH, FleetPage, ForThePage, is_page
 from agent.registry.page.login import by_keystone
 from agent.registry.page.pages import Pages
 from agent.registry.page.trees import TreesOfHosts
+from agent.registry.rest import policy
 from agent.registry.rest.access import Identified, with_audit, with_keystone
 from agent.registry.rest.application import (
     BASE,
     Application,
     ComputeApplication,
     Discovery,
-    routes,
 )
 from agent.registry.rest.policy import by_policy, everybody
 from agent.registry.rest.request import Environ
 from reportclient.errors import AuthenticationFailed
 from reportclient.http import API, PlacementAPI, adapter_from_conf
-
-_PARTS = re.compile(r"/(?P<first>os-[a-z-]+)(?:/(?P<second>[^/]+)(?:/(?P<third>uptime|search))?)?")
-_FIRST = frozenset({"os-services", "os-availability-zone", "os-hypervisors", "os-aggregates"})
 
 
 def application(control: Control, conf: Any, settings: RegistrySettings) -> Application:
@@ -33,7 +29,7 @@ def application(control: Control, conf: Any, settings: RegistrySettings) -> Appl
     """
     keystone = settings.auth_strategy == "keystone"
     allowed = by_policy(conf) if keystone else everybody
-    served: Application = ComputeApplication(routes(control), allowed)
+    served: Application = ComputeApplication(control, allowed)
     if conf.audit.enabled:
         served = with_audit(served, conf)
     pages = Pages()
@@ -68,8 +64,4 @@ def route_of(environ: Environ) -> str | None:
     if is_page(environ):
         return PATH if path == PATH else f"{PATH}/{{host}}"
     ours = BASE.fullmatch(path)
-    found = _PARTS.fullmatch(ours["rest"]) if ours else None
-    if found is None or found["first"] not in _FIRST:
-        return None
-    second = found["second"] and ("detail" if found["second"] == "detail" else "{id}")
-    return "/" + "/".join(filter(None, (found["first"], second, found["third"])))
+    return policy.route_of(ours["rest"]) if ours else None

@@ -17,8 +17,8 @@ from agent.registry.rest.request import LONGEST_QUERY, Environ, Refused
 from agent.registry.rest.services import refusal
 
 PATH = "/fleet"
-HOSTS = f"{policy.SERVICES}list"
-TREES = f"{policy.HYPERVISORS}show"
+HOSTS = f"{policy.API}os-services:list"
+TREES = f"{policy.API}os-hypervisors:show"
 
 
 @dataclass(frozen=True, slots=True)

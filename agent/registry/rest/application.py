@@ -1,4 +1,4 @@
-"""The routes: which call of the compute API is answered by whom, and under which rule."""
+"""The compute API over WSGI: version discovery, and the calls of ``policy.CALLS``."""
 
 import json
 import logging
@@ -11,7 +11,6 @@ from wsgiref.util import application_uri, request_uri
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError
 from agent.registry.rest import policy
-from agent.registry.rest.hypervisors import Hypervisors
 from agent.registry.rest.request import (
     OLDEST,
     Answer,
@@ -24,7 +23,7 @@ from agent.registry.rest.request import (
     version_headers,
     version_of,
 )
-from agent.registry.rest.services import Services, Zones, refusal
+from agent.registry.rest.services import refusal
 from reportclient.plain_text import plain
 
 LOG = logging.getLogger(__name__)
@@ -53,45 +52,10 @@ class Discovery:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """A call; parts in braces go to ``answer`` as arguments."""
-
-    method: str
-    path: str
-    rule: str
-    answer: Callable[..., Answer]
-
-    def match(self, path: str) -> dict[str, str] | None:
-        """Its arguments, if this is its path."""
-        found = re.fullmatch(self.path.replace("{one}", "(?P<one>[^/]+)"), path)
-        return None if found is None else found.groupdict()
-
-
-def routes(control: Control) -> tuple[Route, ...]:
-    """All calls; the first whose path matches answers."""
-    services, zones, hypervisors = Services(control), Zones(control), Hypervisors(control)
-    s, z, h = policy.SERVICES, policy.ZONES, policy.HYPERVISORS
-    return (
-        Route("GET", "/os-services", f"{s}list", services.all),
-        Route("GET", "/os-services/{one}", f"{s}list", services.show),
-        Route("PUT", "/os-services/{one}", f"{s}update", services.update),
-        Route("DELETE", "/os-services/{one}", f"{s}delete", services.delete),
-        Route("GET", "/os-availability-zone", f"{z}list", zones.summary),
-        Route("GET", "/os-availability-zone/detail", f"{z}detail", zones.detail),
-        Route("GET", "/os-hypervisors", f"{h}list", hypervisors.summaries),
-        Route("GET", "/os-hypervisors/detail", f"{h}list-detail", hypervisors.details),
-        Route("GET", "/os-hypervisors/{one}/uptime", f"{h}uptime", hypervisors.uptime),
-        Route("GET", "/os-hypervisors/{one}/search", f"{h}search", hypervisors.search),
-        Route("GET", "/os-hypervisors/{one}", f"{h}show", hypervisors.show),
-        Route("GET", "/os-aggregates", f"{policy.AGGREGATES}index", zones.aggregates),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class ComputeApplication:
     """The calls; ``allowed`` decides who may make them."""
 
-    routes: tuple[Route, ...]
+    control: Control
     allowed: policy.Allowed = policy.everybody
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -118,16 +82,16 @@ class ComputeApplication:
     def _answer(self, environ: Environ, version: Version) -> Answer:
         path, method = environ.get("PATH_INFO", ""), environ["REQUEST_METHOD"]
         ours = BASE.fullmatch(path)
-        found = [(each, each.match(ours["rest"])) for each in self.routes] if ours else []
-        there = [(each, arguments) for each, arguments in found if arguments is not None]
+        found = [(call, call.match(ours["rest"])) for call in policy.CALLS] if ours else []
+        there = [(call, arguments) for call, arguments in found if arguments is not None]
         if not there:
             raise Refused(404, f"there is no {path!a} here; docs/registry.rst says what there is")
-        for route, arguments in there:
-            if route.method == method:
-                if not self.allowed(environ, route.rule):
-                    raise Refused(403, f"Policy doesn't allow {route.rule} to be performed.")
+        for call, arguments in there:
+            if call.method == method:
+                if not self.allowed(environ, call.rule):
+                    raise Refused(403, f"Policy doesn't allow {call.rule} to be performed.")
                 here = request_uri(environ, include_query=False)
-                return route.answer(Request(environ, version, here), **arguments)
+                return call.answer(self.control)(Request(environ, version, here), *arguments)
         raise Refused(405, f"{method} {path!a} does not exist")
 
 

@@ -1,93 +1,149 @@
-"""Who may do what: oslo.policy, with Nova's rule names and its defaults.
+"""The calls of the compute API, and who may make them: Nova's rule names and its defaults.
 
 The role ``service`` is not enough: agents have it for Placement, and no hypervisor shall
 switch another.
 """
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from oslo_context import context as oslo_context
 from oslo_policy import policy
 
+from agent.registry.control import Control
 from agent.registry.opts import RegistryConfigError
-from agent.registry.rest.request import Environ
+from agent.registry.rest.hypervisors import Hypervisors
+from agent.registry.rest.request import Answer, Environ
+from agent.registry.rest.services import Services, Zones
 
 Allowed = Callable[[Environ, str], bool]
 """Whether who sent this request may do what this rule is about."""
 ADMIN = "rule:context_is_admin"
 EVERYBODY = "@"
 API = "os_compute_api:"
-SERVICES = f"{API}os-services:"
-ZONES = f"{API}os-availability-zone:"
-HYPERVISORS = f"{API}os-hypervisors:"
-AGGREGATES = f"{API}os-aggregates:"
 
 
-def _rule(
-    name: str, check: str, description: str, method: str, *paths: str
-) -> policy.DocumentedRuleDefault:
-    operations: list[Any] = [{"method": method, "path": path} for path in paths]
-    return policy.DocumentedRuleDefault(
-        name, check, description, operations, scope_types=["project"]
-    )
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of the compute API; ``check`` says who may make it where no file says otherwise."""
+
+    method: str
+    path: str
+    """The part in braces goes to what answers."""
+    name: str
+    """Of its rule."""
+    answer: Callable[[Control], Callable[..., Answer]]
+    description: str
+    check: str = ADMIN
+
+    @property
+    def rule(self) -> str:
+        """As Nova calls it."""
+        return API + self.name
+
+    def match(self, path: str) -> tuple[str, ...] | None:
+        """What stands in place of the braces, if this is its path."""
+        found = re.fullmatch(_BRACES.sub("([^/]+)", self.path), path)
+        return None if found is None else found.groups()
+
+    @property
+    def route(self) -> str:
+        """The path with what varies taken out."""
+        return _BRACES.sub("{id}", self.path)
 
 
-RULES = (
-    policy.RuleDefault("context_is_admin", "role:admin", "Who counts as an administrator."),
-    _rule(f"{SERVICES}list", ADMIN, "List or show services.", "GET", "/os-services"),
-    _rule(
-        f"{SERVICES}update",
-        ADMIN,
-        "Disable, enable, force down a service, or take that back.",
+_BRACES = re.compile(r"\{\w+\}")
+_S, _Z, _H = "/os-services", "/os-availability-zone", "/os-hypervisors"
+CALLS = (
+    Call("GET", _S, "os-services:list", lambda c: Services(c).all, "List or show services."),
+    Call("GET", f"{_S}/{{service_id}}", "os-services:list", lambda c: Services(c).show, ""),
+    Call(
         "PUT",
-        "/os-services/{service_id}",
+        f"{_S}/{{service_id}}",
+        "os-services:update",
+        lambda c: Services(c).update,
+        "Disable, enable, force down a service, or take that back.",
     ),
-    _rule(f"{SERVICES}delete", ADMIN, "Delete a service.", "DELETE", "/os-services/{service_id}"),
-    _rule(f"{ZONES}list", EVERYBODY, "List zones.", "GET", "/os-availability-zone"),
-    _rule(
-        f"{ZONES}detail",
-        ADMIN,
+    Call(
+        "DELETE",
+        f"{_S}/{{service_id}}",
+        "os-services:delete",
+        lambda c: Services(c).delete,
+        "Delete a service.",
+    ),
+    Call(
+        "GET", _Z, "os-availability-zone:list", lambda c: Zones(c).summary, "List zones.", EVERYBODY
+    ),
+    Call(
+        "GET",
+        f"{_Z}/detail",
+        "os-availability-zone:detail",
+        lambda c: Zones(c).detail,
         "List zones with their hosts.",
-        "GET",
-        "/os-availability-zone/detail",
     ),
-    _rule(f"{HYPERVISORS}list", ADMIN, "List hypervisors.", "GET", "/os-hypervisors"),
-    _rule(
-        f"{HYPERVISORS}list-detail",
-        ADMIN,
+    Call("GET", _H, "os-hypervisors:list", lambda c: Hypervisors(c).summaries, "List hypervisors."),
+    Call(
+        "GET",
+        f"{_H}/detail",
+        "os-hypervisors:list-detail",
+        lambda c: Hypervisors(c).details,
         "List hypervisors in full.",
-        "GET",
-        "/os-hypervisors/detail",
     ),
-    _rule(
-        f"{HYPERVISORS}show",
-        ADMIN,
+    Call(
+        "GET",
+        f"{_H}/{{hypervisor_id}}",
+        "os-hypervisors:show",
+        lambda c: Hypervisors(c).show,
         "Show a hypervisor.",
-        "GET",
-        "/os-hypervisors/{hypervisor_id}",
     ),
-    _rule(
-        f"{HYPERVISORS}uptime",
-        ADMIN,
+    Call(
+        "GET",
+        f"{_H}/{{hypervisor_id}}/uptime",
+        "os-hypervisors:uptime",
+        lambda c: Hypervisors(c).uptime,
         "Show how long a hypervisor has been up; always refused, with a 501.",
-        "GET",
-        "/os-hypervisors/{hypervisor_id}/uptime",
     ),
-    _rule(
-        f"{HYPERVISORS}search",
-        ADMIN,
+    Call(
+        "GET",
+        f"{_H}/{{hypervisor_hostname_pattern}}/search",
+        "os-hypervisors:search",
+        lambda c: Hypervisors(c).search,
         "Find hypervisors by a part of their name.",
-        "GET",
-        "/os-hypervisors/{hypervisor_hostname_pattern}/search",
     ),
-    _rule(f"{AGGREGATES}index", ADMIN, "List aggregates; there are none.", "GET", "/os-aggregates"),
+    Call(
+        "GET",
+        "/os-aggregates",
+        "os-aggregates:index",
+        lambda c: Zones(c).aggregates,
+        "List aggregates; there are none.",
+    ),
 )
+"""All that is served; the first whose path matches answers."""
 
 
-def list_rules() -> tuple[policy.RuleDefault, ...]:
+def list_rules() -> list[policy.RuleDefault]:
     """For oslopolicy-sample-generator."""
-    return RULES
+    return [
+        policy.RuleDefault("context_is_admin", "role:admin", "Who counts as an administrator."),
+        *(
+            policy.DocumentedRuleDefault(
+                call.rule,
+                call.check,
+                call.description,
+                [{"method": call.method, "path": call.path}],
+                scope_types=["project"],
+            )
+            for call in CALLS
+            if call.description
+        ),
+    ]
+
+
+def route_of(path: str) -> str | None:
+    """A path below the API's with what varies taken out, for who counts; ``None``: no call's."""
+    return next((call.route for call in CALLS if call.match(path) is not None), None)
 
 
 def everybody(environ: Environ, rule: str) -> bool:  # noqa: ARG001  whatever is asked
@@ -101,7 +157,7 @@ def by_policy(conf: Any) -> Allowed:
     :raises RegistryConfigError: the file can't be used.
     """
     enforcer = policy.Enforcer(conf)
-    enforcer.register_defaults(RULES)
+    enforcer.register_defaults(list_rules())
     try:
         enforcer.load_rules()
     except Exception as err:

@@ -11,8 +11,7 @@ from agent.metrics.registry import MeasuredHttp, RegistryMonitoring
 from agent.registry import wire
 from agent.registry.database import open_database
 from agent.registry.errors import HostTaken, RegistryUnavailable
-from agent.registry.store import SqlRegistry
-from agent.registry.watched import WatchedDatabase
+from agent.registry.store import WatchedRegistry
 from agent.registry.web import route_of
 from tests.unit.registry.fakes import record
 
@@ -45,7 +44,7 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
 ) -> None:
     database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
     database.upgrade()
-    store = SqlRegistry(WatchedDatabase(database, watched.numbers.database_asked))
+    store = WatchedRegistry(database, heard=watched.numbers.database_asked)
     watched.listen(store, lambda: "")
     for host in ("a", "b", "c"):
         store.heartbeat(host, host, None, ())
@@ -72,9 +71,7 @@ def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(
 ) -> None:
     assert watched.readyz()[0] == 503
     database = Database()
-    watched.listen(
-        SqlRegistry(WatchedDatabase(database, watched.numbers.database_asked)), lambda: ""
-    )
+    watched.listen(WatchedRegistry(database, heard=watched.numbers.database_asked), lambda: "")
     assert watched.readyz()[::2] == (200, b"database: ok\nbroker: ok\n")
     database.away = True
     assert watched.readyz()[::2] == (503, b"database: the database is away\nbroker: ok\n")
@@ -85,7 +82,7 @@ def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(
 
 
 def test_a_lost_broker_is_not_ready(watched: RegistryMonitoring) -> None:
-    watched.listen(SqlRegistry(WatchedDatabase(Database())), lambda: "it is lost")
+    watched.listen(WatchedRegistry(Database()), lambda: "it is lost")
     assert watched.readyz()[::2] == (503, b"database: ok\nbroker: it is lost\n")
 
 

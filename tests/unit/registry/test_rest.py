@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from agent.registry.control import Control
 from agent.registry.rest.access import Identified
-from agent.registry.rest.application import ComputeApplication, Discovery, routes
+from agent.registry.rest.application import ComputeApplication, Discovery
 from agent.registry.rest.policy import by_policy
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
@@ -31,7 +31,7 @@ class Api:
         self.registry = OneRecord(record(**fields), self.log)
         self.agents = Agents(self.log)
         self.control = Control(self.registry, self.agents)
-        self.application = Identified(Discovery(ComputeApplication(routes(self.control))))
+        self.application = Identified(Discovery(ComputeApplication(self.control)))
 
     def __call__(
         self, method: str, path: str, body: Any = None, version: str | None = None, **headers: str
@@ -381,8 +381,7 @@ class Confirmed(Api):
         conf = cfg.ConfigOpts()
         conf(["--config-file", str(directory / "r.conf")], default_config_dirs=[])
         allowed = by_policy(conf)
-        calls = routes(self.control)
-        self.application = Identified(Discovery(ComputeApplication(calls, allowed)))
+        self.application = Identified(Discovery(ComputeApplication(self.control, allowed)))
 
     def by(self, roles: str, method: str, path: str, body: object = None) -> tuple[int, Any]:
         who = {"HTTP_X_ROLES": roles, "HTTP_X_USER_ID": "u1", "HTTP_X_PROJECT_ID": "p1"}

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.store import SqlRegistry
-from agent.registry.watched import WatchedDatabase
+from agent.registry.store import WatchedRegistry
 
 
 class Database:
@@ -23,9 +22,9 @@ class Database:
 def test_a_database_that_is_lost_and_back_is_a_line_each_whoever_asks(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "agent.registry.watched")
+    caplog.set_level(logging.INFO, "agent.registry.store")
     database, heard = Database(), []
-    store = SqlRegistry(WatchedDatabase(database, lambda _, answered: heard.append(answered)))
+    store = WatchedRegistry(database, heard=lambda _, answered: heard.append(answered))
     for _ in range(3):
         with pytest.raises(RegistryUnavailable):
             store.list_services()
