@@ -3,17 +3,14 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from typing import Any
 
 from agent.cli.reading.services import Services, told
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import OperatorCommand, argument, positive
 from agent.cli.shared.errors import CommandError
-from agent.cli.watching import hosts, this_host
 from agent.cli.watching.controls import Controls
 from agent.cli.watching.feed import Feed
-from agent.cli.watching.hosts import Hosts
-from agent.cli.watching.this_host import ThisHost
 
 NOT_A_TERMINAL = ("", "dumb", "unknown")
 HOST_EVERY, FLEET_EVERY = 1, 5
@@ -85,51 +82,32 @@ def _refuse_without_rich() -> None:
 
 
 def _watch_host(session: Session, interval: float) -> None:
-    from agent.cli.watching.host_screen import draw_host, host_extent  # noqa: PLC0415  rich
-    from agent.cli.watching.live import show  # noqa: PLC0415  rich
+    from agent.cli.watching import host  # noqa: PLC0415  rich
 
-    feed = Feed(lambda: ThisHost.of(session), this_host.changes, interval, ThisHost.of(session))
-    feed.changes.extend(this_host.first_changes(feed.latest))
-    _run(
-        feed,
-        lambda: show(
-            sys.stdout,
-            sys.stdin.fileno(),
-            lambda controls, size: draw_host(feed, controls, size),
-            lambda _controls, size: host_extent(feed, size),
-            Controls(),
-        ),
-    )
+    feed = Feed(lambda: host.this_host(session), host.changes, interval, host.this_host(session))
+    feed.changes.extend(host.first_changes(feed.latest))
+    _show(feed, host.host_view, Controls())
 
 
 def _watch_fleet(session: Session, words: str, interval: float) -> None:
-    from agent.cli.watching.fleet_screen import draw_fleet, fleet_extent  # noqa: PLC0415  rich
-    from agent.cli.watching.live import show  # noqa: PLC0415  rich
+    from agent.cli.watching import fleet  # noqa: PLC0415  rich
 
     services = Services(session)
     api = session.placement()
 
-    def read() -> Hosts:
+    def read() -> fleet.Hosts:
         with told():
             seen, why_not = services.seen(services.registry.list_services(), api)
-        return Hosts(tuple(seen), why_not)
+        return fleet.Hosts(tuple(seen), why_not)
 
-    feed = Feed(read, hosts.changes, interval, read())
-    _run(
-        feed,
-        lambda: show(
-            sys.stdout,
-            sys.stdin.fileno(),
-            lambda controls, size: draw_fleet(feed, controls, size),
-            lambda controls, size: fleet_extent(feed, controls, size),
-            Controls(words),
-        ),
-    )
+    _show(Feed(read, fleet.changes, interval, read()), fleet.fleet_view, Controls(words))
 
 
-def _run(feed: Feed[ThisHost] | Feed[Hosts], show: Callable[[], None]) -> None:
+def _show(feed: Feed[Any], view: Any, controls: Controls) -> None:
+    from agent.cli.watching.live import show  # noqa: PLC0415  rich
+
     feed.start()
     try:
-        show()
+        show(sys.stdout, sys.stdin.fileno(), feed, view, controls)
     finally:
         feed.stop()

@@ -3,16 +3,18 @@
 import logging
 import threading
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, exposition, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import Answer, Pages, PageServer, over_tcp, over_unix
 from agent.state import files
+from agent.told.conditions import Check
 
 LOG = logging.getLogger(__name__)
 
@@ -21,6 +23,12 @@ EVERY = 15.0
 """Seconds between two writes of the textfile."""
 READABLE = 0o644
 """node_exporter runs as somebody else, whatever our umask."""
+SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+LONG = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+"""Upper bounds of the buckets, in seconds: of a call, and of a period."""
+STARTING = "no period was done yet"
+Rows = Iterable[tuple[tuple[str, ...], float | None]]
+"""Values by their labels; ``None``: not known."""
 
 
 @dataclass(slots=True)
@@ -40,12 +48,24 @@ class Exposition:
         """All numbers."""
 
     @abstractmethod
+    def checks(self) -> Sequence[Check]:
+        """How each part is; empty before that can be told."""
+
+    def stuck(self) -> str | None:
+        """Why it makes no progress; ``None`` where it does."""
+        return None
+
     def healthz(self, _: str = "") -> Answer:
         """Whether it lives and makes progress; what it needs may be away."""
+        why = self.stuck()
+        return _answer([why or "ok"], well=why is None)
 
-    @abstractmethod
     def readyz(self, _: str = "") -> Answer:
-        """Whether all parts are well, each in a line."""
+        """Whether all parts are well, each in a line: what ``computectl status`` says."""
+        checks, why = self.checks(), self.stuck()
+        lines = [*filter(None, [why]), *map(str, checks)]
+        well = bool(checks) and why is None and all(one.ok for one in checks)
+        return _answer(lines or [STARTING], well=well)
 
     def start(self) -> None:
         """Serve, and write; returns at once."""
@@ -104,7 +124,15 @@ class Exposition:
             self._wake.wait(self.every)
 
 
-def said(wrong: Sequence[str], well: Sequence[str] = ()) -> Answer:
-    """Well, unless something is ``wrong``."""
-    status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
-    return status, TEXT, "".join(f"{line}\n" for line in wrong or well).encode()
+def _answer(lines: Iterable[str], *, well: bool) -> Answer:
+    status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
+    return status, TEXT, "".join(f"{line}\n" for line in lines).encode()
+
+
+def gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> Metric:
+    """What is read when somebody asks; ``name`` is the whole of it."""
+    made = GaugeMetricFamily(name, text, labels=labels)
+    for values, number in rows:
+        if number is not None:
+            made.add_metric(values, number)
+    return made

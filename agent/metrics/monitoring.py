@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,14 +12,12 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from agent.loop import Loop
-from agent.metrics.exposition import Exposition, said
-from agent.metrics.families import Rows, gauge
+from agent.metrics.exposition import Exposition, Rows, gauge
 from agent.metrics.numbers import PREFIX, Numbers
-from agent.metrics.server import Answer
 from agent.nodes.nodes import Nodes
 from agent.service import Service
 from agent.switching.host_status import HostStatus
-from agent.told.conditions import Severity
+from agent.told.conditions import Check, Severity
 from agent.told.health import stuck
 from agent.told.status_schema import AgentStatus, NodeStatus, ServiceFacts
 from drivers.loader import LoadedDriver
@@ -71,6 +69,23 @@ def outcome_of(err: PlacementError) -> str:
     return _WORDS.sub("_", type(err).__name__).lower()
 
 
+_OF_NODES: Sequence[tuple[str, str, Callable[[NodeStatus], float | None]]] = (
+    ("node_ok", "Whether all of the node is reported.", lambda one: float(one.ok)),
+    (
+        "last_success_timestamp_seconds",
+        "When all of the node was last reported.",
+        lambda one: one.last_ok,
+    ),
+    ("reshapes_pending", "Drivers that wait for a reshape.", lambda one: len(one.reshape_pending)),
+    (
+        "draining",
+        "Providers and inventories that are kept for the guests that use them.",
+        lambda one: len(one.texts(Severity.INFO)),
+    ),
+    ("conditions", "What somebody should see to.", lambda one: len(one.texts(Severity.ERROR))),
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Facts(Collector):
     """A collector; ``status`` is what ``status.json`` says, ``None`` before the first period."""
@@ -110,36 +125,13 @@ class Facts(Collector):
             [((one.name,), float(one.ok)) for one in checks],
         )
 
-    def _nodes(self, nodes: Iterable[NodeStatus]) -> Iterator[Metric]:
-        values: dict[tuple[str, str], Callable[[NodeStatus], float | None]] = {
-            ("node_ok", "Whether all of the node is reported."): lambda one: float(one.ok),
-            (
-                "last_success_timestamp_seconds",
-                "When all of the node was last reported.",
-            ): lambda one: one.last_ok,
-            (
-                "reshapes_pending",
-                "Drivers that wait for a reshape.",
-            ): lambda one: float(len(one.reshape_pending)),
-            (
-                "draining",
-                "Providers and inventories that are kept for the guests that use them.",
-            ): lambda one: float(len(one.texts(Severity.INFO))),
-            (
-                "conditions",
-                "What somebody should see to.",
-            ): lambda one: float(len(one.texts(Severity.ERROR))),
-        }
-        known = list(nodes)
-        for (name, text), value in values.items():
-            yield _gauge(name, text, ("node",), [((one.node,), value(one)) for one in known])
-        took = {name: spent for one in known for name, spent in (one.took or {}).items()}
-        yield _gauge(
-            "source_seconds",
-            "How long a driver's source, such as a call of libvirt's, took the last time.",
-            ("source",),
-            [((name,), spent) for name, spent in took.items()],
-        )
+    def _nodes(self, nodes: Sequence[NodeStatus]) -> Iterator[Metric]:
+        for name, text, value in _OF_NODES:
+            yield _gauge(name, text, ("node",), [((one.node,), value(one)) for one in nodes])
+        took = {name: spent for one in nodes for name, spent in (one.took or {}).items()}
+        text = "How long a driver's source, such as a call of libvirt's, took the last time."
+        rows = [((name,), spent) for name, spent in took.items()]
+        yield _gauge("source_seconds", text, ("source",), rows)
 
     def _trees(self) -> Iterator[Metric]:
         trackers = list(self.nodes.trackers.values())
@@ -161,9 +153,6 @@ class Facts(Collector):
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], rows: Rows) -> Metric:
     return gauge(f"{PREFIX}_{name}", text, labels, rows)
-
-
-STARTING = "no period was done yet"
 
 
 @dataclass(slots=True)
@@ -200,21 +189,17 @@ class Monitoring(Exposition):
         if self.settings.textfile is not None:
             service.listeners.append(self.note)
 
-    def healthz(self, _: str = "") -> Answer:
-        """Whether it lives and makes progress; what it reports to may be away."""
+    def checks(self) -> Sequence[Check]:
+        """See :class:`Exposition`; as ``status.json`` says it."""
         status = self._status()
-        why = stuck(status.updated, status.interval, self.clock()) if status is not None else None
-        return said([why] if why else [], ["ok"])
+        return status.checks if status is not None else ()
 
-    def readyz(self, _: str = "") -> Answer:
-        """Whether all parts are well, each in a line: what ``computectl status`` says."""
+    def stuck(self) -> str | None:
+        """See :class:`Exposition`."""
         status = self._status()
         if status is None:
-            return said([STARTING])
-        why = stuck(status.updated, status.interval, self.clock())
-        lines = [str(one) for one in status.checks]
-        wrong = [*([why] if why else []), *(str(one) for one in status.checks if not one.ok)]
-        return said([why, *lines] if why else lines if wrong else [], lines)
+            return None
+        return stuck(status.updated, status.interval, self.clock())
 
     def _hear_drivers(self, drivers: Iterable[LoadedDriver]) -> None:
         for loaded in drivers:

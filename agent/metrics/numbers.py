@@ -5,10 +5,11 @@ Any thread may tell; the counters are Prometheus's own, and locked.
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from prometheus_client import Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from agent.metrics.families import LONG, Families
+from agent.metrics.exposition import LONG, SHORT
 from agent.switching.notices import Called, HeartbeatDone, Notice
 from agent.told.reports import Occasion, Report
 
@@ -19,50 +20,53 @@ class Numbers:
     """A listener of the service, of the host's status, of Placement's door and of drivers."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        made = Families(PREFIX)
-        self.registry = made.registry
+        self.registry = CollectorRegistry()
+        counter = partial(Counter, namespace=PREFIX, registry=self.registry)
+        seconds = partial(Histogram, namespace=PREFIX, registry=self.registry, buckets=SHORT)
         self._clock = clock
         self._failed: dict[str, dict[str, str]] = {}
 
-        self.periods = made.seconds(
-            "period",
+        self.periods = seconds(
+            "period_seconds",
             "How long a period, or a switch of COMPUTE_STATUS_DISABLED, of one node took.",
-            "occasion",
+            ["occasion"],
             buckets=LONG,
         )
-        self.replans = made.counter(
-            "replans", "Plans made anew, since somebody else wrote in between."
+        self.replans = counter("replans", "Plans made anew, since somebody else wrote in between.")
+        self.operations = counter(
+            "operations", "Operations that Placement has acknowledged.", ["operation"]
         )
-        self.operations = made.counter(
-            "operations", "Operations that Placement has acknowledged.", "operation"
+        self.refused = counter("operations_refused", "Operations that Placement has refused.")
+        self.requests = counter(
+            "placement_requests", "Calls to Placement.", ["method", "route", "outcome"]
         )
-        self.refused = made.counter("operations_refused", "Operations that Placement has refused.")
-        self.requests = made.counter(
-            "placement_requests", "Calls to Placement.", "method", "route", "outcome"
+        self.request_times = seconds(
+            "placement_request_seconds", "How long calls to Placement took.", ["method", "route"]
         )
-        self.request_times = made.seconds(
-            "placement_request", "How long calls to Placement took.", "method", "route"
+        self.driver_times = seconds(
+            "driver_call_seconds",
+            "How long methods of drivers took.",
+            ["driver", "method"],
+            buckets=LONG,
         )
-        self.driver_times = made.seconds(
-            "driver_call", "How long methods of drivers took.", "driver", "method", buckets=LONG
+        self.driver_failures = counter(
+            "driver_call_failures", "Methods of drivers that raised, or hung.", ["driver", "method"]
         )
-        self.driver_failures = made.counter(
-            "driver_call_failures", "Methods of drivers that raised, or hung.", "driver", "method"
+        self.source_failures = counter(
+            "source_failures", "Periods in which a driver could not read a source.", ["source"]
         )
-        self.source_failures = made.counter(
-            "source_failures", "Periods in which a driver could not read a source.", "source"
-        )
-        self.heartbeats = made.counter("heartbeats", "Heartbeats to the registry.", "outcome")
-        self.heartbeat_times = made.seconds("heartbeat", "How long heartbeats took.")
+        self.heartbeats = counter("heartbeats", "Heartbeats to the registry.", ["outcome"])
+        self.heartbeat_times = seconds("heartbeat_seconds", "How long heartbeats took.")
         self.last_heartbeat = Gauge(
-            f"{PREFIX}_last_heartbeat_timestamp_seconds",
+            "last_heartbeat_timestamp_seconds",
             "When the registry last answered a heartbeat.",
-            registry=made.registry,
+            namespace=PREFIX,
+            registry=self.registry,
         )
-        self.rpc_calls = made.counter(
-            "rpc_calls", "Calls to this host over RPC.", "method", "outcome"
+        self.rpc_calls = counter("rpc_calls", "Calls to this host over RPC.", ["method", "outcome"])
+        self.rpc_times = seconds(
+            "rpc_call_seconds", "How long it took to answer them.", buckets=LONG
         )
-        self.rpc_times = made.seconds("rpc_call", "How long it took to answer them.", buckets=LONG)
 
     def __call__(self, reports: Sequence[Report]) -> None:
         """A listener of the service: a period or a switch is heard once."""

@@ -3,15 +3,14 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from agent.metrics.exposition import Exposition, said
-from agent.metrics.families import Families, gauge
-from agent.metrics.server import Answer
+from agent.metrics.exposition import SHORT, Exposition, gauge
 from agent.registry.errors import RegistryError
 from agent.registry.record import ServiceRecord
 from agent.registry.rest.application import Application, StartResponse
@@ -31,22 +30,23 @@ class RegistryNumbers:
     """What is counted as it happens; any thread may tell."""
 
     def __init__(self) -> None:
-        made = Families(PREFIX)
-        self.registry = made.registry
-        self.calls = made.counter(
-            "rpc_calls", "Calls over RPC, heartbeats among them.", "method", "outcome"
+        self.registry = CollectorRegistry()
+        counter = partial(Counter, namespace=PREFIX, registry=self.registry)
+        seconds = partial(Histogram, namespace=PREFIX, registry=self.registry, buckets=SHORT)
+        self.calls = counter(
+            "rpc_calls", "Calls over RPC, heartbeats among them.", ["method", "outcome"]
         )
-        self.call_times = made.seconds("rpc_call", "How long it took to answer them.", "method")
-        self.requests = made.counter(
-            "http_requests", "Requests over HTTP.", "method", "route", "code"
+        self.call_times = seconds(
+            "rpc_call_seconds", "How long it took to answer them.", ["method"]
         )
-        self.request_times = made.seconds(
-            "http_request", "How long it took to answer them.", "method", "route"
+        self.requests = counter("http_requests", "Requests over HTTP.", ["method", "route", "code"])
+        self.request_times = seconds(
+            "http_request_seconds", "How long it took to answer them.", ["method", "route"]
         )
-        self.database_times = made.seconds(
-            "database_transaction", "How long transactions of the database took."
+        self.database_times = seconds(
+            "database_transaction_seconds", "How long transactions of the database took."
         )
-        self.database_failures = made.counter(
+        self.database_failures = counter(
             "database_failures", "Transactions that the database did not answer, or refused."
         )
 
@@ -148,18 +148,8 @@ class RegistryMonitoring(Exposition):
         ProcessCollector(namespace=PREFIX, registry=self.numbers.registry)
 
     def checks(self) -> list[Check]:
-        """Asked now."""
+        """See :class:`Exposition`; asked now."""
         return [Check("database", self._database()), Check("broker", self.broker())]
-
-    def healthz(self, _: str = "") -> Answer:
-        """It answers, so it lives: all else may be away, and is waited for."""
-        return said([], ["ok"])
-
-    def readyz(self, _: str = "") -> Answer:
-        """Whether it can serve: its database answers, and calls arrive."""
-        checks = self.checks()
-        lines = [str(one) for one in checks]
-        return said([] if all(one.ok for one in checks) else lines, lines)
 
     def _database(self) -> str:
         if self.store is None:

@@ -111,31 +111,28 @@ def _refuse_others(path: Path) -> None:
         raise FileExistsError(17, "another process listens there")
 
 
-class _Tcp(ThreadingMixIn, TcpServer):
-    allow_reuse_address = True
+class _Threads(ThreadingMixIn):
     daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], handler: Any) -> None:
-        if ip_address(address[0]).version == 6:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, handler)
 
     def handle_error(self, *_: Any) -> None:
         """Whoever goes away in the middle is no news."""
         LOG.debug("A request for metrics failed: %s", sys.exception())
 
 
-class _Unix(ThreadingMixIn, UnixStreamServer):
-    daemon_threads = True
+class _Tcp(_Threads, TcpServer):
+    allow_reuse_address = True
 
+    def __init__(self, address: tuple[str, int], handler: Any) -> None:
+        if ip_address(address[0]).version == 6:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, handler)
+
+
+class _Unix(_Threads, UnixStreamServer):
     def server_bind(self) -> None:
         """For who shares the group: an exporter, a proxy."""
         super().server_bind()
         Path(str(self.server_address)).chmod(SOCKET_MODE)
-
-    def handle_error(self, *_: Any) -> None:
-        """As above."""
-        LOG.debug("A request for metrics failed: %s", sys.exception())
 
 
 def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:

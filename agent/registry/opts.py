@@ -1,8 +1,9 @@
 """The registry's options, for compute-registry, for agents, and for computectl."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from oslo_config import cfg
 
@@ -176,20 +177,14 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
             f"service_down_time ({group.service_down_time}), or no service stays up"
         )
     default = f"sqlite:///{Path(conf.state_path).absolute() / FILE_NAME}"
-    return RegistrySettings(
-        access=group.access,
-        connection=group.connection or default,
-        down_after=float(group.service_down_time),
-        report_interval=float(group.report_interval),
-        binary=group.binary,
-        rest_bind=group.rest_bind,
-        rest_port=group.rest_port or None,
-        auth_strategy=group.auth_strategy,
-        trusted_proxy=group.trusted_proxy,
-        page=group.page,
-        master_key=group.master_key,
-        host_key=group.host_key,
-    )
+    others: dict[str, Any] = {
+        "connection": group.connection or default,
+        "down_after": float(group.service_down_time),
+        "report_interval": float(group.report_interval),
+        "rest_port": group.rest_port or None,
+    }
+    same = {one.name for one in fields(RegistrySettings)} - others.keys()
+    return RegistrySettings(**others, **{name: group[name] for name in same})
 
 
 def load(args: Sequence[str]) -> cfg.ConfigOpts:

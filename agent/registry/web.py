@@ -1,23 +1,28 @@
 """All that compute-registry serves over HTTP, put together: the API, the page, and who comes in."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
+
+from keystonemiddleware import audit, auth_token
+from keystonemiddleware import opts as keystone_opts
 
 from agent.registry.control import Control
 from agent.registry.opts import RegistryConfigError, RegistrySettings
 from agent.registry.page.application import PATH, FleetPage, ForThePage, is_page
-from agent.registry.page.login import by_keystone
+from agent.registry.page.login import GROUP, by_keystone
 from agent.registry.page.pages import Pages
 from agent.registry.page.trees import TreesOfHosts
 from agent.registry.rest import policy
-from agent.registry.rest.access import Identified, with_audit, with_keystone
 from agent.registry.rest.application import (
     BASE,
     Application,
     ComputeApplication,
     Discovery,
+    StartResponse,
 )
 from agent.registry.rest.policy import by_policy, everybody
-from agent.registry.rest.request import Environ
+from agent.registry.rest.request import Environ, identified
 from reportclient.errors import AuthenticationFailed
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 
@@ -65,3 +70,56 @@ def route_of(environ: Environ) -> str | None:
         return PATH if path == PATH else f"{PATH}/{{host}}"
     ours = BASE.fullmatch(path)
     return policy.route_of(ours["rest"]) if ours else None
+
+
+KEYSTONE_WITHIN = 10
+"""Seconds that a question to Keystone may take, where [keystone_authtoken] does not say."""
+
+
+def with_keystone(application: Application, conf: Any) -> Application:
+    """Behind Keystone; ``conf`` has the group [keystone_authtoken]."""
+    for group, options in keystone_opts.list_auth_token_opts():
+        conf.register_opts(options, group)
+    # By default it waits for ever, and a thread of ours with it.
+    conf.set_default("http_connect_timeout", KEYSTONE_WITHIN, GROUP)
+    allowed: Application = auth_token.AuthProtocol(
+        application, {"oslo_config_config": conf, "log_name": __name__}
+    )
+    return allowed
+
+
+def with_audit(application: Application, conf: Any) -> Application:
+    """A CADF event for each request and its answer, by keystonemiddleware.
+
+    :raises RegistryConfigError: the map can't be used.
+    """
+    wanted = conf.audit
+    try:
+        audited: Application = audit.AuditMiddleware(
+            application,
+            oslo_config_config=conf,
+            audit_map_file=wanted.audit_map_file,
+            ignore_req_list=wanted.ignore_req_list,
+            service_name="compute-registry",
+            log_name=f"{__name__}.audit",
+        )
+    except Exception as err:
+        raise RegistryConfigError(f"[audit] audit_map_file {wanted.audit_map_file}: {err}") from err
+    return audited
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """Gives each request its id, before anybody else sees it, and tells it in the answer."""
+
+    application: Application
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """WSGI."""
+        ours = identified(environ)
+
+        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            told = [("X-OpenStack-Request-ID", ours), ("X-Compute-Request-ID", ours)]
+            return start_response(status, [*headers, *told], *more)
+
+        return self.application(environ, start)

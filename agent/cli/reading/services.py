@@ -3,7 +3,7 @@
 import os
 import pwd
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -162,17 +162,19 @@ def told(host: str | None = None) -> Iterator[None]:
         raise
 
 
+_NEXT_STEPS: Mapping[type[RegistryError], tuple[str, int]] = {
+    UnknownHost: ("computectl service list shows all hosts", UNUSABLE),
+    ReasonRefused: ("nothing was changed", UNUSABLE),
+    InputRefused: ("nothing was changed", UNUSABLE),
+    StillUp: ("nothing was deleted", UNUSABLE),
+    HostTaken: ("give one of them another host", UNUSABLE),
+    RegistryUnavailable: ("see [registry] and transport_url; is compute-registry up?", NOT_WELL),
+}
+
+
 def _next_step(err: RegistryError, host: str | None) -> tuple[str, int]:
-    if isinstance(err, UnknownHost):
-        return "computectl service list shows those that there are", UNUSABLE
-    if isinstance(err, ReasonRefused | InputRefused):
-        return "nothing was changed", UNUSABLE
-    if isinstance(err, StillUp):
-        return "nothing was deleted", UNUSABLE
-    if isinstance(err, RegistryUnavailable):
-        step = "see [registry] and transport_url; is compute-registry up?"
-        unknown = f" Whether the record was changed says computectl service show {host}"
-        return step + (unknown if host else ""), NOT_WELL
-    if isinstance(err, HostTaken):
-        return "give one of them another host", UNUSABLE
-    return "look at it with computectl service show, and try again", NOT_WELL
+    again = "look at it with computectl service show, and try again"
+    step, code = _NEXT_STEPS.get(type(err), (again, NOT_WELL))
+    if host and isinstance(err, RegistryUnavailable):
+        step += f" Whether the record was changed says computectl service show {host}"
+    return step, code

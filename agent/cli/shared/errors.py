@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 from agent.config import ConfigError
@@ -34,41 +35,30 @@ class CommandError(Exception):
         return plain(" ".join(f"{super().__str__().rstrip('. ')}; {self.next_step}".split()))
 
 
-def explained(err: Exception, files: str) -> CommandError:  # noqa: PLR0911  one return a kind
+_NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
+    (ConfigError, "correct it, or name another file with --config-file", UNUSABLE),
+    (IdentityError, "compute-agent reports nothing until then", UNUSABLE),
+    (DriverError, "see compute_driver, and the driver's options, in {files}", UNUSABLE),
+    (BadQuery, "nothing was asked; --help shows the syntax", UNUSABLE),
+    (CannotForbid, "--include-disabled asks for disabled hosts as well", UNUSABLE),
+    (AuthenticationFailed, "see [placement] in {files}", UNUSABLE),
+    (Forbidden, "see [placement] in {files}", UNUSABLE),
+    (TooOld, "upgrade Placement", UNUSABLE),
+    (Unreachable, "is Placement up, and [placement] in {files} right?", NOT_WELL),
+    (PlacementError, "nothing was changed", NOT_WELL),
+)
+"""What to do about an error of a kind, and the exit code; the first that fits."""
+
+
+def explained(err: Exception, files: str) -> CommandError:
     """The same as a :class:`CommandError`; ``files`` are those that the configuration came from."""
     if isinstance(err, CommandError):
         return err
-    if isinstance(err, ConfigError):
-        return CommandError(str(err), "mend that, or name another file with --config-file")
-    if isinstance(err, IdentityError):
-        return CommandError(str(err), "compute-agent reports nothing until then")
-    if isinstance(err, DriverError):
-        return CommandError(str(err), f"see compute_driver, and the driver's options, in {files}")
-    if isinstance(err, BadQuery):
-        return CommandError(str(err), "nothing was asked; --help shows how it is written")
-    if isinstance(err, CannotForbid):
-        return CommandError(str(err), "--include-disabled asks for disabled hosts as well")
-    if isinstance(err, PlacementError):
-        return _placement(err, files)
-    return CommandError(
-        f"{type(err).__name__}: {err}",
-        "this should not happen: please report what --debug prints",
-        NOT_WELL,
-    )
-
-
-def _placement(err: PlacementError, files: str) -> CommandError:
-    if isinstance(err, AuthenticationFailed):
-        return CommandError(str(err), f"see [placement] in {files}")
-    if isinstance(err, Forbidden):
-        return CommandError(str(err), f"see [placement] in {files}")
-    if isinstance(err, TooOld):
-        return CommandError(str(err), "upgrade Placement")
-    if isinstance(err, Unreachable):
-        return CommandError(
-            str(err), f"is Placement up, and [placement] in {files} right?", NOT_WELL
-        )
-    return CommandError(str(err), "nothing was changed", NOT_WELL)
+    for kind, step, code in _NEXT_STEPS:
+        if isinstance(err, kind):
+            return CommandError(str(err), step.format(files=files), code)
+    step = "this should not happen: please report what --debug prints"
+    return CommandError(f"{type(err).__name__}: {err}", step, NOT_WELL)
 
 
 _UNKNOWN = "unrecognized arguments: "

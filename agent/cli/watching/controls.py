@@ -8,8 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from agent.cli.watching.hosts import ORDERS
-
 NAMES = {
     "\x1b[A": "up",
     "\x1b[B": "down",
@@ -68,9 +66,7 @@ def keys_in(text: str) -> list[str]:
     """Names of special keys, and letters as they are; what is unknown is left out."""
     found = []
     while text:
-        name = next(
-            (one for one in sorted(NAMES, key=len, reverse=True) if text.startswith(one)), ""
-        )
+        name = next((one for one in LONGEST_FIRST if text.startswith(one)), "")
         if name == "\x1b" and text[1:2] in ("[", "O"):
             text = text[2:].lstrip("0123456789;")[1:]
             continue
@@ -84,10 +80,13 @@ LEAVE = ("q", "Q")
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """``top`` is the first line that is shown; ``typing``: keys are words of the filter."""
+    """``order`` counts how often another order was asked for.
+
+    ``top`` is the first line that is shown; ``typing``: keys are words of the filter.
+    """
 
     words: str = ""
-    order: str = next(iter(ORDERS))
+    order: int = 0
     backwards: bool = False
     top: int = 0
     typing: bool = False
@@ -99,12 +98,10 @@ class Controls:
             return replace(self, left=True)
         if self.typing:
             return self._typed(key)
-        orders = list(ORDERS)
-        after = orders[(orders.index(self.order) + 1) % len(orders)]
         told = {
             "/": replace(self, typing=True),
             "esc": replace(self, words="", top=0),
-            "s": replace(self, order=after, top=0),
+            "s": replace(self, order=self.order + 1, top=0),
             "r": replace(self, backwards=not self.backwards, top=0),
         }
         return told.get(key) or self._moved(key, page, lines)

@@ -22,10 +22,10 @@ from keystoneauth1 import exceptions as ksa
 from keystoneauth1.identity import v3
 from keystoneauth1.session import Session
 
-from agent.registry.rest.access import GROUP
 from agent.registry.rest.application import Application, StartResponse
 from agent.registry.rest.request import Environ
 
+GROUP = "keystone_authtoken"
 REMEMBERED = 256
 """Application credentials whose tokens are kept; those of the eldest are asked for again."""
 TOKEN = "HTTP_X_AUTH_TOKEN"  # noqa: S105  its name

@@ -15,13 +15,12 @@ from agent.cli.reading.services import ObservedService
 from agent.cli.shared.errors import CommandError
 from agent.cli.status import SeenStatus
 from agent.cli.watch import _refuse_without_rich
-from agent.cli.watching import hosts, this_host
+from agent.cli.watching import fleet as hosts
+from agent.cli.watching import host as this_host
 from agent.cli.watching.controls import GONE, Controls, keys_in
 from agent.cli.watching.feed import Feed
-from agent.cli.watching.fleet_screen import draw_fleet, fleet_extent
-from agent.cli.watching.host_screen import draw_host, host_extent
-from agent.cli.watching.hosts import Hosts
-from agent.cli.watching.this_host import ThisHost, numbers, numbers_in
+from agent.cli.watching.fleet import Hosts, fleet_view
+from agent.cli.watching.host import ThisHost, host_view, numbers, numbers_in
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import over_unix
 from agent.registry.record import ServiceRecord
@@ -48,7 +47,14 @@ def fleet(*services: ObservedService) -> Feed[Hosts]:
     return Feed(lambda: Hosts(services), hosts.changes, 3600, Hosts(services), at=0.0)
 
 
-def drawn(picture, size: tuple[int, int]) -> list[str]:
+def extent(view, feed: Feed, size: tuple[int, int]) -> tuple[int, int]:
+    """How many rows there are, and how many of them are seen at once."""
+    made = view(feed.latest, Controls(), size[0])
+    return len(made.rows), made.room(size[1])
+
+
+def drawn(view, feed: Feed, controls: Controls, size: tuple[int, int]) -> list[str]:
+    picture = view(feed.latest, controls, size[0]).on(feed, controls, size)
     console = Console(file=io.StringIO(), width=size[0], height=size[1])
     console.print(picture)
     lines = console.file.getvalue().splitlines()
@@ -60,13 +66,13 @@ def drawn(picture, size: tuple[int, int]) -> list[str]:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_a_thousand_hosts_fill_the_screen_and_no_more(size: tuple[int, int]) -> None:
     feed = fleet(*(service(number) for number in range(1000)))
-    lines, page = fleet_extent(feed, Controls(), size)
+    lines, page = extent(fleet_view, feed, size)
     assert lines == 1000
     controls = Controls().pressed("end", page, lines)
-    last = drawn(draw_fleet(feed, controls, size), size)
+    last = drawn(fleet_view, feed, controls, size)
     assert f"{1001 - page}-1000 of 1000" in last[-1]
     assert any(line.startswith("host999") for line in last)
-    first = drawn(draw_fleet(feed, controls.pressed("home", page, lines), size), size)
+    first = drawn(fleet_view, feed, controls.pressed("home", page, lines), size)
     assert first[3].startswith("host0 ")
 
 
@@ -77,7 +83,7 @@ def test_those_that_want_attention_are_first() -> None:
         service(3, silent_for=7200.0),
         service(4, differs=True),
     )
-    lines = drawn(draw_fleet(feed, Controls(), (80, 24)), (80, 24))
+    lines = drawn(fleet_view, feed, Controls(), (80, 24))
     assert [line.split()[0] for line in lines[3:7]] == ["host4", "host3", "host2", "host1"]
     assert lines[0].startswith("4 hosts  3 up  1 disabled  1 down  1 differ from Placement")
 
@@ -107,7 +113,7 @@ def test_what_does_not_answer_is_shown_above_what_was_there() -> None:
     feed = fleet(service(1))
     feed.read = mock.Mock(side_effect=CommandError("no answer", "is it up?"))
     feed.once()
-    lines = drawn(draw_fleet(feed, Controls(), (80, 24)), (80, 24))
+    lines = drawn(fleet_view, feed, Controls(), (80, 24))
     assert "no answer; is it up?" in lines[0]
     assert lines[3].startswith("host1")
 
@@ -135,10 +141,10 @@ WRONG = NodeStatus(
 def test_all_that_is_wrong_with_a_host_can_be_scrolled_to(size: tuple[int, int]) -> None:
     seen = host(WRONG, checks=(Check("drivers", "driver libvirt: it hangs"), Check("disk")))
     feed = Feed(lambda: seen, this_host.changes, 3600, seen, at=0.0)
-    lines, page = host_extent(feed, size)
+    lines, page = extent(host_view, feed, size)
     controls, text = Controls(), []
     for _ in range(lines):
-        text += drawn(draw_host(feed, controls, size), size)
+        text += drawn(host_view, feed, controls, size)
         controls = controls.pressed("down", page, lines)
     shown = "\n".join(text)
     assert "error    driver libvirt: it hangs" in shown

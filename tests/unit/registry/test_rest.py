@@ -14,9 +14,9 @@ import pytest
 from oslo_config import cfg
 
 from agent.registry.control import Control
-from agent.registry.rest.access import Identified
 from agent.registry.rest.application import ComputeApplication, Discovery
 from agent.registry.rest.policy import by_policy
+from agent.registry.web import Identified
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
 REFERENCE = os.environ.get("COMPUTE_AGENT_REFERENCE_VENV")

@@ -1,18 +1,27 @@
-"""This host, as a screen has it: the agent's status, its numbers, what changed."""
+"""The screen of this host: the agent's status, its metrics if there are any, what changed."""
 
 import http.client
 import re
 import socket
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.table import Table
+from rich.text import Text
+
 from agent.cli.shared.command_session import Session
-from agent.cli.status import SeenStatus, seen_status
+from agent.cli.shared.screen import Words, ago, counted, filled
+from agent.cli.status import SeenStatus, check_words, seen_status, service_words
+from agent.cli.watching.controls import Controls
 from agent.cli.watching.feed import Change
+from agent.cli.watching.live import View, padded
 from agent.metrics.opts import MonitoringSettings
+from agent.told.conditions import Severity
 from agent.told.status_schema import NodeStatus
+from reportclient.plain_text import plain
 
 PATIENCE = 3.0
 """Seconds; it is on this machine."""
@@ -32,7 +41,7 @@ class Numbers:
 def numbers(settings: MonitoringSettings) -> Numbers | None:
     """``None`` if there are none, or nobody answers."""
     try:
-        text = _text(settings)
+        text = _exposed(settings)
     except (OSError, http.client.HTTPException, ValueError):
         return None
     return None if text is None else numbers_in(text)
@@ -53,7 +62,7 @@ def numbers_in(text: str) -> Numbers:
     return Numbers(calls, min(verified, default=None), queue)
 
 
-def _text(settings: MonitoringSettings) -> str | None:
+def _exposed(settings: MonitoringSettings) -> str | None:
     if settings.socket is not None:
         return _page(_OverSocket(settings.socket))
     if settings.port:
@@ -88,10 +97,10 @@ class ThisHost:
     status: SeenStatus
     numbers: Numbers | None = None
 
-    @classmethod
-    def of(cls, session: Session) -> "ThisHost":
-        """As it is now.  :raises CommandError: the agent has never run here."""
-        return cls(seen_status(session), numbers(session.settings.monitoring))
+
+def this_host(session: Session) -> ThisHost:
+    """As it is now.  :raises CommandError: the agent has never run here."""
+    return ThisHost(seen_status(session), numbers(session.settings.monitoring))
 
 
 def first_changes(now: ThisHost) -> list[Change]:
@@ -150,3 +159,98 @@ def _period(node: NodeStatus) -> str:
     took = "" if node.seconds is None else f", {node.seconds:.1f} s"
     calls = f"{node.calls} call{'' if node.calls == 1 else 's'}"
     return f"{node.occasion}: {node.changes or 'nothing to change'}; {calls}{took}"
+
+
+KEYS = "q leave  PgUp PgDn"
+SEVERITIES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
+
+
+def host_view(seen: ThisHost, _: Controls, width: int) -> View[Text]:
+    """What holds for the host as a whole, then each node."""
+    status, facts = seen.status, list(_facts(seen))
+    return View(
+        [
+            (f"compute-agent on {status.written.host}", "bold"),
+            ("well", "green") if status.well else ("not well", "red"),
+        ],
+        status.out_of_date,
+        _nodes(status, width),
+        padded,
+        KEYS,
+        (_grid(facts), Text("")),
+        len(facts) + 1,
+    )
+
+
+def _grid(facts: list[tuple[str, Text]]) -> Table:
+    grid = Table.grid(padding=(0, 2), expand=True)
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    for name, words in facts:
+        grid.add_row(name, words)
+    return grid
+
+
+def _facts(seen: ThisHost) -> Iterator[tuple[str, Text]]:
+    status = seen.status
+    yield "service", _text(service_words(status.service))
+    if status.written.checks:
+        yield "checks", _text(check_words(status.written.checks))
+    interval = status.written.interval
+    every = f"every {ago(interval)}" if interval else "when asked"
+    version = f"; version {status.written.agent_version}" if status.written.agent_version else ""
+    pid = f"; pid {status.written.pid}"
+    yield "period", Text(f"{every}, the last one {ago(status.age)} ago{pid}{plain(version)}")
+    if seen.numbers is not None:
+        yield "calls", _calls(seen)
+    yield "drift", _drift(status)
+
+
+def _text(words: Iterable[Words]) -> Text:
+    return Text.assemble(*((piece, style or "") for piece, style in words))
+
+
+def _calls(seen: ThisHost) -> Text:
+    assert seen.numbers is not None
+    calls, verified = seen.numbers.calls, seen.numbers.verified
+    others = "".join(f", {many} {what}" for what, many in calls.most_common() if what != "ok")
+    text = f"{calls.total()} since it started{others}"
+    if verified is not None:
+        text += f"; verified {ago(max(0.0, seen.status.now - verified))} ago"
+    return Text(plain(text))
+
+
+def _drift(status: SeenStatus) -> Text:
+    """What Placement does not have as it should."""
+    nodes = status.written.nodes
+    said: list[tuple[str, str]] = []
+    for severity, style in SEVERITIES.items():
+        if many := sum(len(node.texts(severity)) for node in nodes):
+            what = "note" if severity is Severity.INFO else severity.value
+            said.append((counted(many, what), style))
+    if pending := sum(len(node.reshape_pending) for node in nodes):
+        said.append((f"{counted(pending, 'reshape')} pending", "yellow"))
+    return Text(", ").join(Text(*one) for one in said or [("none", "green")])
+
+
+def _nodes(status: SeenStatus, width: int) -> list[Text]:
+    """Whole: what is wrong is not cut off."""
+    return [line for node in status.written.nodes for line in _node(node, status.now, width)]
+
+
+def _node(node: NodeStatus, now: float, width: int) -> Iterator[Text]:
+    since = "never well" if node.last_ok is None else f"well {ago(now - node.last_ok)} ago"
+    took = "" if node.seconds is None else f" in {node.seconds:.1f} s"
+    yield Text.assemble(
+        (plain(node.node), "bold"),
+        "  ",
+        ("well", "green") if node.ok else (since, "red"),
+        f"  {plain(node.changes) or 'nothing to change'}; {counted(node.calls, 'call')}{took}",
+    )
+    for one in node.conditions:
+        words = f"{one.severity.value:<8} {plain(str(one))}"
+        for line in filled(words, width, "  ", " " * 11).splitlines():
+            yield Text(line, SEVERITIES[one.severity])
+    for step in dict.fromkeys(one.next_step for one in node.conditions if one.next_step):
+        for line in filled(plain(step), width, " " * 11, " " * 11).splitlines():
+            yield Text(line, "italic")

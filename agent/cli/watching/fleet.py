@@ -1,12 +1,20 @@
-"""All hosts of the registry, as a screen has them: rows, their order, what changed.  Pure."""
+"""The screen of all hosts of the registry: rows, their order, what changed."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
 from agent.cli.drawing.fold import natural
 from agent.cli.reading.services import ObservedService
+from agent.cli.shared.screen import ago, counted
+from agent.cli.watching.controls import Controls
 from agent.cli.watching.feed import Change
+from agent.cli.watching.live import View
+from reportclient.plain_text import plain
 
 Order = Callable[[ObservedService], Any]
 
@@ -102,3 +110,77 @@ def _differences(was: ObservedService, now: ObservedService) -> list[tuple[str, 
     if now.record.contested_by and not was.record.contested_by:
         found.append((f"contested by {now.record.contested_by}", "red"))
     return found
+
+
+COLUMNS = {
+    "host": 0,
+    "status": 0,
+    "state": 0,
+    "seen": 60,
+    "rpc": 100,
+    "roots": 100,
+    "trait": 70,
+    "reason": 80,
+}
+"""What is shown of a host, where the screen has so many columns at least."""
+KEYS = "q leave  / filter  s sort  r reverse  PgUp PgDn"
+TITLES = 2
+"""Lines: titles, and the line below them."""
+STYLES = {"up": "green", "disabled": "yellow", "forced down": "yellow"}
+
+
+def fleet_view(hosts: Hosts, controls: Controls, width: int) -> View[ObservedService]:
+    """As many hosts as fit."""
+    order = list(ORDERS)[controls.order % len(ORDERS)]
+    said = [(counted(len(hosts.services), "host"), "bold")]
+    for what, many in hosts.summary.items():
+        if many or what in ("up", "down"):
+            said.append((f"{many} {what}", STYLES.get(what, "red") if many else "dim"))
+    return View(
+        said,
+        hosts.why_not and f"Placement can't be asked: {hosts.why_not}",
+        chosen(hosts.services, controls.words, order, backwards=controls.backwards),
+        lambda shown, room: [_table(shown, width, room)],
+        _keys(controls, order),
+        lines_above=TITLES,
+    )
+
+
+def _table(services: Iterable[ObservedService], width: int, room: int) -> Table:
+    shape = box.SIMPLE_HEAD
+    table = Table(box=shape, expand=True, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    shown = [title for title, least in COLUMNS.items() if width >= least]
+    for title in shown:
+        table.add_column(title, no_wrap=True, justify="right" if title == "seen" else "left")
+    table.columns[0].min_width, table.columns[0].max_width = min(20, width // 4), width // 3
+    table.columns[-1].ratio = 1
+    for one in services:
+        cells = _cells(one)
+        table.add_row(*(Text(plain(cells[title][0]), cells[title][1]) for title in shown))
+    for _ in range(room - table.row_count):
+        table.add_row()
+    return table
+
+
+def _cells(one: ObservedService) -> dict[str, tuple[str, str]]:
+    record = one.record
+    reason = (record.disabled_reason or "", "yellow")
+    if record.contested_by:
+        reason = (f"another agent has this name: {record.contested_by}", "red")
+    return {
+        "host": (record.host, "bold"),
+        "status": (record.status, "yellow" if record.disabled else ""),
+        "state": (one.state, "green" if one.up else "yellow" if record.forced_down else "red"),
+        "seen": (ago(record.silent_for), "" if one.up else "red"),
+        "rpc": (record.rpc_version or "?", "dim"),
+        "roots": (str(len(record.roots)), "dim"),
+        "trait": (one.agreement, "red" if one.agrees is False else "dim"),
+        "reason": reason,
+    }
+
+
+def _keys(controls: Controls, order: str) -> str:
+    if controls.typing:
+        return f"filter: {controls.words}_   Enter keeps it, Esc clears it"
+    words = f"filter: {controls.words} (Esc clears)  " if controls.words else ""
+    return f"{words}by {order}{', reversed' if controls.backwards else ''}   {KEYS}"
