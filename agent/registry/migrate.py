@@ -18,6 +18,13 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 LOCK = "compute-registry-schema"
 LOCK_WITHIN = 60
 """Seconds that another instance's upgrade is waited for."""
+_LOCKS = {
+    "mysql": (f"SELECT GET_LOCK(:lock, {LOCK_WITHIN})", "SELECT RELEASE_LOCK(:lock)"),
+    "postgresql": (
+        "SELECT pg_advisory_lock(hashtext(:lock))",
+        "SELECT pg_advisory_unlock(hashtext(:lock))",
+    ),
+}
 
 
 def config() -> Config:
@@ -43,22 +50,8 @@ def migrate(engine: sa.Engine) -> None:
 
 @contextmanager
 def _locked(connection: sa.Connection) -> Iterator[None]:
-    if connection.dialect.name == "postgresql":
-        with _locked_session(
-            connection, "SELECT pg_advisory_lock({})", "SELECT pg_advisory_unlock({})"
-        ):
-            yield
-    else:
-        with _locked_session(
-            connection, f"SELECT GET_LOCK({{}}, {LOCK_WITHIN})", "SELECT RELEASE_LOCK({})"
-        ):
-            yield
-
-
-@contextmanager
-def _locked_session(connection: sa.Connection, take: str, release: str) -> Iterator[None]:
-    key = "hashtext(:lock)" if connection.dialect.name == "postgresql" else ":lock"
-    taken = connection.execute(sa.text(take.format(key)), {"lock": LOCK}).scalar()
+    take, release = _LOCKS["postgresql" if connection.dialect.name == "postgresql" else "mysql"]
+    taken = connection.execute(sa.text(take), {"lock": LOCK}).scalar()
     connection.commit()
     if taken == 0:
         raise RegistryUnavailable(f"another instance upgrades the schema for over {LOCK_WITHIN} s")
@@ -66,5 +59,5 @@ def _locked_session(connection: sa.Connection, take: str, release: str) -> Itera
         yield
     finally:
         connection.rollback()
-        connection.execute(sa.text(release.format(key)), {"lock": LOCK})
+        connection.execute(sa.text(release), {"lock": LOCK})
         connection.commit()

@@ -157,6 +157,12 @@ def keeping(asked: Question, kept: Collection[Constraint]) -> Question:
     return Question(request, include_disabled=not enabled)
 
 
+def having(constraint: Constraint) -> RequestGroup:
+    """What a provider is that has its traits, or is in its aggregates, wanted or not."""
+    aggregates = constraint.kind in (Aspect.MEMBER_OF, Aspect.NOT_MEMBER_OF)
+    return _group([replace(constraint, kind=Aspect.MEMBER_OF if aggregates else Aspect.REQUIRED)])
+
+
 def _group(kept: Collection[Constraint]) -> RequestGroup:
     return RequestGroup(
         {one.terms[0]: one.amount for one in kept if one.kind is Aspect.RESOURCES},

@@ -8,6 +8,7 @@ from agent.cli.asking.constraints import (
     Constraint,
     Question,
     alone,
+    having,
     one_of,
     with_amount,
 )
@@ -79,8 +80,8 @@ class Facts:
 
     def _traits(self, constraint: Constraint, *, roots: bool = False) -> str:
         traits = constraint.terms
-        any_of = ["in:" + ",".join(traits) if len(traits) > 1 else traits[0]]
-        found = self._find(RequestGroup.of(required=any_of))
+        where = having(constraint)
+        found = self._find(where)
         what = " or ".join(traits)
         if not found:
             return f"No provider has {what}."
@@ -90,17 +91,14 @@ class Facts:
         groups = self.asked.request.by_suffix()
         wanted = groups.get(constraint.suffix or "", RequestGroup()).resources
         given = list(_by_provider(constraint, wanted)) if constraint.kind is Aspect.REQUIRED else []
-        if given and not any(self._find(RequestGroup.of(each, any_of)) for each in given):
+        if given and not any(self._find(replace(where, resources=each)) for each in given):
             return f"{said}, but none that gives {' or '.join(map(resources_value, given))}."
         return f"{said}."
 
     def _members(self, constraint: Constraint) -> str:
-        listed = ",".join(constraint.terms)
-        found = self._find(RequestGroup.of(member_of=[f"in:{listed}" if "," in listed else listed]))
+        found = self._find(having(constraint))
         if not found:
-            return (
-                "No provider is in it." if "," not in listed else "No provider is in any of them."
-            )
+            return f"No provider is in {'it' if len(constraint.terms) == 1 else 'any of them'}."
         said = f"{counted(len(found), 'provider')} in it: {self.named(o.uuid for o in found)}."
         if constraint.suffix:
             return f"{said} In a group with a suffix an aggregate of the host does not count."

@@ -13,6 +13,7 @@ from agent.cli.asking.constraints import (
     Question,
     alone,
     constraints,
+    having,
     one_of,
     only,
     with_amount,
@@ -21,7 +22,7 @@ from agent.cli.asking.constraints import (
 from agent.cli.asking.facts import LOOKED_AT
 from agent.cli.asking.tally import TALLIED, Ask, Tally, kept_out, tally
 from reportclient.asking import How, allocation_candidates, resource_providers
-from reportclient.candidates import AllocationCandidates, ProviderQuery, RequestGroup, written
+from reportclient.candidates import AllocationCandidates, ProviderQuery, written
 from reportclient.http import API
 
 MOST_CALLS = 60
@@ -213,13 +214,7 @@ def _is_short(constraint: Constraint, lowered: Question, ask: Ask) -> bool:
 
 def _is_nowhere(constraint: Constraint, api: API) -> bool:
     """Whether no provider has what it asks for, where nothing else can be asked."""
-    terms = ",".join(constraint.terms)
-    term = f"in:{terms}" if len(constraint.terms) > 1 else terms
-    if constraint.kind in (Aspect.REQUIRED, Aspect.ROOT_REQUIRED):
-        where = RequestGroup.of(required=[term])
-    elif constraint.kind is Aspect.MEMBER_OF:
-        where = RequestGroup.of(member_of=[term])
-    else:
+    if constraint.kind not in (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF):
         return False
     how = How(include_disabled=True, several=True)
-    return not resource_providers(ProviderQuery(where=where), api, how).providers
+    return not resource_providers(ProviderQuery(where=having(constraint)), api, how).providers

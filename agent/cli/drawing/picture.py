@@ -91,13 +91,11 @@ class Surroundings:
     """What the snapshot does not say.
 
     ``owner``: traits, of which roots that this agent writes have one; empty: nobody knows.
-    ``aggregates``: names of aggregates, where there are better ones than the UUIDs.
     ``terse``: without traits, and with those aggregates only that connect boxes.
     """
 
     usage: Usage = field(default_factory=Usage)
     owner: frozenset[str] = frozenset()
-    aggregates: Mapping[str, str] = field(default_factory=dict)
     terse: bool = False
 
 
@@ -110,12 +108,12 @@ def picture(snapshot: Snapshot, known: Surroundings | None = None) -> Picture:
     overview = len(found) > MOST_BOXES
     if overview:
         found = _fewest(snapshot, apart, known)
-    hubs = _hubs(found, known)
+    hubs = _hubs(found)
     boxes = _Boxes(snapshot, known, frozenset(hubs))
     return Picture(
         tuple(boxes.of(number, fold, found) for number, fold in enumerate(found)),
         tuple((fold.parent, n) for n, fold in enumerate(found) if fold.parent is not None),
-        tuple(_together(hubs, known) if overview else _each(hubs, known)),
+        tuple(_together(hubs) if overview else _each(hubs)),
         overview,
     )
 
@@ -138,21 +136,21 @@ def _is_foreign(one: Provider, snapshot: Snapshot, known: Surroundings) -> bool:
     return bool(known.owner) and not known.owner & root.traits
 
 
-def _each(hubs: Mapping[str, tuple[int, ...]], known: Surroundings) -> Iterator[Hub]:
-    return (Hub(_aggregate(uuid, known), numbers) for uuid, numbers in hubs.items())
+def _each(hubs: Mapping[str, tuple[int, ...]]) -> Iterator[Hub]:
+    return (Hub(uuid[:SHORT], numbers) for uuid, numbers in hubs.items())
 
 
-def _together(hubs: Mapping[str, tuple[int, ...]], known: Surroundings) -> Iterator[Hub]:
+def _together(hubs: Mapping[str, tuple[int, ...]]) -> Iterator[Hub]:
     """Aggregates of the same boxes as one."""
     alike: dict[tuple[int, ...], list[str]] = {}
     for uuid, numbers in hubs.items():
-        alike.setdefault(numbers, []).append(_aggregate(uuid, known))
+        alike.setdefault(numbers, []).append(uuid[:SHORT])
     for numbers, names in alike.items():
         several = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
         yield Hub(several, numbers)
 
 
-def _hubs(found: list[Fold], known: Surroundings) -> dict[str, tuple[int, ...]]:
+def _hubs(found: list[Fold]) -> dict[str, tuple[int, ...]]:
     """Aggregates with more than one provider, in the order of their names."""
     members: dict[str, list[int]] = {}
     providers: dict[str, int] = {}
@@ -161,12 +159,7 @@ def _hubs(found: list[Fold], known: Surroundings) -> dict[str, tuple[int, ...]]:
         for aggregate, count in counts.items():
             members.setdefault(aggregate, []).append(number)
             providers[aggregate] = providers.get(aggregate, 0) + count
-    names = sorted(members, key=lambda uuid: _aggregate(uuid, known))
-    return {uuid: tuple(members[uuid]) for uuid in names if providers[uuid] > 1}
-
-
-def _aggregate(uuid: str, known: Surroundings) -> str:
-    return known.aggregates.get(uuid, uuid[:SHORT])
+    return {uuid: tuple(members[uuid]) for uuid in sorted(members) if providers[uuid] > 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +217,7 @@ class _Boxes:
             yield f"{len(lone)} aggregates"
             return
         for aggregate in sorted(lone):
-            yield f"aggregate {_aggregate(aggregate, self.known)}"
+            yield f"aggregate {aggregate[:SHORT]}"
 
 
 def _span(amounts: Iterable[int]) -> str:

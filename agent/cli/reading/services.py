@@ -37,11 +37,15 @@ WITH_TRAIT = f"/resource_providers?required={DISABLED}"
 
 @dataclass(frozen=True, slots=True)
 class ObservedService:
-    """A record, and how many of its roots have the trait; ``None`` if Placement can't say."""
+    """A record; how many of its roots have the trait, ``None`` if Placement can't say.
+
+    ``since``: the seconds for which its host has been disabled.
+    """
 
     record: ServiceRecord
     up: bool
-    with_trait: int | None
+    with_trait: int | None = None
+    since: float | None = None
 
     @property
     def agrees(self) -> bool | None:

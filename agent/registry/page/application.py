@@ -9,7 +9,7 @@ from agent.registry import checks
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError
 from agent.registry.page.pages import HTML, SVG, Pages
-from agent.registry.page.selection import GROUPS, Selection, chosen, seen
+from agent.registry.page.selection import GROUPS, Selection, chosen, observed
 from agent.registry.page.trees import Drawn, NoTree, TreesOfHosts
 from agent.registry.rest import policy
 from agent.registry.rest.application import Application, StartResponse
@@ -55,13 +55,13 @@ class FleetPage:
 
     def _list(self, selection: Selection) -> str:
         control = self.control
-        hosts = seen(control.registry.list_services(), control.down_after)
+        hosts = observed(control.registry.list_services(), control.down_after)
         fleet = chosen(selection, hosts)
         return self.pages.made("fleet.html", fleet=fleet, selection=selection, groups=GROUPS)
 
     def _host(self, host: str, query: dict[str, str], *, drawn: bool) -> tuple[str, str]:
         record = self.control.registry.get_service(host)
-        (one,) = seen([record], self.control.down_after)
+        (one,) = observed([record], self.control.down_after)
         root = query.get("root", record.roots[0] if record.roots else "")
         if root and root not in record.roots:
             raise Refused(404, f"{host} has no root provider {root}")

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from agent.cli.drawing.fold import natural
+from agent.cli.reading.services import ObservedService
 from agent.registry.record import ServiceRecord
 
 PER_PAGE = 1000
@@ -15,21 +16,7 @@ EVERYBODY = "all"
 _NEVER = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A record as it is shown; ``since`` are the seconds for which its host is disabled."""
-
-    record: ServiceRecord
-    up: bool
-    since: float | None
-
-    @property
-    def state(self) -> str:
-        """See :meth:`agent.registry.record.ServiceRecord.state`."""
-        return self.record.state(up=self.up)
-
-
-GROUPS: Mapping[str, Callable[[Seen], bool]] = {
+GROUPS: Mapping[str, Callable[[ObservedService], bool]] = {
     EVERYBODY: lambda _: True,
     "up": lambda one: one.up,
     "down": lambda one: not one.up,
@@ -39,7 +26,7 @@ GROUPS: Mapping[str, Callable[[Seen], bool]] = {
 }
 """What can be chosen by its name."""
 
-_ORDERS: Mapping[str, Callable[[Seen], Any]] = {
+_ORDERS: Mapping[str, Callable[[ObservedService], Any]] = {
     "host": lambda one: natural(one.record.host),
     "state": lambda one: (one.up, one.record.forced_down),
     "status": lambda one: (not one.record.disabled, _or_never(one.since)),
@@ -96,13 +83,13 @@ class Selection:
 class Fleet:
     """What a list shows: ``hosts`` of the ``found`` that match; ``counts`` are of all."""
 
-    hosts: Sequence[Seen]
+    hosts: Sequence[ObservedService]
     found: int
     counts: Mapping[str, int]
     pages: int
 
 
-def chosen(selection: Selection, hosts: Sequence[Seen]) -> Fleet:
+def chosen(selection: Selection, hosts: Sequence[ObservedService]) -> Fleet:
     """One page of them."""
     counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
     words = selection.text.casefold()
@@ -115,10 +102,10 @@ def chosen(selection: Selection, hosts: Sequence[Seen]) -> Fleet:
     return Fleet(found[first : first + PER_PAGE], len(found), counts, pages)
 
 
-def seen(records: Sequence[ServiceRecord], down_after: float) -> list[Seen]:
+def observed(records: Sequence[ServiceRecord], down_after: float) -> list[ObservedService]:
     """Times since are by the database's clock, which stamped what they are since."""
     now = _clock(records)
-    return [Seen(one, one.is_up(down_after), _since(one, now)) for one in records]
+    return [ObservedService(one, one.is_up(down_after), since=_since(one, now)) for one in records]
 
 
 def _clock(records: Iterable[ServiceRecord]) -> datetime | None:
@@ -139,6 +126,6 @@ def _or_never(seconds: float | None) -> float:
     return _NEVER if seconds is None else seconds
 
 
-def _words(one: Seen) -> str:
+def _words(one: ObservedService) -> str:
     record = one.record
     return f"{record.host}\n{record.disabled_reason or ''}\n{record.address or ''}".casefold()

@@ -15,7 +15,7 @@ from agent.registry.errors import RegistryUnavailable
 from agent.registry.page.application import HOSTS, TREES, FleetPage, ForThePage
 from agent.registry.page.login import Login
 from agent.registry.page.pages import Pages
-from agent.registry.page.selection import Selection, chosen, seen
+from agent.registry.page.selection import Selection, chosen, observed
 from agent.registry.page.trees import TreesOfHosts
 from reportclient.testing.fake_placement import FakePlacement
 from tests.unit.registry.fakes import SEEN, OneRecord, record
@@ -64,7 +64,7 @@ class Site:
 
 def names(query: str) -> list[str]:
     pairs = dict(one.split("=") for one in query.split("&") if one)
-    return [one.record.host for one in chosen(Selection.of(pairs), seen(RECORDS, 60)).hosts]
+    return [one.record.host for one in chosen(Selection.of(pairs), observed(RECORDS, 60)).hosts]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_links_keep_what_else_was_chosen_and_begin_at_the_first_page() -> None:
 
 
 def test_the_time_since_is_by_the_clock_that_stamped_it() -> None:
-    found = {one.record.host: one.since for one in seen(RECORDS, 60)}
+    found = {one.record.host: one.since for one in observed(RECORDS, 60)}
     assert found["b9"] == timedelta(days=2, seconds=1).total_seconds()
     assert found["b10"] is None
 
