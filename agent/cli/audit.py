@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent.cli.auditing.checks import TITLES, Audit, Found
+from agent.cli.auditing.checks import TITLES, Audit, Result
 from agent.cli.auditing.fleet import FleetAudit
 from agent.cli.auditing.host import HostAudit
 from agent.cli.reading.services import Services
@@ -90,7 +90,7 @@ class AuditCloud(DrawnOrListed[Audited]):
         return UNUSABLE
 
 
-def _row(one: Found) -> tuple[str, ...]:
+def _row(one: Result) -> tuple[str, ...]:
     said = one.condition
     return (one.check, said.severity.value, said.subject, one.uuid, said.text, said.next_step)
 
@@ -111,7 +111,7 @@ def _lines(answer: Audited, screen: Screen) -> Iterator[str]:
             yield f"  and {len(found) - SHOWN} more; -f json has all"
 
 
-def _one(one: Found, screen: Screen) -> Iterator[str]:
+def _one(one: Result, screen: Screen) -> Iterator[str]:
     said = one.condition
     word = said.severity.value
     uuid = f" ({one.uuid})" if one.uuid and one.uuid != said.subject else ""

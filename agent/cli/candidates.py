@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.cli.asking.constraints import Question
 from agent.cli.asking.explanation import COLUMNS as EXPLAINED_COLUMNS
-from agent.cli.asking.explanation import Explained, explanations, told
+from agent.cli.asking.explanation import Explained, explanations, paragraphs
 from agent.cli.asking.habits import unknown
 from agent.cli.asking.request_file import read_request_file
 from agent.cli.asking.request_options import (
@@ -23,7 +23,7 @@ from agent.cli.asking.request_options import (
 from agent.cli.asking.why import Explainer, Why
 from agent.cli.drawing.candidates import (
     SHOWN_HOSTS,
-    Shown,
+    NamedCandidates,
     draw_candidates,
     used_only,
 )
@@ -60,7 +60,7 @@ COLUMNS = (
 class Answered:
     """Candidates, and where it was asked for what explains them."""
 
-    shown: Shown
+    shown: NamedCandidates
     why: Why | None = None
     explained: tuple[Explained, ...] = ()
 
@@ -130,7 +130,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
         except UnknownNames as err:
             raise unknown(err, api) from err
         names = names_in(trees_of(answer, self._named(answer, options)), api)
-        return Answered(Shown(answer, names, api.calls, request.limit), why, tuple(found))
+        return Answered(NamedCandidates(answer, names, api.calls, request.limit), why, tuple(found))
 
     def _named(self, answer: AllocationCandidates, options: argparse.Namespace) -> list[str]:
         """The hosts whose providers are shown by name."""
@@ -151,11 +151,11 @@ class ShowCandidates(DrawnOrListed[Answered]):
         text = draw_candidates(answer.shown, screen)
         if answer.why is None:
             return text
-        paragraphs = (
+        filled_in = (
             filled(words, screen.width, bullet, "  " if bullet else "")
-            for bullet, words in told(list(answer.explained), answer.why)
+            for bullet, words in paragraphs(list(answer.explained), answer.why)
         )
-        return "\n".join([text, "", *paragraphs])
+        return "\n".join([text, "", *filled_in])
 
     def table(self, answer: Answered) -> Table:
         if answer.why is not None:
@@ -209,7 +209,7 @@ def _text(file: str) -> str:
         raise CommandError(f"--file {file}: {reason}", "name a file that can be read") from err
 
 
-def _rows(shown: Shown) -> list[Sequence[Any]]:
+def _rows(shown: NamedCandidates) -> list[Sequence[Any]]:
     rows: list[Sequence[Any]] = []
     for number, request in enumerate(shown.answer.allocation_requests, 1):
         host = shown.answer.host(request)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agent.cli.forecast.forecast import MADE_UP, Call, Foreseen, foresee
+from agent.cli.forecast.forecast import MADE_UP, Call, Forecast, forecast
 from agent.cli.forecast.wording import Words
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table, argument
@@ -18,7 +18,7 @@ COLUMNS = ("node", "kind", "provider", "method", "path", "body")
 WORDS_INDENT, CALL_INDENT = "  ", "      "
 
 
-class ShowPlan(DrawnOrListed[list[Foreseen]]):
+class ShowPlan(DrawnOrListed[list[Forecast]]):
     """Show what the next period of compute-agent would change in Placement.
 
     The configured drivers are loaded and asked as the agent does it; Placement is only
@@ -52,9 +52,9 @@ class ShowPlan(DrawnOrListed[list[Foreseen]]):
         ),
     )
 
-    def ask(self, session: Session, options: argparse.Namespace) -> list[Foreseen]:
+    def ask(self, session: Session, options: argparse.Namespace) -> list[Forecast]:
         """What each node is going to do."""
-        answer = foresee(session, at_start=options.at_start)
+        answer = forecast(session, at_start=options.at_start)
         if session.compute_id() is None and not session.settings.rules.attached:
             self.tell(
                 f"no {FILE_NAME} in {session.settings.state_path} yet: compute-agent makes one "
@@ -62,24 +62,24 @@ class ShowPlan(DrawnOrListed[list[Foreseen]]):
             )
         return answer
 
-    def draw(self, answer: list[Foreseen], screen: Screen, options: argparse.Namespace) -> str:
+    def draw(self, answer: list[Forecast], screen: Screen, options: argparse.Namespace) -> str:
         return drawn(answer, screen, calls=options.calls)
 
-    def table(self, answer: list[Foreseen]) -> Table:
+    def table(self, answer: list[Forecast]) -> Table:
         return listed(answer)
 
-    def verdict(self, answer: list[Foreseen], options: argparse.Namespace) -> int:
+    def verdict(self, answer: list[Forecast], options: argparse.Namespace) -> int:
         """Not well beats changes."""
-        for foreseen in answer:
-            for text in foreseen.wrong:
-                self.tell(f"{foreseen.node}: {text}")
-            if foreseen.reshape_pending:
-                self.tell(f"{foreseen.node}: {PENDING}")
-            for note in foreseen.notes:
+        for planned in answer:
+            for text in planned.wrong:
+                self.tell(f"{planned.node}: {text}")
+            if planned.reshape_pending:
+                self.tell(f"{planned.node}: {PENDING}")
+            for note in planned.notes:
                 self.tell(note)
-        if any(foreseen.wrong for foreseen in answer):
+        if any(planned.wrong for planned in answer):
             return NOT_WELL
-        changes = any(foreseen.calls for foreseen in answer)
+        changes = any(planned.calls for planned in answer)
         return CHANGES if changes and options.exit_code else 0
 
 
@@ -89,25 +89,25 @@ PENDING = (
 )
 
 
-def drawn(answer: list[Foreseen], screen: Screen, *, calls: bool) -> str:
+def drawn(answer: list[Forecast], screen: Screen, *, calls: bool) -> str:
     """In words, node by node, each change with its call if ``calls``."""
-    return "\n\n".join("\n".join(_lines(foreseen, screen, calls=calls)) for foreseen in answer)
+    return "\n\n".join("\n".join(_lines(planned, screen, calls=calls)) for planned in answer)
 
 
-def listed(answer: list[Foreseen]) -> Table:
+def listed(answer: list[Forecast]) -> Table:
     """A row for each call."""
-    return COLUMNS, [_row(foreseen, call) for foreseen in answer for call in foreseen.calls]
+    return COLUMNS, [_row(planned, call) for planned in answer for call in planned.calls]
 
 
-def _lines(foreseen: Foreseen, screen: Screen, *, calls: bool) -> Iterator[str]:
-    name = f"{screen.paint(plain(foreseen.node), 'bold')} ({foreseen.uuid})"
-    if not foreseen.calls:
-        but = ", but not all is well" if foreseen.wrong else ""
+def _lines(planned: Forecast, screen: Screen, *, calls: bool) -> Iterator[str]:
+    name = f"{screen.paint(plain(planned.node), 'bold')} ({planned.uuid})"
+    if not planned.calls:
+        but = ", but not all is well" if planned.wrong else ""
         yield f"{name}: nothing would change{but}"
         return
-    yield f"{name}: {counted(len(foreseen.calls), 'change')}"
-    words = Words(foreseen.plan, foreseen.before, screen.branches.arrow)
-    for call in foreseen.calls:
+    yield f"{name}: {counted(len(planned.calls), 'change')}"
+    words = Words(planned.plan, planned.before, screen.branches.arrow)
+    for call in planned.calls:
         if calls:
             yield ""
         yield filled(words.of(call.operation), screen.width, WORDS_INDENT)
@@ -134,10 +134,10 @@ def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:
     yield line
 
 
-def _row(foreseen: Foreseen, call: Call) -> Sequence[Any]:
+def _row(planned: Forecast, call: Call) -> Sequence[Any]:
     operation = call.operation
     uuid = getattr(operation, "uuid", None)
-    words = Words(foreseen.plan, foreseen.before)
+    words = Words(planned.plan, planned.before)
     provider = words.name(uuid) if uuid else None
     kind = type(operation).__name__
-    return foreseen.node, kind, provider, call.method, call.path, call.body
+    return planned.node, kind, provider, call.method, call.path, call.body

@@ -4,7 +4,7 @@ import argparse
 import time
 from dataclasses import dataclass, field
 
-from agent.cli.forecast.forecast import Foreseen, KeptStatus, asked, foresee
+from agent.cli.forecast.forecast import Forecast, KeptStatus, asked, forecast
 from agent.cli.plan import drawn, listed
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table, argument
@@ -15,15 +15,15 @@ from agent.told.reports import Report
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """What was foreseen, and what came of it; no reports if it was not to be done."""
+    """What was planned, and what was done; no reports if it was not to be done."""
 
-    foreseen: list[Foreseen]
+    planned: list[Forecast]
     reports: list[Report] = field(default_factory=list)
 
     @property
     def wrong(self) -> list[str]:
         """What is in the way, or went wrong."""
-        seen = [f"{one.node}: {text}" for one in self.foreseen for text in one.wrong]
+        seen = [f"{one.node}: {text}" for one in self.planned for text in one.wrong]
         told = (f"{one.node}: {text}" for one in self.reports for text in one.texts())
         return [*seen, *(text for text in told if text not in seen)]
 
@@ -48,20 +48,20 @@ class Reshape(DrawnOrListed[Reshaped]):
         own = session.compute_id()
         if own is None and not session.settings.rules.attached:
             raise session.no_compute_id()
-        seen = Reshaped(foresee(session, at_start=True, holding=True))
-        if options.plan or seen.wrong or not any(one.calls for one in seen.foreseen):
+        seen = Reshaped(forecast(session, at_start=True, holding=True))
+        if options.plan or seen.wrong or not any(one.calls for one in seen.planned):
             return seen
         with asked(session, own or "", session.placement(writing=True), holding=True) as nodes:
             disabled = KeptStatus.of(session).disabled
-            return Reshaped(seen.foreseen, nodes.period(time.monotonic(), disabled=disabled))
+            return Reshaped(seen.planned, nodes.period(time.monotonic(), disabled=disabled))
 
     def draw(self, answer: Reshaped, screen: Screen, options: argparse.Namespace) -> str:
-        plan = drawn(answer.foreseen, screen, calls=options.plan)
+        plan = drawn(answer.planned, screen, calls=options.plan)
         done = [f"{one.node}: done: {one.changes() or 'nothing'}" for one in answer.reports]
         return "\n\n".join([plan, *done])
 
     def table(self, answer: Reshaped) -> Table:
-        return listed(answer.foreseen)
+        return listed(answer.planned)
 
     def verdict(self, answer: Reshaped, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Whether all went well."""

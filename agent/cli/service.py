@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from agent.cli.reading.services import ObservedService, Services, told
+from agent.cli.reading.services import ObservedService, Services, registry_errors
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import Argument, DrawnOrListed, Table, argument
 from agent.cli.shared.errors import CommandError
@@ -24,7 +24,7 @@ TITLES = ("status", "state", "rpc", "last seen", "roots", "placement")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ServiceAnswer:
     """Services, and why Placement could not be asked about them."""
 
     services: list[ObservedService]
@@ -40,28 +40,28 @@ class Shown:
             yield from seen.contested()
 
 
-class ServiceCommand(DrawnOrListed[Shown]):
+class ServiceCommand(DrawnOrListed[ServiceAnswer]):
     """What the commands have in common: services go in, and are shown."""
 
     drawn = "words"
     writes = False
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Shown:
+    def ask(self, session: Session, options: argparse.Namespace) -> ServiceAnswer:
         """Do it, with what goes wrong told for an operator."""
-        with told(options.host if self.writes else None):
+        with registry_errors(options.host if self.writes else None):
             return self.do(Services(session), options)
 
     @abstractmethod
-    def do(self, services: Services, options: argparse.Namespace) -> Shown:
+    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
         """What this command does."""
 
-    def draw(self, answer: Shown, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: ServiceAnswer, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         return "\n".join([*answer.said, *in_full(answer.services, screen)])
 
-    def table(self, answer: Shown) -> Table:
+    def table(self, answer: ServiceAnswer) -> Table:
         return COLUMNS, [_row(seen) for seen in answer.services]
 
-    def conditions(self, answer: Shown, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
+    def conditions(self, answer: ServiceAnswer, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
         """The same."""
         return answer.conditions()
 
@@ -85,11 +85,11 @@ class ListServices(ServiceCommand):
   computectl service list -f json    with UUIDs, addresses and seconds
 """
 
-    def do(self, services: Services, options: argparse.Namespace) -> Shown:  # noqa: ARG002
+    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:  # noqa: ARG002
         """One page of records at a time, and one GET to Placement."""
-        return Shown(*services.seen(services.registry.list_services()))
+        return ServiceAnswer(*services.observed(services.registry.list_services()))
 
-    def draw(self, answer: Shown, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: ServiceAnswer, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         if not answer.services:
             return "no service has sent a heartbeat yet"
         return "\n".join(in_lines(answer.services, screen))
@@ -100,9 +100,9 @@ class ShowService(OneHost):
 
     examples = "  computectl service show host1\n"
 
-    def do(self, services: Services, options: argparse.Namespace) -> Shown:
+    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
         """One record, and one GET to Placement."""
-        return Shown(*services.seen([services.registry.get_service(options.host)]))
+        return ServiceAnswer(*services.observed([services.registry.get_service(options.host)]))
 
 
 class EnableService(OneHost):
@@ -115,7 +115,7 @@ class EnableService(OneHost):
     examples = "  computectl service enable host1\n"
     writes = True
 
-    def do(self, services: Services, options: argparse.Namespace) -> Shown:
+    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
         """Refuses one that is enabled: whoever asks has another host in mind, maybe."""
         if not services.registry.get_service(options.host).disabled:
             raise CommandError(f"{options.host} is enabled already", "nothing was changed")
@@ -141,7 +141,7 @@ class DisableService(OneHost):
         argument("--reason", help="up to 255 characters, shown in lists"),
     )
 
-    def do(self, services: Services, options: argparse.Namespace) -> Shown:
+    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
         """Record first, then the agent, then what Placement has."""
         done = services.control.switch(
             options.host, disabled=True, reason=options.reason, caller=services.caller
@@ -162,12 +162,12 @@ class ForceDownService(OneHost):
         argument("--unset", action="store_true", help="take it back"),
     )
 
-    def do(self, services: Services, options: argparse.Namespace) -> Shown:
+    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
         """The record; an agent that counts as up again is told what it says."""
         forced = not options.unset
         record = services.control.force_down(options.host, services.caller, forced_down=forced)
         said = "is forced down" if forced else "is no longer forced down"
-        return Shown(*services.seen([record]), [f"{record.host} {said}"])
+        return ServiceAnswer(*services.observed([record]), [f"{record.host} {said}"])
 
 
 class DeleteService(OneHost):
@@ -176,13 +176,13 @@ class DeleteService(OneHost):
     examples = "  computectl service delete host1\n"
     writes = True
 
-    def do(self, services: Services, options: argparse.Namespace) -> Shown:
+    def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
         """The record; what it was is shown."""
         services.registry.delete(options.host)
-        return Shown([], None, [f"the record of {options.host} is deleted"])
+        return ServiceAnswer([], None, [f"the record of {options.host} is deleted"])
 
 
-def _switched(done: Switched, services: Services) -> Shown:
+def _switched(done: Switched, services: Services) -> ServiceAnswer:
     record = done.record
     said = [f"the record says: {record.host} is {record.status}"]
     if done.answer is not None:
@@ -194,7 +194,7 @@ def _switched(done: Switched, services: Services) -> Shown:
     if done.answer not in (None, record.status):
         said.append("somebody else has switched it since; what holds now:")
         record = services.registry.get_service(record.host)
-    return Shown(*services.seen([record]), said)
+    return ServiceAnswer(*services.observed([record]), said)
 
 
 def in_lines(services: Iterable[ObservedService], screen: Screen) -> Iterator[str]:

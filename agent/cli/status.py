@@ -46,7 +46,7 @@ TOOK, CHECKS = "took", "checks"
 
 
 @dataclass(frozen=True, slots=True)
-class SeenStatus:
+class ObservedStatus:
     """What the agent wrote last; ``now`` and ``alive`` are seen from here."""
 
     written: AgentStatus
@@ -85,7 +85,7 @@ class SeenStatus:
         return reported and checked and not self.cut_off and not self.service.registry
 
 
-class ShowStatus(DrawnOrListed[SeenStatus]):
+class ShowStatus(DrawnOrListed[ObservedStatus]):
     """Show how compute-agent on this host is: whether it takes new guests, and each node.
 
     With what is wrong and what is pending. Reads a file that the agent writes after each
@@ -107,14 +107,14 @@ class ShowStatus(DrawnOrListed[SeenStatus]):
         ),
     )
 
-    def ask(self, session: Session, options: argparse.Namespace) -> SeenStatus:
+    def ask(self, session: Session, options: argparse.Namespace) -> ObservedStatus:
         """The file, and whether its writer lives."""
-        return seen_status(session, sources=options.sources)
+        return observed_status(session, sources=options.sources)
 
-    def draw(self, answer: SeenStatus, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+    def draw(self, answer: ObservedStatus, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         return "\n".join(_lines(answer, screen))
 
-    def table(self, answer: SeenStatus) -> Table:
+    def table(self, answer: ObservedStatus) -> Table:
         service = [getattr(answer.service, name) for name in SERVICE]
         service.append({one.name: one.text or "ok" for one in answer.written.checks})
         took = [TOOK] if answer.sources else []
@@ -124,20 +124,20 @@ class ShowStatus(DrawnOrListed[SeenStatus]):
         ]
         return (*COLUMNS, *took, *SERVICE, CHECKS), rows
 
-    def verdict(self, answer: SeenStatus, options: argparse.Namespace) -> int:  # noqa: ARG002
+    def verdict(self, answer: ObservedStatus, options: argparse.Namespace) -> int:  # noqa: ARG002
         """For health checks."""
         if answer.out_of_date is not None:
             self.tell(f"compute-agent on {answer.written.host}: {answer.out_of_date}")
         return 0 if answer.well else NOT_WELL
 
 
-def seen_status(session: Session, *, sources: bool = False) -> SeenStatus:
+def observed_status(session: Session, *, sources: bool = False) -> ObservedStatus:
     """The file, and whether its writer lives.  :raises CommandError: there is none, or no good."""
     written = _read(session.settings.state_path / FILE_NAME)
-    return SeenStatus(written, time.time(), lives(written.pid, written.started), sources)
+    return ObservedStatus(written, time.time(), lives(written.pid, written.started), sources)
 
 
-def _lines(status: SeenStatus, screen: Screen) -> Iterator[str]:
+def _lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
     written = status.written
     health = "well" if status.well else screen.paint("not well", "red")
     yield (
@@ -157,7 +157,7 @@ def _lines(status: SeenStatus, screen: Screen) -> Iterator[str]:
         yield from _node(node, status, screen)
 
 
-def _node(node: NodeStatus, status: SeenStatus, screen: Screen) -> Iterator[str]:
+def _node(node: NodeStatus, status: ObservedStatus, screen: Screen) -> Iterator[str]:
     seen = "never well" if node.last_ok is None else f"well {ago(status.now - node.last_ok)} ago"
     state = "well" if node.ok else screen.paint(seen, "yellow")
     took = "" if node.seconds is None else f", in {node.seconds:.1f} s"

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any
 
-from agent.cli.reading.services import Services, told
+from agent.cli.reading.services import Services, registry_errors
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import OperatorCommand, argument, positive
 from agent.cli.shared.errors import CommandError
@@ -96,8 +96,8 @@ def _watch_fleet(session: Session, words: str, interval: float) -> None:
     api = session.placement()
 
     def read() -> fleet.Hosts:
-        with told():
-            seen, why_not = services.seen(services.registry.list_services(), api)
+        with registry_errors():
+            seen, why_not = services.observed(services.registry.list_services(), api)
         return fleet.Hosts(tuple(seen), why_not)
 
     _show(Feed(read, fleet.changes, interval, read()), fleet.fleet_view, Controls(words))

@@ -167,11 +167,11 @@ class _Process:
     def _store(self, database: Database, stack: ExitStack) -> SqlRegistry:
         """Monitored from now on, where that is wanted: also while the database is waited for."""
         store = WatchedRegistry(database, self.settings.down_after, self.settings.binary)
-        if (told := self.monitoring) is not None:
-            store.heard = told.numbers.database_asked
-            told.listen(store, self._broker)
-            told.start()
-            stack.callback(told.stop)
+        if (monitoring := self.monitoring) is not None:
+            store.listener = monitoring.numbers.database_asked
+            monitoring.listen(store, self._broker)
+            monitoring.start()
+            stack.callback(monitoring.stop)
         return store
 
     def _broker(self) -> str:
@@ -191,15 +191,15 @@ class _Process:
 
     def _patiently(self, work: Callable[[], None], what: str) -> None:
         """The database may come up after us; said once."""
-        wait, told = 0.5, False
+        wait, logged = 0.5, False
         while not self.stop.is_set():
             try:
                 return work()
             except RegistryUnavailable as err:
-                if not told:
+                if not logged:
                     LOG.warning("Waiting for the database: %s", err)
                     self.systemd.status(f"waiting for {what}")
-                told = True
+                logged = True
             self.stop.wait(random.uniform(wait / 2, wait))
             wait = min(wait * 2, 15.0)
         return None

@@ -25,7 +25,7 @@ SINCE = 1577836800
 LOG = logging.getLogger(__name__)
 
 R = TypeVar("R")
-Heard = Callable[[float, bool], object]
+TransactionListener = Callable[[float, bool], object]
 """Hears of each transaction: its seconds, and whether the database answered."""
 
 
@@ -218,13 +218,13 @@ class SqlRegistry:
 
 @dataclass(slots=True)
 class WatchedRegistry(SqlRegistry):
-    """The same for a fleet, which tells ``heard`` whether the database answers.
+    """The same for a fleet, which tells ``listener`` whether the database answers.
 
     A thousand agents ask, and people over REST: that it is away is logged once, and once that it
     is back.
     """
 
-    heard: Heard = lambda _seconds, _answered: None
+    listener: TransactionListener = lambda _seconds, _answered: None
     lost: bool = False
 
     def _run(self, work: Callable[[Statements], R]) -> R:
@@ -241,7 +241,7 @@ class WatchedRegistry(SqlRegistry):
             if answered and self.lost:
                 self.lost = False
                 LOG.info("The database is back")
-            self.heard(time.monotonic() - began, answered)
+            self.listener(time.monotonic() - began, answered)
 
 
 def _record(row: Mapping[str, Any]) -> ServiceRecord:

@@ -1,4 +1,4 @@
-"""Turn reports into log lines: what changed, and each trouble when it comes, changes and goes."""
+"""Turn reports into log lines: what changed, and each condition when it comes, changes and goes."""
 
 import logging
 import re
@@ -15,12 +15,12 @@ _PASSING = re.compile(r"\(request [^)]*\)|\b\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b"
 
 @dataclass(slots=True)
 class Narrator:
-    """Remembers which troubles were told."""
+    """Remembers which conditions were logged."""
 
     told: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def tell(self, reports: Iterable[Report]) -> None:
-        """INFO per root that changed; a warning per new or other trouble; INFO when it is over."""
+        """INFO per root that changed; a warning per new or other condition, INFO when it ends."""
         now: dict[tuple[str, str], str] = {}
         for report in reports:
             _tell_changes(report)

@@ -12,7 +12,7 @@ from agent.cli.shared.screen import counted
 from reportclient.http import API
 from reportclient.query.request import called
 
-TOLD = 8
+EXPLAINED = 8
 """Constraints of which everything is told; a request with more has them in the list only."""
 
 TERMS = 8
@@ -48,8 +48,8 @@ COLUMNS = ("constraint", "group", "verdict", "more_candidates", "kept_out", "fir
 def explanations(why: Why, asked: Question, api: API) -> list[Explained]:
     """Those first that decide."""
     facts = Facts(api, asked)
-    found = [_decides(effect, why, facts) for effect in _worth_telling(why, facts)[:TOLD]]
-    found += [_impossible(each, facts) for each in why.impossible[:TOLD]]
+    found = [_decides(effect, why, facts) for effect in _relevant(why, facts)[:EXPLAINED]]
+    found += [_impossible(each, facts) for each in why.impossible[:EXPLAINED]]
     found += [Explained(each, "conflicts", f"{_subject(each)}.") for each in why.together]
     told = {one.constraint for one in found}
     verdicts = dict.fromkeys((*why.impossible, *why.overlapping), "overlaps")
@@ -60,7 +60,7 @@ def explanations(why: Why, asked: Question, api: API) -> list[Explained]:
     return [replace(one, first_for=why.tally.of(one.constraint)) for one in found]
 
 
-def told(found: list[Explained], why: Why) -> Iterator[tuple[str, str]]:
+def paragraphs(found: list[Explained], why: Why) -> Iterator[tuple[str, str]]:
     """Paragraphs: the bullet or nothing, and the text."""
     none = len(why.answer) == 0
     by_verdict = {
@@ -104,7 +104,7 @@ def _list(found: list[Explained]) -> str:
     return ", ".join(_short(one.constraint) for one in found)
 
 
-def _worth_telling(why: Why, facts: Facts) -> list[Effect]:
+def _relevant(why: Why, facts: Facts) -> list[Effect]:
     """Without amounts that only do not fit beside the rest, where something else decides."""
     found = why.decisive
     if all(effect.constraint.kind is Aspect.RESOURCES for effect in found):

@@ -32,7 +32,7 @@ Resolve = Callable[[str], str]
 
 
 @dataclass(slots=True)
-class _Said:
+class _GroupOptions:
     """What was said of one group."""
 
     resources: dict[str, int] = field(default_factory=dict)
@@ -109,19 +109,25 @@ def request_of(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest
     :raises CommandError: one can't be read.
     :raises reportclient.candidates.BadQuery: a value is not as Placement reads it.
     """
-    said = {UNSUFFIXED: _said_of_unsuffixed(options)}
+    said = {UNSUFFIXED: _unsuffixed_options(options)}
     for text in options.group:
         suffix, _, resources = text.partition(":")
         if not suffix:
             raise CommandError(
                 f"--group {text}: the suffix is missing", "write --group SUFFIX:CLASS=N"
             )
-        _add(said.setdefault(suffix, _Said()), "resources", resources or None, suffix, needed=False)
+        _add(
+            said.setdefault(suffix, _GroupOptions()),
+            "resources",
+            resources or None,
+            suffix,
+            needed=False,
+        )
     for text in options.of_group:
         kind, suffix, value = json.loads(text)
-        _add(said.setdefault(suffix, _Said()), kind, value, suffix)
+        _add(said.setdefault(suffix, _GroupOptions()), kind, value, suffix)
     for suffix, of in said.items():
-        if suffix and of == _Said():
+        if suffix and of == _GroupOptions():
             raise nothing_asked(suffix)
     groups = {suffix: _group(of, suffix, resolve) for suffix, of in said.items()}
     return ResourceRequest(
@@ -135,7 +141,7 @@ def request_of(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest
 
 def provider_query_of(options: argparse.Namespace, resolve: Resolve) -> ProviderQuery:
     """The same for providers.  :raises CommandError: and BadQuery, as :func:`request_of`."""
-    said = _said_of_unsuffixed(options)
+    said = _unsuffixed_options(options)
     name, uuid = options.provider, None
     if name is not None and (found := uuid_or_none(name)) is not None:
         name, uuid = None, found
@@ -157,8 +163,8 @@ def was_asked(options: argparse.Namespace) -> Iterable[str]:
     return [f"--{kind.replace('_', '-')}" for kind in (*kinds, *whole) if getattr(options, kind)]
 
 
-def _said_of_unsuffixed(options: argparse.Namespace) -> _Said:
-    said = _Said()
+def _unsuffixed_options(options: argparse.Namespace) -> _GroupOptions:
+    said = _GroupOptions()
     values: Mapping[str, Sequence[str]] = {
         "resources": options.resources,
         "required": options.required,
@@ -172,7 +178,9 @@ def _said_of_unsuffixed(options: argparse.Namespace) -> _Said:
     return said
 
 
-def _add(said: _Said, kind: str, value: str | None, suffix: str, *, needed: bool = True) -> None:
+def _add(
+    said: _GroupOptions, kind: str, value: str | None, suffix: str, *, needed: bool = True
+) -> None:
     option = f"--{kind}{'-' if suffix and not suffix.startswith('_') else ''}{suffix}"
     if not value:
         if needed:
@@ -197,7 +205,7 @@ def _add(said: _Said, kind: str, value: str | None, suffix: str, *, needed: bool
             said.in_tree = value
 
 
-def _group(said: _Said, suffix: str, resolve: Resolve) -> RequestGroup:
+def _group(said: _GroupOptions, suffix: str, resolve: Resolve) -> RequestGroup:
     tree = said.in_tree
     if tree is not None:
         tree = uuid_or_none(tree) or resolve(tree)

@@ -83,7 +83,7 @@ class Explainer:
     api: API
     most: int = MOST_CALLS
     calls: int = 0
-    _known: dict[tuple[str, bool], tuple[int, AllocationCandidates]] = field(default_factory=dict)
+    _answers: dict[tuple[str, bool], tuple[int, AllocationCandidates]] = field(default_factory=dict)
     """Answers, each with how many candidates were asked for; with fewer, it has them all."""
 
     def why(self, asked: Question) -> Why:
@@ -142,15 +142,15 @@ class Explainer:
 
     def _ask(self, asked: Question, limit: int = LOOKED_AT) -> AllocationCandidates:
         key = (written(replace(asked.request, limit=None)), asked.include_disabled)
-        asked_for, known = self._known.get(key, (0, AllocationCandidates()))
-        if asked_for == limit or len(known) < asked_for:
-            return known
+        asked_for, answer = self._answers.get(key, (0, AllocationCandidates()))
+        if asked_for == limit or len(answer) < asked_for:
+            return answer
         if self.calls >= self.most:
             raise _OutOfCalls
         self.calls += 1
         how = How(include_disabled=asked.include_disabled, several=True)
         answer = allocation_candidates(replace(asked.request, limit=limit), self.api, how)
-        self._known[key] = limit, answer
+        self._answers[key] = limit, answer
         return answer
 
 

@@ -33,7 +33,7 @@ TITLES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Result:
     """``uuid`` is that of the provider, where the condition is about one."""
 
     check: str
@@ -47,17 +47,17 @@ class Audit:
 
     hosts: int = 0
     providers: int = 0
-    found: list[Found] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
 
     def add(self, check: str, conditions: Iterable[Condition], uuid: str = "") -> None:
         """What one check has to say of one provider, host or name."""
-        self.found += (Found(check, one, uuid) for one in conditions)
+        self.results += (Result(check, one, uuid) for one in conditions)
 
-    def of(self, check: str) -> list[Found]:
+    def of(self, check: str) -> list[Result]:
         """What one check found, the worst first."""
         order = list(Severity)
-        chosen = (one for one in self.found if one.check == check)
+        chosen = (one for one in self.results if one.check == check)
         return sorted(chosen, key=lambda one: order.index(one.condition.severity))
 
     @contextmanager
@@ -70,9 +70,9 @@ class Audit:
                 self.unknown.setdefault(check, str(err))
 
     @property
-    def counted(self) -> list[Found]:
+    def counted(self) -> list[Result]:
         """What makes the exit code: all but what ends by itself, or is well known."""
-        return [one for one in self.found if one.condition.severity is not Severity.INFO]
+        return [one for one in self.results if one.condition.severity is not Severity.INFO]
 
 
 GIVE_UP = "for a host that is given up: computectl retire there, then computectl service delete"

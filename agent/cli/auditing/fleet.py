@@ -15,7 +15,7 @@ from agent.cli.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING
 from agent.cli.auditing.leftovers import left_inventory, unused_classes, unused_traits
 from agent.cli.reading.all_trees import MANY_HOSTS, Progress, all_providers, is_root
 from agent.cli.reading.read_ahead import AT_ONCE
-from agent.cli.reading.retirement import beside
+from agent.cli.reading.retirement import sharing_with
 from agent.cli.reading.services import Services
 from agent.registry.record import ServiceRecord, is_alive
 from agent.told.conditions import Condition
@@ -68,7 +68,7 @@ class FleetAudit:
 
     def _records(self, known: list[ServiceRecord], there: Mapping[str, Listed]) -> None:
         self.audit.hosts = max(self.audit.hosts, len(known))
-        seen, why_not = self.services.seen(known, self.api)
+        seen, why_not = self.services.observed(known, self.api)
         if why_not is not None:
             self.audit.unknown[STATUS] = why_not
         for one in seen:
@@ -106,7 +106,7 @@ class FleetAudit:
                 for uuid, offered in left_inventory(one, self.api):
                     self.audit.add(OWNERSHIP, [offered], uuid)
         for one in left:
-            if one["uuid"] not in hosts and not beside(one["uuid"], self.api):
+            if one["uuid"] not in hosts and not sharing_with(one["uuid"], self.api):
                 text, step = "shares with no host", f"{DELETE} {one['uuid']}"
                 said = Condition(text, one["name"], next_step=step)
                 self.audit.add(ORPHANS, [said], one["uuid"])

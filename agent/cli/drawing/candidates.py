@@ -12,7 +12,7 @@ SHOWN_HOSTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class NamedCandidates:
     """An answer, the names of its providers, and how many calls it took."""
 
     answer: AllocationCandidates
@@ -21,7 +21,7 @@ class Shown:
     limit: int | None = None
 
 
-def draw_candidates(shown: Shown, screen: Screen) -> str:
+def draw_candidates(shown: NamedCandidates, screen: Screen) -> str:
     """All that there is for people."""
     return "\n".join(_lines(shown, screen))
 
@@ -49,7 +49,7 @@ def used_only(request: AllocationRequest) -> dict[str, list[str]]:
     return found
 
 
-def _lines(shown: Shown, screen: Screen) -> Iterator[str]:
+def _lines(shown: NamedCandidates, screen: Screen) -> Iterator[str]:
     answer = shown.answer
     hosts = answer.hosts()
     yield _heading(shown, len(hosts))
@@ -67,14 +67,14 @@ def _lines(shown: Shown, screen: Screen) -> Iterator[str]:
         yield f"and {counted(more, 'candidate')} on {others} more; -f json lists all"
 
 
-def _heading(shown: Shown, hosts: int) -> str:
+def _heading(shown: NamedCandidates, hosts: int) -> str:
     many = len(shown.answer)
     at_least = "at least " if shown.limit is not None and many >= shown.limit else ""
     where = f" on {counted(hosts, 'host')}" if many else ""
     return f"{at_least}{counted(many, 'candidate')}{where}, {counted(shown.calls, 'call')}"
 
 
-def _candidate(request: AllocationRequest, shown: Shown, screen: Screen) -> str:
+def _candidate(request: AllocationRequest, shown: NamedCandidates, screen: Screen) -> str:
     summaries = shown.answer.provider_summaries
     parts = []
     for uuid, resources in sorted(

@@ -99,17 +99,17 @@ class Surroundings:
     terse: bool = False
 
 
-def picture(snapshot: Snapshot, known: Surroundings | None = None) -> Picture:
+def picture(snapshot: Snapshot, context: Surroundings | None = None) -> Picture:
     """All trees of a snapshot; lone roots that share are among them."""
-    known = known or Surroundings()
-    marked = known.usage.marked
+    context = context or Surroundings()
+    marked = context.usage.marked
     apart = frozenset([marked] if marked else ())
     found = folds(snapshot, apart=apart)
     overview = len(found) > MOST_BOXES
     if overview:
-        found = _fewest(snapshot, apart, known)
+        found = _fewest(snapshot, apart, context)
     hubs = _hubs(found)
-    boxes = _Boxes(snapshot, known, frozenset(hubs))
+    boxes = _Boxes(snapshot, context, frozenset(hubs))
     return Picture(
         tuple(boxes.of(number, fold, found) for number, fold in enumerate(found)),
         tuple((fold.parent, n) for n, fold in enumerate(found) if fold.parent is not None),
@@ -118,11 +118,11 @@ def picture(snapshot: Snapshot, known: Surroundings | None = None) -> Picture:
     )
 
 
-def _fewest(snapshot: Snapshot, apart: frozenset[str], known: Surroundings) -> list[Fold]:
+def _fewest(snapshot: Snapshot, apart: frozenset[str], context: Surroundings) -> list[Fold]:
     """Those of the same resource classes as one; where that is not enough, of the same kind."""
 
     def by_kind(one: Provider) -> tuple[object, ...]:
-        return _kind(one), DISABLED in one.traits, _is_foreign(one, snapshot, known)
+        return _kind(one), DISABLED in one.traits, _is_foreign(one, snapshot, context)
 
     def by_classes(one: Provider) -> object:
         return *by_kind(one), frozenset(one.inventory)
@@ -131,9 +131,9 @@ def _fewest(snapshot: Snapshot, apart: frozenset[str], known: Surroundings) -> l
     return found if len(found) <= MOST_BOXES else folds(snapshot, apart=apart, alike=by_kind)
 
 
-def _is_foreign(one: Provider, snapshot: Snapshot, known: Surroundings) -> bool:
+def _is_foreign(one: Provider, snapshot: Snapshot, context: Surroundings) -> bool:
     root = snapshot.providers[snapshot.root_of(one.uuid)]
-    return bool(known.owner) and not known.owner & root.traits
+    return bool(context.owner) and not context.owner & root.traits
 
 
 def _each(hubs: Mapping[str, tuple[int, ...]]) -> Iterator[Hub]:
@@ -165,7 +165,7 @@ def _hubs(found: list[Fold]) -> dict[str, tuple[int, ...]]:
 @dataclass(frozen=True, slots=True)
 class _Boxes:
     snapshot: Snapshot
-    known: Surroundings
+    context: Surroundings
     hubs: frozenset[str]
 
     def of(self, number: int, fold: Fold, found: list[Fold]) -> Box:
@@ -179,11 +179,11 @@ class _Boxes:
             _title(fold.members, above),
             len(fold.members),
             tuple(self._amounts(fold.members)),
-            () if self.known.terse else tuple(short_traits(common - {DISABLED})),
+            () if self.context.terse else tuple(short_traits(common - {DISABLED})),
             tuple(self._notes(fold.members)),
-            _is_foreign(first, self.snapshot, self.known),
+            _is_foreign(first, self.snapshot, self.context),
             DISABLED in first.traits,
-            first.uuid == self.known.usage.marked,
+            first.uuid == self.context.usage.marked,
         )
 
     def _amounts(self, members: tuple[Provider, ...]) -> Iterator[str]:
@@ -197,17 +197,17 @@ class _Boxes:
             yield f"{name} {totals}{each}{some}{gives}{self._use(name, having, sum(wholes))}"
 
     def _use(self, name: str, having: list[Provider], whole: int) -> str:
-        usages = self.known.usage.usages
+        usages = self.context.usage.usages
         if usages is None:
             return ""
         used = sum(usages.get(one.uuid, {}).get(name, 0) for one in having)
         return f", used {used}{f' of {whole}' if len(having) > 1 else ''}"
 
     def _notes(self, members: tuple[Provider, ...]) -> Iterator[str]:
-        consumers = sum(self.known.usage.consumers.get(one.uuid, 0) for one in members)
+        consumers = sum(self.context.usage.consumers.get(one.uuid, 0) for one in members)
         if consumers:
             yield f"{consumers} consumer{'s' if consumers > 1 else ''}"
-        if self.known.terse:
+        if self.context.terse:
             return
         varied = len({one.traits for one in members})
         if varied > 1:

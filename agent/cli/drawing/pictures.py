@@ -23,6 +23,6 @@ def drawn_as(name: str, trees: Trees, *, terse: bool = False) -> str:
 
     :raises agent.cli.shared.errors.CommandError: it can't be drawn, as svg without Graphviz.
     """
-    snapshot, beside = trees.together()
-    drawn = picture(snapshot, Surroundings(beside, trees.owner, terse=terse))
+    snapshot, usage = trees.together()
+    drawn = picture(snapshot, Surroundings(usage, trees.owner, terse=terse))
     return str(resolve_name(FORMATS[name])(drawn))

@@ -198,9 +198,9 @@ NAMED = 3
 
 def draw_fleet(trees: Trees, screen: Screen) -> str:
     """How much there is, hosts by name, what shares alone after them, the aggregates last."""
-    snapshot, beside = trees.together()
+    snapshot, usage = trees.together()
     roots = [root.uuid for root in _roots(snapshot)]
-    drawn = draw_trees(snapshot, roots, beside, screen)
+    drawn = draw_trees(snapshot, roots, usage, screen)
     return "\n".join([heading(trees), "", drawn, *_aggregates(snapshot, screen)])
 
 

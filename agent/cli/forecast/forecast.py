@@ -83,7 +83,7 @@ MADE_UP = "00000000-0000-4000-8000-000000000000"
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class Forecast:
     """One node: its ``calls`` in their order, and the ``conditions`` of such a period."""
 
     node: str
@@ -105,7 +105,7 @@ class Foreseen:
         return [str(one) for one in self.conditions if one.severity is Severity.WARNING]
 
 
-def foresee(session: Session, *, at_start: bool, holding: bool = False) -> list[Foreseen]:
+def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list[Forecast]:
     """Ask the drivers as the agent does.
 
     ``at_start``: the first period after a start, when a reshape is allowed; otherwise
@@ -127,27 +127,27 @@ def foresee(session: Session, *, at_start: bool, holding: bool = False) -> list[
         return [*found[:-1], *(_with(last, told) for last in found[-1:])]
 
 
-def _with(foreseen: Foreseen, told: tuple[Condition, ...]) -> Foreseen:
-    return replace(foreseen, conditions=(*foreseen.conditions, *told))
+def _with(planned: Forecast, told: tuple[Condition, ...]) -> Forecast:
+    return replace(planned, conditions=(*planned.conditions, *told))
 
 
-def _awaited(nodes: Nodes) -> Iterator[Foreseen]:
+def _awaited(nodes: Nodes) -> Iterator[Forecast]:
     """Nodes whose root belongs to another service, and is not there."""
     for name, err in nodes.foreign_roots.awaited.items():
         said = Report(name, error=err).conditions().values()
-        yield Foreseen(name, "", EMPTY, Plan(), (), tuple(said))
+        yield Forecast(name, "", EMPTY, Plan(), (), tuple(said))
 
 
 def of_root(
     tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: "KeptStatus"
-) -> Foreseen:
+) -> Forecast:
     """One root; what the drivers can't say is told, and nothing else is lost."""
     tracker.started = not at_start
     try:
         decision = tracker.foresee(time.monotonic(), disabled=status.disabled)
     except (ReshapeFailed, RootAwaited, ValueError) as err:
         failed = Report(tracker.node, error=err)
-        return _foreseen(tracker, Plan(), failed.conditions().values())
+        return _forecast(tracker, Plan(), failed.conditions().values())
     plan = bulked(decision.plan, nodes.bulk.chunk, nodes.bulk.least)
     degraded = chain.from_iterable(loaded.degraded().items() for loaded in nodes.drivers)
     report = Report(
@@ -160,12 +160,12 @@ def of_root(
     )
     conditions = (*report.conditions().values(), *status.conditions())
     conditions += tuple(_taken_names(tracker, plan, api))
-    foreseen = _foreseen(tracker, plan, conditions)
-    return replace(foreseen, reshape_pending=bool(decision.answer.reshape_pending))
+    planned = _forecast(tracker, plan, conditions)
+    return replace(planned, reshape_pending=bool(decision.answer.reshape_pending))
 
 
-def _foreseen(tracker: Tracker, plan: Plan, conditions: Iterable[Condition]) -> Foreseen:
-    return Foreseen(
+def _forecast(tracker: Tracker, plan: Plan, conditions: Iterable[Condition]) -> Forecast:
+    return Forecast(
         tracker.node,
         tracker.uuid,
         tracker.view.snapshot,

@@ -145,13 +145,13 @@ def _sharing(uuid: str, listed: Mapping[str, Listed], api: API) -> Iterator[Leav
     item = provider_with(uuid, api)
     if item is None:
         return
-    if any(one["uuid"] not in listed for one in beside(uuid, api)):
+    if any(one["uuid"] not in listed for one in sharing_with(uuid, api)):
         yield Leaver(_provider(item), shared=True)
     else:
         yield Leaver(_provider(item), tuple(consumers_of(uuid, api)))
 
 
-def beside(uuid: str, api: API) -> list[Listed]:
+def sharing_with(uuid: str, api: API) -> list[Listed]:
     """Other providers in the aggregates of this one; 2 GETs."""
     aggregates = part_of(f"/resource_providers/{uuid}/aggregates", "aggregates", api)
     path = f"/resource_providers?member_of=in:{','.join(sorted(aggregates))}"

@@ -112,7 +112,7 @@ class Services:
         )
         return Control(self.registry, agents, self._settings.down_after)
 
-    def seen(
+    def observed(
         self, records: Iterable[ServiceRecord], api: API | None = None
     ) -> tuple[list[ObservedService], str | None]:
         """With what Placement has, or why it can't be asked; one GET for all."""
@@ -153,7 +153,7 @@ def _with_trait(api: API) -> frozenset[str]:
 
 
 @contextmanager
-def told(host: str | None = None) -> Iterator[None]:
+def registry_errors(host: str | None = None) -> Iterator[None]:
     """What goes wrong with the registry, with the next step; ``host``: whose record changes."""
     try:
         yield

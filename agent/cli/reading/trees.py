@@ -73,9 +73,9 @@ class Trees:
             for provider in seen.snapshot.walk():
                 own = seen.snapshot.root_of(provider.uuid) == seen.root
                 (members if own else lone).setdefault(provider.uuid, provider)
-        return Snapshot.build({**lone, **members}.values()), self._beside()
+        return Snapshot.build({**lone, **members}.values()), self._usage()
 
-    def _beside(self) -> Usage:
+    def _usage(self) -> Usage:
         usages: dict[str, Mapping[str, int]] = {}
         consumers: dict[str, int] = {}
         generations: dict[str, int] = {}

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.screen import Words, ago, counted, filled
-from agent.cli.status import SeenStatus, check_words, seen_status, service_words
+from agent.cli.status import ObservedStatus, check_words, observed_status, service_words
 from agent.cli.watching.controls import Controls
 from agent.cli.watching.feed import Change
 from agent.cli.watching.live import View, padded
@@ -94,13 +94,13 @@ class _OverSocket(http.client.HTTPConnection):
 class ThisHost:
     """``numbers`` are there where [monitoring] is on."""
 
-    status: SeenStatus
+    status: ObservedStatus
     numbers: Numbers | None = None
 
 
 def this_host(session: Session) -> ThisHost:
     """As it is now.  :raises CommandError: the agent has never run here."""
-    return ThisHost(seen_status(session), numbers(session.settings.monitoring))
+    return ThisHost(observed_status(session), numbers(session.settings.monitoring))
 
 
 def first_changes(now: ThisHost) -> list[Change]:
@@ -131,7 +131,7 @@ def changes(before: ThisHost, now: ThisHost, at: float) -> list[Change]:
     return found
 
 
-def _of_checks(old: SeenStatus, new: SeenStatus, at: float) -> list[Change]:
+def _of_checks(old: ObservedStatus, new: ObservedStatus, at: float) -> list[Change]:
     was = {one.name: one.ok for one in old.written.checks}
     return [
         Change(at, one.name, one.text or "ok", "green" if one.ok else "red")
@@ -220,7 +220,7 @@ def _calls(seen: ThisHost) -> Text:
     return Text(plain(text))
 
 
-def _drift(status: SeenStatus) -> Text:
+def _drift(status: ObservedStatus) -> Text:
     """What Placement does not have as it should."""
     nodes = status.written.nodes
     said: list[tuple[str, str]] = []
@@ -233,7 +233,7 @@ def _drift(status: SeenStatus) -> Text:
     return Text(", ").join(Text(*one) for one in said or [("none", "green")])
 
 
-def _nodes(status: SeenStatus, width: int) -> list[Text]:
+def _nodes(status: ObservedStatus, width: int) -> list[Text]:
     """Whole: what is wrong is not cut off."""
     return [line for node in status.written.nodes for line in _node(node, status.now, width)]
 

@@ -29,9 +29,9 @@ GROUP = "keystone_authtoken"
 REMEMBERED = 256
 """Application credentials whose tokens are kept; those of the eldest are asked for again."""
 TOKEN = "HTTP_X_AUTH_TOKEN"  # noqa: S105  its name
-Say = Callable[[StartResponse, HTTPStatus, str, list[tuple[str, str]]], Iterable[bytes]]
-Given = tuple[str, str]
-LogIn = Callable[[Given], Any]
+SendPage = Callable[[StartResponse, HTTPStatus, str, list[tuple[str, str]]], Iterable[bytes]]
+Credentials = tuple[str, str]
+LogIn = Callable[[Credentials], Any]
 
 
 @dataclass(slots=True)
@@ -41,8 +41,8 @@ class Login:
     application: Application
     log_in: LogIn
     session: Any
-    say: Say
-    _known: OrderedDict[Given, Any] = field(default_factory=OrderedDict)
+    say: SendPage
+    _plugins: OrderedDict[Credentials, Any] = field(default_factory=OrderedDict)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """WSGI; for the page only."""
@@ -51,31 +51,31 @@ class Login:
         if not _is_private(environ):
             words = "this page wants TLS: put a proxy before it, and name it as trusted_proxy"
             return self.say(start_response, HTTPStatus.FORBIDDEN, words, [])
-        given = _given(environ)
-        if given is None:
+        credentials = _credentials(environ)
+        if credentials is None:
             return self._ask(start_response, "an application credential of Keystone is needed")
         try:
-            return self._enter(given, environ, start_response)
+            return self._enter(credentials, environ, start_response)
         except (ksa.Unauthorized, ksa.NotFound, ksa.BadRequest):
-            self._known.pop(given, None)
+            self._plugins.pop(credentials, None)
             return self._ask(start_response, "Keystone does not know this application credential")
         except (ksa.ClientException, OSError) as err:
             words = f"Keystone can't be asked: {type(err).__name__}"
             return self.say(start_response, HTTPStatus.SERVICE_UNAVAILABLE, words, [])
 
     def _enter(
-        self, given: Given, environ: Environ, start_response: StartResponse
+        self, credentials: Credentials, environ: Environ, start_response: StartResponse
     ) -> Iterable[bytes]:
         """With the token that is known; if that is refused, once more with a new one."""
-        known = self._known.get(given)
-        plugin = known or self.log_in(given)
+        plugin_before = self._plugins.get(credentials)
+        plugin = plugin_before or self.log_in(credentials)
         answer = self._tried(plugin, environ)
-        if known is not None and answer.status.startswith("401"):
+        if plugin_before is not None and answer.status.startswith("401"):
             plugin.invalidate()
             answer = self._tried(plugin, environ)
-        self._known[given] = plugin  # not before: whoever makes some up fills no memory
-        while len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
+        self._plugins[credentials] = plugin  # not before: whoever makes some up fills no memory
+        while len(self._plugins) > REMEMBERED:
+            self._plugins.popitem(last=False)
         start_response(answer.status, answer.headers)
         return answer.body
 
@@ -100,7 +100,7 @@ class _Answer:
         self.status, self.headers = status, headers
 
 
-def _given(environ: Environ) -> Given | None:
+def _credentials(environ: Environ) -> Credentials | None:
     """Id and secret."""
     scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "basic":
@@ -122,7 +122,7 @@ def _is_private(environ: Environ) -> bool:
         return False
 
 
-def by_keystone(application: Application, conf: Any, say: Say) -> Login:
+def by_keystone(application: Application, conf: Any, say: SendPage) -> Login:
     """With the Keystone of [keystone_authtoken], where its middleware has registered that."""
     group = conf[GROUP]
     client = (group.certfile, group.keyfile) if group.certfile else None
@@ -133,9 +133,11 @@ def by_keystone(application: Application, conf: Any, say: Say) -> Login:
     )
     url = group.auth_url or group.www_authenticate_uri
 
-    def log_in(given: Given) -> Any:
+    def log_in(credentials: Credentials) -> Any:
         return v3.ApplicationCredential(
-            url, application_credential_id=given[0], application_credential_secret=given[1]
+            url,
+            application_credential_id=credentials[0],
+            application_credential_secret=credentials[1],
         )
 
     return Login(application, log_in, session, say)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from agent.cli.reading.services import ObservedService
 from agent.cli.shared.errors import CommandError
-from agent.cli.status import SeenStatus
+from agent.cli.status import ObservedStatus
 from agent.cli.watch import _refuse_without_rich
 from agent.cli.watching import fleet as hosts
 from agent.cli.watching import host as this_host
@@ -124,7 +124,7 @@ def test_what_does_not_answer_is_shown_above_what_was_there() -> None:
 def host(*nodes: NodeStatus, now: float = 100.0, **said) -> ThisHost:
     facts = {"interval": 60.0, "updated": 90.0, "service": ServiceFacts(disabled=False)}
     written = AgentStatus("host1", 7, None, nodes=nodes, **{**facts, **said})
-    return ThisHost(SeenStatus(written, now, alive=True))
+    return ThisHost(ObservedStatus(written, now, alive=True))
 
 
 WRONG = NodeStatus(

@@ -24,7 +24,7 @@ def test_a_database_that_is_lost_and_back_is_a_line_each_whoever_asks(
 ) -> None:
     caplog.set_level(logging.INFO, "agent.registry.store")
     database, heard = Database(), []
-    store = WatchedRegistry(database, heard=lambda _, answered: heard.append(answered))
+    store = WatchedRegistry(database, listener=lambda _, answered: heard.append(answered))
     for _ in range(3):
         with pytest.raises(RegistryUnavailable):
             store.list_services()

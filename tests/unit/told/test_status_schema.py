@@ -12,7 +12,7 @@ import pytest
 
 import agent.cli.status
 from agent.cli.shared.screen import Screen
-from agent.cli.status import COLUMNS, SeenStatus, _lines
+from agent.cli.status import COLUMNS, ObservedStatus, _lines
 from agent.told.conditions import Check, Condition, Severity
 from agent.told.reports import Occasion, Report
 from agent.told.status_file import StatusFile
@@ -62,7 +62,7 @@ def test_a_file_of_any_version_says_what_its_agent_said(version: int) -> None:
     assert node.texts(Severity.ERROR)[0] == "driver libvirt: no disk"
     assert node.took == {"libvirt capabilities": 0.0021}
     assert node.reshape_pending == ("libvirt",)
-    shown = "\n".join(_lines(SeenStatus(status, status.updated, alive=True), Screen()))
+    shown = "\n".join(_lines(ObservedStatus(status, status.updated, alive=True), Screen()))
     for text in ("disabled (new disks)", "no disk", "in use by 8d1d", "do it: computectl reshape"):
         assert text in shown
 
