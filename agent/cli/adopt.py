@@ -34,13 +34,13 @@ class Adopted:
 
 
 class Adopt(DrawnOrListed[Adopted]):
-    """Make a provider that is in Placement already this host's.
+    """Take over an existing provider in Placement for this host.
 
-    A root: for a host that lost its compute_id file, was installed anew, or was reported
-    by somebody else before. Writes the file compute_id; restart compute-agent afterwards.
+    A root provider: for a host that lost its compute_id file, was reinstalled, or was
+    reported by another service. Writes the file compute_id; restart compute-agent afterwards.
 
-    A provider below this host's root that somebody else made: a driver may change it from
-    then on, and it is removed once no driver reports it. Stop compute-agent before, and
+    A provider below this host's root that another service made: from then on a driver may
+    change it, and it is removed when no driver reports it. Stop compute-agent first, and
     start it afterwards. Placement is only read.
     """
 
@@ -49,7 +49,7 @@ class Adopt(DrawnOrListed[Adopted]):
   computectl adopt host1                                   by name
   computectl adopt 6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca    by UUID
 """
-    arguments = (argument("provider", metavar="NAME_OR_UUID"),)
+    arguments = (argument("provider", metavar="NAME_OR_UUID", help="the provider to take over"),)
 
     def ask(self, session: Session, options: argparse.Namespace) -> Adopted:
         """Look whether it can be ours, and write the file."""

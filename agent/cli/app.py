@@ -24,7 +24,7 @@ from agent.cli.shared.screen import Terminal
 from agent.version import version
 
 NAME = "computectl"
-DESCRIPTION = "Look at, and help, a compute-agent and what it reports to Placement."
+DESCRIPTION = "Inspect and operate compute-agent and what it reports to Placement."
 
 
 class Commands(CommandManager):
@@ -74,8 +74,8 @@ class ComputeCtl(App):
             action="append",
             default=[],
             metavar="FILE",
-            help="the agent's configuration; may be repeated. Left out: where compute-agent "
-            "looks itself, such as /etc/compute-agent/compute-agent.conf",
+            help="the agent's configuration; may be repeated. Default: the files that "
+            "compute-agent reads, such as /etc/compute-agent/compute-agent.conf",
         )
         parser.add_argument(
             "--config-dir",
@@ -85,7 +85,7 @@ class ComputeCtl(App):
             help="a directory of *.conf files; may be repeated",
         )
         parser.add_argument(
-            "--debug", action="store_true", help="log everything; tracebacks of errors"
+            "--debug", action="store_true", help="log everything, with tracebacks of errors"
         )
         return parser
 

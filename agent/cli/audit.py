@@ -31,13 +31,12 @@ class Audited:
 
 
 class AuditCloud(DrawnOrListed[Audited]):
-    """Look for what does not fit together, on this host or in the whole cloud.
+    """Report inconsistencies on this host, or in the whole cloud.
 
-    Providers without a host, hosts that do not report, traits and inventory that nobody
-    owns, allocations beyond the inventory, hosts that are disabled by their record or by
-    Placement only. Each with its next step; nothing is changed. Exits with 0 if nothing is
-    found, 1 if something is, 2 if something could not be told. What is only "info" does not
-    count.
+    Providers without a host, hosts that do not report, traits and inventory without an owner,
+    allocations beyond the inventory, hosts that are disabled in their record or in Placement
+    only. Each with its next step; nothing is changed. Exits with 0 if nothing is found, 1 if
+    something is, 2 if something could not be checked. The severity "info" does not count.
     """
 
     drawn = "words"
@@ -79,7 +78,7 @@ class AuditCloud(DrawnOrListed[Audited]):
     def verdict(self, answer: Audited, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Not to know comes before what is known."""
         for check, why in answer.audit.unknown.items():
-            self.tell(f"{TITLES[check]}: can't be told: {why}")
+            self.tell(f"{TITLES[check]}: can't be checked: {why}")
         if answer.audit.unknown:
             return UNUSABLE
         return NOT_WELL if answer.audit.counted else 0

@@ -68,8 +68,7 @@ class Answered:
 class ShowCandidates(DrawnOrListed[Answered]):
     """Ask Placement for allocation candidates, as a scheduler would.
 
-    Disabled hosts are left out, as a scheduler leaves them out. Exits with 1 if there are
-    no candidates.
+    Disabled hosts are left out, as by a scheduler. Exits with 1 if there are no candidates.
     """
 
     drawn = "hosts"
@@ -94,12 +93,12 @@ class ShowCandidates(DrawnOrListed[Answered]):
             action=Once,
             type=int,
             metavar="N",
-            help=f"how many candidates at most; left out: {LIMIT}, as Nova's scheduler",
+            help=f"how many candidates at most; default: {LIMIT}, as for Nova's scheduler",
         ),
         argument(
             "--explain",
             action="store_true",
-            help="say which constraint leaves out what, by asking again without it",
+            help="say which constraint rules out what, by asking again without it",
         ),
     )
 
@@ -198,7 +197,7 @@ def _of_file(file: str) -> ResourceRequest:
     try:
         return read_request_file(_text(file), file)
     except BadFile as err:
-        raise CommandError(str(err), "mend the file; nothing was asked") from err
+        raise CommandError(str(err), "correct the file; nothing was asked") from err
 
 
 def _text(file: str) -> str:

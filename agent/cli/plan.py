@@ -21,8 +21,8 @@ WORDS_INDENT, CALL_INDENT = "  ", "      "
 class ShowPlan(DrawnOrListed[list[Forecast]]):
     """Show what the next period of compute-agent would change in Placement.
 
-    The configured drivers are loaded and asked as the agent does it; Placement is only
-    read. Exits with 1 if that period would not go well.
+    The configured drivers are loaded and asked as by the agent; Placement is only read.
+    Exits with 1 if that period would not succeed.
     """
 
     drawn = "words"
@@ -38,17 +38,17 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
             "--calls",
             action=argparse.BooleanOptionalAction,
             default=True,
-            help="whether to show the calls below the words",
+            help="show the calls to Placement below each change",
         ),
         argument(
             "--at-start",
             action="store_true",
-            help="the period after a start of the agent, in which a reshape is allowed",
+            help="plan the first period after a start, in which a reshape is allowed",
         ),
         argument(
             "--exit-code",
             action="store_true",
-            help=f"exit with {CHANGES} if all is well but something would change",
+            help=f"exit with {CHANGES} if there would be changes and no errors",
         ),
     )
 

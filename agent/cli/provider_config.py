@@ -38,7 +38,7 @@ class CheckFiles(DrawnOrListed[Checked]):
     """Check provider files as the agent does, without the agent and without Placement.
 
     Says what they add to which provider, or all that is wrong with them, each with its
-    file, line and path. Exits with 2 if the agent would not take them over.
+    file, line and path. Exits with 2 if the agent would not accept them.
     """
 
     drawn = "words"
@@ -54,7 +54,7 @@ class CheckFiles(DrawnOrListed[Checked]):
             nargs="?",
             type=Path,
             metavar="FILE|DIR",
-            help="left out: [compute] provider_config_location",
+            help="default: [compute] provider_config_location",
         ),
     )
 
@@ -100,7 +100,7 @@ def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
         count = len(answer.errors)
         errors, those = ("errors", "them") if count > 1 else ("error", "it")
         yield (
-            f"{screen.paint(str(answer.where), 'bold')}: {count} {errors}; mend {those}: "
+            f"{screen.paint(str(answer.where), 'bold')}: {count} {errors}; correct {those}: "
             "the agent would go on with what it has"
         )
         return

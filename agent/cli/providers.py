@@ -33,7 +33,7 @@ class Answered:
 
 
 class FindProviders(DrawnOrListed[Answered]):
-    """Find resource providers by what they are called, have and are.
+    """Find resource providers by name, inventory, traits and aggregates.
 
     Providers of disabled hosts are left out, and counted. Exits with 1 if none is found.
     """
@@ -47,9 +47,7 @@ class FindProviders(DrawnOrListed[Answered]):
 """
 
     arguments = (
-        argument(
-            "provider", nargs="?", metavar="NAME_OR_UUID", help="the one with this name or UUID"
-        ),
+        argument("provider", nargs="?", metavar="NAME_OR_UUID", help="name or UUID of a provider"),
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -109,7 +107,7 @@ class FindProviders(DrawnOrListed[Answered]):
             )
         elif not found:
             step = "names have to be given in full"
-            yield Condition("no provider is found", next_step=step)
+            yield Condition("no provider matches", next_step=step)
 
 
 def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
@@ -120,7 +118,7 @@ def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
         return read_provider_query(options.query)
     if not said:
         raise CommandError(
-            "without a name or an option this would be every provider that there is",
+            "without a name or an option this would list every provider",
             "`computectl providers --help` has examples",
         )
     return provider_query_of(options, lambda name: str(find(name, api)["uuid"]))

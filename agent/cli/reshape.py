@@ -29,11 +29,11 @@ class Reshaped:
 
 
 class Reshape(DrawnOrListed[Reshaped]):
-    """Move inventory together with its allocations, where a driver waits for that.
+    """Move inventory together with its allocations, for a driver that waits for it.
 
-    One period is done here, in which a reshape is allowed; nothing is done if it would
-    not go well. The agent may be running: it sees what was changed at its next
-    verification, or when it writes next.
+    Runs one period in which a reshape is allowed; nothing is done if it would fail. The
+    agent may be running: it sees what was changed at its next verification, or when it
+    writes next.
     """
 
     drawn = "words"

@@ -54,18 +54,18 @@ class Retired:
 
 
 class Retire(DrawnOrListed[Retired]):
-    """Take this host's providers out of Placement.
+    """Remove this host's providers from Placement.
 
-    For a host that is given up, or that another service is to report. Stop and disable
-    compute-agent before. Shows what goes, and asks; nothing goes while a guest uses any
-    of it, or while it has a provider of somebody else below it. A sharing provider goes
-    with the last host that has it. The host's identity stays in state_path: started
-    again, compute-agent reports under the same UUID.
+    For a host that is decommissioned, or that another service is to report. Stop and disable
+    compute-agent first. Shows what is to be removed, and asks; nothing is removed while a
+    guest uses any of it, or while a provider of another service is below it. A sharing
+    provider is removed with the last host that has it. The host's identity stays in
+    state_path: started again, compute-agent reports under the same UUID.
     """
 
     drawn = "words"
     examples = """\
-  computectl retire                    show what goes, and ask
+  computectl retire                    show what is to be removed, and ask
   computectl retire --yes              do not ask
   computectl retire -f json            a row for each provider; nothing is removed
 """

@@ -35,7 +35,7 @@ class ServiceAnswer:
     def conditions(self) -> Iterator[Condition]:
         """What is not well."""
         if self.why_not is not None:
-            yield Condition(f"Placement can't be asked: {self.why_not}")
+            yield Condition(f"Placement can't be reached: {self.why_not}")
         for seen in self.services:
             yield from seen.contested()
 
@@ -76,8 +76,8 @@ class ListServices(ServiceCommand):
     """List the services: status, state, and whether Placement says the same.
 
     "placement" is agrees where Placement has COMPUTE_STATUS_DISABLED on all roots of a
-    disabled host and on none of an enabled one, DIFFERS where it has not (the agent puts that
-    right when it verifies its roots), ? where nobody knows.
+    disabled host and on none of an enabled one, DIFFERS where it has not (the agent corrects
+    that when it verifies its roots), ? where it is not known.
     """
 
     examples = """\
@@ -233,7 +233,7 @@ def in_full(services: Iterable[ObservedService], screen: Screen) -> Iterator[str
 
 def _placement(seen: ObservedService) -> str:
     if seen.with_trait is None:
-        return "can't be asked"
+        return "can't be reached"
     roots = len(seen.record.roots)
     if not roots:
         return "has nothing of it, as far as the record tells"

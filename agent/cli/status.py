@@ -86,10 +86,10 @@ class ObservedStatus:
 
 
 class ShowStatus(DrawnOrListed[ObservedStatus]):
-    """Show how compute-agent on this host is: whether it takes new guests, and each node.
+    """Show the state of compute-agent on this host: whether it takes new guests, and each node.
 
-    With what is wrong and what is pending. Reads a file that the agent writes after each
-    period; asks neither Placement nor the drivers. Exits with 1 if the agent is not running,
+    Also what is wrong and what is pending. Reads a file that the agent writes after each
+    period; neither Placement nor the drivers are asked. Exits with 1 if the agent is not running,
     is stuck, or is not well.
     """
 
@@ -103,7 +103,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
         argument(
             "--sources",
             action="store_true",
-            help="show how long each source of the drivers took when it was asked last",
+            help="show how long each source of the drivers took the last time",
         ),
     )
 

@@ -42,7 +42,7 @@ class ShowTree(DrawnOrListed[Trees]):
     examples = """\
   computectl tree                          this host, by its compute_id
   computectl tree host1_numa0 --no-traits  the tree that host1_numa0 is in, only amounts
-  computectl tree --all 'rack7-*'          all trees whose roots are called so
+  computectl tree --all 'rack7-*'          all trees whose root has such a name
   computectl tree -f json                  a row for each inventory, for programs
   computectl tree -f svg > host.svg        a picture; mermaid and dot are its source
 """
@@ -58,12 +58,12 @@ class ShowTree(DrawnOrListed[Trees]):
             "--traits",
             action=argparse.BooleanOptionalAction,
             default=True,
-            help="whether to draw traits and aggregates",
+            help="show traits and aggregates",
         ),
         argument(
             "--afresh",
             action="store_true",
-            help="read all of this host again, whatever the agent has read already",
+            help="read everything from Placement again, also what the agent has kept",
         ),
         argument(
             "--all",
@@ -74,14 +74,14 @@ class ShowTree(DrawnOrListed[Trees]):
             "--limit",
             type=positive,
             metavar="N",
-            help=f"with --all: how many trees at most; left out: {TREES}",
+            help=f"with --all: how many trees at most; default: {TREES}",
         ),
         argument(
             "--most-calls",
             type=positive,
             metavar="N",
-            help=f"with --all: trees for which this would not be enough are left out; "
-            f"left out: {CALLS}",
+            help="with --all: how many calls to Placement at most, trees that would take more are "
+            f"left out; default: {CALLS}",
         ),
     )
 
@@ -101,7 +101,7 @@ class ShowTree(DrawnOrListed[Trees]):
         seen = read_tree(root, api, marked=None if uuid == root else uuid)
         if seen is None:
             raise CommandError(
-                f"{options.provider} has just gone from Placement", "try again", NOT_WELL
+                f"{options.provider} has just been removed from Placement", "try again", NOT_WELL
             )
         return Trees((seen,), owner=owner)
 

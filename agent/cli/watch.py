@@ -20,9 +20,9 @@ HOST_EVERY, FLEET_EVERY = 1, 5
 class Watch(OperatorCommand):
     """Watch this host, or all hosts, on a live screen.
 
-    Hosts, their state, what changed lately, calls to Placement, drift. Of this host from
-    the agent's status file, and its metrics where [monitoring] is on; with --all from the
-    registry, with 1 GET to Placement each time. Keys: q leaves, PgUp and PgDn scroll, and
+    Shows their state, recent changes, calls to Placement, and drift: of this host from the
+    agent's status file, and from its metrics if [monitoring] is on; with --all from the
+    registry, with 1 GET to Placement each time. Keys: q quits, PgUp and PgDn scroll, and
     with --all / filters, s sorts by the next column, r reverses.
     """
 
@@ -43,7 +43,7 @@ class Watch(OperatorCommand):
             "--interval",
             type=positive,
             metavar="SECONDS",
-            help=f"between two looks; left out: {HOST_EVERY}, with --all {FLEET_EVERY}",
+            help=f"between two updates; default: {HOST_EVERY}, with --all {FLEET_EVERY}",
         ),
     )
 
@@ -52,7 +52,7 @@ class Watch(OperatorCommand):
         _refuse_pipes(self.app.stdout, "service list" if options.all else "status")
         _refuse_without_rich()
         if options.words and not options.all:
-            raise CommandError("words choose hosts of the registry", "add --all")
+            raise CommandError("words filter the hosts of the registry", "add --all")
         session = self.session()
         if options.all:
             _watch_fleet(session, " ".join(options.words), options.interval or FLEET_EVERY)

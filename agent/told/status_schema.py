@@ -100,7 +100,7 @@ def from_json(said: Any) -> AgentStatus:
     node = _READERS[version]
     numbers = isinstance(said["pid"], int) and isinstance(said["updated"], int | float)
     if not numbers or not isinstance(said["interval"], int | float | None):
-        raise ValueError("its numbers are none")
+        raise ValueError("pid, updated or interval is not a number")
     facts = said.get("service")
     return replace(
         _made(AgentStatus, {**said, "nodes": tuple(map(node, said["nodes"]))}),

@@ -177,7 +177,7 @@ def test_records_are_shown_when_placement_is_away(host: AgentHost, registry: Sql
     said = host.ctl("service", "list")
     assert said.code == 1
     assert said.out.splitlines()[1].split()[-1] == "?"
-    assert "Placement can't be asked" in said.err
+    assert "Placement can't be reached" in said.err
 
 
 def test_a_registry_that_is_away_is_said(host: AgentHost) -> None:

@@ -37,14 +37,14 @@ def test_a_host_is_watched_while_its_agent_works(placement: RealPlacement, tmp_p
                 " since it started; verified ",
                 "drift    none",
                 "\ntesthost  well  ",
-                "\nq leave",
+                "\nq quit",
             ):
                 terminal.until(lambda text, words=words: words in text)
             (tmp_path / "script.yaml").write_text(MORE)
             agent.send(signal.SIGHUP)  # asks for a period
             terminal.until(lambda text: "period: 1 SetInventory; " in text)
             terminal.resize(60, 12)
-            terminal.until(lambda text: text.splitlines()[-1].startswith("q leave"))
+            terminal.until(lambda text: text.splitlines()[-1].startswith("q quit"))
             agent.stop()
             terminal.until(lambda text: "it is not running" in text)
             terminal.press("q")

@@ -83,8 +83,8 @@ def add_request_options(parser: argparse._ActionsContainer) -> None:
     several(
         "--group",
         metavar="SUFFIX[:CLASS=N,...]",
-        help="a group that one provider has to meet; options with its suffix at the end are "
-        "about it: --required-SUFFIX, --forbidden-SUFFIX, --member-of-SUFFIX, --in-tree-SUFFIX; "
+        help="a group that one provider has to meet; options with its suffix at the end "
+        "apply to it: --required-SUFFIX, --forbidden-SUFFIX, --member-of-SUFFIX, --in-tree-SUFFIX; "
         "may be repeated",
     )
     several(OF_GROUP, help=argparse.SUPPRESS)
@@ -92,7 +92,7 @@ def add_request_options(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--group-policy", action=Once, metavar="{isolate,none}", help=policy)
     root = "traits that the root provider must have (A) and must not have (!B); may be repeated"
     several("--root-required", metavar="TRAITS", help=root)
-    subtree = "groups of which one has to be met above, or by, all others; may be repeated"
+    subtree = "groups to be met in one subtree, whose top meets one of them; may be repeated"
     several("--same-subtree", metavar="SUFFIX,...", help=subtree)
 
 
@@ -184,7 +184,7 @@ def _add(
     option = f"--{kind}{'-' if suffix and not suffix.startswith('_') else ''}{suffix}"
     if not value:
         if needed:
-            raise CommandError(f"{option}: a value is missing", "`--help` shows how it is written")
+            raise CommandError(f"{option}: a value is missing", "`--help` shows the syntax")
         return
     match kind:
         case "resources":
@@ -200,7 +200,7 @@ def _add(
         case "member-of":
             said.member_of.append(value)
         case _ if said.in_tree is not None:
-            raise CommandError(f"{option} is there twice", "a group can be in one tree only")
+            raise CommandError(f"{option} is given twice", "a group can be in one tree only")
         case _:
             said.in_tree = value
 

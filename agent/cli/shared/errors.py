@@ -95,5 +95,5 @@ class Once(argparse.Action):
     ) -> None:
         """Keep it, if there is none yet."""
         if option_string and getattr(namespace, self.dest) != self.default:
-            parser.error(f"{option_string} is there twice")
+            parser.error(f"{option_string} is given twice")
         setattr(namespace, self.dest, values)

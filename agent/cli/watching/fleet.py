@@ -123,7 +123,7 @@ COLUMNS = {
     "reason": 80,
 }
 """What is shown of a host, where the screen has so many columns at least."""
-KEYS = "q leave  / filter  s sort  r reverse  PgUp PgDn"
+KEYS = "q quit  / filter  s sort  r reverse  PgUp PgDn"
 TITLES = 2
 """Lines: titles, and the line below them."""
 STYLES = {"up": "green", "disabled": "yellow", "forced down": "yellow"}
@@ -138,7 +138,7 @@ def fleet_view(hosts: Hosts, controls: Controls, width: int) -> View[ObservedSer
             said.append((f"{many} {what}", STYLES.get(what, "red") if many else "dim"))
     return View(
         said,
-        hosts.why_not and f"Placement can't be asked: {hosts.why_not}",
+        hosts.why_not and f"Placement can't be reached: {hosts.why_not}",
         chosen(hosts.services, controls.words, order, backwards=controls.backwards),
         lambda shown, room: [_table(shown, width, room)],
         _keys(controls, order),

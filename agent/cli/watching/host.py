@@ -161,7 +161,7 @@ def _period(node: NodeStatus) -> str:
     return f"{node.occasion}: {node.changes or 'nothing to change'}; {calls}{took}"
 
 
-KEYS = "q leave  PgUp PgDn"
+KEYS = "q quit  PgUp PgDn"
 SEVERITIES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
 

@@ -97,7 +97,7 @@ def _changes(changes: Iterable[Change], height: int) -> RenderableType:
     room = _changes_room(height) - 1
     shown = [_change(one) for one in changes][:room]
     if not shown:
-        shown = [Text("nothing has changed since this screen began", "dim")]
+        shown = [Text("nothing has changed since this screen was opened", "dim")]
     return Group(Rule("changes", style="dim"), *padded(shown, room))
 
 

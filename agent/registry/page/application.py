@@ -44,7 +44,7 @@ class FleetPage:
 
     def _answer(self, environ: Environ) -> tuple[str, str]:
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
-            raise Refused(405, "this page is to look at")
+            raise Refused(405, "this page is read-only")
         if not self.allowed(environ, HOSTS):
             raise Refused(403, f"Policy doesn't allow {HOSTS} to be performed.")
         host = _decoded(environ["PATH_INFO"]).removeprefix(PATH).strip("/")

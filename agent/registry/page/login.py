@@ -49,7 +49,7 @@ class Login:
         if TOKEN in environ:  # of a program, or of a proxy that knows its users
             return self.application(environ, start_response)
         if not _is_private(environ):
-            words = "this page wants TLS: put a proxy before it, and name it as trusted_proxy"
+            words = "this page needs TLS: put a proxy in front of it, and name it as trusted_proxy"
             return self.say(start_response, HTTPStatus.FORBIDDEN, words, [])
         credentials = _credentials(environ)
         if credentials is None:

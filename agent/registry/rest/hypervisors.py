@@ -119,7 +119,7 @@ class Hypervisors:
 
     def _one(self, version: Version, one: str) -> Hypervisor:
         if version >= UUIDS and not is_uuid(one):
-            raise Refused(400, f"{one!a} is no UUID; hypervisors have UUIDs from 2.53 on")
+            raise Refused(400, f"{one!a} is not a UUID; hypervisors have UUIDs from 2.53 on")
         for each in self._hypervisors():
             if each.has_id(one, version):
                 return each

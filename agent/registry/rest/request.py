@@ -177,7 +177,7 @@ class Request:
         try:
             body = json.loads(self.environ["wsgi.input"].read(size))
         except (ValueError, RecursionError) as err:
-            raise Refused(400, f"the body is no JSON: {err}") from err
+            raise Refused(400, f"the body is not valid JSON: {err}") from err
         if not isinstance(body, dict):
             raise Refused(400, "the body has to be a JSON object")
         return body

@@ -143,10 +143,10 @@ class Services:
     def _with_id(self, version: Version, service: str) -> ServiceRecord:
         if version >= WITH_UUIDS:
             if not checks.is_uuid(service):
-                raise Refused(400, f"{service!a} is no UUID; services have UUIDs from 2.53 on")
+                raise Refused(400, f"{service!a} is not a UUID; services have UUIDs from 2.53 on")
             return self.control.registry.find_service(service)
         if not (service.isascii() and service.isdigit()):
-            raise Refused(400, f"{service!a} is no number; services have numbers before 2.53")
+            raise Refused(400, f"{service!a} is not a number; services have numbers before 2.53")
         for record in self.control.registry.list_services():
             if str(record.id) == service:
                 return record

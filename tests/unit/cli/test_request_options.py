@@ -73,7 +73,7 @@ def test_options_make_the_request_of_the_query(words: str, query: str) -> None:
         ("--group :VCPU=1", "--group :VCPU=1: the suffix is missing"),
         ("--required-ACCEL", "--required-ACCEL: a value is missing"),
         ("--required_ACCEL=", "--required_ACCEL: a value is missing"),
-        ("--in-tree-A host1 --in-tree-A host1", "--in-tree-A is there twice"),
+        ("--in-tree-A host1 --in-tree-A host1", "--in-tree-A is given twice"),
         ("--required-A in:X,!Y", "requiredA=in:X,!Y"),
         ("--root-required in:X,Y", "root_required=in:X,Y"),
         ("--member-of rack7", "member_of=rack7"),

@@ -113,7 +113,7 @@ def test_all_that_is_shown_is_escaped() -> None:
     ("path", "method", "status", "said"),
     [
         ("/fleet/nobody", "GET", 404, "nobody"),
-        ("/fleet", "POST", 405, "to look at"),
+        ("/fleet", "POST", 405, "read-only"),
         ("/fleet/b10?root=x", "GET", 404, "no root provider x"),
         ("/fleet/b10?format=svg", "GET", 503, "[placement]"),
         ("/fleet?" + "a=1&" * 20, "GET", 400, "parameters"),
