@@ -6,19 +6,17 @@ A root becomes the host's root; one below the host's root stands in the ledger f
 import argparse
 from dataclasses import dataclass
 
-from agent.cli.reading.trees import find
+from agent.cli.reading.trees import find, inventory_of
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import CommandError
 from agent.cli.shared.screen import Screen
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
 from agent.ownership.ledger import ADOPTED, everything_on
-from agent.state.kept_root import KeptRoot
-from agent.state.roots import RootStore
 from reportclient.http import API
-from reportclient.model import Inventory, Provider
+from reportclient.model import Provider
 from reportclient.plain_text import plain
-from reportclient.reader import Listed, part_of, provider_with, traits_of
+from reportclient.reader import Listed, provider_with, traits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +116,7 @@ def _adopt_below(session: Session, found: Listed, api: API) -> Adopted:
 def _claim(session: Session, found: Listed, api: API) -> bool:
     """Note it in the ledger; whether it was there already."""
     state_path, root = session.settings.state_path, found["root_provider_uuid"]
-    kept = KeptRoot(RootStore.of(state_path), root)
+    kept = session.kept(root, writing=True)
     kept.load()
     ledger = kept.ledger
     if not ledger.begun:
@@ -134,14 +132,9 @@ def _claim(session: Session, found: Listed, api: API) -> bool:
 
 
 def _read(found: Listed, api: API) -> Provider:
-    records = part_of(f"/resource_providers/{found['uuid']}/inventories", "inventories", api)
-    return Provider(
-        found["uuid"],
-        found["name"],
-        found["parent_provider_uuid"],
-        {name: Inventory.from_dict(record) for name, record in records.items()},
-        traits_of(found["uuid"], api),
-    )
+    uuid, parent = found["uuid"], found["parent_provider_uuid"]
+    inventory, traits = inventory_of(uuid, api), traits_of(uuid, api)
+    return Provider(uuid, found["name"], parent, inventory, traits)
 
 
 def _words_below(answer: Adopted, screen: Screen) -> str:

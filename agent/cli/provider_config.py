@@ -10,7 +10,7 @@ from cliff.command import Command
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import UNUSABLE
-from agent.cli.shared.screen import Screen
+from agent.cli.shared.screen import Screen, counted
 from agent.provider_config.entries import COMPUTE_NODE, Entry
 from agent.provider_config.files import Loaded, parsed, passed_over, texts_in
 from agent.provider_config.schema import published
@@ -97,15 +97,12 @@ class ShowSchema(Command):
 
 def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
     if answer.loaded is None:
-        count = len(answer.errors)
-        errors, those = ("errors", "them") if count > 1 else ("error", "it")
-        yield (
-            f"{screen.paint(str(answer.where), 'bold')}: {count} {errors}; correct {those}: "
-            "the agent would go on with what it has"
-        )
+        many, those = len(answer.errors), "them" if len(answer.errors) > 1 else "it"
+        where = screen.paint(str(answer.where), "bold")
+        kept = "the agent would go on with what it has"
+        yield f"{where}: {counted(many, 'error')}; correct {those}: {kept}"
         return
-    count = len(answer.loaded.files)
-    files = f"{count} file{'s' if count != 1 else ''}"
+    files = counted(len(answer.loaded.files), "file")
     yield f"{screen.paint(str(answer.where), 'bold')}: {files}, can be used"
     for entry in answer.loaded.entries.all():
         yield f"  {_whom(entry)} ({entry.place})"

@@ -9,8 +9,6 @@ from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.screen import Screen
 from agent.period.service_tag import service_of
-from agent.state.kept_root import KeptRoot
-from agent.state.roots import RootStore
 from agent.told.conditions import Condition
 from reportclient.apply import apply
 from reportclient.errors import PlacementError
@@ -123,11 +121,10 @@ class Retire(DrawnOrListed[Retired]):
 def _seen(session: Session, api: API) -> list[Leaving]:
     """Of each root; where there are several, another service may have taken one over."""
     settings, roots = session.settings, session.roots()
-    store = RootStore.of(settings.state_path, writing=False)
     service = session.compute_id() if len(roots) > 1 else None
     found = []
     for root in roots:
-        kept = KeptRoot(store, root)
+        kept = session.kept(root)
         kept.load()
         attached = settings.rules.attached
         found.append(leaving(root, kept.ledger, api, attached=attached, service=service))
@@ -135,7 +132,6 @@ def _seen(session: Session, api: API) -> list[Leaving]:
 
 
 def _removed(session: Session, seen: Retired, api: API) -> Retired:
-    store = RootStore.of(session.settings.state_path)
     gone: set[str] = set()
     failed: list[PlacementError] = []
     for root in seen.roots:
@@ -144,7 +140,7 @@ def _removed(session: Session, seen: Retired, api: API) -> Retired:
         gone |= {one.provider.uuid for one in root.leavers} - set(outcome.view.snapshot.providers)
         failed += errors
         if not errors and not root.reported_by:
-            KeptRoot(store, root.root).forget()
+            session.kept(root.root, writing=True).forget()
     return Retired(seen.host, seen.roots, frozenset(gone), failed)
 
 

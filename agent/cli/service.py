@@ -10,7 +10,7 @@ from agent.cli.reading.services import ObservedService, Services, registry_error
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import Argument, DrawnOrListed, Table, argument
 from agent.cli.shared.errors import CommandError
-from agent.cli.shared.screen import Line, Screen, ago, in_columns
+from agent.cli.shared.screen import Line, Screen, ago, counted, in_columns
 from agent.period.traits import DISABLED
 from agent.registry.control import Switched
 from agent.told.conditions import Condition
@@ -237,7 +237,7 @@ def _placement(seen: ObservedService) -> str:
     roots = len(seen.record.roots)
     if not roots:
         return "has nothing of it, as far as the record tells"
-    has = f"has {DISABLED} on {seen.with_trait} of {roots} root{'s' if roots != 1 else ''}"
+    has = f"has {DISABLED} on {seen.with_trait} of {counted(roots, 'root')}"
     return has if seen.agrees else f"{has}, and does not agree yet"
 
 

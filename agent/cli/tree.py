@@ -14,8 +14,6 @@ from agent.cli.shared.commands import DrawnOrListed, Table, argument, positive
 from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.screen import Screen
 from agent.period.traits import identifying_traits
-from agent.state.kept_root import KeptRoot
-from agent.state.roots import RootStore
 from reportclient.http import API
 from reportclient.model import Provider
 
@@ -135,8 +133,7 @@ def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[ObservedT
     roots = session.roots()
     if not roots:
         raise session.no_compute_id()
-    store = RootStore.of(session.settings.state_path, writing=False)
-    views = {root: None if afresh else KeptRoot(store, root).load() for root in roots}
+    views = {root: None if afresh else session.kept(root).load() for root in roots}
     found = (read_tree(root, api, remembered=view) for root, view in views.items())
     trees = [seen for seen in found if seen is not None]
     if not trees:

@@ -17,11 +17,12 @@ from agent.cli.reading.all_trees import MANY_HOSTS, Progress, all_providers, is_
 from agent.cli.reading.read_ahead import AT_ONCE
 from agent.cli.reading.retirement import sharing_with
 from agent.cli.reading.services import Services
+from agent.cli.reading.trees import inventory_of
 from agent.registry.record import ServiceRecord, is_alive
 from agent.told.conditions import Condition
 from reportclient.http import API
 from reportclient.model import Inventory
-from reportclient.reader import Listed, members_of, part_of, provider_with, providers_with
+from reportclient.reader import Listed, members_of, provider_with, providers_with
 
 TREES = 32
 """Trees that are listed at the same time."""
@@ -122,10 +123,9 @@ class FleetAudit:
                 self.progress(f"allocations of {number}{total} providers")
 
     def _inventory(self, item: Listed) -> dict[str, Inventory]:
-        path = f"/resource_providers/{item['uuid']}/inventories"
-        records = part_of(path, "inventories", self.api)
-        self.used.update(records)
-        return {name: Inventory.from_dict(record) for name, record in records.items()}
+        inventory = inventory_of(item["uuid"], self.api)
+        self.used.update(inventory)
+        return inventory
 
 
 def _in_trees(roots: Iterable[str], api: API, pool: Executor) -> Iterator[Listed]:

@@ -20,7 +20,6 @@ from agent.registry.errors import UnknownHost
 from agent.registry.opts import FILE_NAME
 from agent.registry.record import ServiceRecord, is_alive
 from agent.state.kept_root import KeptRoot
-from agent.state.roots import RootStore
 from agent.told.conditions import Condition, Severity
 from reportclient.http import API
 from reportclient.model import Provider
@@ -45,11 +44,10 @@ class HostAudit:
         roots = self.session.roots()
         if not roots:
             raise self.session.no_compute_id()
-        store = RootStore.of(self.session.settings.state_path, writing=False)
         trees = {}
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
             for root in roots:
-                trees[root] = self._tree(root, KeptRoot(store, root), pool)
+                trees[root] = self._tree(root, self.session.kept(root), pool)
         if not self.session.settings.rules.attached:
             with self.audit.trying(REPORTING, STATUS):
                 self._record(trees)

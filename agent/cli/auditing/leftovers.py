@@ -6,6 +6,7 @@ root that no host reports 1, and 1 for each provider of its tree.
 
 from collections.abc import Collection, Iterator
 
+from agent.cli.reading.trees import inventory_of
 from agent.told.conditions import Condition, Severity
 from reportclient.http import API
 from reportclient.reader import Listed, members_of, part_of
@@ -37,8 +38,7 @@ def unused_classes(used: Collection[str], api: API) -> Iterator[Condition]:
 def left_inventory(root: Listed, api: API) -> Iterator[tuple[str, Condition]]:
     """By provider: what is still offered in a tree that no host reports."""
     for one in members_of(root["uuid"], api):
-        path = f"/resource_providers/{one['uuid']}/inventories"
-        if classes := sorted(part_of(path, "inventories", api)):
+        if classes := sorted(inventory_of(one["uuid"], api)):
             text = f"offers {', '.join(classes)} to the scheduler, and no host keeps it"
             step = f"it goes with its root {root['uuid']}: see providers without a host"
             yield one["uuid"], Condition(text, one["name"], Severity.WARNING, step)

@@ -170,7 +170,7 @@ class _Drawing:
             facts.append(f"generation {generation}")
         consumers = self.usage.consumers.get(provider.uuid)
         if consumers:
-            facts.append(f"{consumers} consumer{'s' if consumers > 1 else ''}")
+            facts.append(counted(consumers, "consumer"))
         return tuple((fact, None) for fact in facts)
 
     def _row(self, provider: Provider, resource_class: str, inside: str) -> Line:

@@ -9,7 +9,7 @@ from agent.cli.shared.errors import CommandError
 from agent.cli.shared.usage import Usage, amounts_of
 from reportclient.candidates import AllocationCandidates, AllocationRequest
 from reportclient.http import API
-from reportclient.model import Provider, canonical_uuid
+from reportclient.model import Inventory, Provider, canonical_uuid
 from reportclient.plain_text import plain
 from reportclient.reader import Listed, part_of, provider_named, provider_with, refresh
 from reportclient.snapshot import Snapshot
@@ -85,6 +85,12 @@ class Trees:
             generations |= seen.usage.generations
         marked = next((one.usage.marked for one in self.seen if one.usage.marked), None)
         return Usage(usages, consumers, generations, marked)
+
+
+def inventory_of(uuid: str, api: API) -> dict[str, Inventory]:
+    """By resource class; 1 GET."""
+    records = part_of(f"/resource_providers/{uuid}/inventories", "inventories", api)
+    return {name: Inventory.from_dict(record) for name, record in records.items()}
 
 
 def find(name_or_uuid: str, api: API) -> Listed:

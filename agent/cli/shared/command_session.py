@@ -9,8 +9,9 @@ from typing import Any
 from agent import config
 from agent.cli.shared.errors import CommandError
 from agent.nodes.identity import FILE_NAME, kept_compute_id
-from agent.state.kept_root import saved_roots
+from agent.state.kept_root import KeptRoot, saved_roots
 from agent.state.lock import InUse, lock
+from agent.state.roots import RootStore
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 from reportclient.transport import LIMIT
 
@@ -62,6 +63,10 @@ class Session:
             return []
         saved = saved_roots(self.settings.state_path)
         return list(dict.fromkeys([*([own] if own else []), *saved]))
+
+    def kept(self, root: str, *, writing: bool = False) -> KeptRoot:
+        """What the agent has kept of a root; nothing is read yet."""
+        return KeptRoot(RootStore.of(self.settings.state_path, writing=writing), root)
 
     @contextmanager
     def without_agent(self, next_step: str) -> Iterator[None]:

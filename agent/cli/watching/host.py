@@ -157,7 +157,7 @@ def _of_node(was: NodeStatus | None, now: NodeStatus, at: float) -> list[Change]
 
 def _period(node: NodeStatus) -> str:
     took = "" if node.seconds is None else f", {node.seconds:.1f} s"
-    calls = f"{node.calls} call{'' if node.calls == 1 else 's'}"
+    calls = counted(node.calls, "call")
     return f"{node.occasion}: {node.changes or 'nothing to change'}; {calls}{took}"
 
 
