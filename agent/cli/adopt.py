@@ -52,18 +52,18 @@ class Adopt(DrawnOrListed[Adopted]):
     def ask(self, session: Session, options: argparse.Namespace) -> Adopted:
         """Look whether it can be ours, and write the file."""
         api = session.placement()
-        found = find(options.provider, api)
-        if found["parent_provider_uuid"] is not None:
-            return _adopt_below(session, found, api)
+        listed = find(options.provider, api)
+        if listed["parent_provider_uuid"] is not None:
+            return _adopt_below(session, listed, api)
         before = _before(session)
-        _refuse_two_roots(before, found, api)
-        if before != found["uuid"]:
-            replace_compute_id(session.settings.state_path, found["uuid"])
-        return Adopted(found["name"], found["uuid"], before)
+        _refuse_two_roots(before, listed, api)
+        if before != listed["uuid"]:
+            replace_compute_id(session.settings.state_path, listed["uuid"])
+        return Adopted(listed["name"], listed["uuid"], before)
 
     def draw(self, answer: Adopted, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         if answer.below:
-            return _words_below(answer, screen)
+            return _text_below(answer, screen)
         if answer.before == answer.uuid:
             return f"{FILE_NAME} is {answer.uuid} already; nothing was changed"
         was = f" (it was {answer.before})" if answer.before else ""
@@ -85,37 +85,37 @@ def _before(session: Session) -> str | None:
         return None
 
 
-def _refuse_two_roots(own: str | None, found: Listed, api: API) -> None:
+def _refuse_two_roots(own: str | None, listed: Listed, api: API) -> None:
     """A host that is in Placement already would leave its provider behind, with its guests."""
-    other = provider_with(own, api) if own and own != found["uuid"] else None
+    other = provider_with(own, api) if own and own != listed["uuid"] else None
     if other is not None:
         raise CommandError(
             f"this host is in Placement already, as {other['name']} ({other['uuid']})",
-            f"delete that provider first if it is not needed, then adopt {found['name']}",
+            f"delete that provider first if it is not needed, then adopt {listed['name']}",
         )
 
 
 # -- below the root
 
 
-def _adopt_below(session: Session, found: Listed, api: API) -> Adopted:
-    root = found["root_provider_uuid"]
+def _adopt_below(session: Session, listed: Listed, api: API) -> Adopted:
+    root = listed["root_provider_uuid"]
     if root not in session.roots():
         raise CommandError(
-            f"{found['name']} is no root, and not below this host's either: it is below {root}",
+            f"{listed['name']} is no root, and not below this host's either: it is below {root}",
             "adopt its root if that is this host's, or run this on the host that it belongs to",
         )
     with session.without_agent(
         "stop compute-agent, adopt the provider, then start compute-agent again"
     ):
         return Adopted(
-            found["name"], found["uuid"], root, below=True, was_ours=_claim(session, found, api)
+            listed["name"], listed["uuid"], root, below=True, was_ours=_claim(session, listed, api)
         )
 
 
-def _claim(session: Session, found: Listed, api: API) -> bool:
+def _claim(session: Session, listed: Listed, api: API) -> bool:
     """Note it in the ledger; whether it was there already."""
-    state_path, root = session.settings.state_path, found["root_provider_uuid"]
+    state_path, root = session.settings.state_path, listed["root_provider_uuid"]
     kept = session.kept(root, writing=True)
     kept.load()
     ledger = kept.ledger
@@ -124,20 +124,20 @@ def _claim(session: Session, found: Listed, api: API) -> bool:
             f"compute-agent has kept nothing of the root {root} in {state_path} yet",
             "run compute-agent --once first, then adopt the provider",
         )
-    if ledger.is_ours(found["uuid"]):
+    if ledger.is_ours(listed["uuid"]):
         return True
-    if not kept.keep(ledger.adding(ADOPTED, found["uuid"], everything_on(_read(found, api)))):
+    if not kept.keep(ledger.adding(ADOPTED, listed["uuid"], everything_on(_read(listed, api)))):
         raise CommandError(f"{state_path} can't be written", "see above why; nothing was adopted")
     return False
 
 
-def _read(found: Listed, api: API) -> Provider:
-    uuid, parent = found["uuid"], found["parent_provider_uuid"]
+def _read(listed: Listed, api: API) -> Provider:
+    uuid, parent = listed["uuid"], listed["parent_provider_uuid"]
     inventory, traits = inventory_of(uuid, api), traits_of(uuid, api)
-    return Provider(uuid, found["name"], parent, inventory, traits)
+    return Provider(uuid, listed["name"], parent, inventory, traits)
 
 
-def _words_below(answer: Adopted, screen: Screen) -> str:
+def _text_below(answer: Adopted, screen: Screen) -> str:
     name = screen.paint(plain(answer.name), "bold")
     if answer.was_ours:
         return f"{name} ({answer.uuid}) is this host's already; nothing was changed"

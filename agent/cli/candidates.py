@@ -60,7 +60,7 @@ COLUMNS = (
 class Answered:
     """Candidates, and where it was asked for what explains them."""
 
-    shown: NamedCandidates
+    named: NamedCandidates
     why: Why | None = None
     explained: tuple[Explained, ...] = ()
 
@@ -147,7 +147,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
         return why, explanations(why, asked, api)
 
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        text = draw_candidates(answer.shown, screen)
+        text = draw_candidates(answer.named, screen)
         if answer.why is None:
             return text
         filled_in = (
@@ -159,17 +159,17 @@ class ShowCandidates(DrawnOrListed[Answered]):
     def table(self, answer: Answered) -> Table:
         if answer.why is not None:
             return EXPLAINED_COLUMNS, [one.row() for one in answer.explained]
-        return COLUMNS, list(_rows(answer.shown))
+        return COLUMNS, list(_rows(answer.named))
 
     def verdict(self, answer: Answered, options: argparse.Namespace) -> int:
         """No candidates is not well, nor are wrong ones."""
-        wrong = answer.shown.answer.miscounted
+        wrong = answer.named.answer.miscounted
         if wrong:
             self.tell(
                 f"{counted(wrong, 'candidate')} of Placement's answer have other amounts than were "
                 "asked for, an error of its own (docs/candidates.rst); do not claim them"
             )
-        if len(answer.shown.answer):
+        if len(answer.named.answer):
             return NOT_WELL if wrong else 0
         if not options.explain:
             self.tell("no candidates; --explain says which constraint leaves none")
@@ -208,19 +208,19 @@ def _text(file: str) -> str:
         raise CommandError(f"--file {file}: {reason}", "name a file that can be read") from err
 
 
-def _rows(shown: NamedCandidates) -> list[Sequence[Any]]:
+def _rows(named: NamedCandidates) -> list[Sequence[Any]]:
     rows: list[Sequence[Any]] = []
-    for number, request in enumerate(shown.answer.allocation_requests, 1):
-        host = shown.answer.host(request)
-        place = (number, shown.names.get(host, host), host)
+    for number, request in enumerate(named.answer.allocation_requests, 1):
+        host = named.answer.host(request)
+        place = (number, named.names.get(host, host), host)
         suffixes: dict[str, list[str]] = {}
         for suffix, uuids in sorted((request.mappings or {}).items()):
             for uuid in uuids:
                 suffixes.setdefault(uuid, []).append(suffix)
         for uuid in (*request.allocations, *used_only(request)):
             resources = dict(request.allocations.get(uuid, {}))
-            name = shown.names.get(uuid, uuid)
-            summary = shown.answer.provider_summaries.get(uuid)
+            name = named.names.get(uuid, uuid)
+            summary = named.answer.provider_summaries.get(uuid)
             free = {one: summary.free(one) for one in resources} if summary else {}
             whole = {one: summary.capacity[one] for one in resources} if summary else {}
             rows.append([*place, name, uuid, resources, suffixes.get(uuid, []), free, whole])

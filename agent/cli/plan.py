@@ -71,13 +71,13 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
     def verdict(self, answer: list[Forecast], options: argparse.Namespace) -> int:
         """Not well beats changes."""
         for planned in answer:
-            for text in planned.wrong:
+            for text in planned.problems:
                 self.tell(f"{planned.node}: {text}")
             if planned.reshape_pending:
                 self.tell(f"{planned.node}: {PENDING}")
             for note in planned.notes:
                 self.tell(note)
-        if any(planned.wrong for planned in answer):
+        if any(planned.problems for planned in answer):
             return NOT_WELL
         changes = any(planned.calls for planned in answer)
         return CHANGES if changes and options.exit_code else 0
@@ -102,7 +102,7 @@ def listed(answer: list[Forecast]) -> Table:
 def _lines(planned: Forecast, screen: Screen, *, calls: bool) -> Iterator[str]:
     name = f"{screen.paint(plain(planned.node), 'bold')} ({planned.uuid})"
     if not planned.calls:
-        but = ", but not all is well" if planned.wrong else ""
+        but = ", but not all is well" if planned.problems else ""
         yield f"{name}: nothing would change{but}"
         return
     yield f"{name}: {counted(len(planned.calls), 'change')}"

@@ -4,7 +4,7 @@ import argparse
 import time
 from dataclasses import dataclass, field
 
-from agent.cli.forecast.forecast import Forecast, KeptStatus, asked, forecast
+from agent.cli.forecast.forecast import Forecast, KeptStatus, forecast, open_nodes
 from agent.cli.plan import drawn, listed
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table, argument
@@ -21,11 +21,11 @@ class Reshaped:
     reports: list[Report] = field(default_factory=list)
 
     @property
-    def wrong(self) -> list[str]:
+    def problems(self) -> list[str]:
         """What is in the way, or went wrong."""
-        seen = [f"{one.node}: {text}" for one in self.planned for text in one.wrong]
+        planned = [f"{one.node}: {text}" for one in self.planned for text in one.problems]
         told = (f"{one.node}: {text}" for one in self.reports for text in one.texts())
-        return [*seen, *(text for text in told if text not in seen)]
+        return [*planned, *(text for text in told if text not in planned)]
 
 
 class Reshape(DrawnOrListed[Reshaped]):
@@ -48,12 +48,14 @@ class Reshape(DrawnOrListed[Reshaped]):
         own = session.compute_id()
         if own is None and not session.settings.rules.attached:
             raise session.no_compute_id()
-        seen = Reshaped(forecast(session, at_start=True, holding=True))
-        if options.plan or seen.wrong or not any(one.calls for one in seen.planned):
-            return seen
-        with asked(session, own or "", session.placement(writing=True), holding=True) as nodes:
+        plan = forecast(session, at_start=True, holding=True)
+        only_planned = Reshaped(plan)
+        if options.plan or only_planned.problems or not any(one.calls for one in plan):
+            return only_planned
+        api = session.placement(writing=True)
+        with open_nodes(session, own or "", api, holding=True) as nodes:
             disabled = KeptStatus.of(session).disabled
-            return Reshaped(seen.planned, nodes.period(time.monotonic(), disabled=disabled))
+            return Reshaped(plan, nodes.period(time.monotonic(), disabled=disabled))
 
     def draw(self, answer: Reshaped, screen: Screen, options: argparse.Namespace) -> str:
         plan = drawn(answer.planned, screen, calls=options.plan)
@@ -65,6 +67,6 @@ class Reshape(DrawnOrListed[Reshaped]):
 
     def verdict(self, answer: Reshaped, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Whether all went well."""
-        for text in answer.wrong:
+        for text in answer.problems:
             self.tell(text)
-        return NOT_WELL if answer.wrong else 0
+        return NOT_WELL if answer.problems else 0

@@ -75,19 +75,19 @@ class Retire(DrawnOrListed[Retired]):
             raise session.no_compute_id()
         with session.without_agent("stop compute-agent, and disable it, then retire the host"):
             api = session.placement(writing=True)
-            seen = Retired(session.settings.host, _seen(session, api))
-            if not seen.going or any(seen.blocks()):
-                return seen
-            if not (options.yes or self._agreed(seen, options)):
-                return Retired(seen.host, seen.roots, wanted=False)
-            return _removed(session, seen, api)
+            planned = Retired(session.settings.host, _leaving_roots(session, api))
+            if not planned.going or any(planned.blocks()):
+                return planned
+            if not (options.yes or self._agreed(planned, options)):
+                return Retired(planned.host, planned.roots, wanted=False)
+            return _removed(session, planned, api)
 
-    def _agreed(self, seen: Retired, options: argparse.Namespace) -> bool:
+    def _agreed(self, planned: Retired, options: argparse.Namespace) -> bool:
         if options.formatter != self.drawn or not self.app.stdin.isatty():
             return False
         screen = Screen.of(self.app.stdout)
-        self.app.stdout.write(f"{self.draw(seen, screen, options)}\n")
-        self.app.stdout.write(f"Remove {seen.going} providers from Placement? [y/N] ")
+        self.app.stdout.write(f"{self.draw(planned, screen, options)}\n")
+        self.app.stdout.write(f"Remove {planned.going} providers from Placement? [y/N] ")
         self.app.stdout.flush()
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -118,7 +118,7 @@ class Retire(DrawnOrListed[Retired]):
         return answer.conditions()
 
 
-def _seen(session: Session, api: API) -> list[Leaving]:
+def _leaving_roots(session: Session, api: API) -> list[Leaving]:
     """Of each root; where there are several, another service may have taken one over."""
     settings, roots = session.settings, session.roots()
     service = session.compute_id() if len(roots) > 1 else None
@@ -131,17 +131,17 @@ def _seen(session: Session, api: API) -> list[Leaving]:
     return found
 
 
-def _removed(session: Session, seen: Retired, api: API) -> Retired:
+def _removed(session: Session, planned: Retired, api: API) -> Retired:
     gone: set[str] = set()
     failed: list[PlacementError] = []
-    for root in seen.roots:
+    for root in planned.roots:
         outcome = apply(root.plan(), root.view(), api)
         errors = [*outcome.failed.values(), *filter(None, [outcome.stopped_by])]
         gone |= {one.provider.uuid for one in root.leavers} - set(outcome.view.snapshot.providers)
         failed += errors
         if not errors and not root.reported_by:
             session.kept(root.root, writing=True).forget()
-    return Retired(seen.host, seen.roots, frozenset(gone), failed)
+    return Retired(planned.host, planned.roots, frozenset(gone), failed)
 
 
 def _words(root: Leaving, gone: frozenset[str], screen: Screen) -> Iterator[str]:

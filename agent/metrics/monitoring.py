@@ -183,7 +183,7 @@ class Monitoring(Exposition):
         self._status = status
         service.listeners.append(self.numbers)
         host.subscribe(self.numbers.hear)
-        self._hear_drivers(service.nodes.drivers)
+        self._listen_to_drivers(service.nodes.drivers)
         self.numbers.registry.register(Facts(status, service.nodes, loop))
         ProcessCollector(namespace=PREFIX, registry=self.numbers.registry)
         if self.settings.textfile is not None:
@@ -201,6 +201,6 @@ class Monitoring(Exposition):
             return None
         return stuck(status.updated, status.interval, self.clock())
 
-    def _hear_drivers(self, drivers: Iterable[LoadedDriver]) -> None:
+    def _listen_to_drivers(self, drivers: Iterable[LoadedDriver]) -> None:
         for loaded in drivers:
             loaded.calls.told = partial(self.numbers.driver_called, loaded.name)

@@ -55,7 +55,7 @@ class RegistryNumbers:
         self.calls.labels(method, outcome).inc()
         self.call_times.labels(method).observe(seconds)
 
-    def database_asked(self, seconds: float, answered: bool) -> None:
+    def transaction_done(self, seconds: float, answered: bool) -> None:
         """Each transaction."""
         self.database_times.observe(seconds)
         if not answered:
@@ -136,7 +136,7 @@ class RegistryMonitoring(Exposition):
         """See :class:`Exposition`."""
         return self.numbers.registry
 
-    def heard(self, application: Application) -> Application:
+    def measured(self, application: Application) -> Application:
         """The same application; its requests are counted."""
         return MeasuredHttp(application, self.numbers)
 

@@ -46,55 +46,55 @@ def is_host(host: object) -> bool:
     return 0 < len(host) <= LONGEST and host.isprintable() and " " not in host
 
 
-def known_host(host: object) -> None:
+def require_host(host: object) -> None:
     """:raises UnknownHost: nobody can have this name."""
     if not is_host(host):
-        raise UnknownHost(f"no service has the host name {_shown(host)}, which can't be one")
+        raise UnknownHost(f"no service has the host name {_quoted(host)}, which can't be one")
 
 
-def known_uuid(uuid: object) -> None:
+def require_uuid(uuid: object) -> None:
     """:raises UnknownHost: it is no UUID."""
     if not is_uuid(uuid):
-        raise UnknownHost(f"no service has the UUID {_shown(uuid)}, which is none")
+        raise UnknownHost(f"no service has the UUID {_quoted(uuid)}, which is none")
 
 
 def heartbeat(host: object, address: object, rpc_version: object, roots: object) -> None:
     """:raises InputRefused: naming what is wrong."""
     if not is_host(host):
         raise InputRefused(
-            f"host {_shown(host)}: a name has 1 to {LONGEST} characters, no blanks among them"
+            f"host {_quoted(host)}: a name has 1 to {LONGEST} characters, no blanks among them"
         )
     if not (is_text(address) and str(address).isprintable() and 0 < len(str(address)) <= LONGEST):
-        raise InputRefused(f"address {_shown(address)}: it has 1 to {LONGEST} characters")
+        raise InputRefused(f"address {_quoted(address)}: it has 1 to {LONGEST} characters")
     if str(address) != str(address).strip():
-        raise InputRefused(f"address {_shown(address)}: it begins or ends with a blank")
+        raise InputRefused(f"address {_quoted(address)}: it begins or ends with a blank")
     if rpc_version is not None and not _is_rpc_version(rpc_version):
-        raise InputRefused(f"rpc_version {_shown(rpc_version)}: versions are like 6.5")
+        raise InputRefused(f"rpc_version {_quoted(rpc_version)}: versions are like 6.5")
     if not isinstance(roots, list | tuple) or len(roots) > MOST_ROOTS:
         raise InputRefused(f"roots: a list of at most {MOST_ROOTS} UUIDs is wanted")
     for root in roots:
         if not is_uuid(root):
-            raise InputRefused(f"roots: {_shown(root)} is no UUID")
+            raise InputRefused(f"roots: {_quoted(root)} is no UUID")
 
 
 def flag(name: str, value: object) -> None:
     """:raises InputRefused: it is neither true nor false."""
     if not isinstance(value, bool):
-        raise InputRefused(f"{name} {_shown(value)}: it has to be true or false")
+        raise InputRefused(f"{name} {_quoted(value)}: it has to be true or false")
 
 
 def version(name: str, value: object) -> None:
     """Of a record, ``None`` for any.  :raises InputRefused: it is no such number."""
     if value is not None and not _is_number(value, 0, LARGEST_VERSION):
-        raise InputRefused(f"{name} {_shown(value)}: it has to be a number from 0 on, or none")
+        raise InputRefused(f"{name} {_quoted(value)}: it has to be a number from 0 on, or none")
 
 
 def page(after: object, limit: object) -> None:
     """:raises InputRefused: it is no page of a list."""
     if not is_text(after) or len(str(after)) > LONGEST:
-        raise InputRefused(f"after {_shown(after)}: it has to be a host name, or empty")
+        raise InputRefused(f"after {_quoted(after)}: it has to be a host name, or empty")
     if limit is not None and not _is_number(limit, 1, LARGEST_VERSION):
-        raise InputRefused(f"limit {_shown(limit)}: it has to be a number from 1 on")
+        raise InputRefused(f"limit {_quoted(limit)}: it has to be a number from 1 on")
 
 
 def reason(*, disabled: bool, reason: object) -> str | None:
@@ -132,7 +132,7 @@ def _is_number(value: object, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     """Of whatever length."""
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

@@ -46,17 +46,17 @@ class Reload:
     conf: Any
     args: Sequence[str]
     systemd: Systemd
-    _asked: threading.Event = field(default_factory=threading.Event)
+    _requested: threading.Event = field(default_factory=threading.Event)
 
     def ask(self) -> None:
         """Have it done soon.  For a signal handler."""
-        self._asked.set()
+        self._requested.set()
 
-    def done_if_asked(self) -> None:
+    def done_if_requested(self) -> None:
         """Read the files again; what can't be used changes nothing."""
-        if not self._asked.is_set():
+        if not self._requested.is_set():
             return
-        self._asked.clear()
+        self._requested.clear()
         self.systemd.reloading()
         try:
             opts.read_again(self.conf, self.args)
@@ -160,7 +160,7 @@ class _Process:
             self.systemd.ready(f"serving {database.shown}")
             while not self.stop.wait(min(1.0, (self.systemd.watchdog or 15.0) / 3)):
                 self.systemd.feed()
-                self.reload.done_if_asked()
+                self.reload.done_if_requested()
             self.systemd.stopping()
         LOG.info("Stopped")
 
@@ -168,7 +168,7 @@ class _Process:
         """Monitored from now on, where that is wanted: also while the database is waited for."""
         store = WatchedRegistry(database, self.settings.down_after, self.settings.binary)
         if (monitoring := self.monitoring) is not None:
-            store.listener = monitoring.numbers.database_asked
+            store.listener = monitoring.numbers.transaction_done
             monitoring.listen(store, self._broker)
             monitoring.start()
             stack.callback(monitoring.stop)
@@ -227,7 +227,7 @@ class _Process:
         control = Control(store, agents, settings.down_after)
         served = application(control, self.conf, settings)
         if self.monitoring is not None:
-            served = self.monitoring.heard(served)
+            served = self.monitoring.measured(served)
         server = listen(served, settings)
         where = settings.rest_bind, settings.rest_port, settings.auth_strategy
         LOG.info("Serving os-services on http://%s:%s (%s)", *where)

@@ -48,12 +48,12 @@ class SqlRegistry:
 
     def get_service(self, host: str) -> ServiceRecord:
         """One record."""
-        checks.known_host(host)
+        checks.require_host(host)
         return self._run(lambda sent: self._one(sent, host))
 
     def find_service(self, uuid: str) -> ServiceRecord:
         """The record with this UUID."""
-        checks.known_uuid(uuid)
+        checks.require_uuid(uuid)
         wanted = f"{self._select} WHERE uuid = :uuid"
         found = self._run(lambda sent: sent.rows(wanted, uuid=uuid))
         if not found:
@@ -142,7 +142,7 @@ class SqlRegistry:
 
     def delete(self, host: str) -> None:
         """Forget it, unless heartbeats come and nobody has said that it is down all the same."""
-        checks.known_host(host)
+        checks.require_host(host)
         gone = (
             "DELETE FROM services WHERE host = :host "
             f"AND (last_seen IS NULL OR forced_down OR {self._is_silent})"
@@ -164,7 +164,7 @@ class SqlRegistry:
     def _set(
         self, host: str, said: str, values: dict[str, Any], expected: int | None
     ) -> ServiceRecord:
-        checks.known_host(host)
+        checks.require_host(host)
         change = f"UPDATE services SET {said}, version = {self._later} WHERE host = :host"
         if expected is not None:  # who names the version knows the next: a reply may be lost
             change = f"UPDATE services SET {said}, version = version + 1 WHERE host = :host"

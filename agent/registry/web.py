@@ -43,7 +43,7 @@ def application(control: Control, conf: Any, settings: RegistrySettings) -> Appl
     if keystone:
         served = with_keystone(served, conf)
         if settings.page:
-            served = ForThePage(by_keystone(served, conf, pages.say), served)
+            served = ForThePage(by_keystone(served, conf, pages.error_page), served)
     return Identified(Discovery(served))
 
 

@@ -28,14 +28,14 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(ServiceRecord))
 
 def to_wire(record: ServiceRecord) -> dict[str, Any]:
     """As JSON can hold it."""
-    said = {name: getattr(record, name) for name in _FIELDS}
-    times = {name: said[name] and said[name].isoformat() for name in _TIMES}
-    return said | times | {"roots": list(record.roots)}
+    data = {name: getattr(record, name) for name in _FIELDS}
+    times = {name: data[name] and data[name].isoformat() for name in _TIMES}
+    return data | times | {"roots": list(record.roots)}
 
 
-def from_wire(said: dict[str, Any]) -> ServiceRecord:
+def from_wire(data: dict[str, Any]) -> ServiceRecord:
     """The record that was sent."""
-    known = {name: value for name, value in said.items() if name in _FIELDS}
+    known = {name: value for name, value in data.items() if name in _FIELDS}
     for name in _TIMES:
         at = known.get(name)
         known[name] = datetime.fromisoformat(at) if at else None

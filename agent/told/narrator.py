@@ -17,32 +17,34 @@ _PASSING = re.compile(r"\(request [^)]*\)|\b\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b"
 class Narrator:
     """Remembers which conditions were logged."""
 
-    told: dict[tuple[str, str], str] = field(default_factory=dict)
+    logged: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def tell(self, reports: Iterable[Report]) -> None:
         """INFO per root that changed; a warning per new or other condition, INFO when it ends."""
         now: dict[tuple[str, str], str] = {}
         for report in reports:
-            _tell_changes(report)
+            _log_changes(report)
             if report.error is not None:
-                now.update(self._told_of(report.node))
+                now.update(self._logged_of(report.node))
             now.update({(report.node, key): str(it) for key, it in report.conditions().items()})
-            self._tell_errors(report)
+            self._log_errors(report)
         for key, text in now.items():
-            if key not in self.told or _lasting(text) != _lasting(self.told[key]):
+            if key not in self.logged or _lasting(text) != _lasting(self.logged[key]):
                 LOG.warning("Node %s: %s", key[0], text)
-        for key in self.told.keys() - now.keys():
-            LOG.info("Node %s: over: %s", key[0], self.told[key])
-        self.told = now
+        for key in self.logged.keys() - now.keys():
+            LOG.info("Node %s: over: %s", key[0], self.logged[key])
+        self.logged = now
 
-    def _told_of(self, node: str) -> dict[tuple[str, str], str]:
+    def _logged_of(self, node: str) -> dict[tuple[str, str], str]:
         """A period that broke off has not seen that anything is over, but for another end."""
-        return {key: text for key, text in self.told.items() if key[0] == node and key[1] != ENDED}
+        return {
+            key: text for key, text in self.logged.items() if key[0] == node and key[1] != ENDED
+        }
 
-    def _tell_errors(self, report: Report) -> None:
+    def _log_errors(self, report: Report) -> None:
         """The traceback of a driver's error, once; an operator may not need it, its author does."""
         for name, err in report.driver_errors.items():
-            if (report.node, f"driver {name}") not in self.told:
+            if (report.node, f"driver {name}") not in self.logged:
                 LOG.debug("Driver %s", name, exc_info=err)
 
 
@@ -50,7 +52,7 @@ def _lasting(text: str) -> str:
     return _PASSING.sub("", text)
 
 
-def _tell_changes(report: Report) -> None:
+def _log_changes(report: Report) -> None:
     if report.done:
         LOG.info(
             "Node %s: reported %s in %d calls to Placement",

@@ -81,61 +81,61 @@ class LaterVersion(ValueError):
 
 def to_json(status: AgentStatus) -> dict[str, Any]:
     """For the file."""
-    said = asdict(status)
-    for node in said["nodes"]:
+    data = asdict(status)
+    for node in data["nodes"]:
         for condition in node["conditions"]:
             condition["severity"] = condition["severity"].value
-    return {"version": VERSION, **said}
+    return {"version": VERSION, **data}
 
 
-def from_json(said: Any) -> AgentStatus:
+def from_json(data: Any) -> AgentStatus:
     """Of a file, whichever agent wrote it.
 
     :raises LaterVersion: this one can't know what it says.
     :raises ValueError: it is no such file; or TypeError, LookupError, AttributeError.
     """
-    version = said["version"]
+    version = data["version"]
     if isinstance(version, int) and version > VERSION:
         raise LaterVersion(version)
     node = _READERS[version]
-    numbers = isinstance(said["pid"], int) and isinstance(said["updated"], int | float)
-    if not numbers or not isinstance(said["interval"], int | float | None):
+    numbers = isinstance(data["pid"], int) and isinstance(data["updated"], int | float)
+    if not numbers or not isinstance(data["interval"], int | float | None):
         raise ValueError("pid, updated or interval is not a number")
-    facts = said.get("service")
+    facts = data.get("service")
     return replace(
-        _made(AgentStatus, {**said, "nodes": tuple(map(node, said["nodes"]))}),
+        _made(AgentStatus, {**data, "nodes": tuple(map(node, data["nodes"]))}),
         service=_made(ServiceFacts, facts) if facts else None,
-        checks=tuple(_made(Check, one) for one in said.get("checks") or ()),
+        checks=tuple(_made(Check, one) for one in data.get("checks") or ()),
     )
 
 
-def _node_of_1(said: Mapping[str, Any]) -> NodeStatus:
+def _node_of_1(data: Mapping[str, Any]) -> NodeStatus:
     """Sentences, and which of them drain; nothing about how long it took."""
-    step = HOW_TO_RESHAPE if said.get("reshape_pending") else ""
-    conditions = [Condition(text, next_step=step) for text in said["complaints"]]
-    draining = said.get("draining") or ()
+    step = HOW_TO_RESHAPE if data.get("reshape_pending") else ""
+    conditions = [Condition(text, next_step=step) for text in data["complaints"]]
+    draining = data.get("draining") or ()
     conditions += [Condition(text, severity=Severity.INFO) for text in draining]
-    return _node({**said, "conditions": conditions})
+    return _node({**data, "conditions": conditions})
 
 
-def _node_of_2(said: Mapping[str, Any]) -> NodeStatus:
+def _node_of_2(data: Mapping[str, Any]) -> NodeStatus:
     conditions = [
         _made(Condition, {**one, "severity": Severity(one["severity"])})
-        for one in said["conditions"]
+        for one in data["conditions"]
     ]
-    return _node({**said, "conditions": conditions})
+    return _node({**data, "conditions": conditions})
 
 
-def _node(said: Mapping[str, Any]) -> NodeStatus:
-    if not isinstance(said.get("took") or {}, dict):
+def _node(data: Mapping[str, Any]) -> NodeStatus:
+    if not isinstance(data.get("took") or {}, dict):
         raise TypeError("took is no object")
-    tuples = {name: tuple(said.get(name) or ()) for name in ("conditions", "reshape_pending")}
-    return _made(NodeStatus, {**said, **tuples})
+    tuples = {name: tuple(data.get(name) or ()) for name in ("conditions", "reshape_pending")}
+    return _made(NodeStatus, {**data, **tuples})
 
 
-def _made(kind: Callable[..., T], said: Mapping[str, Any]) -> T:
+def _made(kind: Callable[..., T], data: Mapping[str, Any]) -> T:
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in said.items() if name in names})
+    return kind(**{name: value for name, value in data.items() if name in names})
 
 
 _READERS: Mapping[int, Callable[[Mapping[str, Any]], NodeStatus]] = {1: _node_of_1, 2: _node_of_2}

@@ -124,7 +124,7 @@ def test_whatever_is_left_out_what_is_left_can_be_asked(request) -> None:
     for constraint in constraints(asked):
         left = without(asked, constraint)
         if left is None:
-            assert constraint.kind is Aspect.RESOURCES
+            assert constraint.aspect is Aspect.RESOURCES
             continue
         assert not list(problems(left.request))
         assert constraint not in constraints(left)

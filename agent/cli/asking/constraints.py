@@ -33,7 +33,7 @@ class Constraint:
     that of a resource class.
     """
 
-    kind: Aspect
+    aspect: Aspect
     suffix: str | None = None
     terms: tuple[str, ...] = ()
     amount: int = 0
@@ -41,12 +41,12 @@ class Constraint:
     @property
     def written(self) -> str:
         """As it stands in a query."""
-        if self.kind is Aspect.ENABLED:
+        if self.aspect is Aspect.ENABLED:
             return f"root_required=!{DISABLED}"
-        if self.kind is Aspect.RESOURCES:
+        if self.aspect is Aspect.RESOURCES:
             return f"resources{self.suffix}={self.terms[0]}:{self.amount}"
-        parameter, _, sign = self.kind.value.partition(": ")
-        several = self.kind in (Aspect.REQUIRED, Aspect.MEMBER_OF) and len(self.terms) > 1
+        parameter, _, sign = self.aspect.value.partition(": ")
+        several = self.aspect in (Aspect.REQUIRED, Aspect.MEMBER_OF) and len(self.terms) > 1
         value = ("in:" if several else "") + ",".join(sign + term for term in self.terms)
         return f"{parameter}{self.suffix or ''}={value}"
 
@@ -59,13 +59,13 @@ class Question:
     include_disabled: bool = False
 
 
-def constraints(asked: Question) -> list[Constraint]:
+def constraints(question: Question) -> list[Constraint]:
     """All of them, those first that leave out most at once."""
-    request = asked.request
-    found = [] if asked.include_disabled else [Constraint(Aspect.ENABLED)]
+    request = question.request
+    found = [] if question.include_disabled else [Constraint(Aspect.ENABLED)]
     found += (Constraint(Aspect.ROOT_REQUIRED, None, (t,)) for t in sorted(request.root_required))
     # Whoever copies the query of a scheduler has its filter in it: that is the same as ours.
-    forbidden = request.root_forbidden - (set() if asked.include_disabled else {DISABLED})
+    forbidden = request.root_forbidden - (set() if question.include_disabled else {DISABLED})
     found += (Constraint(Aspect.ROOT_FORBIDDEN, None, (t,)) for t in sorted(forbidden))
     for suffix, group in request.by_suffix().items():
         found += _of_group(suffix, group)
@@ -73,7 +73,7 @@ def constraints(asked: Question) -> list[Constraint]:
         found.append(Constraint(Aspect.ISOLATE, None, ("isolate",)))
     for suffixes in sorted(request.same_subtree, key=sorted):
         found.append(Constraint(Aspect.SAME_SUBTREE, None, tuple(sorted(suffixes))))
-    return sorted(found, key=lambda constraint: constraint.kind is Aspect.RESOURCES)
+    return sorted(found, key=lambda constraint: constraint.aspect is Aspect.RESOURCES)
 
 
 def _of_group(suffix: str, group: RequestGroup) -> Iterator[Constraint]:
@@ -91,16 +91,16 @@ def _of_group(suffix: str, group: RequestGroup) -> Iterator[Constraint]:
         yield Constraint(Aspect.RESOURCES, suffix, (name,), amount)
 
 
-def without(asked: Question, constraint: Constraint) -> Question | None:
+def without(question: Question, constraint: Constraint) -> Question | None:
     """The same, less one constraint; ``None`` if nothing is left to ask for."""
-    left = keeping(asked, [each for each in constraints(asked) if each != constraint])
+    left = keeping(question, [each for each in constraints(question) if each != constraint])
     return left if any(g.resources for g in left.request.by_suffix().values()) else None
 
 
-def only(asked: Question, kept: Collection[Constraint]) -> Question:
+def only(question: Question, kept: Collection[Constraint]) -> Question:
     """Resources, and of everything else only these constraints."""
-    amounts = (each for each in constraints(asked) if each.kind is Aspect.RESOURCES)
-    return keeping(asked, (*kept, *amounts))
+    amounts = (each for each in constraints(question) if each.aspect is Aspect.RESOURCES)
+    return keeping(question, (*kept, *amounts))
 
 
 def one_of(constraint: Constraint) -> Constraint:
@@ -108,14 +108,14 @@ def one_of(constraint: Constraint) -> Constraint:
     return replace(constraint, amount=1)
 
 
-def with_amount(asked: Question, constraint: Constraint) -> Question:
+def with_amount(question: Question, constraint: Constraint) -> Question:
     """The same, with the amount of the constraint in place of what its group asks for."""
     other = constraint.amount
     return keeping(
-        asked,
+        question,
         [
             constraint if replace(each, amount=other) == constraint else each
-            for each in constraints(asked)
+            for each in constraints(question)
         ],
     )
 
@@ -128,9 +128,9 @@ def alone(constraint: Constraint) -> Question:
     return Question(request, include_disabled=True)
 
 
-def keeping(asked: Question, kept: Collection[Constraint]) -> Question:
+def keeping(question: Question, kept: Collection[Constraint]) -> Question:
     """A question with these constraints: groups that ask for nothing are left out."""
-    before, enabled = asked.request, Constraint(Aspect.ENABLED) in kept
+    before, enabled = question.request, Constraint(Aspect.ENABLED) in kept
     groups = {
         suffix: _group([one for one in kept if one.suffix == suffix])
         for suffix in before.by_suffix()
@@ -142,7 +142,7 @@ def keeping(asked: Question, kept: Collection[Constraint]) -> Question:
         for suffix, group in groups.items()
         if group.resources or (group and suffix in _all(together))
     }
-    isolated = any(one.kind is Aspect.ISOLATE for one in kept)
+    isolated = any(one.aspect is Aspect.ISOLATE for one in kept)
     may_share = _isolates(before) and not isolated
     filtered = before.root_forbidden & {DISABLED} if enabled else frozenset()
     request = ResourceRequest(
@@ -159,13 +159,13 @@ def keeping(asked: Question, kept: Collection[Constraint]) -> Question:
 
 def having(constraint: Constraint) -> RequestGroup:
     """What a provider is that has its traits, or is in its aggregates, wanted or not."""
-    aggregates = constraint.kind in (Aspect.MEMBER_OF, Aspect.NOT_MEMBER_OF)
-    return _group([replace(constraint, kind=Aspect.MEMBER_OF if aggregates else Aspect.REQUIRED)])
+    aggregates = constraint.aspect in (Aspect.MEMBER_OF, Aspect.NOT_MEMBER_OF)
+    return _group([replace(constraint, aspect=Aspect.MEMBER_OF if aggregates else Aspect.REQUIRED)])
 
 
 def _group(kept: Collection[Constraint]) -> RequestGroup:
     return RequestGroup(
-        {one.terms[0]: one.amount for one in kept if one.kind is Aspect.RESOURCES},
+        {one.terms[0]: one.amount for one in kept if one.aspect is Aspect.RESOURCES},
         _terms(kept, Aspect.REQUIRED),
         _all(_terms(kept, Aspect.FORBIDDEN)),
         _terms(kept, Aspect.MEMBER_OF),
@@ -178,8 +178,8 @@ def _isolates(request: ResourceRequest) -> bool:
     return request.group_policy == "isolate" and len(request.groups) > 1
 
 
-def _terms(kept: Iterable[Constraint], kind: Aspect) -> frozenset[frozenset[str]]:
-    return frozenset(frozenset(one.terms) for one in kept if one.kind is kind)
+def _terms(kept: Iterable[Constraint], aspect: Aspect) -> frozenset[frozenset[str]]:
+    return frozenset(frozenset(one.terms) for one in kept if one.aspect is aspect)
 
 
 def _all(sets: Iterable[frozenset[str]]) -> frozenset[str]:

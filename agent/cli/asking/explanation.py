@@ -45,15 +45,15 @@ class Explained:
 COLUMNS = ("constraint", "group", "verdict", "more_candidates", "kept_out", "first_for", "sentence")
 
 
-def explanations(why: Why, asked: Question, api: API) -> list[Explained]:
+def explanations(why: Why, question: Question, api: API) -> list[Explained]:
     """Those first that decide."""
-    facts = Facts(api, asked)
+    facts = Facts(api, question)
     found = [_decides(effect, why, facts) for effect in _relevant(why, facts)[:EXPLAINED]]
     found += [_impossible(each, facts) for each in why.impossible[:EXPLAINED]]
     found += [Explained(each, "conflicts", f"{_subject(each)}.") for each in why.together]
     told = {one.constraint for one in found}
     verdicts = dict.fromkeys((*why.impossible, *why.overlapping), "overlaps")
-    rest = (each for each in constraints(asked) if each not in told)
+    rest = (each for each in constraints(question) if each not in told)
     found += [Explained(one, verdicts.get(one, "nothing"), f"{_subject(one)}.") for one in rest]
     if why.tally is None:
         return found
@@ -107,12 +107,12 @@ def _list(found: list[Explained]) -> str:
 def _relevant(why: Why, facts: Facts) -> list[Effect]:
     """Without amounts that only do not fit beside the rest, where something else decides."""
     found = why.decisive
-    if all(effect.constraint.kind is Aspect.RESOURCES for effect in found):
+    if all(effect.constraint.aspect is Aspect.RESOURCES for effect in found):
         return found
     return [
         effect
         for effect in found
-        if effect.constraint.kind is not Aspect.RESOURCES or facts.is_short(effect.constraint)
+        if effect.constraint.aspect is not Aspect.RESOURCES or facts.is_short(effect.constraint)
     ]
 
 
@@ -157,7 +157,7 @@ def _subject(constraint: Constraint) -> str:
         Aspect.SAME_SUBTREE: f"the groups {', '.join(constraint.terms)} have to be in one subtree",
         Aspect.RESOURCES: f"{who} needs {constraint.amount} of {terms}",
     }
-    text = said[constraint.kind]
+    text = said[constraint.aspect]
     return f"{_short(constraint)}: {text}"
 
 

@@ -38,13 +38,13 @@ class Facts:
     """Looked up once each."""
 
     api: API
-    asked: Question
+    question: Question
     _names: dict[str, str] = field(default_factory=dict)
     _amounts: dict[Constraint, str] = field(default_factory=dict)
 
     def of(self, constraint: Constraint) -> str:  # noqa: PLR0911  one return a kind
         """What there is of what it asks for.  Empty if there is no more to say."""
-        match constraint.kind:
+        match constraint.aspect:
             case Aspect.ENABLED:
                 return "`computectl service enable` lets a host take guests again."
             case Aspect.REQUIRED | Aspect.FORBIDDEN:
@@ -88,9 +88,11 @@ class Facts:
         said = f"{_have(len(found), what)} ({self.named(one.uuid for one in found)})"
         if roots and not any(one.uuid == one.root_uuid for one in found):
             return f"{said}, but no root: it has to be on the host itself."
-        groups = self.asked.request.by_suffix()
+        groups = self.question.request.by_suffix()
         wanted = groups.get(constraint.suffix or "", RequestGroup()).resources
-        given = list(_by_provider(constraint, wanted)) if constraint.kind is Aspect.REQUIRED else []
+        given = (
+            list(_by_provider(constraint, wanted)) if constraint.aspect is Aspect.REQUIRED else []
+        )
         if given and not any(self._find(replace(where, resources=each)) for each in given):
             return f"{said}, but none that gives {' or '.join(map(resources_value, given))}."
         return f"{said}."
@@ -119,7 +121,7 @@ class Facts:
         """Among those that could be taken with all else that is asked for, or else anywhere."""
         [name] = constraint.terms
         least = one_of(constraint)
-        having = self._having(with_amount(self.asked, least), name)
+        having = self._having(with_amount(self.question, least), name)
         elsewhere = not having
         having = having or self._having(alone(least), name)
         if not having:
@@ -138,10 +140,10 @@ class Facts:
             return f"The most that one provider has free is {free}, {self._name(best.uuid)}{taken}."
         return self._units(best, constraint)
 
-    def _having(self, asked: Question, name: str) -> list[ProviderSummary]:
+    def _having(self, question: Question, name: str) -> list[ProviderSummary]:
         """Providers that candidates take it from, those that share it with hosts included."""
-        how = How(asked.include_disabled, several=True)
-        request = replace(asked.request, limit=LOOKED_AT)
+        how = How(question.include_disabled, several=True)
+        request = replace(question.request, limit=LOOKED_AT)
         answer = allocation_candidates(request, self.api, how)
         taken = dict.fromkeys(
             uuid

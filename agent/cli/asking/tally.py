@@ -35,19 +35,19 @@ class Tally:
         return dict(self.first).get(constraint, 0)
 
 
-def tally(asked: Question, ask: Ask, api: API) -> Tally | None:
+def tally(question: Question, ask: Ask, api: API) -> Tally | None:
     """``None`` if it can't be counted: too many candidates, or none that is on a host."""
     everything = hosts_of(api)
     left, kept = set(everything), []
     first: list[tuple[Constraint, int]] = []
-    enabled, waiting = _in_order(constraints(asked))
+    enabled, waiting = _in_order(constraints(question))
     if enabled is not None:
         kept.append(enabled)
         disabled = left & disabled_roots(api)
         first.append((enabled, len(disabled)))
         left -= disabled
     while waiting:
-        step = next(_steps(asked, kept, waiting, ask), None)
+        step = next(_steps(question, kept, waiting, ask), None)
         if step is None:
             return None
         constraint, hosts = step
@@ -70,22 +70,22 @@ def hosts_of(api: API) -> frozenset[str]:
 
 
 def _in_order(found: list[Constraint]) -> tuple[Constraint | None, list[Constraint]]:
-    enabled = next((each for each in found if each.kind is Aspect.ENABLED), None)
+    enabled = next((each for each in found if each.aspect is Aspect.ENABLED), None)
     others = [each for each in found if each is not enabled]
-    return enabled, sorted(others, key=lambda each: each.kind is not Aspect.RESOURCES)
+    return enabled, sorted(others, key=lambda each: each.aspect is not Aspect.RESOURCES)
 
 
 def _steps(
-    asked: Question, kept: list[Constraint], waiting: list[Constraint], ask: Ask
+    question: Question, kept: list[Constraint], waiting: list[Constraint], ask: Ask
 ) -> Iterator[tuple[Constraint, set[str]]]:
     """Constraints that can be next, and the hosts that meet them and those before them."""
     for constraint in waiting:
-        answer = ask(keeping(asked, (*kept, constraint)))
+        answer = ask(keeping(question, (*kept, constraint)))
         if len(answer) >= TALLIED:
             return
         hosts = set(answer.hosts())
         summaries = answer.provider_summaries
-        if constraint.kind is Aspect.RESOURCES and any(summaries[uuid].shares for uuid in hosts):
+        if constraint.aspect is Aspect.RESOURCES and any(summaries[uuid].shares for uuid in hosts):
             continue
         yield constraint, hosts
 

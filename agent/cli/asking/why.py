@@ -69,7 +69,7 @@ class Why:
     def decisive(self) -> list[Effect]:
         """Constraints that leave out something by themselves, amounts last."""
         found = [effect for effect in self.effects if effect.more > 0]
-        return sorted(found, key=lambda effect: effect.constraint.kind is Aspect.RESOURCES)
+        return sorted(found, key=lambda effect: effect.constraint.aspect is Aspect.RESOURCES)
 
 
 class _OutOfCalls(Exception):
@@ -86,70 +86,70 @@ class Explainer:
     _answers: dict[tuple[str, bool], tuple[int, AllocationCandidates]] = field(default_factory=dict)
     """Answers, each with how many candidates were asked for; with fewer, it has them all."""
 
-    def why(self, asked: Question) -> Why:
+    def why(self, question: Question) -> Why:
         """What decides.  :raises reportclient.errors.PlacementError: it can't be asked."""
-        asked = replace(asked, request=replace(asked.request, limit=None))
+        question = replace(question, request=replace(question.request, limit=None))
         found = Why(AllocationCandidates())
         try:
-            found = replace(found, answer=self._ask(asked))
-            found = replace(found, tally=tally(asked, self._all_hosts, self.api))
-            for constraint in constraints(asked):
-                effect = self._effect(constraint, asked, found.answer)
+            found = replace(found, answer=self._ask(question))
+            found = replace(found, tally=tally(question, self._all_hosts, self.api))
+            for constraint in constraints(question):
+                effect = self._effect(constraint, question, found.answer)
                 found = replace(found, effects=(*found.effects, effect))
-            found = self._deeper(asked, found)
+            found = self._deeper(question, found)
         except _OutOfCalls:
             return replace(found, complete=False)
         return found
 
     def _effect(
-        self, constraint: Constraint, asked: Question, answer: AllocationCandidates
+        self, constraint: Constraint, question: Question, answer: AllocationCandidates
     ) -> Effect:
-        less = without(asked, constraint)
+        less = without(question, constraint)
         lowered = less is None
         if less is None and constraint.amount == 1:
             return Effect(constraint, None)
-        relaxed = self._ask(less or with_amount(asked, one_of(constraint)))
+        relaxed = self._ask(less or with_amount(question, one_of(constraint)))
         out = tuple(sorted(kept_out(constraint, answer, relaxed)))
         return Effect(constraint, relaxed, out, len(relaxed) - len(answer), lowered)
 
-    def _deeper(self, asked: Question, found: Why) -> Why:
+    def _deeper(self, question: Question, found: Why) -> Why:
         """What the others do; and where nothing decides alone, what can't be met at once."""
         decisive = {effect.constraint for effect in found.decisive}
-        others = indecisive(asked, decisive, self._ask, self.api)
+        others = indecisive(question, decisive, self._ask, self.api)
         found = replace(found, overlapping=others.overlapping)
         if len(found.answer) or decisive:
             return replace(found, overlapping=(*others.impossible, *others.overlapping))
         if others.impossible:
             return replace(found, impossible=others.impossible)
-        everything = constraints(asked)
-        amounts = [each for each in everything if each.kind is Aspect.RESOURCES]
-        rest = [each for each in everything if each.kind is not Aspect.RESOURCES]
-        there = len(self._ask(only(asked, ())))
-        together = self._conflict(asked, rest) if there else amounts
+        everything = constraints(question)
+        amounts = [each for each in everything if each.aspect is Aspect.RESOURCES]
+        rest = [each for each in everything if each.aspect is not Aspect.RESOURCES]
+        there = len(self._ask(only(question, ())))
+        together = self._conflict(question, rest) if there else amounts
         return replace(found, together=tuple(together))
 
-    def _conflict(self, asked: Question, rest: list[Constraint]) -> list[Constraint]:
+    def _conflict(self, question: Question, rest: list[Constraint]) -> list[Constraint]:
         """The constraints that can't go together, and none that could be left away."""
         kept = list(rest)
         for constraint in rest:
             fewer = [each for each in kept if each != constraint]
-            if len(self._ask(only(asked, fewer))) == 0:
+            if len(self._ask(only(question, fewer))) == 0:
                 kept = fewer
         return kept
 
-    def _all_hosts(self, asked: Question) -> AllocationCandidates:
-        return self._ask(asked, TALLIED)
+    def _all_hosts(self, question: Question) -> AllocationCandidates:
+        return self._ask(question, TALLIED)
 
-    def _ask(self, asked: Question, limit: int = LOOKED_AT) -> AllocationCandidates:
-        key = (written(replace(asked.request, limit=None)), asked.include_disabled)
+    def _ask(self, question: Question, limit: int = LOOKED_AT) -> AllocationCandidates:
+        key = (written(replace(question.request, limit=None)), question.include_disabled)
         asked_for, answer = self._answers.get(key, (0, AllocationCandidates()))
         if asked_for == limit or len(answer) < asked_for:
             return answer
         if self.calls >= self.most:
             raise _OutOfCalls
         self.calls += 1
-        how = How(include_disabled=asked.include_disabled, several=True)
-        answer = allocation_candidates(replace(asked.request, limit=limit), self.api, how)
+        how = How(include_disabled=question.include_disabled, several=True)
+        answer = allocation_candidates(replace(question.request, limit=limit), self.api, how)
         self._answers[key] = limit, answer
         return answer
 
@@ -162,17 +162,19 @@ class Indecisive:
     overlapping: tuple[Constraint, ...] = ()
 
 
-def indecisive(asked: Question, decisive: Collection[Constraint], ask: Ask, api: API) -> Indecisive:
+def indecisive(
+    question: Question, decisive: Collection[Constraint], ask: Ask, api: API
+) -> Indecisive:
     """Of all but the decisive ones."""
-    others = [each for each in constraints(asked) if each not in decisive]
-    amounts = [each for each in others if each.kind is Aspect.RESOURCES]
+    others = [each for each in constraints(question) if each not in decisive]
+    amounts = [each for each in others if each.aspect is Aspect.RESOURCES]
     too_much = [each for each in amounts if not ask(alone(each))]
-    lowered, basis = _basis(asked, too_much, ask)
+    lowered, basis = _basis(question, too_much, ask)
     impossible, overlapping = list(too_much), []
     for constraint in others:
         if constraint in too_much:
             continue
-        if constraint.kind is Aspect.RESOURCES:
+        if constraint.aspect is Aspect.RESOURCES:
             worse = constraint.amount > 1 and _is_short(constraint, lowered, ask)
         elif constraint not in constraints(lowered) or not basis:
             worse = False
@@ -186,10 +188,10 @@ def indecisive(asked: Question, decisive: Collection[Constraint], ask: Ask, api:
 
 
 def _basis(
-    asked: Question, too_much: Sequence[Constraint], ask: Ask
+    question: Question, too_much: Sequence[Constraint], ask: Ask
 ) -> tuple[Question, AllocationCandidates]:
     """The request with amounts that are there at once, and what these alone get."""
-    lowered = asked
+    lowered = question
     for each in too_much:
         fewer = with_amount(lowered, one_of(each))
         if not ask(alone(one_of(each))):
@@ -198,7 +200,7 @@ def _basis(
     if found := ask(only(lowered, ())):
         return lowered, found
     for each in constraints(lowered):
-        if each.kind is Aspect.RESOURCES:
+        if each.aspect is Aspect.RESOURCES:
             lowered = with_amount(lowered, one_of(each))
     return lowered, ask(only(lowered, ()))
 
@@ -214,7 +216,7 @@ def _is_short(constraint: Constraint, lowered: Question, ask: Ask) -> bool:
 
 def _is_nowhere(constraint: Constraint, api: API) -> bool:
     """Whether no provider has what it asks for, where nothing else can be asked."""
-    if constraint.kind not in (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF):
+    if constraint.aspect not in (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF):
         return False
     how = How(include_disabled=True, several=True)
     return not resource_providers(ProviderQuery(where=having(constraint)), api, how).providers

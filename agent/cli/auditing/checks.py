@@ -78,11 +78,13 @@ class Audit:
 GIVE_UP = "for a host that is given up: computectl retire there, then computectl service delete"
 
 
-def reporting(seen: ObservedService, missing: Collection[str], alive: bool) -> Iterator[Condition]:
+def reporting(
+    service: ObservedService, missing: Collection[str], alive: bool
+) -> Iterator[Condition]:
     """Whether the host reports; of its roots, ``missing`` are not in Placement."""
-    record = seen.record
+    record = service.record
     host = record.host
-    yield from seen.contested()
+    yield from service.contested()
     if not alive:
         yield _silent(record)
     elif record.forced_down:
@@ -108,12 +110,12 @@ def _silent(record: ServiceRecord) -> Condition:
     return Condition(f"{text} ({status})", record.host, severity, step)
 
 
-def status(seen: ObservedService, *, alive: bool) -> Iterator[Condition]:
+def status(service: ObservedService, *, alive: bool) -> Iterator[Condition]:
     """Whether Placement has the trait where the record says so."""
-    record = seen.record
-    if seen.agrees is not False:
+    record = service.record
+    if service.agrees is not False:
         return
-    has = f"{DISABLED} is on {seen.with_trait} of {counted(len(record.roots), 'root')}"
+    has = f"{DISABLED} is on {service.with_trait} of {counted(len(record.roots), 'root')}"
     if alive:
         step = "its agent mends that when it verifies its roots; else see computectl status there"
     else:

@@ -52,10 +52,12 @@ class FleetAudit:
         many = len(hosts) > MANY_HOSTS
         listed = None if many else _by_uuid(all_providers(self.api))
         with self.audit.trying(REPORTING, ORPHANS, STATUS):
-            known = self.services.registry.list_services()
-            self._records(known, listed if listed is not None else roots)
+            records = self.services.registry.list_services()
+            self._records(records, listed if listed is not None else roots)
             with self.audit.trying(ORPHANS):
-                self._orphans(known, hosts, [one for one in roots.values() if one["uuid"] in ours])
+                self._orphans(
+                    records, hosts, [one for one in roots.values() if one["uuid"] in ours]
+                )
         with (
             self.audit.trying(ALLOCATIONS),
             ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
@@ -67,33 +69,33 @@ class FleetAudit:
             self.audit.add(OWNERSHIP, unused_classes(self.used, self.api))
         return self.audit
 
-    def _records(self, known: list[ServiceRecord], there: Mapping[str, Listed]) -> None:
-        self.audit.hosts = max(self.audit.hosts, len(known))
-        seen, why_not = self.services.observed(known, self.api)
+    def _records(self, records: list[ServiceRecord], existing: Mapping[str, Listed]) -> None:
+        self.audit.hosts = max(self.audit.hosts, len(records))
+        services, why_not = self.services.observed(records, self.api)
         if why_not is not None:
             self.audit.unknown[STATUS] = why_not
-        for one in seen:
+        for one in services:
             alive = is_alive(one.record, self.down_after)
-            missing = [root for root in one.record.roots if self._is_missing(root, there)]
+            missing = [root for root in one.record.roots if self._is_missing(root, existing)]
             self.audit.add(REPORTING, checks.reporting(one, missing, alive))
             if not missing:
                 self.audit.add(STATUS, checks.status(one, alive=alive))
-        self.audit.add(REPORTING, checks.claimed_twice(known))
+        self.audit.add(REPORTING, checks.claimed_twice(records))
 
-    def _is_missing(self, root: str, there: Mapping[str, Listed]) -> bool:
+    def _is_missing(self, root: str, existing: Mapping[str, Listed]) -> bool:
         """It may have been made since, and have no trait yet."""
-        return root not in there and provider_with(root, self.api) is None
+        return root not in existing and provider_with(root, self.api) is None
 
     def _orphans(
         self,
-        known: list[ServiceRecord],
+        records: list[ServiceRecord],
         hosts: Mapping[str, Listed],
         ours: Iterable[Listed],
     ) -> None:
-        reported = {root for record in known for root in record.roots}
+        reported = {root for record in records for root in record.roots}
         left = [one for one in ours if one["uuid"] not in reported]
         nodes = [one for one in left if one["uuid"] in hosts]
-        if nodes and {record.host for record in known} <= {self.host}:
+        if nodes and {record.host for record in records} <= {self.host}:
             self.audit.unknown[ORPHANS] = (
                 "the registry of this configuration knows no host but this one; run it with the "
                 "fleet's, [registry] access = rpc"

@@ -21,9 +21,9 @@ class NamedCandidates:
     limit: int | None = None
 
 
-def draw_candidates(shown: NamedCandidates, screen: Screen) -> str:
+def draw_candidates(named: NamedCandidates, screen: Screen) -> str:
     """All that there is for people."""
-    return "\n".join(_lines(shown, screen))
+    return "\n".join(_lines(named, screen))
 
 
 def _given(resources: Mapping[str, int], summary: ProviderSummary) -> str:
@@ -49,17 +49,17 @@ def used_only(request: AllocationRequest) -> dict[str, list[str]]:
     return found
 
 
-def _lines(shown: NamedCandidates, screen: Screen) -> Iterator[str]:
-    answer = shown.answer
+def _lines(named: NamedCandidates, screen: Screen) -> Iterator[str]:
+    answer = named.answer
     hosts = answer.hosts()
-    yield _heading(shown, len(hosts))
+    yield _heading(named, len(hosts))
     by_host: dict[str, list[AllocationRequest]] = {}
     for request in answer.allocation_requests:
         by_host.setdefault(answer.host(request), []).append(request)
-    for host in sorted(hosts[:SHOWN_HOSTS], key=lambda host: name_of(host, shown.names)):
+    for host in sorted(hosts[:SHOWN_HOSTS], key=lambda host: name_of(host, named.names)):
         yield ""
-        yield f"{screen.paint(name_of(host, shown.names), 'bold')}  {host}"
-        yield from sorted(_candidate(request, shown, screen) for request in by_host[host])
+        yield f"{screen.paint(name_of(host, named.names), 'bold')}  {host}"
+        yield from sorted(_candidate(request, named, screen) for request in by_host[host])
     if len(hosts) > SHOWN_HOSTS:
         more = sum(len(by_host[host]) for host in hosts[SHOWN_HOSTS:])
         yield ""
@@ -67,21 +67,21 @@ def _lines(shown: NamedCandidates, screen: Screen) -> Iterator[str]:
         yield f"and {counted(more, 'candidate')} on {others} more; -f json lists all"
 
 
-def _heading(shown: NamedCandidates, hosts: int) -> str:
-    many = len(shown.answer)
-    at_least = "at least " if shown.limit is not None and many >= shown.limit else ""
+def _heading(named: NamedCandidates, hosts: int) -> str:
+    many = len(named.answer)
+    at_least = "at least " if named.limit is not None and many >= named.limit else ""
     where = f" on {counted(hosts, 'host')}" if many else ""
-    return f"{at_least}{counted(many, 'candidate')}{where}, {counted(shown.calls, 'call')}"
+    return f"{at_least}{counted(many, 'candidate')}{where}, {counted(named.calls, 'call')}"
 
 
-def _candidate(request: AllocationRequest, shown: NamedCandidates, screen: Screen) -> str:
-    summaries = shown.answer.provider_summaries
+def _candidate(request: AllocationRequest, named: NamedCandidates, screen: Screen) -> str:
+    summaries = named.answer.provider_summaries
     parts = []
     for uuid, resources in sorted(
-        request.allocations.items(), key=lambda item: name_of(item[0], shown.names)
+        request.allocations.items(), key=lambda item: name_of(item[0], named.names)
     ):
         shared = ", shared" if summaries[uuid].shares else ""
-        parts.append(f"{name_of(uuid, shown.names)} ({_given(resources, summaries[uuid])}{shared})")
+        parts.append(f"{name_of(uuid, named.names)} ({_given(resources, summaries[uuid])}{shared})")
     for uuid, suffixes in used_only(request).items():
-        parts.append(f"{name_of(uuid, shown.names)} (group {', '.join(suffixes)})")
+        parts.append(f"{name_of(uuid, named.names)} (group {', '.join(suffixes)})")
     return filled(" + ".join(parts), screen.width, "  - ", " " * 4)

@@ -95,7 +95,7 @@ class Forecast:
     reshape_pending: bool = False
 
     @property
-    def wrong(self) -> list[str]:
+    def problems(self) -> list[str]:
         """What is not well, as sentences."""
         return list(map(str, errors(self.conditions)))
 
@@ -116,19 +116,19 @@ def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list
     own = session.compute_id() or ("" if attached else MADE_UP)
     with (
         ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
-        asked(session, own, ReadAhead(api, pool), holding=holding) as nodes,
+        open_nodes(session, own, ReadAhead(api, pool), holding=holding) as nodes,
     ):
         status = KeptStatus.of(session)
         trackers = nodes.trackers
         found = [of_root(one, nodes, api, at_start, status) for one in trackers.values()]
         known = [] if holding else nodes.additions.notes(trackers)
-        told = tuple(Condition(text, severity=Severity.WARNING) for text in known)
+        warnings = tuple(Condition(text, severity=Severity.WARNING) for text in known)
         found += _awaited(nodes)
-        return [*found[:-1], *(_with(last, told) for last in found[-1:])]
+        return [*found[:-1], *(_with(last, warnings) for last in found[-1:])]
 
 
-def _with(planned: Forecast, told: tuple[Condition, ...]) -> Forecast:
-    return replace(planned, conditions=(*planned.conditions, *told))
+def _with(planned: Forecast, warnings: tuple[Condition, ...]) -> Forecast:
+    return replace(planned, conditions=(*planned.conditions, *warnings))
 
 
 def _awaited(nodes: Nodes) -> Iterator[Forecast]:
@@ -209,7 +209,9 @@ class KeptStatus:
 
 
 @contextmanager
-def asked(session: Session, own_uuid: str, api: API, *, holding: bool = False) -> Iterator[Nodes]:
+def open_nodes(
+    session: Session, own_uuid: str, api: API, *, holding: bool = False
+) -> Iterator[Nodes]:
     """The nodes of this host by its drivers; ``nodes.trackers`` is filled.
 
     What Placement has is read from Placement; of what the agent has kept only that is

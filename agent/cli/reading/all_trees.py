@@ -33,7 +33,7 @@ class Selection:
     most_calls: int = CALLS
 
 
-def read_trees(asked: Selection, api: API, progress: Progress | None = None) -> Trees:
+def read_trees(selection: Selection, api: API, progress: Progress | None = None) -> Trees:
     """The first trees by name, each with what shares with it.
 
     2 GETs find all; then come 1 for each tree that is wanted, and the calls of ``read_tree``
@@ -43,11 +43,13 @@ def read_trees(asked: Selection, api: API, progress: Progress | None = None) -> 
     """
     once = AskedOnce(api)
     roots, hosts_only = _roots(once)
-    matching = [root for root in roots if asked.pattern is None or _fits(root, asked.pattern)]
+    matching = [
+        root for root in roots if selection.pattern is None or _fits(root, selection.pattern)
+    ]
     if not matching:
-        raise _none(asked.pattern)
-    wanted = matching[: asked.limit]
-    chosen = _affordable(wanted, asked, once)
+        raise _none(selection.pattern)
+    wanted = matching[: selection.limit]
+    chosen = _affordable(wanted, selection, once)
     seen = _read(chosen, once, progress or _silent)
     fleet = Fleet(
         len(matching),
@@ -55,7 +57,7 @@ def read_trees(asked: Selection, api: API, progress: Progress | None = None) -> 
         dear=len(wanted) - len(chosen),
         gone=len(chosen) - len(seen),
         hosts_only=hosts_only,
-        limit=asked.limit,
+        limit=selection.limit,
     )
     return Trees(tuple(seen), fleet)
 
@@ -92,7 +94,7 @@ def _none(pattern: str | None) -> CommandError:
     )
 
 
-def _affordable(wanted: list[Listed], asked: Selection, once: "AskedOnce") -> list[Listed]:
+def _affordable(wanted: list[Listed], selection: Selection, once: "AskedOnce") -> list[Listed]:
     """The first of them, as long as the calls are enough; at least one."""
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
         sizes = list(pool.map(lambda root: _size(root, once), wanted))
@@ -100,7 +102,7 @@ def _affordable(wanted: list[Listed], asked: Selection, once: "AskedOnce") -> li
     chosen: list[Listed] = []
     for root, size in zip(wanted, sizes, strict=True):
         spent += FIXED + FOR_EACH * size
-        if chosen and spent > asked.most_calls:
+        if chosen and spent > selection.most_calls:
             break
         chosen.append(root)
     return chosen

@@ -17,13 +17,13 @@ _TREE = "/resource_providers?in_tree="
 class ReadAhead:
     """An API that, once it has listed providers, fetches their parts on ``pool``.
 
-    ``known`` has the generations of those that need not be read again.  The traits of a
+    ``generations`` has the generations of those that need not be read again.  The traits of a
     larger tree, and what is used of it (``used``), come in one call; see ``summary``.
     """
 
     api: API
     pool: Executor
-    known: Mapping[str, int] = field(default_factory=dict)
+    generations: Mapping[str, int] = field(default_factory=dict)
     used: dict[str, Mapping[str, int]] = field(default_factory=dict)
     _coming: dict[str, Future[dict[str, Any]]] = field(default_factory=dict)
 
@@ -36,7 +36,9 @@ class ReadAhead:
             return coming.result()
         reply = self.api.request(method, path, json=json, needs=needs)
         listed = reply.get("resource_providers", ())
-        fresh = [item for item in listed if self.known.get(item["uuid"]) != item["generation"]]
+        fresh = [
+            item for item in listed if self.generations.get(item["uuid"]) != item["generation"]
+        ]
         for item in fresh:
             self._fetch(item["uuid"], "inventories")
             self._fetch(item["uuid"], "aggregates")

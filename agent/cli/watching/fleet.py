@@ -73,11 +73,11 @@ def chosen(
 ) -> list[ObservedService]:
     """Those that have each of the words somewhere, in this order."""
     wanted = words.lower().split()
-    found = [one for one in services if all(word in _said(one) for word in wanted)]
+    found = [one for one in services if all(word in _searched(one) for word in wanted)]
     return sorted(found, key=ORDERS[order], reverse=backwards)
 
 
-def _said(one: ObservedService) -> str:
+def _searched(one: ObservedService) -> str:
     record = one.record
     reason = record.disabled_reason or ""
     return f"{record.host} {record.status} {one.state} {one.agreement} {reason}".lower()

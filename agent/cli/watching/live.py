@@ -134,7 +134,7 @@ def show(
     if isinstance(stdout, TextIOWrapper):
         stdout.reconfigure(errors="replace")  # a letter that the encoding lacks ends no screen
     console = Console(file=stdout, highlight=False)
-    ended = _heard(signal.SIGINT, signal.SIGTERM)
+    ended = _caught(signal.SIGINT, signal.SIGTERM)
     with (
         Keyboard(keyboard) as keys,
         Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
@@ -149,9 +149,9 @@ def show(
         raise SystemExit(128 + signal.SIGTERM)
 
 
-def _heard(*signals: signal.Signals) -> list[int]:
+def _caught(*signals: signal.Signals) -> list[int]:
     """Those of them that came, from now on: an exception could come where nobody lets it pass."""
-    heard: list[int] = []
+    caught: list[int] = []
     for one in signals:
-        signal.signal(one, lambda signum, _frame: heard.append(signum))
-    return heard
+        signal.signal(one, lambda signum, _frame: caught.append(signum))
+    return caught

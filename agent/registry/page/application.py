@@ -39,7 +39,9 @@ class FleetPage:
             kind, text = self._answer(environ)
         except (Refused, RegistryError) as err:
             refused = err if isinstance(err, Refused) else refusal(err)
-            return self.pages.say(start_response, HTTPStatus(refused.status), str(refused), [])
+            return self.pages.error_page(
+                start_response, HTTPStatus(refused.status), str(refused), []
+            )
         return self.pages.send(start_response, HTTPStatus.OK, kind, text, [])
 
     def _answer(self, environ: Environ) -> tuple[str, str]:

@@ -41,7 +41,7 @@ class Login:
     application: Application
     log_in: LogIn
     session: Any
-    say: SendPage
+    error_page: SendPage
     _plugins: OrderedDict[Credentials, Any] = field(default_factory=OrderedDict)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -50,7 +50,7 @@ class Login:
             return self.application(environ, start_response)
         if not _is_private(environ):
             words = "this page needs TLS: put a proxy in front of it, and name it as trusted_proxy"
-            return self.say(start_response, HTTPStatus.FORBIDDEN, words, [])
+            return self.error_page(start_response, HTTPStatus.FORBIDDEN, words, [])
         credentials = _credentials(environ)
         if credentials is None:
             return self._ask(start_response, "an application credential of Keystone is needed")
@@ -61,7 +61,7 @@ class Login:
             return self._ask(start_response, "Keystone does not know this application credential")
         except (ksa.ClientException, OSError) as err:
             words = f"Keystone can't be asked: {type(err).__name__}"
-            return self.say(start_response, HTTPStatus.SERVICE_UNAVAILABLE, words, [])
+            return self.error_page(start_response, HTTPStatus.SERVICE_UNAVAILABLE, words, [])
 
     def _enter(
         self, credentials: Credentials, environ: Environ, start_response: StartResponse
@@ -87,7 +87,7 @@ class Login:
 
     def _ask(self, start_response: StartResponse, words: str) -> Iterable[bytes]:
         asks = ("WWW-Authenticate", 'Basic realm="compute-registry", charset="UTF-8"')
-        return self.say(start_response, HTTPStatus.UNAUTHORIZED, words, [asks])
+        return self.error_page(start_response, HTTPStatus.UNAUTHORIZED, words, [asks])
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ def _is_private(environ: Environ) -> bool:
         return False
 
 
-def by_keystone(application: Application, conf: Any, say: SendPage) -> Login:
+def by_keystone(application: Application, conf: Any, error_page: SendPage) -> Login:
     """With the Keystone of [keystone_authtoken], where its middleware has registered that."""
     group = conf[GROUP]
     client = (group.certfile, group.keyfile) if group.certfile else None
@@ -140,4 +140,4 @@ def by_keystone(application: Application, conf: Any, say: SendPage) -> Login:
             application_credential_secret=credentials[1],
         )
 
-    return Login(application, log_in, session, say)
+    return Login(application, log_in, session, error_page)

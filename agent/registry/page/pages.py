@@ -64,7 +64,7 @@ class Pages:
         """A page."""
         return self._jinja.get_template(name).render(**known)
 
-    def say(
+    def error_page(
         self, start_response: StartResponse, status: HTTPStatus, words: str, more: Headers
     ) -> Iterable[bytes]:
         """A page that says what is wrong."""

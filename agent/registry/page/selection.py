@@ -94,7 +94,7 @@ def chosen(selection: Selection, hosts: Sequence[ObservedService]) -> Fleet:
     counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
     words = selection.text.casefold()
     belongs = GROUPS[selection.group]
-    found = [one for one in hosts if belongs(one) and words in _words(one)]
+    found = [one for one in hosts if belongs(one) and words in _searched(one)]
     found.sort(key=_ORDERS["host"])
     found.sort(key=_ORDERS[selection.order], reverse=selection.descending)
     first = (selection.page - 1) * PER_PAGE
@@ -126,6 +126,6 @@ def _or_never(seconds: float | None) -> float:
     return _NEVER if seconds is None else seconds
 
 
-def _words(one: ObservedService) -> str:
+def _searched(one: ObservedService) -> str:
     record = one.record
     return f"{record.host}\n{record.disabled_reason or ''}\n{record.address or ''}".casefold()

@@ -71,7 +71,7 @@ class Hypervisors:
         """One."""
         query = request.query(("with_servers",), UUIDS)
         found = self._one(request.version, one)
-        return Answer({"hypervisor": self._shown(found, request.version, query, detail=True)})
+        return Answer({"hypervisor": self._as_json(found, request.version, query, detail=True)})
 
     def uptime(self, request: Request, one: str) -> Answer:
         """Nobody here knows it."""
@@ -85,7 +85,7 @@ class Hypervisors:
         if request.version >= UUIDS:
             raise Refused(404, "there is no search from version 2.53 on: it is in the list")
         found = self._named(one)
-        return Answer({"hypervisors": self._all_shown(found, request.version, {}, detail=False)})
+        return Answer({"hypervisors": self._all_as_json(found, request.version, {}, detail=False)})
 
     def _list(self, request: Request, *, detail: bool) -> Answer:
         query = request.query(_QUERY, UUIDS)
@@ -101,7 +101,7 @@ class Hypervisors:
             if version >= PAGES:
                 found, links = _page(found, request, query)
         body: dict[str, Any] = {
-            "hypervisors": self._all_shown(found, version, query, detail=detail)
+            "hypervisors": self._all_as_json(found, version, query, detail=detail)
         }
         return Answer(body | ({"hypervisors_links": links} if links else {}))
 
@@ -125,12 +125,12 @@ class Hypervisors:
                 return each
         raise Refused(404, f"there is no hypervisor with the id {one}")
 
-    def _all_shown(
+    def _all_as_json(
         self, found: list[Hypervisor], version: Version, query: dict[str, str], *, detail: bool
     ) -> list[dict[str, Any]]:
-        return [self._shown(each, version, query, detail=detail) for each in found]
+        return [self._as_json(each, version, query, detail=detail) for each in found]
 
-    def _shown(
+    def _as_json(
         self, found: Hypervisor, version: Version, query: dict[str, str], *, detail: bool
     ) -> dict[str, Any]:
         record, uuids = found.record, version >= UUIDS

@@ -66,13 +66,13 @@ class Services:
             for record in self._of_host(wanted.get("host"))
             if wanted.get("binary") in (None, "", record.binary)
         ]
-        return Answer({"services": [self._shown(record, request.version) for record in found]})
+        return Answer({"services": [self._as_json(record, request.version) for record in found]})
 
     def show(self, request: Request, one: str) -> Answer:
         """One."""
         request.query((), STRICT)
         found = self._with_id(request.version, one)
-        return Answer({"service": self._shown(found, request.version)})
+        return Answer({"service": self._as_json(found, request.version)})
 
     def update(self, request: Request, one: str) -> Answer:
         """Change status, reason and forced_down, of which any may be left out."""
@@ -92,7 +92,7 @@ class Services:
         if status is not None:
             done = self._switch(request, record, disabled=status == "disabled", reason=reason)
             record = done.record
-        return Answer({"service": self._shown(record, request.version)}, _follows(done))
+        return Answer({"service": self._as_json(record, request.version)}, _follows(done))
 
     def delete(self, request: Request, one: str) -> Answer:
         """Forget it."""
@@ -152,7 +152,7 @@ class Services:
                 return record
         raise Refused(404, f"no service has the number {service}")
 
-    def _shown(self, record: ServiceRecord, version: Version) -> dict[str, Any]:
+    def _as_json(self, record: ServiceRecord, version: Version) -> dict[str, Any]:
         shown = {
             "id": record.uuid if version >= WITH_UUIDS else record.id,
             "binary": record.binary,

@@ -30,7 +30,7 @@ def test_each_constraint_is_told_as_the_query_has_it() -> None:
 
 def test_what_held_a_group_without_resources_takes_it_along() -> None:
     asked = Question(read_request(FULL))
-    subtree = next(each for each in constraints(asked) if each.kind is Aspect.SAME_SUBTREE)
+    subtree = next(each for each in constraints(asked) if each.aspect is Aspect.SAME_SUBTREE)
     left = without(asked, subtree)
     assert left is not None and set(left.request.groups) == {"1"}
 

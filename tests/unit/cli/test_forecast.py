@@ -37,6 +37,6 @@ def test_a_driver_that_can_not_say_how_it_is_does_not_end_the_plan() -> None:
     (tracker,) = nodes.trackers.values()
     foreseen = of_root(tracker, nodes, placement, False, KeptStatus(None))
     assert foreseen.calls
-    assert any("degraded() failed: " in said for said in foreseen.wrong)
+    assert any("degraded() failed: " in said for said in foreseen.problems)
     (report,) = nodes.period(0.0)
-    assert set(report.texts()) == set(foreseen.wrong), "the agent says the same"
+    assert set(report.texts()) == set(foreseen.problems), "the agent says the same"

@@ -44,7 +44,7 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
 ) -> None:
     database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
     database.upgrade()
-    store = WatchedRegistry(database, listener=watched.numbers.database_asked)
+    store = WatchedRegistry(database, listener=watched.numbers.transaction_done)
     watched.listen(store, lambda: "")
     for host in ("a", "b", "c"):
         store.heartbeat(host, host, None, ())
@@ -71,7 +71,7 @@ def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(
 ) -> None:
     assert watched.readyz()[0] == 503
     database = Database()
-    watched.listen(WatchedRegistry(database, listener=watched.numbers.database_asked), lambda: "")
+    watched.listen(WatchedRegistry(database, listener=watched.numbers.transaction_done), lambda: "")
     assert watched.readyz()[::2] == (200, b"database: ok\nbroker: ok\n")
     database.away = True
     assert watched.readyz()[::2] == (503, b"database: the database is away\nbroker: ok\n")
@@ -121,7 +121,7 @@ def test_requests_are_counted_with_few_labels_whatever_is_sent(
         start("404 Not Found", [])
         return []
 
-    served = watched.heard(answers)
+    served = watched.measured(answers)
     served({"REQUEST_METHOD": "EVIL", "PATH_INFO": "/evil"}, lambda *_: None)
     with pytest.raises(OSError):
         MeasuredHttp(fails, watched.numbers)({"REQUEST_METHOD": "GET", "PATH_INFO": "/"}, None)
