@@ -47,12 +47,10 @@ class SqlRegistry:
         )
 
     def get_service(self, host: str) -> ServiceRecord:
-        """One record."""
         checks.require_host(host)
         return self._run(lambda sent: self._one(sent, host))
 
     def find_service(self, uuid: str) -> ServiceRecord:
-        """The record with this UUID."""
         checks.require_uuid(uuid)
         wanted = f"{self._select} WHERE uuid = :uuid"
         found = self._run(lambda sent: sent.rows(wanted, uuid=uuid))
@@ -63,7 +61,6 @@ class SqlRegistry:
     def heartbeat(
         self, host: str, address: str, rpc_version: str | None, roots: Sequence[str]
     ) -> ServiceRecord:
-        """Say that the agent of ``host`` is alive; the first time makes the record."""
         checks.heartbeat(host, address, rpc_version, roots)
         said = {"address": address, "rpc_version": rpc_version, "roots": " ".join(roots)}
         found = self._beat(host, said)
@@ -123,7 +120,6 @@ class SqlRegistry:
         reason: str | None = None,
         expected_version: int | None = None,
     ) -> ServiceRecord:
-        """Disable or enable; what else is in the record stays."""
         checks.flag("disabled", disabled)
         checks.version("expected_version", expected_version)
         text = checks.reason(disabled=disabled, reason=reason)
@@ -136,7 +132,6 @@ class SqlRegistry:
         )
 
     def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
-        """Say that it is down whatever its heartbeats say, or take that back."""
         checks.flag("forced_down", forced_down)
         return self._set(host, "forced_down = :forced_down", {"forced_down": forced_down}, None)
 

@@ -7,9 +7,8 @@ from agent.cli.drawing.picture import Box, BoxKind, Picture
 from agent.cli.drawing.style import (
     COLOURS,
     DISABLED_COLOUR,
-    MARKS,
     MOST_ACROSS,
-    OVERVIEW,
+    legend,
 )
 from reportclient.plain_text import columns
 
@@ -106,42 +105,29 @@ def _style(box: Box) -> str:
 
 
 def _legend(picture: Picture) -> Iterator[str]:
-    rows = "".join(_keys(picture))
+    rows = "".join(_row(name, words) for name, words in legend(picture))
     table = f'<table border="0" cellborder="0" cellspacing="4">{rows}</table>'
     yield f'  legend [shape=box, style="", color="#bbbbbb", penwidth=1, label=<{table}>]'
 
 
-def _keys(picture: Picture) -> Iterator[str]:
-    for kind in picture.kinds():
-        fill, line = COLOURS[kind]
-        yield _key(f'border="1" bgcolor="{fill}" color="{line}"', kind.value)
-    if any(box.count > 1 for box in picture.boxes):
-        yield _key_of(_DOUBLE, "double border: several of the same shape")
-    if picture.overview:
-        yield _key('border="0"', OVERVIEW)
-    for mark, words in MARKS.items():
-        if picture.has(mark):
-            yield _key(_SAMPLES[mark], words)
-    if picture.hubs:
-        yield _key(_AGGREGATE, "dashed line: member of an aggregate")
-
-
 _SAMPLES: Mapping[str, str] = {
+    **{
+        kind.name.lower(): f'border="1" bgcolor="{fill}" color="{line}"'
+        for kind, (fill, line) in COLOURS.items()
+    },
+    "overview": 'border="0"',
     "foreign": 'border="1" style="dashed" color="#555555"',
     "disabled": f'border="1" color="{DISABLED_COLOUR}"',
     "marked": 'border="3" color="#555555"',
+    "aggregate": 'border="1" sides="b" style="dashed" color="#7a4fa3"',
 }
-_AGGREGATE = 'border="1" sides="b" style="dashed" color="#7a4fa3"'
 _DOUBLE = (
     '<td><table border="1" color="#555555" cellborder="1" cellspacing="2" cellpadding="0">'
     '<tr><td width="10" height="6" fixedsize="true"></td></tr></table></td>'
 )
 
 
-def _key(sample: str, words: str) -> str:
-    return _key_of(f'<td {sample} width="18"> </td>', words)
-
-
-def _key_of(cell: str, words: str) -> str:
+def _row(name: str, words: str) -> str:
+    cell = _DOUBLE if name == "several" else f'<td {_SAMPLES[name]} width="18"> </td>'
     width = round(columns(words) * LETTER * SIZE)
     return f'<tr>{cell}<td align="left" width="{width}">{escape(words)}</td></tr>'

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from agent.cli.drawing.picture import Box, BoxKind, Picture
-from agent.cli.drawing.style import COLOURS, DISABLED_COLOUR, MARKS, OVERVIEW
+from agent.cli.drawing.style import COLOURS, DISABLED_COLOUR, MARKS, legend
 
 _ESCAPES = {"&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;"}
 """Mermaid's own: an entity starts with # there."""
+_SHAPES = {"several": ("[[", "]]"), "aggregate": ("([", "])")}
 
 
 def draw_mermaid(picture: Picture) -> str:
@@ -49,18 +50,13 @@ def _text(words: str) -> str:
 
 def _legend(picture: Picture) -> Iterator[str]:
     yield '  subgraph legend["legend"]'
-    for kind in picture.kinds():
-        yield f'    k_{kind.name.lower()}["{_text(kind.value)}"]:::{kind.name.lower()}'
-    if any(box.count > 1 for box in picture.boxes):
-        yield '    k_several[["several of the same shape"]]'
-    if picture.overview:
-        yield f'    k_overview["{_text(OVERVIEW)}"]'
-    for mark, words in MARKS.items():
-        if picture.has(mark):
-            yield f'    k_{mark}["{_text(words)}"]'
-            yield f"    class k_{mark} {mark}"
-    if picture.hubs:
-        yield '    k_aggregate(["aggregate, dotted lines to its members"]):::aggregate'
+    styled = {kind.name.lower() for kind in BoxKind} | {"aggregate"}
+    for name, words in legend(picture):
+        start, end = _SHAPES.get(name, ("[", "]"))
+        style = f":::{name}" if name in styled else ""
+        yield f'    k_{name}{start}"{_text(words)}"{end}{style}'
+        if name in MARKS:
+            yield f"    class k_{name} {name}"
     yield "  end"
 
 

@@ -1,8 +1,8 @@
 """What pictures look like in whatever language they are written."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from agent.cli.drawing.picture import BoxKind
+from agent.cli.drawing.picture import BoxKind, Picture
 
 COLOURS: Mapping[BoxKind, tuple[str, str]] = {
     BoxKind.ROOT: ("#cfe2f7", "#2b5f94"),
@@ -19,6 +19,17 @@ MARKS: Mapping[str, str] = {
     "disabled": "red border: disabled, takes no new guests",
     "marked": "thick border: the provider asked for",
 }
-OVERVIEW = "overview: those of a box differ; ask for one by its name to see it"
 MOST_ACROSS = 5
 """Boxes beside each other; where there are more, trees grow to the right."""
+
+
+def legend(picture: Picture) -> Iterator[tuple[str, str]]:
+    """What the legend of a picture explains: the name of what is shown, and the words."""
+    yield from ((kind.name.lower(), kind.value) for kind in picture.kinds())
+    if any(box.count > 1 for box in picture.boxes):
+        yield "several", "double border: several of the same shape"
+    if picture.overview:
+        yield "overview", "overview: those of a box differ; ask for one by its name to see it"
+    yield from ((mark, words) for mark, words in MARKS.items() if picture.has(mark))
+    if picture.hubs:
+        yield "aggregate", "dashed line: member of an aggregate"

@@ -32,8 +32,7 @@ class Call:
     method: str
     path: str
     """The part in braces goes to what answers."""
-    name: str
-    """Of its rule."""
+    action: str
     answer: Callable[[Control], Callable[..., Answer]]
     description: str
     check: str = ADMIN
@@ -41,7 +40,7 @@ class Call:
     @property
     def rule(self) -> str:
         """As Nova calls it."""
-        return API + self.name
+        return f"{API}{self.path.split('/')[1]}:{self.action}"
 
     def match(self, path: str) -> tuple[str, ...] | None:
         """What stands in place of the braces, if this is its path."""
@@ -55,67 +54,60 @@ class Call:
 
 
 _BRACES = re.compile(r"\{\w+\}")
-_S, _Z, _H = "/os-services", "/os-availability-zone", "/os-hypervisors"
+_ZONES, _HOSTS = "/os-availability-zone", "/os-hypervisors"
+_HOST = f"{_HOSTS}/{{hypervisor_id}}"
 CALLS = (
-    Call("GET", _S, "os-services:list", lambda c: Services(c).all, "List or show services."),
-    Call("GET", f"{_S}/{{service_id}}", "os-services:list", lambda c: Services(c).show, ""),
+    Call("GET", "/os-services", "list", lambda c: Services(c).all, "List or show services."),
+    Call("GET", "/os-services/{service_id}", "list", lambda c: Services(c).show, ""),
     Call(
         "PUT",
-        f"{_S}/{{service_id}}",
-        "os-services:update",
+        "/os-services/{service_id}",
+        "update",
         lambda c: Services(c).update,
         "Disable, enable, force down a service, or take that back.",
     ),
     Call(
         "DELETE",
-        f"{_S}/{{service_id}}",
-        "os-services:delete",
+        "/os-services/{service_id}",
+        "delete",
         lambda c: Services(c).delete,
         "Delete a service.",
     ),
-    Call(
-        "GET", _Z, "os-availability-zone:list", lambda c: Zones(c).summary, "List zones.", EVERYBODY
-    ),
+    Call("GET", _ZONES, "list", lambda c: Zones(c).summary, "List zones.", EVERYBODY),
     Call(
         "GET",
-        f"{_Z}/detail",
-        "os-availability-zone:detail",
+        f"{_ZONES}/detail",
+        "detail",
         lambda c: Zones(c).detail,
         "List zones with their hosts.",
     ),
-    Call("GET", _H, "os-hypervisors:list", lambda c: Hypervisors(c).summaries, "List hypervisors."),
+    Call("GET", _HOSTS, "list", lambda c: Hypervisors(c).summaries, "List hypervisors."),
     Call(
         "GET",
-        f"{_H}/detail",
-        "os-hypervisors:list-detail",
+        f"{_HOSTS}/detail",
+        "list-detail",
         lambda c: Hypervisors(c).details,
         "List hypervisors in full.",
     ),
+    Call("GET", _HOST, "show", lambda c: Hypervisors(c).show, "Show a hypervisor."),
     Call(
         "GET",
-        f"{_H}/{{hypervisor_id}}",
-        "os-hypervisors:show",
-        lambda c: Hypervisors(c).show,
-        "Show a hypervisor.",
-    ),
-    Call(
-        "GET",
-        f"{_H}/{{hypervisor_id}}/uptime",
-        "os-hypervisors:uptime",
+        f"{_HOST}/uptime",
+        "uptime",
         lambda c: Hypervisors(c).uptime,
         "Show how long a hypervisor has been up; always refused, with a 501.",
     ),
     Call(
         "GET",
-        f"{_H}/{{hypervisor_hostname_pattern}}/search",
-        "os-hypervisors:search",
+        f"{_HOSTS}/{{hypervisor_hostname_pattern}}/search",
+        "search",
         lambda c: Hypervisors(c).search,
         "Find hypervisors by a part of their name.",
     ),
     Call(
         "GET",
         "/os-aggregates",
-        "os-aggregates:index",
+        "index",
         lambda c: Zones(c).aggregates,
         "List aggregates; there are none.",
     ),
