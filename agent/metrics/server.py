@@ -104,7 +104,7 @@ def over_unix(path: Path, pages: Pages) -> PageServer:
 def _refuse_others(path: Path) -> None:
     """:raises OSError: there is no socket of an agent that has ended, but something else."""
     if not path.is_socket() and path.exists():
-        raise FileExistsError(17, "is there, and no socket")
+        raise FileExistsError(17, "exists, and is not a socket")
     with socket.socket(socket.AF_UNIX) as probe, suppress(ConnectionRefusedError):
         probe.settimeout(PATIENCE)
         probe.connect(str(path))

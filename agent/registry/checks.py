@@ -49,13 +49,13 @@ def is_host(host: object) -> bool:
 def require_host(host: object) -> None:
     """:raises UnknownHost: nobody can have this name."""
     if not is_host(host):
-        raise UnknownHost(f"no service has the host name {_quoted(host)}, which can't be one")
+        raise UnknownHost(f"no service has the host name {_quoted(host)}, which is not a valid one")
 
 
 def require_uuid(uuid: object) -> None:
     """:raises UnknownHost: it is no UUID."""
     if not is_uuid(uuid):
-        raise UnknownHost(f"no service has the UUID {_quoted(uuid)}, which is none")
+        raise UnknownHost(f"no service has the UUID {_quoted(uuid)}, which is not a valid one")
 
 
 def heartbeat(host: object, address: object, rpc_version: object, roots: object) -> None:
@@ -71,10 +71,10 @@ def heartbeat(host: object, address: object, rpc_version: object, roots: object)
     if rpc_version is not None and not _is_rpc_version(rpc_version):
         raise InputRefused(f"rpc_version {_quoted(rpc_version)}: versions are like 6.5")
     if not isinstance(roots, list | tuple) or len(roots) > MOST_ROOTS:
-        raise InputRefused(f"roots: a list of at most {MOST_ROOTS} UUIDs is wanted")
+        raise InputRefused(f"roots: expected a list of at most {MOST_ROOTS} UUIDs")
     for root in roots:
         if not is_uuid(root):
-            raise InputRefused(f"roots: {_quoted(root)} is no UUID")
+            raise InputRefused(f"roots: {_quoted(root)} is not a UUID")
 
 
 def flag(name: str, value: object) -> None:
@@ -106,7 +106,7 @@ def reason(*, disabled: bool, reason: object) -> str | None:
     if reason is None:
         return None
     if not is_text(reason):
-        raise ReasonRefused("the reason has characters that can't be stored: NUL, or no UTF-8")
+        raise ReasonRefused("the reason has characters that can't be stored: NUL, or invalid UTF-8")
     text = in_a_line(str(reason))
     if not text:
         raise ReasonRefused("the reason is empty: give one, or leave it out")

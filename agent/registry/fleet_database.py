@@ -47,13 +47,15 @@ class FleetDatabase:
             )
         except (sa.exc.ArgumentError, ImportError, ValueError) as err:
             # A ValueError is about the port: the URL's pattern takes anything there.
-            why = f"the port is no number: {err}" if isinstance(err, ValueError) else err
+            why = f"the port is not a number: {err}" if isinstance(err, ValueError) else err
             raise RegistryUnavailable(f"{option}: {why}") from err
         if url.port is not None and not 0 < url.port < 65536:
-            raise RegistryUnavailable(f"{option}: there is no port {url.port}")
+            raise RegistryUnavailable(f"{option}: port {url.port} is out of range")
         if engine.dialect.name not in _NOW:
-            known = "sqlite, mysql+pymysql and postgresql+psycopg2"
-            raise RegistryUnavailable(f"{option}: {engine.dialect.name}: there are {known}")
+            known = "sqlite, mysql+pymysql or postgresql+psycopg2"
+            raise RegistryUnavailable(
+                f"{option}: {engine.dialect.name} is not supported: use {known}"
+            )
         return cls(engine)
 
     @property
