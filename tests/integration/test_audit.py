@@ -216,7 +216,7 @@ def test_an_older_placement_is_asked_the_same(host, registry, placement) -> None
         ).run()
         assert {one.microversion for one in placement.since(mark)} == {version or "1.39"}
         assert audit.unknown == {}
-        found.append([(one.check, one.uuid) for one in audit.found])
+        found.append([(one.check, one.uuid) for one in audit.results])
     assert found[0] == found[1]
     assert ("orphans", orphan) in found[0]
     assert {check for check, _ in found[0]} == {"orphans", "allocations", "status"}

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from agent.cli.drawing.trait_groups import folded
-from agent.cli.shared.screen import counted
 from reportclient.model import MAX_INT, Inventory
 from reportclient.plain_text import plain
 from reportclient.plan import (
@@ -133,7 +132,8 @@ class Words:
 
     def _reshape(self, operation: Reshape) -> str:
         parts = [self._inventory(uuid, new) for uuid, new in operation.inventories.items()]
-        consumers = f"the allocations of {counted(len(operation.allocations), 'consumer')}"
+        count = len(operation.allocations)
+        consumers = f"the allocations of {count} consumer{'s' if count != 1 else ''}"
         return f"reshape, all at once: {'; '.join([*parts, consumers])}"
 
 
