@@ -1,7 +1,7 @@
-"""When things happen: a schedule without drift, commands in between, and the end.
+"""When things happen: a schedule without drift, jobs in between, and the end.
 
 The loop is one thread and sleeps on one queue.  Whoever wants something of it
-(a signal, a driver's event, a call over RPC) puts a command or a job there.
+(a signal, a driver's event, a call over RPC) puts a job there.
 """
 
 import logging
@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from enum import Enum
 from math import inf
 from typing import Any, TypeVar
 
@@ -22,19 +21,12 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Command(Enum):
-    """What can be asked of the loop."""
-
-    REFRESH = "refresh"
-    STOP = "stop"
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """Something to be done in the loop's thread, for which somebody may wait."""
 
     work: Callable[[], Any]
-    done: Future[Any]
+    done: Future[Any] = field(default_factory=Future)
 
     def run(self) -> None:
         """Do it, unless nobody wants it any more; an error goes to whoever waits."""
@@ -74,7 +66,7 @@ class Loop:
     idle: Callable[[], None]
     idle_every: float = 10.0
     clock: Callable[[], float] = time.monotonic
-    commands: queue.SimpleQueue[Command | Job] = field(default_factory=queue.SimpleQueue)
+    commands: queue.SimpleQueue[Job] = field(default_factory=queue.SimpleQueue)
     promise: Callable[[], Future[Any]] = Future
     """Makes what somebody who posts a job waits for."""
     stopping: bool = False
@@ -99,29 +91,28 @@ class Loop:
         """
         schedule = self._schedule = Schedule(interval, self.clock() + first_in)
         while not self.stopping:
-            command = self._wait(schedule)
-            if command is Command.STOP or self.stopping:
+            asked = self._wait(schedule)
+            if self.stopping:
                 break
             well = period() is not False
-            self._rest(failed_again=command is Command.REFRESH and not well)
-            if command is None:
-                missed = schedule.after(self.clock())
-                if missed:
-                    LOG.warning(
-                        "The period took longer than update_resources_interval (%g s): %d left out",
-                        schedule.interval,
-                        missed,
-                    )
+            self._rest(failed_again=asked and not well)
+            missed = 0 if asked else schedule.after(self.clock())
+            if missed:
+                LOG.warning(
+                    "The period took longer than update_resources_interval (%g s): %d left out",
+                    schedule.interval,
+                    missed,
+                )
         self._cancel_jobs()
 
     def stop(self) -> None:
         """End after what is being done now.  Any thread, or a signal handler, may call it."""
         self.stopping = True
-        self.commands.put(Command.STOP)
+        self.commands.put(Job(lambda: None))  # or it would sleep on
 
     def refresh(self) -> None:
         """Ask for a period now.  Any thread may call it."""
-        self.commands.put(Command.REFRESH)
+        self.commands.put(Job(self._note_asked))
 
     def post(self, work: Callable[[], T]) -> Future[T]:
         """Have something done between two periods, soon.  Any thread may call it.
@@ -148,51 +139,44 @@ class Loop:
         """Have something done after that time.  Only for what runs in the loop's thread."""
         self._later.append((self.clock() + seconds, work))
 
+    def _note_asked(self) -> None:
+        self._asked = True
+
     def _rest(self, *, failed_again: bool) -> None:
         """Whoever asks for a period in each period, or for what fails, shall not be a storm."""
         self._failed = self._failed + 1 if failed_again else 0
         self._rest_until = self.clock() + doubled(self.gap, self._failed, self.longest_gap)
 
-    def _wait(self, schedule: Schedule) -> Command | None:
-        """The next command, or ``None`` when it is time.
+    def _wait(self, schedule: Schedule) -> bool:
+        """Until it is time, or the end; or for who asked: then true.
 
         One period serves everybody who asked before it began.
         """
-        while True:
+        while not self.stopping:
             self._do_what_is_due()
             self._drain()
             now, due = self.clock(), schedule.due
-            if self.stopping:
-                return Command.STOP
             if due <= now or (self._asked and self._rest_until <= now):
                 self._asked = False
-                return None if due <= now else Command.REFRESH
+                return due > now
             wanted = [due, *(at for at, _ in self._later)]
             if self._asked:
                 wanted.append(self._rest_until)
             self._sleep(min(wanted) - now)
+        return False
 
     def _sleep(self, seconds: float) -> None:
         """Until somebody wants something, and no longer than that."""
-        if seconds <= 0:
+        if seconds <= 0 or self.stopping:
             return
         try:
-            self._serve(self.commands.get(timeout=min(seconds, self.idle_every)))
+            self.commands.get(timeout=min(seconds, self.idle_every)).run()
         except queue.Empty:
             self.idle()
 
     def _drain(self) -> None:
         while not self.stopping and not self.commands.empty():
-            self._serve(self.commands.get())
-
-    def _serve(self, item: Command | Job) -> None:
-        """Jobs are done one by one, at once; what else is wanted is noted."""
-        if isinstance(item, Job):
-            item.run()
-        elif item is Command.STOP:
-            self.stopping = True
-        else:
-            self._asked = True
+            self.commands.get().run()
 
     def _do_what_is_due(self) -> None:
         now = self.clock()
@@ -207,6 +191,4 @@ class Loop:
     def _cancel_jobs(self) -> None:
         """Nobody shall wait for a loop that has ended."""
         while not self.commands.empty():
-            item = self.commands.get()
-            if isinstance(item, Job):
-                item.done.cancel()
+            self.commands.get().done.cancel()

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agent.loop import Command, Job, Loop, Schedule
+from agent.loop import Job, Loop, Schedule
+
+REFRESH, STOP = "refresh", "stop"
 
 
 @dataclass
@@ -27,16 +29,16 @@ class Commands:
     """A queue in which waiting moves the clock; ``later`` are commands by their time."""
 
     clock: Clock
-    later: list[tuple[float, Command | Job]] = field(default_factory=list)
-    waiting: list[Command | Job] = field(default_factory=list)
+    later: list[tuple[float, Job]] = field(default_factory=list)
+    waiting: list[Job] = field(default_factory=list)
 
-    def put(self, command: Command | Job) -> None:
+    def put(self, command: Job) -> None:
         self.waiting.append(command)
 
     def empty(self) -> bool:
         return not self.waiting
 
-    def get(self, timeout: float | None = None) -> Command | Job:
+    def get(self, timeout: float | None = None) -> Job:
         if self.waiting:
             return self.waiting.pop(0)
         assert timeout is not None and timeout > 0, "it would wait for ever, or not at all"
@@ -54,7 +56,7 @@ class Bench:
 
     until: float
     takes: Callable[[int], float] = lambda number: 0.0
-    later: list[tuple[float, Command | Job]] = field(default_factory=list)
+    later: list[tuple[float, Job | str]] = field(default_factory=list)
     well: Callable[[int], object] = lambda number: None
     """What the periods return."""
     asked: int = 0
@@ -66,9 +68,11 @@ class Bench:
         """When periods began, in seconds from the start."""
         clock = Clock()
         start = clock.now
-        later = [(start + at, command) for at, command in self.later]
-        commands = Commands(clock, [*later, (start + self.until, Command.STOP)])
+        commands = Commands(clock)
         self.loop = Loop(lambda: self.idled.append(clock.now - start), 10.0, clock, commands)
+        asks = {REFRESH: self.loop.refresh, STOP: self.loop.stop}
+        for at, what in (*self.later, (self.until, STOP)):
+            commands.later.append((start + at, Job(asks[what]) if isinstance(what, str) else what))
         for _ in range(self.asked):
             self.loop.refresh()
 
@@ -117,7 +121,7 @@ def test_a_quick_period_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_a_refresh_is_served_now_and_leaves_the_schedule() -> None:
-    bench = Bench(until=200, later=[(70, Command.REFRESH)])
+    bench = Bench(until=200, later=[(70, REFRESH)])
     assert bench.run(60) == [0, 60, 70, 120, 180]
 
 
@@ -168,7 +172,7 @@ def test_what_went_well_once_ends_the_longer_waits() -> None:
 
 def test_a_failure_by_the_schedule_lets_the_next_one_who_asks_wait_a_second_only() -> None:
     bench = Bench(until=250, well=lambda number: False)
-    bench.later = [(60.2, Command.REFRESH), (130, Command.REFRESH)]
+    bench.later = [(60.2, REFRESH), (130, REFRESH)]
     assert bench.run(60) == [0, 60, 61, 120, 130, 180, 240]
 
 
@@ -181,7 +185,7 @@ def test_jobs_do_not_wait_with_those_who_ask_for_periods() -> None:
 
 
 def test_without_an_interval_there_is_one_period_and_those_asked_for() -> None:
-    bench = Bench(until=10_000, later=[(5000, Command.REFRESH)])
+    bench = Bench(until=10_000, later=[(5000, REFRESH)])
     assert bench.run(None) == [0, 5000]
 
 
@@ -301,7 +305,7 @@ def test_a_job_for_later_that_fails_is_logged_and_the_loop_goes_on(
 def test_jobs_run_without_an_interval_and_after_a_refresh_that_came_with_them() -> None:
     bench = Bench(until=50)
     done, _ = posted_at(bench, 20)
-    bench.later.append((20, Command.REFRESH))
+    bench.later.append((20, REFRESH))
     assert bench.run(None) == [0, 20]
     assert done == [20]
 
