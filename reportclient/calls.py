@@ -1,4 +1,4 @@
-"""Operations as calls: what each one asks of Placement, and what counts as its answer."""
+"""Operations as calls: what each asks of Placement, its answer; and a count."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
@@ -106,3 +106,21 @@ def _put(
 ) -> tuple[str, str, dict[str, Any]]:
     body = {"resource_provider_generation": generations.get(uuid), part: value}
     return "PUT", f"/resource_providers/{uuid}/{part}", body
+
+
+class Counting:
+    """An API that counts its calls, and what was done with it, for one period."""
+
+    def __init__(self, api: API) -> None:
+        self._api = api
+        self.calls = 0
+        self.tries = 1
+        """How often it was begun: more than once where somebody else wrote in between."""
+        self.done: list[Operation] = []
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """See :class:`reportclient.http.API`."""
+        self.calls += 1
+        return self._api.request(method, path, json=json, needs=needs)

@@ -17,50 +17,25 @@ from reportclient.query.answers import (
     AllocationRequest,
     ListedProvider,
     ProviderSummary,
-    candidates_of,
-    merged,
-    providers_of,
 )
-from reportclient.query.checks import checked, checked_query, problems
-from reportclient.query.needs import Need, least, missing, needs, provider_needs
-from reportclient.query.older import CannotAsk, put, put_query
+from reportclient.query.checks import checked
+from reportclient.query.needs import least, needs
 from reportclient.query.request import ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.query.terms import BadQuery
-from reportclient.query.text import (
-    parameters,
-    provider_parameters,
-    query_string,
-    read_provider_query,
-    read_request,
-    written,
-)
+from reportclient.query.text import read_provider_query, read_request, written
 
 __all__ = [
     "AllocationCandidates",
     "AllocationRequest",
     "BadQuery",
-    "CannotAsk",
     "ListedProvider",
-    "Need",
     "ProviderQuery",
     "ProviderSummary",
     "RequestGroup",
     "ResourceRequest",
-    "candidates_of",
     "checked",
-    "checked_query",
     "least",
-    "merged",
-    "missing",
     "needs",
-    "parameters",
-    "problems",
-    "provider_needs",
-    "provider_parameters",
-    "providers_of",
-    "put",
-    "put_query",
-    "query_string",
     "read_provider_query",
     "read_request",
     "written",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reportclient.allocations import HeldBy, Moves
-from reportclient.counting import Counting
+from reportclient.calls import Counting
 from reportclient.diff import diff
 from reportclient.errors import NotFound, PlacementError, Rejected
 from reportclient.http import API, PlacementAPI, api_over

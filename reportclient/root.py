@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
 
 from reportclient.apply import Outcome, apply, never, subject_of
-from reportclient.counting import Counting
+from reportclient.calls import Counting
 from reportclient.errors import (
     AlreadyThere,
     Conflict,

@@ -13,7 +13,7 @@ from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import NOT_WELL, UNUSABLE
 from agent.cli.shared.screen import Screen, counted, filled
 from agent.period.traits import identifying_traits
-from reportclient.counting import Counting
+from reportclient.calls import Counting
 from reportclient.plain_text import plain
 
 COLUMNS = ("check", "severity", "subject", "uuid", "text", "next_step")

@@ -34,8 +34,8 @@ from agent.cli.shared.errors import NOT_WELL, CommandError, Once
 from agent.cli.shared.screen import Screen, counted, filled
 from drivers.diagnostics import BadFile
 from reportclient.asking import How, allocation_candidates
+from reportclient.calls import Counting
 from reportclient.candidates import AllocationCandidates, ResourceRequest, read_request
-from reportclient.counting import Counting
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 

@@ -13,8 +13,8 @@ from agent.cli.shared.errors import CommandError
 from agent.cli.shared.screen import Screen, counted
 from agent.told.conditions import Condition, Severity
 from reportclient.asking import How, ListedProviders, resource_providers
+from reportclient.calls import Counting
 from reportclient.candidates import ListedProvider, ProviderQuery, read_provider_query
-from reportclient.counting import Counting
 from reportclient.errors import UnknownNames
 from reportclient.http import API
 from reportclient.plain_text import plain

@@ -22,7 +22,7 @@ from agent.period.rules import Rules
 from agent.period.service_tag import tags_of_others
 from agent.period.tracker import Tracker
 from agent.told.reports import Report
-from reportclient.counting import Counting
+from reportclient.calls import Counting
 from reportclient.errors import PlacementError
 from reportclient.explain import users
 from reportclient.http import API

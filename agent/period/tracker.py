@@ -20,7 +20,7 @@ from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.allocations import HeldBy
 from reportclient.apply import Outcome, never
-from reportclient.counting import Counting
+from reportclient.calls import Counting
 from reportclient.diff import diff
 from reportclient.errors import Unreachable
 from reportclient.http import API

@@ -11,7 +11,7 @@ import pytest
 
 from agent.cli.reading.trees import read_tree
 from reportclient.apply import apply
-from reportclient.counting import Counting
+from reportclient.calls import Counting
 from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter
 from reportclient.reader import refresh

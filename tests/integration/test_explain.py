@@ -11,8 +11,8 @@ from agent.cli.asking.explanation import Explained, explanations, told
 from agent.cli.asking.facts import LOOKED_AT, NAMED
 from agent.cli.asking.why import MOST_CALLS, Explainer, Why
 from reportclient.asking import allocation_candidates
+from reportclient.calls import Counting
 from reportclient.candidates import read_request
-from reportclient.counting import Counting
 from reportclient.http import PlacementAPI, token_adapter
 from tests.integration.fleet import CEPH, host, load_fleet, uuid
 from tests.servers.placement import RealPlacement

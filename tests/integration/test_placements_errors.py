@@ -11,8 +11,9 @@ import pytest
 
 from reportclient import errors
 from reportclient.asking import allocation_candidates
-from reportclient.candidates import AllocationCandidates, candidates_of, read_request
+from reportclient.candidates import AllocationCandidates, read_request
 from reportclient.http import PlacementAPI
+from reportclient.query.answers import candidates_of
 from tests.servers.placement import RealPlacement
 from tests.spec.models import Node, build, uuid_of
 

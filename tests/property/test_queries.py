@@ -14,17 +14,14 @@ from reportclient.candidates import (
     checked,
     least,
     needs,
-    parameters,
-    problems,
-    provider_parameters,
-    put,
-    query_string,
     read_provider_query,
     read_request,
     written,
 )
+from reportclient.query.checks import problems
 from reportclient.query.needs import missing
-from reportclient.query.older import CannotAsk, counted_right
+from reportclient.query.older import CannotAsk, counted_right, put
+from reportclient.query.text import parameters, provider_parameters, query_string
 from reportclient.request_filter import of_enabled_hosts, only_enabled
 from tests.property.strategies import AGGREGATES, CLASSES, TRAITS, UUIDS
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reportclient.asking import How, allocation_candidates, resource_providers
+from reportclient.calls import Counting
 from reportclient.candidates import (
     BadQuery,
     ProviderQuery,
@@ -12,7 +13,6 @@ from reportclient.candidates import (
     read_provider_query,
     read_request,
 )
-from reportclient.counting import Counting
 from reportclient.errors import Rejected
 from reportclient.http import PlacementAPI
 from tests.servers.placement import RealPlacement

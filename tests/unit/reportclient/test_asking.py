@@ -12,9 +12,9 @@ from reportclient.candidates import (
     ProviderQuery,
     RequestGroup,
     ResourceRequest,
-    candidates_of,
 )
 from reportclient.errors import TooOld, Unreachable
+from reportclient.query.answers import candidates_of
 
 ROOT, CHILD, STORE = (f"00000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
 REQUEST = ResourceRequest(RequestGroup.of({"VCPU": 1}))
