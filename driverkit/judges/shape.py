@@ -3,9 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-import os_resource_classes
-import os_traits
-
 from driverkit.broken import Broken, DriverRaised, Inapplicable, broken_by_errors
 from driverkit.differences import called, first_lines
 from driverkit.stage import Root, Stage, said
@@ -14,7 +11,6 @@ from drivers.errors import DriverError, DriverNotReady
 from drivers.loaded import LoadedDriver
 from reportclient.errors import NameTaken
 from reportclient.model import Provider
-from reportclient.names import is_custom, name_problem
 from reportclient.snapshot import Snapshot
 
 STATUS = "COMPUTE_STATUS_DISABLED"
@@ -123,34 +119,23 @@ def status_trait(stage: Stage) -> None:
 
 
 def valid(stage: Stage) -> None:
-    """All that it says is proper, and Placement takes it."""
+    """The tree, the agent and Placement take all that it says."""
     loaded = stage.open()
     for root in stage.roots(loaded):
-        wrong = [text for provider in _desired(root, loaded).walk() for text in problems(provider)]
-        if wrong:
-            raise Broken(f"node {root.node}:\n{first_lines(wrong)}")
-    for root in stage.roots(loaded):
-        report = root.report(loaded)
+        try:
+            report = root.report(loaded)
+        except DriverRaised as raised:
+            if isinstance(raised.err, ValueError):  # the tree took something for improper at once
+                raise Broken(raised.at_length()) from None
+            raise
         refused = [*report.failed.items(), ("the rest", report.error)]
         # The rule own-names is about names that are taken.
-        refusals = ((key, err) for key, err in refused if err and not isinstance(err, NameTaken))
-        answers = [f"{_name(root, key)}: {err}" for key, err in refusals]
-        if answers:
-            raise Broken(f"node {root.node}: Placement answers\n{first_lines(answers)}")
-
-
-def _desired(root: Root, loaded: LoadedDriver) -> Snapshot:
-    try:
-        return root.desired(loaded)
-    except DriverRaised as raised:
-        if isinstance(raised.err, ValueError):  # the tree took something for improper at once
-            raise Broken(raised.at_length()) from None
-        raise
-
-
-def _name(root: Root, uuid: str) -> str:
-    provider = root.view.snapshot.get(uuid)
-    return uuid if provider is None else called(provider)
+        answers = ((key, err) for key, err in refused if err and not isinstance(err, NameTaken))
+        wrong = [str(one) for one in report.problems]
+        names = report.plan.names
+        wrong += [f"{names.get(key, key)}: Placement answers: {err}" for key, err in answers]
+        if wrong:
+            raise Broken(f"node {root.node}:\n{first_lines(wrong)}")
 
 
 def own_names(stage: Stage) -> None:
@@ -189,32 +174,6 @@ _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECA
 _MAC = re.compile(r"(?<![0-9a-f])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5,7}(?![0-9a-f])", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _SERIAL_LENGTH, _SERIAL_DIGITS = 8, 4
-
-
-def problems(provider: Provider) -> Iterator[str]:
-    """What Placement would not take of it."""
-    yield from (f"{called(provider)}: {text}" for text in _problems(provider))
-
-
-def _problems(provider: Provider) -> Iterator[str]:
-    if not 1 <= len(provider.name) <= LONGEST_NAME:
-        yield f"its name has {len(provider.name)} characters, not 1 to {LONGEST_NAME}"
-    yield from _bad_names("trait", provider.traits, os_traits.get_traits())
-    yield from _bad_names("resource class", provider.inventory, os_resource_classes.STANDARDS)
-    for name, record in sorted(provider.inventory.items()):
-        problem = record.problem()
-        if problem is not None:
-            yield f"inventory of {name}: {problem}"
-
-
-def _bad_names(what: str, names: Iterable[str], standard: Iterable[str]) -> Iterator[str]:
-    standards = frozenset(standard)
-    for name in sorted(names, key=str):
-        problem = name_problem(name, what)
-        if problem is not None:
-            yield problem
-        elif name not in standards and not is_custom(name):
-            yield f"there is no {what} {name}, and it does not begin with CUSTOM_"
 
 
 def is_own(name: str, *owners: str) -> bool:

@@ -136,7 +136,7 @@ class ReservesTooMuch(GoodDriver):
         tree.update_inventory(node, {"VCPU": {"total": 8, "reserved": 9}})
 
 
-@breaks("valid", "there is no trait HW_CPU_X86_AVX9000", "CUSTOM_")
+@breaks("valid", "trait HW_CPU_X86_AVX9000 is not known to this Placement", "CUSTOM_")
 class UnknownTrait(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)
@@ -150,14 +150,14 @@ class MisspeltTrait(GoodDriver):
         tree.add_traits(node, "custom-gold")
 
 
-@breaks("valid", "there is no resource class GPUS")
+@breaks("valid", "resource class GPUS is not known to this Placement")
 class UnknownClass(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)
         tree.update_inventory(node, {"GPUS": {"total": 8}})
 
 
-@breaks("valid", "its name has 260 characters, not 1 to 200")
+@breaks("valid", "host1host1", "Placement answers: a name has 1 to 200 characters")
 class LongProviderName(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, allocations)
