@@ -6,16 +6,16 @@ without any state.  A provider with a UUID from the script, and traits and aggre
 that a script named once, are remembered for the life of the process.
 """
 
-import uuid as uuidlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from drivers import reallocate
 from drivers.fake.script import ROOT, Move, NodeState, ProviderSpec
+from reportclient import provider_tree
 from reportclient.model import Allocations
 from reportclient.provider_tree import ProviderTree
 
-_SHARED = uuidlib.UUID("5d3a3f0a-7d44-4a6b-9f0e-0b6f2c1f7a11")
+SHARED = "5d3a3f0a-7d44-4a6b-9f0e-0b6f2c1f7a11"
 """The namespace of sharing providers that several nodes mean by one name."""
 
 
@@ -71,13 +71,13 @@ def move_allocations(
 
 def own_uuid(root: str, name: str) -> str:
     """The UUID of the driver's own provider ``name`` on the node with the UUID ``root``."""
-    return str(uuidlib.uuid5(uuidlib.UUID(root), f"scripted {name}"))
+    return provider_tree.own_uuid(root, f"scripted {name}")
 
 
 def _uuid_of(root: str, spec: ProviderSpec) -> str:
     if spec.uuid is not None:
         return spec.uuid
-    return own_uuid(root, spec.name) if spec.private else str(uuidlib.uuid5(_SHARED, spec.name))
+    return own_uuid(root, spec.name) if spec.private else provider_tree.own_uuid(SHARED, spec.name)
 
 
 def _place(tree: ProviderTree, root: str, spec: ProviderSpec, placed: dict[str, str]) -> str:

@@ -158,21 +158,16 @@ class Session:
             if not self._is_about_permission(err):
                 return _words(err)
         if self._connection is None:
-            return self._try_open_read_only()
-        self._look_after()
-        return None
-
-    def _try_open_read_only(self) -> str | None:
-        try:
-            self._connection = self._binding.openReadOnly(self._uri)
-        except self._binding.libvirtError as err:
-            return _words(err)
-        self._say(
-            logging.WARNING,
-            f"libvirt at {self._uri} allows us to read only:"
-            " domain capabilities can't be asked for",
-        )
-        self._look_after()
+            try:
+                self._connection = self._binding.openReadOnly(self._uri)
+            except self._binding.libvirtError as err:
+                return _words(err)
+            self._say(
+                logging.WARNING,
+                f"libvirt at {self._uri} allows us to read only:"
+                " domain capabilities can't be asked for",
+            )
+        self._opened()
         return None
 
     def _say(self, level: int, words: str) -> None:
@@ -188,8 +183,10 @@ class Session:
             self._binding.VIR_ERR_AUTH_UNAVAILABLE,
         }
 
-    def _look_after(self) -> None:
-        self._keep_alive()
+    def _opened(self) -> None:
+        interval, count = self._deadlines.keepalive_interval, self._deadlines.keepalive_count
+        if interval:  # libvirt itself ends calls to a daemon that is silent for too long
+            self._attempt("no keepalive", lambda: self._connection.setKeepAlive(interval, count))
         if self._on_lost is not None:
             self._notice_loss(self._on_lost)
         if self._events is not None and self._subscriptions is not None:
@@ -209,12 +206,6 @@ class Session:
             "no word of a lost connection",
             lambda: self._connection.registerCloseCallback(closed, None),
         )
-
-    def _keep_alive(self) -> None:
-        """Have libvirt itself end calls to a daemon that is silent for too long."""
-        interval, count = self._deadlines.keepalive_interval, self._deadlines.keepalive_count
-        if interval:
-            self._attempt("no keepalive", lambda: self._connection.setKeepAlive(interval, count))
 
 
 def nonsense(err: Exception) -> str:

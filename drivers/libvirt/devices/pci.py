@@ -17,8 +17,6 @@ from drivers.libvirt.devices.device_spec import DeviceSpec, device_specs
 from drivers.libvirt.devices.pci_devices import PciBus, PciDevice
 from drivers.libvirt.devices.pools import Pool
 
-MANAGED = os_traits.COMPUTE_MANAGED_PCI_DEVICE
-
 
 @dataclass(frozen=True, slots=True)
 class PciSettings:
@@ -51,7 +49,7 @@ class _Offered:
 
     @property
     def traits(self) -> frozenset[str]:
-        return self.spec.traits | {MANAGED}
+        return self.spec.traits | {os_traits.COMPUTE_MANAGED_PCI_DEVICE}
 
 
 def pci_pools(
