@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.state import files
-from agent.state.document import Document, Unusable
+from agent.state.document import Document, Unreadable, Unusable
 from reportclient.model import canonical_uuid
 
 LOG = logging.getLogger(__name__)
@@ -25,7 +25,9 @@ LOG = logging.getLogger(__name__)
 FILE_NAME = "compute_id"
 NODES = "nodes.json"
 VERSION = 1
-_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM})
+_PASSING = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EACCES, errno.EPERM}
+)
 
 
 class IdentityError(Exception):
@@ -33,7 +35,7 @@ class IdentityError(Exception):
 
 
 class IdentityNotReady(IdentityError):
-    """The same, for a reason that may pass by itself, such as a full disk."""
+    """The same, for a reason that may pass: a full disk, another user's directory."""
 
 
 def compute_id(state_path: Path) -> str:
@@ -63,7 +65,7 @@ def kept_compute_id(state_path: Path) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return noted
     except OSError as err:
-        raise _error(f"{path}: {err.strerror}", err) from err
+        raise _error(f"{path}: {files.why(err)}", err) from err
     if noted not in ("", own):
         raise IdentityError(
             f"{path} says {own}, and {state_path / NODES} says {noted}: one of them is damaged "
@@ -86,7 +88,7 @@ def replace_compute_id(state_path: Path, value: str) -> None:
             document.save({"own": value, "nodes": _moved(*kept, value)})
         files.replace(path, value.encode() + b"\n")
     except OSError as err:
-        raise _error(f"{path} can't be written: {err.strerror}", err) from err
+        raise _error(f"{path} can't be written: {files.why(err)}", err) from err
 
 
 def _document(state_path: Path, *, writing: bool = True) -> Document:
@@ -98,6 +100,9 @@ def _kept(document: Document) -> tuple[str, dict[str, str]] | None:
     """The host's own UUID and those of its nodes by name.  :raises IdentityError: damaged."""
     try:
         return document.load(_parsed)
+    except Unreadable as err:
+        passes = getattr(err.__cause__, "errno", None) in _PASSING
+        raise (IdentityNotReady if passes else IdentityError)(str(err)) from err
     except Unusable as err:
         own = document.path.with_name(FILE_NAME)
         raise IdentityError(
@@ -136,7 +141,7 @@ def _write_once(path: Path, value: str) -> str:
         return _read_twins(path)
     except OSError as err:
         raise _error(
-            f"{path} can't be written: {err.strerror}; state_path has to be a directory "
+            f"{path} can't be written: {files.why(err)}; state_path has to be a directory "
             "that this user may write to, with some space left",
             err,
         ) from err
@@ -148,7 +153,7 @@ def _read_twins(path: Path) -> str:
     try:
         return _read(path, "")
     except OSError as err:
-        raise _error(f"{path}: {err.strerror}", err) from err
+        raise _error(f"{path}: {files.why(err)}", err) from err
 
 
 def _error(text: str, err: OSError) -> IdentityError:

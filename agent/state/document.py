@@ -59,7 +59,7 @@ class Document:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as err:
-            raise Unreadable(f"{self.path} can't be read: {err.strerror}") from err
+            raise Unreadable(f"{self.path} can't be read: {files.why(err)}") from err
         try:
             found = parse(self._checked(unsealed(data)))
         except DAMAGE as err:
@@ -89,7 +89,7 @@ class Document:
             self.save(fields)
         except OSError as err:
             if not self.unwritable:
-                LOG.warning("%s can't be written (%s): %s", self.path, err.strerror, otherwise)
+                LOG.warning("%s can't be written (%s): %s", self.path, files.why(err), otherwise)
             self.unwritable = True
         else:
             self.unwritable = False

@@ -6,6 +6,7 @@ What can't be done is an ``OSError``; what that means is said by who asked.
 import contextlib
 import errno
 import os
+import pwd
 import stat
 import uuid
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 
 MODE = 0o644
 """Less the process's umask."""
+_REFUSED = {errno.EACCES, errno.EPERM}
 _FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -23,6 +25,31 @@ def read(path: Path) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "is no regular file", str(path))
         return file.read()
+
+
+def why(err: OSError) -> str:
+    """What went wrong; and where that is another user's, whose, and what to do about it."""
+    text = err.strerror or str(err)
+    if err.errno not in _REFUSED or not isinstance(err.filename, str | os.PathLike):
+        return text
+    path = Path(err.filename)
+    for there in (path, *path.parents):
+        with contextlib.suppress(OSError):
+            owner, us = there.stat().st_uid, os.geteuid()
+            if owner == us:
+                return text
+            return (
+                f"{text}: {there} belongs to {_user(owner)}, and this process runs as "
+                f"{_user(us)} (chown -R {_user(us)} {there})"
+            )
+    return text
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def replace(path: Path, data: bytes, *, durable: bool = True, mode: int | None = None) -> None:

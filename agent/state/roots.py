@@ -223,7 +223,7 @@ class RootStore:
         except (FileNotFoundError, NotADirectoryError):
             return Decoded()
         except OSError as err:
-            raise Unreadable(f"{path} can't be read: {err.strerror}") from err
+            raise Unreadable(f"{path} can't be read: {files.why(err)}") from err
         except NotARecord as err:
             self._set_aside(path, err)
             return Decoded()
@@ -241,7 +241,7 @@ class RootStore:
 
     def _tell(self, err: Exception) -> None:
         """Once, until something was written."""
-        text = err.strerror or "" if isinstance(err, OSError) else str(err)
+        text = files.why(err) if isinstance(err, OSError) else str(err)
         if text != self._problem:
             LOG.warning("What is known of the roots is not kept in %s: %s", self.path, text)
         self._problem = text

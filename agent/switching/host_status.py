@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from agent.loop import Loop
 from agent.registry.checks import AUTO, LONGEST, in_a_line
 from agent.registry.record import ServiceRecord
+from agent.state import files
 from agent.state.document import Unusable
 from agent.switching.machine import (
     FOUND,
@@ -223,7 +224,7 @@ class HostStatus:
         try:
             self.file.keep(status)
         except OSError as err:
-            unkept = f"{self.file.path} can't be written: {err.strerror}"
+            unkept = f"{self.file.path} can't be written: {files.why(err)}"
             if unkept != self.unkept:
                 LOG.warning("The status holds until a restart only: %s", unkept)
             self.unkept = unkept

@@ -76,9 +76,9 @@ class StatusFile:
             files.replace(self.directory / FILE_NAME, data, durable=False)
         except OSError as err:
             if not self.unwritable:
-                LOG.warning("The status can't be written to %s: %s", self.directory, err)
+                LOG.warning("The status can't be written to %s: %s", self.directory, files.why(err))
             self.unwritable = True
-            why = f"{self.directory / FILE_NAME} can't be written: {err.strerror}"
+            why = f"{self.directory / FILE_NAME} can't be written: {files.why(err)}"
             self.written = self._checked(status, why)
         else:
             self.unwritable = False

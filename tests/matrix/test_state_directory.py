@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +76,63 @@ def test_its_disk_is_read_only_when_it_starts(site: Site, disk: Path) -> None:
     site.converges()
     restarted(site)
     site.change()
+    site.converges()
+
+
+UNPRIVILEGED = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner,-chown")
+"""Root that may do no more than another user with what is not its own."""
+NOBODY = 65534
+
+
+def belongs_to(user: int, path: Path, mode: int = 0o755) -> None:
+    for each in (path, *path.iterdir()):
+        os.chown(each, user, user)
+    path.chmod(mode)
+
+
+@pytest.fixture
+def unprivileged(site: Site) -> Site:
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("to give a directory away takes root and setpriv")
+    site.agent.prefix = UNPRIVILEGED
+    return site
+
+
+def test_it_belongs_to_another_user_while_the_agent_runs_and_when_it_starts(
+    unprivileged: Site,
+) -> None:
+    site, state = unprivileged, unprivileged.agent.state_path
+    site.begin()
+    for _ in range(2):
+        belongs_to(NOBODY, state)
+        site.change()
+        site.converges()
+        site.agent.until_logged(f"{state} belongs to nobody, and this process runs as root")
+        site.agent.until_logged(f"(chown -R root {state})")
+        restarted(site)
+        site.change()
+        site.converges()
+        belongs_to(0, state)
+        site.change()
+        site.converges()
+        restarted(site)
+        site.converges()
+
+
+def test_one_that_it_may_not_even_read_ends_the_start_so_that_systemd_tries_again(
+    unprivileged: Site,
+) -> None:
+    site, state = unprivileged, unprivileged.agent.state_path
+    site.begin()
+    site.agent.kill()
+    belongs_to(NOBODY, state, 0o700)
+    site.change()
+    site.agent.start()
+    assert site.agent.process is not None
+    assert site.agent.process.wait(60) == 1, "2 would tell systemd to leave it"
+    assert f"Permission denied: {state} belongs to nobody" in site.agent.log
+    belongs_to(0, state)
+    site.agent.start()
     site.converges()
 
 

@@ -29,6 +29,8 @@ class AgentProcess:
     compute_driver: str = "fake"
     environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
+    prefix: tuple[str, ...] = ()
+    """What starts it, if not we do."""
 
     @property
     def config(self) -> Path:
@@ -74,7 +76,7 @@ class AgentProcess:
             self.write()
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*COMMAND, "--config-file", str(self.config), *arguments],
+                [*self.prefix, *COMMAND, "--config-file", str(self.config), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -1,0 +1,49 @@
+"""What is said of a file of the state directory that belongs to somebody else."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+from pathlib import Path
+
+from agent.nodes.identity import IdentityNotReady, compute_id
+from agent.state import files
+
+
+def refused(path: Path, number: int = errno.EACCES) -> OSError:
+    return OSError(number, os.strerror(number), str(path))
+
+
+def test_what_belongs_to_another_user_is_named_with_him_and_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    owner = pwd.getpwuid(tmp_path.stat().st_uid).pw_name
+    us = pwd.getpwuid(65534).pw_name
+    for path in (tmp_path, tmp_path / "state.json", tmp_path / "not" / "there"):
+        assert files.why(refused(path)) == (
+            f"Permission denied: {tmp_path} belongs to {owner}, and this process runs as {us} "
+            f"(chown -R {us} {tmp_path})"
+        )
+
+
+def test_other_errors_and_what_is_ones_own_are_told_as_they_are(monkeypatch, tmp_path):
+    assert files.why(refused(tmp_path)) == "Permission denied"
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    assert files.why(refused(tmp_path, errno.ENOSPC)) == "No space left on device"
+    assert files.why(OSError(errno.EACCES, "Permission denied")) == "Permission denied"
+
+
+def test_a_directory_that_may_be_given_to_us_later_is_no_reason_to_leave_for_good(
+    monkeypatch, tmp_path
+):
+    def read(path: Path) -> bytes:
+        raise refused(path)
+
+    monkeypatch.setattr(files, "read", read)
+    for known in (lambda: compute_id(tmp_path),):
+        try:
+            known()
+        except IdentityNotReady as err:
+            assert str(tmp_path) in str(err)
+        else:
+            raise AssertionError("it was read")
