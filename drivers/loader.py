@@ -38,19 +38,16 @@ def load(names: Sequence[str], context: DriverContext) -> list[LoadedDriver]:
     :raises DriverLoadFailed: it is installed but can't be used; the message names the
         entry point, and the cause is chained.
     """
-    origins = installed()
-    for name in names:
-        if name not in origins:
-            raise DriverNotFound(not_found(name, origins))
     within = call_timeout(context.conf)
-    return [
-        driver_from(_extension(name, origins[name], within), context, origins[name])
-        for name in dict.fromkeys(names)
-    ]
+    extensions = [_extension(name, within) for name in dict.fromkeys(names)]
+    return [driver_from(each, context) for each in extensions]
 
 
 def installed() -> dict[str, str]:
-    """``{name: "module:attr (distribution version)"}`` of every driver; imports none."""
+    """``{name: "module:attr (distribution version)"}`` of every driver; imports none.
+
+    It reads what each installed package offers, so it is asked where something is to be said.
+    """
     origins: dict[str, list[str]] = {}
     for point in metadata.entry_points(group=GROUP):
         origins.setdefault(point.name, []).append(_origin(point))
@@ -64,10 +61,9 @@ def driver_from(
 
     :raises DriverLoadFailed: naming the entry point and what is wrong with it.
     """
-    where = f"driver {extension.name!r} = {origin or _origin(extension.entry_point)}"
     problem = class_problem(extension.plugin)
     if problem is not None:
-        raise DriverLoadFailed(f"{where}: {problem}")
+        raise _failed(extension, origin, problem)
     within = call_timeout(context.conf)
 
     def make() -> ComputeDriver:
@@ -79,9 +75,9 @@ def driver_from(
         driver = Calls(within)(f"{extension.plugin.__name__}()", make)
         problem = capabilities_problem(driver.capabilities)
     except (Exception, SystemExit) as err:
-        raise DriverLoadFailed(f"{where}: can't be made: {_said(err)}") from err
+        raise _failed(extension, origin, f"can't be made: {_said(err)}") from err
     if problem is not None:
-        raise DriverLoadFailed(f"{where}: {problem}")
+        raise _failed(extension, origin, problem)
     _say_once_what_is_old(extension.name, driver)
     return LoadedDriver.of(extension.name, driver, within)
 
@@ -104,15 +100,23 @@ def _say_once_what_is_old(name: str, driver: ComputeDriver) -> None:
         )
 
 
-def _extension(name: str, origin: str, within: float) -> Extension[Any]:
+def _failed(extension: Extension[Any], origin: str | None, problem: str) -> DriverLoadFailed:
+    origin = origin or installed().get(extension.name) or _origin(extension.entry_point)
+    return DriverLoadFailed(f"driver {extension.name!r} = {origin}: {problem}")
+
+
+def _extension(name: str, within: float) -> Extension[Any]:
     def read() -> DriverManager[Any]:
         return DriverManager(GROUP, name, on_load_failure_callback=_reraise)
 
     try:
         manager = Calls(within)("import", read)
     except (Exception, SystemExit) as err:
+        origins = installed()
+        if name not in origins:
+            raise DriverNotFound(not_found(name, origins)) from None
         raise DriverLoadFailed(
-            f"driver {name!r} = {origin}: can't be imported: {_said(err)}"
+            f"driver {name!r} = {origins[name]}: can't be imported: {_said(err)}"
         ) from err
     return manager.extensions[0]
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import os_traits
 from oslo_config import cfg, types
 
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, InventoryPolicy, Ratio, cpu_set
@@ -28,6 +27,7 @@ _CPU_SET_HELP = (
     ' A list of CPU numbers and ranges; a caret takes CPUs out of a range: "4-12,^8,15".'
 )
 
+OWNER_NOVA = "OWNER_NOVA"
 _LOCATION = re.compile(r"(option \w+) from LocationInfo\(.*?detail='([^']*)'\)")
 """oslo.config's way to say where a value was read."""
 
@@ -128,7 +128,7 @@ def register(conf: Any, listed: Iterable[tuple[str, Iterable[Any]]]) -> None:
 
 def nova_owner_traits(conf: Any) -> frozenset[str]:
     """What providers that Nova itself would mark get, beyond what makes them ours."""
-    return frozenset(conf.compute.owner_trait) & {os_traits.OWNER_NOVA}
+    return frozenset(conf.compute.owner_trait) & {OWNER_NOVA}
 
 
 def inventory_policy(conf: Any) -> InventoryPolicy:

@@ -23,11 +23,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-import os_traits
-
 from reportclient.query.request import ResourceRequest
 
-DISABLED: str = os_traits.COMPUTE_STATUS_DISABLED
+DISABLED = "COMPUTE_STATUS_DISABLED"
 FORBIDDEN = f"!{DISABLED}"
 
 ROOT_REQUIRED = (1, 35)

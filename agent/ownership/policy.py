@@ -9,8 +9,6 @@ the owner's trait) nobody else asserts.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import os_traits
-
 from agent.ownership.ledger import (
     AGENT,
     FILES,
@@ -26,8 +24,8 @@ from agent.ownership.statement import Said
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
-DISABLED: str = os_traits.COMPUTE_STATUS_DISABLED
-MANAGED_BY_NOVA: str = os_traits.COMPUTE_MANAGED_PCI_DEVICE
+DISABLED = "COMPUTE_STATUS_DISABLED"
+MANAGED_BY_NOVA = "COMPUTE_MANAGED_PCI_DEVICE"
 """Nova removes each provider that has it and is not of its own making, or, with ``[pci]
 report_in_placement`` off, refuses to start: never set beside another owner, on nothing."""
 

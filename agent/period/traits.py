@@ -7,15 +7,14 @@ driver's or foreign, and stays.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-import os_traits
-
 from agent.ownership.ledger import AGENT, STATUS, Holding
 from agent.ownership.statement import Round, Said, Statement
 from agent.period.service_tag import tags_of_others
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
-DISABLED = os_traits.COMPUTE_STATUS_DISABLED
+COMPUTE_NODE = "COMPUTE_NODE"
+DISABLED = "COMPUTE_STATUS_DISABLED"
 
 _IMAGE_TYPES = ("aki", "ami", "ari", "iso", "qcow2", "raw", "vdi", "vhd", "vhdx", "vmdk", "ploop")
 
@@ -77,7 +76,7 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     told = {CAPABILITY_TRAITS[name] for name, _ in can if name in CAPABILITY_TRAITS}
     able = {CAPABILITY_TRAITS[name] for name, yes in can if yes and name in CAPABILITY_TRAITS}
     owned, before = frozenset(owners), observed.get(host.uuid)
-    present = owned | able | ({os_traits.COMPUTE_NODE, service_tag} - {""})
+    present = owned | able | ({COMPUTE_NODE, service_tag} - {""})
     others = frozenset[str]()
     if service_tag and before:
         others = tags_of_others(before.traits, service_tag)

@@ -7,7 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import os_traits
 import pytest
+
+from agent.ownership import policy
+from agent.period import traits
+from drivers import opts
+from reportclient import request_filter
 
 BUS = ("oslo_messaging", "kombu", "amqp", "agent.bus.messaging", "agent.switching.rpc")
 DATABASE = ("sqlalchemy", "oslo_db", "alembic", "agent.registry.fleet_database")
@@ -22,6 +28,7 @@ GUESTS = ("osprofiler", "webob", "charset_normalizer", "chardet", "eventlet")
 DRAWING = ("agent.cli.drawing.text_tree", "agent.cli.drawing.dot", "agent.cli.drawing.mermaid")
 COMMANDS = ("cliff", "agent.cli")
 DRIVERS = ("libvirt", "drivers.libvirt", "drivers.fake")
+HYPERVISOR = ("drivers.libvirt", "os_traits")
 
 ALONE = "transport_url =\n"
 FLEET = "transport_url = rabbit://nobody:x@127.0.0.1:1/\n"
@@ -30,15 +37,15 @@ NEVER = (*SERVED, *WORKSHOP, *FILES, *DRAWING, *COMMANDS, *NUMBERS, *GUESTS)
 WAYS = {
     "an agent of one host": (
         ("agent.main", ["--once"], ALONE),
-        (*BUS, *DATABASE, *NEVER, "drivers.libvirt"),
+        (*BUS, *DATABASE, *NEVER, *HYPERVISOR),
     ),
     "an agent beneath another service's root": (
         ("agent.main", ["--once"], f"{ALONE}[compute]\nroot_provider = attach\n"),
-        (*BUS, *DATABASE, *NEVER, "drivers.libvirt"),
+        (*BUS, *DATABASE, *NEVER, *HYPERVISOR),
     ),
     "an agent of a fleet": (
         ("agent.main", ["--once"], f"{FLEET}[registry]\naccess = rpc\n"),
-        (*DATABASE, *FILE, *NEVER, "drivers.libvirt"),
+        (*DATABASE, *FILE, *NEVER, *HYPERVISOR),
     ),
     "an agent of a hypervisor": (
         ("agent.main", ["--once"], f"{ALONE}compute_driver = libvirt\n{LIBVIRT}"),
@@ -74,6 +81,12 @@ finally:
     import os
     os._exit(0)
 """
+
+
+def test_traits_that_are_named_without_their_library_are_those_of_the_library() -> None:
+    named = {policy.DISABLED, policy.MANAGED_BY_NOVA, traits.COMPUTE_NODE, traits.DISABLED}
+    named |= {opts.OWNER_NOVA, request_filter.DISABLED}
+    assert named <= set(os_traits.get_traits())
 
 
 @pytest.mark.parametrize("way", WAYS)
