@@ -90,23 +90,23 @@ def resource_providers(query: ProviderQuery, api: API, how: How | None = None) -
         queries = older.put_query(query, version, several=how.several)
         paths = [f"/resource_providers?{query_string(provider_parameters(q))}" for q in queries]
         lowest = least(need for one in queries for need in provider_needs(one))
-        found = (one for part in _each(paths, providers_of, lowest, api) for one in part)
-        return list({one.uuid: one for one in found}.values())
+        providers = (one for part in _each(paths, providers_of, lowest, api) for one in part)
+        return list({one.uuid: one for one in providers}.values())
 
-    found = _in_its_words(ask)
-    if how.include_disabled or not found:
-        return ListedProviders(tuple(found))
+    listed = _in_its_words(ask)
+    if how.include_disabled or not listed:
+        return ListedProviders(tuple(listed))
     disabled = disabled_roots(api)
-    enabled = tuple(one for one in found if one.root_uuid not in disabled)
-    return ListedProviders(enabled, len(found) - len(enabled))
+    enabled = tuple(one for one in listed if one.root_uuid not in disabled)
+    return ListedProviders(enabled, len(listed) - len(enabled))
 
 
 def disabled_roots(api: API) -> frozenset[str]:
     """UUIDs of the roots with COMPUTE_STATUS_DISABLED; one call."""
     marked = ProviderQuery(where=RequestGroup.of(required=[DISABLED]))
     path = f"/resource_providers?{query_string(provider_parameters(marked))}"
-    [found] = _each([path], providers_of, None, api)
-    return frozenset(one.uuid for one in found if one.uuid == one.root_uuid)
+    [disabled] = _each([path], providers_of, None, api)
+    return frozenset(one.uuid for one in disabled if one.uuid == one.root_uuid)
 
 
 def _each(

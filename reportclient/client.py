@@ -103,8 +103,8 @@ class Client:
 
         :raises reportclient.errors.PlacementError: Placement was not to be read.
         """
-        found = provider_named(name, self.api)
-        return None if found is None else str(found["uuid"])
+        provider = provider_named(name, self.api)
+        return None if provider is None else str(provider["uuid"])
 
     def tree(
         self, root: str, *, name: str | None = None, request_id: str | None = None
@@ -221,10 +221,10 @@ class Client:
         for uuid, root in self._roots.items():
             if provider in root.view.snapshot and provider not in root.view.sharing:
                 return uuid
-        found = provider_with(provider, self.api)
-        if found is None:
+        listed = provider_with(provider, self.api)
+        if listed is None:
             raise NotFound(f"Placement has no provider {provider}")
-        return str(found["root_provider_uuid"])
+        return str(listed["root_provider_uuid"])
 
     def _read(self, tracked: Root, request_id: str | None) -> None:
         now = self._clock()

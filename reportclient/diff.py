@@ -111,8 +111,8 @@ class _Differ:
         self.problems.append(Problem(provider.uuid, provider.name, text))
 
     def _provider_names(self, uuids: Iterable[str]) -> Mapping[str, str]:
-        found = ((uuid, self.new.get(uuid) or self.old.get(uuid)) for uuid in uuids)
-        return {uuid: provider.name for uuid, provider in found if provider is not None}
+        concerned = ((uuid, self.new.get(uuid) or self.old.get(uuid)) for uuid in uuids)
+        return {uuid: provider.name for uuid, provider in concerned if provider is not None}
 
     # -- providers
 
@@ -169,8 +169,8 @@ class _Differ:
                 yield SetInventory(provider.uuid, wished)
 
     def _acceptable(self, provider: Provider, wished: Mapping[str, Inventory]) -> bool:
-        found = [(name, _record_problem(name, record)) for name, record in sorted(wished.items())]
-        bad = [f"inventory of {name}: {text}" for name, text in found if text]
+        texts = [(name, _record_problem(name, record)) for name, record in sorted(wished.items())]
+        bad = [f"inventory of {name}: {text}" for name, text in texts if text]
         if bad:
             self._problem(provider, f"{'; '.join(bad)}; its inventory is left as it was")
         return not bad

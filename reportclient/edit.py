@@ -205,9 +205,9 @@ class Edit(SaidBySource):
         return None if provider is None else provider.uuid
 
     def _search(self, name_or_uuid: str) -> Provider | None:
-        found = self.provider(name_or_uuid)
-        if found is not None:
-            return found
+        by_uuid = self.provider(name_or_uuid)
+        if by_uuid is not None:
+            return by_uuid
         uuid = self._uuid_named(name_or_uuid)
         if uuid is None:
             uuid = _other_spelling(name_or_uuid)

@@ -197,10 +197,10 @@ def take_timeout(adapter: ksa_adapter.Adapter, conf: Any) -> None:
 
 
 def _session_options(*, mutable: bool) -> list[Any]:
-    found: list[Any] = loading.get_session_conf_options()
-    for option in found:
+    options: list[Any] = loading.get_session_conf_options()
+    for option in options:
         option.mutable = mutable and option.dest == "timeout"
-    return found
+    return options
 
 
 def conf_options() -> list[Any]:

@@ -71,9 +71,9 @@ class ProviderTree(Edit):
 
     def has_sharing_provider(self, resource_class: str) -> bool:
         """Whether any provider here, or one that is not shown, shares inventory of this class."""
-        found = [self.provider(uuid) for uuid in self._walk(None)]
-        found += (self.whole.get(uuid) for uuid in self.whole.children(None))
-        return any(p is not None and p.shares and resource_class in p.inventory for p in found)
+        providers = [self.provider(uuid) for uuid in self._walk(None)]
+        providers += (self.whole.get(uuid) for uuid in self.whole.children(None))
+        return any(p is not None and p.shares and resource_class in p.inventory for p in providers)
 
     def has_traits(self, name_or_uuid: str, traits: Iterable[str]) -> bool:
         """Whether the provider has all of these traits."""
@@ -228,8 +228,8 @@ class ProviderTree(Edit):
         root = self._find(name_or_uuid)
         if root.parent_uuid is not None:
             raise ValueError(f"provider {root.name} is not a root")
-        found = (self.provider(uuid) for uuid in self._walk(root.uuid))
-        snapshot = Snapshot.build(provider for provider in found if provider is not None)
+        members = (self.provider(uuid) for uuid in self._walk(root.uuid))
+        snapshot = Snapshot.build(provider for provider in members if provider is not None)
         part = ProviderTree(
             snapshot, {uuid: g for uuid, g in self._generations.items() if uuid in snapshot}
         )

@@ -59,7 +59,7 @@ def refresh(
     members = list(_read_all(view, listed, api, lone=False))
     sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
     seen = {read.provider.uuid for read in (*members, *sharing)}
-    alone = (found for uuid in lone if uuid not in seen and (found := provider_with(uuid, api)))
+    alone = (one for uuid in lone if uuid not in seen and (one := provider_with(uuid, api)))
     return _view_of(view, [*members, *_read_all(view, alone, api, lone=True)], sharing)
 
 
@@ -105,10 +105,10 @@ def provider_with(uuid: str, api: API) -> Listed | None:
 def providers_with(trait: str, api: API) -> list[Listed]:
     """All providers that carry a trait, in one GET; none if Placement does not know it."""
     try:
-        found = part_of(f"/resource_providers?required={trait}", "resource_providers", api)
+        listed = part_of(f"/resource_providers?required={trait}", "resource_providers", api)
     except (UnknownNames, Rejected):
         return []
-    return list(found)
+    return list(listed)
 
 
 def members_of(root: str, api: API) -> list[Listed]:
@@ -122,8 +122,8 @@ def traits_of(uuid: str, api: API) -> frozenset[str]:
 
 
 def _first(query: str, api: API) -> Listed | None:
-    found = part_of(f"/resource_providers?{query}", "resource_providers", api)
-    return found[0] if found else None
+    listed = part_of(f"/resource_providers?{query}", "resource_providers", api)
+    return listed[0] if listed else None
 
 
 def part_of(path: str, part: str, api: API) -> Any:
@@ -160,9 +160,9 @@ def _was_set_back(view: View, listed: Iterable[Listed], root: str) -> bool:
     different content can be taken for the same.  One child alone was made anew by
     somebody, and is read as any other whose generation moved.
     """
-    found = {item["uuid"]: item["generation"] for item in listed}
-    older = [uuid for uuid, now in found.items() if now < view.generations.get(uuid, now)]
-    lost = root in view.snapshot and root not in found
+    generations = {item["uuid"]: item["generation"] for item in listed}
+    older = [uuid for uuid, now in generations.items() if now < view.generations.get(uuid, now)]
+    lost = root in view.snapshot and root not in generations
     if older == [child for child in older[:1] if child != root]:
         older = []
     if older:
@@ -204,11 +204,11 @@ def _read_all(view: View, listed: Iterable[Listed], api: API, *, lone: bool) -> 
 
 
 def _unchanged(view: View, item: Listed) -> _Read | None:
-    known = view.snapshot.get(item["uuid"])
+    before = view.snapshot.get(item["uuid"])
     generation: int = item["generation"]
-    if known is None or view.generations.get(item["uuid"]) != generation:
+    if before is None or view.generations.get(item["uuid"]) != generation:
         return None
-    return _Read(known, generation)
+    return _Read(before, generation)
 
 
 def _content(item: Listed, api: API) -> _Read | None:

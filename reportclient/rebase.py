@@ -65,9 +65,9 @@ def _records(
 def changed_of(base: Snapshot, desired: Snapshot, owned: Iterable[str]) -> list[Provider]:
     """Providers of ``base`` that are changed and not among those."""
     ours = frozenset(owned)
-    found = (base.get(uuid) for uuid in desired.changed_since(base))
+    before = (base.get(uuid) for uuid in desired.changed_since(base))
     return [
         one
-        for one in found
+        for one in before
         if one is not None and one.uuid not in ours and desired.get(one.uuid) != one
     ]

@@ -109,8 +109,8 @@ def _retry_after(response: Any) -> float | None:
 
 
 def _unknown_names(text: str) -> frozenset[str]:
-    found = _UNKNOWN_TRAITS.search(text) or _UNKNOWN_CLASS.search(text)
-    return frozenset(_NAME.findall(found["names"])) if found else frozenset()
+    match = _UNKNOWN_TRAITS.search(text) or _UNKNOWN_CLASS.search(text)
+    return frozenset(_NAME.findall(match["names"])) if match else frozenset()
 
 
 def _body(response: Any) -> dict[str, Any] | None:

@@ -73,14 +73,14 @@ def of_enabled_hosts(request: ResourceRequest) -> ResourceRequest:
     return replace(request, root_forbidden=request.root_forbidden | {DISABLED})
 
 
-def _merged(found: Value | None, *, several: bool) -> Value:
-    values = [found] if isinstance(found, str) else list(found or ())
+def _merged(given: Value | None, *, several: bool) -> Value:
+    values = [given] if isinstance(given, str) else list(given or ())
     values = [value for value in values if value]
     terms = [term.strip() for value in values for term in _terms(value)]
     if DISABLED in terms:
         raise CannotForbid(f"the query asks for {DISABLED} and must not")
     if FORBIDDEN in terms:
-        return found if found is not None else FORBIDDEN
+        return given if given is not None else FORBIDDEN
     joinable = [n for n, value in enumerate(values) if not value.startswith("in:")]
     if not joinable:
         return [*values, FORBIDDEN] if values and several else FORBIDDEN
@@ -94,7 +94,7 @@ def _terms(value: str) -> list[str]:
 
 
 def _version(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)\.(\d+)", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+)\.(\d+)", text)
+    if match is None:
         raise CannotForbid(f"{text!r} is no microversion")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])

@@ -274,10 +274,10 @@ class Root:
         self.read(api)
         if made.uuid in self.view.snapshot:
             return
-        found = with_lone_root(self.view, made.uuid, api)
-        if found is None:
+        with_it = with_lone_root(self.view, made.uuid, api)
+        if with_it is None:
             self.refusals.remember({made.uuid: made}, {made.uuid: elsewhere(made)})
-        self.view = found or self.view
+        self.view = with_it or self.view
 
     def _plan_anew(self, state: RetryCallState) -> bool:
         err = state.outcome.exception() if state.outcome is not None else None

@@ -34,11 +34,11 @@ def restored(data: bytes, root: str) -> View:
     :raises UnusableView: saying why.
     """
     try:
-        found = unsealed(data)
+        fields = unsealed(data)
         for name, wanted in (("version", VERSION), ("root", root)):
-            if found[name] != wanted:
-                raise ValueError(f"its {name} is {found[name]}, not {wanted}")
-        return view_of(found)
+            if fields[name] != wanted:
+                raise ValueError(f"its {name} is {fields[name]}, not {wanted}")
+        return view_of(fields)
     except DAMAGE as err:
         raise UnusableView(f"the saved view of the root {root} can't be used: {err}") from err
 
@@ -80,11 +80,11 @@ def view_of(body: Mapping[str, Any]) -> View:
         )
         for uuid, name, parent, inventory, traits, aggregates in body["providers"]
     )
-    known = Names(*(frozenset(body[key]) for key in ("traits", "classes", "absent")))
+    names = Names(*(frozenset(body[key]) for key in ("traits", "classes", "absent")))
     return View(
         Snapshot.build(providers),
         dict(body["generations"]),
-        known,
+        names,
         frozenset(body["sharing"]),
         {uuid: dict(before) for uuid, before in body["drained"].items()},
     )

@@ -25,15 +25,15 @@ def unsealed(data: bytes) -> dict[str, Any]:
     {'version': 1}
     """
     try:
-        found = json.loads(data)
+        fields = json.loads(data)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise TypeError("it is no JSON object")
-    checksum = found.pop(CHECKSUM, None)
-    if checksum != _checksum(found):
+    checksum = fields.pop(CHECKSUM, None)
+    if checksum != _checksum(fields):
         raise ValueError("its checksum is wrong" if checksum else "it has no checksum")
-    return found
+    return fields
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:

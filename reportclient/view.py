@@ -120,9 +120,9 @@ class ViewEdit:
     def _note_reshaped(self, reshape: Reshape, listed: Mapping[str, Any]) -> None:
         """Adopt the generations that can only be ours; the others have to be read again."""
         expected = generations_after(reshape, self.generations)
-        found = {item["uuid"]: item["generation"] for item in listed["resource_providers"]}
+        shown = {item["uuid"]: item["generation"] for item in listed["resource_providers"]}
         for uuid, generation in expected.items():
-            if found.get(uuid) == generation:
+            if shown.get(uuid) == generation:
                 self.generations[uuid] = generation
             else:
                 del self.generations[uuid]

@@ -81,8 +81,8 @@ class AllocationCandidates:
     def anchors_traits(self, request: AllocationRequest) -> Iterator[frozenset[str]]:
         """Of the roots of the candidate's tree; more than one if it only has sharing providers."""
         for root in self._anchors(request):
-            known = self.provider_summaries.get(root)
-            yield known.traits if known else frozenset()
+            summary = self.provider_summaries.get(root)
+            yield summary.traits if summary else frozenset()
 
     def only(self, requests: Iterable[AllocationRequest]) -> "AllocationCandidates":
         """These candidates, and the summaries of their trees."""
@@ -97,8 +97,8 @@ class AllocationCandidates:
         )
 
     def _anchors(self, request: AllocationRequest) -> list[str]:
-        found = [self.provider_summaries[uuid] for uuid in request.allocations]
-        own = [summary for summary in found if not summary.shares] or found
+        summaries = [self.provider_summaries[uuid] for uuid in request.allocations]
+        own = [summary for summary in summaries if not summary.shares] or summaries
         return list(dict.fromkeys(summary.root_uuid for summary in own))
 
 

@@ -57,37 +57,37 @@ def number(version: str) -> tuple[int, ...]:
 
 def needs(request: ResourceRequest, *, mappings: bool = False) -> list[Need]:
     """All that an old Placement may not have; ``mappings``: if they have to be answered."""
-    found = [
+    wanted = [
         need for suffix, group in request.by_suffix().items() for need in _of_group(group, suffix)
     ]
     if mappings:
-        found.append(Need("mappings", MAPPINGS))
+        wanted.append(Need("mappings", MAPPINGS))
     if request.root_required or request.root_forbidden:
-        found.append(Need(ROOT, ROOT_REQUIRED))
+        wanted.append(Need(ROOT, ROOT_REQUIRED))
     if request.same_subtree:
-        found.append(Need("same_subtree", SAME_SUBTREE))
-    return found
+        wanted.append(Need("same_subtree", SAME_SUBTREE))
+    return wanted
 
 
 def provider_needs(query: ProviderQuery) -> list[Need]:
     """The same for ``GET /resource_providers``."""
     group = query.where
-    found = list(_of_traits_and_aggregates(group, ""))
+    wanted = list(_of_traits_and_aggregates(group, ""))
     if group.in_tree is not None:
-        found.append(Need("in_tree", PROVIDERS_IN_TREE))
+        wanted.append(Need("in_tree", PROVIDERS_IN_TREE))
     if group.required_traits or group.forbidden_traits:
-        found.append(Need("required", PROVIDERS_REQUIRED))
-    return found
+        wanted.append(Need("required", PROVIDERS_REQUIRED))
+    return wanted
 
 
-def least(found: Iterable[Need]) -> str:
+def least(wanted: Iterable[Need]) -> str:
     """The lowest version in which all of it can be had."""
-    return max((PLAIN, *(need.version for need in found)), key=number)
+    return max((PLAIN, *(need.version for need in wanted)), key=number)
 
 
-def missing(found: Iterable[Need], version: str) -> list[Need]:
+def missing(wanted: Iterable[Need], version: str) -> list[Need]:
     """What a Placement of this version does not have."""
-    return [need for need in found if number(need.version) > number(version)]
+    return [need for need in wanted if number(need.version) > number(version)]
 
 
 def _of_group(group: RequestGroup, suffix: str) -> Iterator[Need]:

@@ -68,10 +68,10 @@ def miscounted(request: ResourceRequest, answer: AllocationCandidates) -> int:
 
 
 def _in_all(parts: Iterable[Mapping[str, int]]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     for resources in parts:
-        found.update(resources)
-    return found
+        total.update(resources)
+    return total
 
 
 def _share_a_class(request: ResourceRequest) -> bool:
@@ -144,10 +144,10 @@ def put_query(
     if not missing(wanted, version):
         return (query,)
     groups = _of_one_each(query.where) if several else [query.where]
-    found = tuple(replace(query, where=group) for group in islice(groups, MOST_QUERIES + 1))
-    _refuse_too_many(len(found))
-    _refuse(version, [need for one in found for need in missing(provider_needs(one), version)])
-    return found
+    queries = tuple(replace(query, where=group) for group in islice(groups, MOST_QUERIES + 1))
+    _refuse_too_many(len(queries))
+    _refuse(version, [need for one in queries for need in missing(provider_needs(one), version)])
+    return queries
 
 
 def judged(answer: AllocationCandidates, how: Put) -> AllocationCandidates:
@@ -179,13 +179,13 @@ def _numbered(request: ResourceRequest) -> ResourceRequest:
 def _split(request: ResourceRequest) -> tuple[ResourceRequest, ...]:
     by_suffix = request.by_suffix()
     choices = product(*(list(_of_one_each(group)) for group in by_suffix.values()))
-    found = []
+    requests = []
     for chosen in islice(choices, MOST_QUERIES + 1):
         groups = dict(zip(by_suffix, chosen, strict=True))
         unsuffixed = groups.pop(UNSUFFIXED, RequestGroup())
-        found.append(replace(request, unsuffixed=unsuffixed, groups=groups))
-    _refuse_too_many(len(found))
-    return tuple(found)
+        requests.append(replace(request, unsuffixed=unsuffixed, groups=groups))
+    _refuse_too_many(len(requests))
+    return tuple(requests)
 
 
 def _of_one_each(group: RequestGroup) -> list[RequestGroup]:

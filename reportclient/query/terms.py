@@ -74,13 +74,13 @@ def read_aggregates(values: Iterable[str], parameter: str) -> tuple[AnyOf, froze
                 f"is {sign}{ANY_OF}{','.join(uuids)} meant (one of them)?"
             )
         try:
-            found = canonical_uuids(uuids, f"{parameter}={value}")
+            aggregates = canonical_uuids(uuids, f"{parameter}={value}")
         except ValueError as err:
             raise BadQuery(str(err)) from None
         if value.startswith(FORBIDDEN):
-            forbidden |= found
+            forbidden |= aggregates
         else:
-            required.add(found)
+            required.add(aggregates)
     return frozenset(required), frozenset(forbidden)
 
 
@@ -91,8 +91,8 @@ def aggregates_values(required: AnyOf, forbidden: Iterable[str]) -> list[str]:
 
 
 def _listed(uuids: Iterable[str]) -> str:
-    found = sorted(uuids)
-    return found[0] if len(found) == 1 else ANY_OF + ",".join(found)
+    ordered = sorted(uuids)
+    return ordered[0] if len(ordered) == 1 else ANY_OF + ",".join(ordered)
 
 
 def read_resources(value: str, parameter: str, *, between: str = ":") -> dict[str, int]:
@@ -101,17 +101,17 @@ def read_resources(value: str, parameter: str, *, between: str = ":") -> dict[st
     :raises BadQuery: not ``CLASS:AMOUNT``, or a class twice, of which Placement would take
         the last in silence.
     """
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for term in value.split(","):
         name, separator, amount = (part.strip() for part in term.partition(between))
         if not name or not separator:
             raise BadQuery(
                 f"{parameter}={value}: {term!r} is not CLASS{between}AMOUNT, such as VCPU{between}2"
             )
-        if name in found:
+        if name in amounts:
             raise BadQuery(f"{parameter}={value}: {name} is there twice")
-        found[name] = _amount(amount, name, f"{parameter}={value}")
-    return found
+        amounts[name] = _amount(amount, name, f"{parameter}={value}")
+    return amounts
 
 
 def _amount(text: str, name: str, where: str) -> int:

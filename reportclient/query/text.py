@@ -42,35 +42,35 @@ Parameters = dict[str, list[str]]
 
 def parameters(request: ResourceRequest) -> dict[str, list[str]]:
     """Parameters by name, in their order; ``only_enabled`` takes them."""
-    found: Parameters = {}
+    by_name: Parameters = {}
     for suffix, group in request.by_suffix().items():
-        found |= _of_group(group, suffix)
+        by_name |= _of_group(group, suffix)
     if request.group_policy is not None:
-        found["group_policy"] = [request.group_policy]
+        by_name["group_policy"] = [request.group_policy]
     single = frozenset(frozenset([name]) for name in request.root_required)
-    found["root_required"] = traits_values(single, request.root_forbidden)
-    found["same_subtree"] = sorted(",".join(sorted(names)) for names in request.same_subtree)
+    by_name["root_required"] = traits_values(single, request.root_forbidden)
+    by_name["same_subtree"] = sorted(",".join(sorted(names)) for names in request.same_subtree)
     if request.limit is not None:
-        found["limit"] = [str(request.limit)]
-    return {name: values for name, values in found.items() if values}
+        by_name["limit"] = [str(request.limit)]
+    return {name: values for name, values in by_name.items() if values}
 
 
 def provider_parameters(query: ProviderQuery) -> dict[str, list[str]]:
     """The same for ``GET /resource_providers``."""
-    found: Parameters = {}
+    by_name: Parameters = {}
     if query.name is not None:
-        found["name"] = [query.name]
+        by_name["name"] = [query.name]
     if query.uuid is not None:
-        found["uuid"] = [query.uuid]
-    return found | _of_group(query.where, UNSUFFIXED)
+        by_name["uuid"] = [query.uuid]
+    return by_name | _of_group(query.where, UNSUFFIXED)
 
 
 def query_string(values: Mapping[str, Value]) -> str:
     """Parameters as they stand after the ``?``."""
     pairs = (
         f"{name}={quote(value, safe=_READABLE)}"
-        for name, found in values.items()
-        for value in ([found] if isinstance(found, str) else found)
+        for name, given in values.items()
+        for value in ([given] if isinstance(given, str) else given)
     )
     return "&".join(pairs)
 
@@ -85,16 +85,16 @@ def read_request(query: str) -> ResourceRequest:
 
     :raises BadQuery: a parameter that Placement does not know, or could not read.
     """
-    found = _by_name(query, _is_of_candidates, (*_OF_GROUPS, *_OF_REQUEST))
-    groups = dict(_groups(found))
+    by_name = _by_name(query, _is_of_candidates, (*_OF_GROUPS, *_OF_REQUEST))
+    groups = dict(_groups(by_name))
     unsuffixed = groups.pop(UNSUFFIXED, RequestGroup())
     return ResourceRequest(
         unsuffixed,
         groups,
-        _one(found, "group_policy"),
-        *read_root(*found.get("root_required", ())),
-        frozenset(map(read_subtree, found.get("same_subtree", ()))),
-        _limit(_one(found, "limit")),
+        _one(by_name, "group_policy"),
+        *read_root(*by_name.get("root_required", ())),
+        frozenset(map(read_subtree, by_name.get("same_subtree", ()))),
+        _limit(_one(by_name, "limit")),
     )
 
 
@@ -103,10 +103,10 @@ def read_provider_query(query: str) -> ProviderQuery:
 
     :raises BadQuery: as :func:`read_request`.
     """
-    found = _by_name(query, _OF_PROVIDERS.__contains__, _OF_PROVIDERS)
-    uuid = _one(found, "uuid")
+    by_name = _by_name(query, _OF_PROVIDERS.__contains__, _OF_PROVIDERS)
+    uuid = _one(by_name, "uuid")
     uuid = None if uuid is None else read_uuid(uuid, "uuid")
-    return ProviderQuery(_one(found, "name"), uuid, _group(found, UNSUFFIXED))
+    return ProviderQuery(_one(by_name, "name"), uuid, _group(by_name, UNSUFFIXED))
 
 
 def read_root(*values: str) -> tuple[frozenset[str], frozenset[str]]:
@@ -130,30 +130,30 @@ def read_subtree(value: str) -> frozenset[str]:
 
 
 def _of_group(group: RequestGroup, suffix: str) -> Parameters:
-    found = {
+    by_name = {
         "resources": [resources_value(group.resources)] if group.resources else [],
         "required": traits_values(group.required_traits, group.forbidden_traits),
         "member_of": aggregates_values(group.member_of, group.forbidden_aggregates),
         "in_tree": [] if group.in_tree is None else [group.in_tree],
     }
-    return {name + suffix: values for name, values in found.items() if values}
+    return {name + suffix: values for name, values in by_name.items() if values}
 
 
 def _is_of_candidates(name: str) -> bool:
     return name in _OF_REQUEST or _KEY.fullmatch(name) is not None
 
 
-def _by_name(query: str, known: Callable[[str], bool], names: Iterable[str]) -> Parameters:
-    found: Parameters = {}
+def _by_name(query: str, is_known: Callable[[str], bool], names: Iterable[str]) -> Parameters:
+    by_name: Parameters = {}
     for name, value in parse_qsl(_without_path(query), keep_blank_values=True):
-        if not known(name):
+        if not is_known(name):
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"is {near[0]} meant?" if near else f"known are {', '.join(names)}"
             raise BadQuery(f"Placement has no parameter {name!r} here; {hint}")
-        found.setdefault(name, []).append(value)
-    for name, values in found.items():
+        by_name.setdefault(name, []).append(value)
+    for name, values in by_name.items():
         _refuse_several(name, values)
-    return found
+    return by_name
 
 
 def _without_path(query: str) -> str:
@@ -168,26 +168,26 @@ def _refuse_several(name: str, values: list[str]) -> None:
         raise BadQuery(f"{name} is there {len(values)} times, and may be there once")
 
 
-def _groups(found: Parameters) -> Iterator[tuple[str, RequestGroup]]:
+def _groups(by_name: Parameters) -> Iterator[tuple[str, RequestGroup]]:
     suffixes = dict.fromkeys(
-        key[2] or UNSUFFIXED for name in found if (key := _KEY.fullmatch(name))
+        key[2] or UNSUFFIXED for name in by_name if (key := _KEY.fullmatch(name))
     )
-    return ((suffix, _group(found, suffix)) for suffix in suffixes)
+    return ((suffix, _group(by_name, suffix)) for suffix in suffixes)
 
 
-def _group(found: Parameters, suffix: str) -> RequestGroup:
-    resources = _one(found, f"resources{suffix}")
+def _group(by_name: Parameters, suffix: str) -> RequestGroup:
+    resources = _one(by_name, f"resources{suffix}")
     return RequestGroup.of(
         None if resources is None else read_resources(resources, f"resources{suffix}"),
-        found.get(f"required{suffix}", ()),
-        found.get(f"member_of{suffix}", ()),
-        _one(found, f"in_tree{suffix}"),
+        by_name.get(f"required{suffix}", ()),
+        by_name.get(f"member_of{suffix}", ()),
+        _one(by_name, f"in_tree{suffix}"),
         suffix=suffix,
     )
 
 
-def _one(found: Parameters, name: str) -> str | None:
-    return next(iter(found.get(name, ())), None)
+def _one(by_name: Parameters, name: str) -> str | None:
+    return next(iter(by_name.get(name, ())), None)
 
 
 def _limit(value: str | None) -> int | None:
