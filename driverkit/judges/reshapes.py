@@ -16,12 +16,7 @@ from drivers.errors import ReshapeNeeded
 from drivers.loaded import LoadedDriver
 from reportclient.allocations import HeldBy
 from reportclient.errors import PlacementError
-from reportclient.reshape import (
-    Affected,
-    AllocationsBroken,
-    moved_allocations,
-    refuse_misshapen,
-)
+from reportclient.reshape import AllocationsBroken, refuse_misshapen
 from reportclient.snapshot import Snapshot
 
 OWNER = {
@@ -44,40 +39,6 @@ class Old:
     foreign: str
     """The consumer that holds nothing of the driver's."""
 
-    def allocations(self) -> Allocations:
-        """As Placement has them."""
-        return dict(HeldBy(self.root.view, self.root.stage.api))
-
-    def reshaped(self) -> "Reshaped":
-        """What the driver makes of it once it has the allocations."""
-        before = self.allocations()
-        after = copy.deepcopy(before)
-        tree = self.root.fresh()
-        self.root.ask(self.loaded, tree, after)
-        try:
-            refuse_misshapen(after)
-        except AllocationsBroken as err:
-            raise Broken(str(err)) from None
-        return Reshaped(self.root, tree.freeze(), before, after)
-
-
-@dataclass(slots=True)
-class Reshaped:
-    """The driver's edit of the tree and of the allocations."""
-
-    root: Root
-    desired: Snapshot
-    before: Allocations
-    after: Allocations
-
-    def named(self, text: str) -> str:
-        """With the names of providers beside their UUIDs."""
-        for snapshot in (self.root.view.snapshot, self.desired):
-            for uuid, provider in snapshot.providers.items():
-                if uuid in text and f"{provider.name} ({uuid})" not in text:
-                    text = text.replace(uuid, f"{provider.name} ({uuid})")
-        return text
-
 
 def needed(stage: Stage) -> None:
     """Not of an empty tree, not of a reported one, not when the allocations are there."""
@@ -95,7 +56,7 @@ def needed_once(stage: Stage, case: ReshapeCase) -> None:
     """Not again after it was done."""
     old = old_shape(stage, case)
     try:
-        root = done(old, old.reshaped())
+        root = done(old)
     except Broken as err:
         raise NotJudged(f"{err} (see reshape-totals)") from None
     _expect_none(root, old.loaded, "the reshape was done")
@@ -122,9 +83,7 @@ def asked(stage: Stage, case: ReshapeCase) -> None:
         if isinstance(raised.err, ReshapeNeeded):
             return
         raise
-    changes = (
-        first_lines(differences(old.root.view.snapshot, tree.freeze())) or "nothing was changed"
-    )
+    changes = first_lines(differences(old.root.view.snapshot, tree.freeze()))
     raise Broken(
         f"node {old.root.node}: reshape_case was shown without allocations, and ReshapeNeeded "
         f"was not raised; instead:\n{changes or 'nothing was changed'}"
@@ -132,25 +91,21 @@ def asked(stage: Stage, case: ReshapeCase) -> None:
 
 
 def totals(stage: Stage, case: ReshapeCase) -> None:
-    """Each consumer's amounts, and what Placement says to it."""
-    old = old_shape(stage, case)
-    reshaped = old.reshaped()
-    affected = Affected.between(old.root.view.snapshot, reshaped.desired)
-    try:
-        moved_allocations(reshaped.before, reshaped.after, affected)
-    except AllocationsBroken as err:
-        raise Broken(reshaped.named(str(err))) from None
-    done(old, reshaped)
+    """Each consumer's amounts, and what the agent and Placement say to it."""
+    done(old_shape(stage, case))
 
 
-def done(old: Old, reshaped: Reshaped) -> Root:
-    """The root after a period with the reshape.  :raises Broken: it can't be written."""
-    root = old.root
+def done(old: Old) -> Root:
+    """The root after a period with the reshape.  :raises Broken: it is refused."""
+    root, before = old.root, old.root.view.snapshot
     with broken_by_errors(""):
-        wrong = root.report(old.loaded).texts(Severity.ERROR)
-    if wrong:
-        said = reshaped.named("\n".join(wrong))
-        raise Broken(f"node {root.node}: Placement does not take the reshape:\n{said}")
+        report = root.report(old.loaded)
+    said = "\n".join(report.texts(Severity.ERROR))
+    if said:
+        for one in {**before.providers, **(report.plan.desired or before).providers}.values():
+            if f"{one.name} ({one.uuid})" not in said:
+                said = said.replace(one.uuid, f"{one.name} ({one.uuid})")
+        raise Broken(f"node {root.node}: the reshape is refused:\n{said}")
     return root.read()
 
 
@@ -169,10 +124,17 @@ def foreign(stage: Stage) -> None:
 def foreign_in_a_reshape(stage: Stage, case: ReshapeCase) -> None:
     """Foreign ones while the driver's move."""
     old = old_shape(stage, case)
-    reshaped = old.reshaped()
-    theirs, now = reshaped.before[old.foreign], reshaped.after.get(old.foreign)
-    kept = {} if now is None else {old.foreign: now}
-    _expect_untouched(old.root, {old.foreign: theirs}, kept, "which is foreign")
+    before = dict(HeldBy(old.root.view, stage.api))
+    after = copy.deepcopy(before)
+    old.root.ask(old.loaded, old.root.fresh(), after)
+    try:
+        refuse_misshapen(after)
+    except AllocationsBroken as err:
+        raise Broken(str(err)) from None
+    theirs, now = (
+        {old.foreign: each[old.foreign]} if old.foreign in each else {} for each in (before, after)
+    )
+    _expect_untouched(old.root, theirs, now, "which is foreign")
 
 
 def _expect_untouched(root: Root, before: Allocations, after: Allocations, why: str) -> None:

@@ -433,7 +433,7 @@ class LosesAConsumer(GoodDriver):
 
 @breaks(
     "reshape-totals",
-    "Placement does not take the reshape",
+    "the reshape is refused",
     "capacity",
     "host1_0000:84:00.0 (",
     fixtures=("reshape_case",),
