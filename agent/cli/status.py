@@ -12,22 +12,12 @@ from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.screen import Screen, Words, ago
+from agent.told import status_schema as schema
 from agent.told.conditions import Check, Severity
 from agent.told.health import lives, stuck
-from agent.told.status_schema import (
-    FILE_NAME,
-    NO_RPC,
-    SERVING,
-    VERSION,
-    AgentStatus,
-    LaterVersion,
-    NodeStatus,
-    ServiceFacts,
-    from_json,
-)
 from reportclient.plain_text import plain
 
-COLUMNS: Mapping[str, Callable[[NodeStatus], Any]] = {
+COLUMNS: Mapping[str, Callable[[schema.NodeStatus], Any]] = {
     "node": lambda node: node.node,
     "ok": lambda node: node.ok,
     "last_ok": lambda node: node.last_ok,
@@ -49,7 +39,7 @@ TOOK, CHECKS = "took", "checks"
 class ObservedStatus:
     """What the agent wrote last; ``now`` and ``alive`` are seen from here."""
 
-    written: AgentStatus
+    written: schema.AgentStatus
     now: float
     alive: bool
     sources: bool = False
@@ -68,14 +58,14 @@ class ObservedStatus:
         return max(0.0, self.now - self.written.updated)
 
     @property
-    def service(self) -> ServiceFacts:
+    def service(self) -> schema.ServiceFacts:
         """Whether the host takes guests, and who can say otherwise."""
-        return self.written.service or ServiceFacts()
+        return self.written.service or schema.ServiceFacts()
 
     @property
     def cut_off(self) -> bool:
         """Whether calls do not arrive though there is a message bus."""
-        return self.service.rpc not in (None, SERVING, NO_RPC)
+        return self.service.rpc not in (None, schema.SERVING, schema.NO_RPC)
 
     @property
     def well(self) -> bool:
@@ -133,7 +123,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
 
 def observed_status(session: Session, *, sources: bool = False) -> ObservedStatus:
     """The file, and whether its writer lives.  :raises CommandError: there is none, or no good."""
-    written = _read(session.settings.state_path / FILE_NAME)
+    written = _read(session.settings.state_path / schema.FILE_NAME)
     return ObservedStatus(written, time.time(), lives(written.pid, written.started), sources)
 
 
@@ -157,7 +147,7 @@ def _lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
         yield from _node(node, status, screen)
 
 
-def _node(node: NodeStatus, status: ObservedStatus, screen: Screen) -> Iterator[str]:
+def _node(node: schema.NodeStatus, status: ObservedStatus, screen: Screen) -> Iterator[str]:
     seen = "never well" if node.last_ok is None else f"well {ago(status.now - node.last_ok)} ago"
     state = "well" if node.ok else screen.paint(seen, "yellow")
     took = "" if node.seconds is None else f", in {node.seconds:.1f} s"
@@ -178,7 +168,7 @@ def check_words(checks: Sequence[Check]) -> list[Words]:
     return [piece for one in words for piece in (("; ", None), one)][1:]
 
 
-def service_words(service: ServiceFacts) -> list[Words]:
+def service_words(service: schema.ServiceFacts) -> list[Words]:
     """Whether the host takes guests, and who can say otherwise."""
     if service.attached:
         return [("that of the root's owner, who disables and enables it", None)]
@@ -198,17 +188,16 @@ def _times(took: Mapping[str, float]) -> Iterator[str]:
         yield f"    {name}: {seconds * 1000:.1f} ms"
 
 
-def _read(path: Path) -> AgentStatus:
+def _read(path: Path) -> schema.AgentStatus:
     try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")))
+        return schema.from_json(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise CommandError(f"no {path}", "has compute-agent run here?", NOT_WELL) from None
     except OSError as err:
         raise CommandError(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
-    except LaterVersion as err:
-        what = f"{path} has version {err}, and this computectl knows {VERSION}"
-        raise CommandError(
-            what, "use that agent's own computectl, or restart compute-agent"
-        ) from None
+    except schema.LaterVersion as err:
+        what = f"{path} has version {err}, and this computectl knows {schema.VERSION}"
+        step = "use that agent's own computectl, or restart compute-agent"
+        raise CommandError(what, step) from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise CommandError(f"{path} can't be read", "restart compute-agent", NOT_WELL) from None

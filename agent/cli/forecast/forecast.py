@@ -23,24 +23,10 @@ from agent.told.reports import Report
 from agent.told.systemd import Systemd
 from drivers.errors import DriverError, ReshapeFailed
 from drivers.loaded import words
+from reportclient import plan as ops
 from reportclient.calls import call_of
 from reportclient.explain import name_taken
 from reportclient.http import API
-from reportclient.plan import (
-    CreateProvider,
-    DeleteProvider,
-    EnsureClass,
-    EnsureTrait,
-    Operation,
-    Plan,
-    Reshape,
-    SetAggregates,
-    SetInventories,
-    SetInventory,
-    SetTraits,
-    UpdateProvider,
-    bulked,
-)
 from reportclient.reader import provider_named
 from reportclient.reshape import generations_after
 from reportclient.snapshot import EMPTY, Snapshot
@@ -50,13 +36,13 @@ from reportclient.snapshot import EMPTY, Snapshot
 class Call:
     """One operation as the request that it becomes; ``body`` is ``None`` for an empty one."""
 
-    operation: Operation
+    operation: ops.Operation
     method: str
     path: str
     body: dict[str, Any] | None
 
 
-def calls_of(plan: Plan, generations: Mapping[str, int]) -> Iterator[Call]:
+def calls_of(plan: ops.Plan, generations: Mapping[str, int]) -> Iterator[Call]:
     """In their order; ``generations`` are those of the view."""
     current = dict(generations)
     for operation in plan:
@@ -64,17 +50,17 @@ def calls_of(plan: Plan, generations: Mapping[str, int]) -> Iterator[Call]:
         _move(operation, current)
 
 
-def _move(operation: Operation, generations: dict[str, int]) -> None:
+def _move(operation: ops.Operation, generations: dict[str, int]) -> None:
     match operation:
-        case CreateProvider(uuid):
+        case ops.CreateProvider(uuid):
             generations[uuid] = 0
-        case SetTraits(uuid) | SetAggregates(uuid) | SetInventory(uuid):
+        case ops.SetTraits(uuid) | ops.SetAggregates(uuid) | ops.SetInventory(uuid):
             generations[uuid] = generations.get(uuid, 0) + 1
-        case Reshape() | SetInventories():
+        case ops.Reshape() | ops.SetInventories():
             generations.update(generations_after(operation, generations))
-        case DeleteProvider(uuid):
+        case ops.DeleteProvider(uuid):
             generations.pop(uuid, None)
-        case UpdateProvider() | EnsureTrait() | EnsureClass():
+        case ops.UpdateProvider() | ops.EnsureTrait() | ops.EnsureClass():
             pass
 
 
@@ -89,7 +75,7 @@ class Forecast:
     node: str
     uuid: str
     before: Snapshot
-    plan: Plan
+    plan: ops.Plan
     calls: tuple[Call, ...]
     conditions: tuple[Condition, ...]
     reshape_pending: bool = False
@@ -135,7 +121,7 @@ def _awaited(nodes: Nodes) -> Iterator[Forecast]:
     """Nodes whose root belongs to another service, and is not there."""
     for name, err in nodes.foreign_roots.awaited.items():
         said = Report(name, error=err).conditions().values()
-        yield Forecast(name, "", EMPTY, Plan(), (), tuple(said))
+        yield Forecast(name, "", EMPTY, ops.Plan(), (), tuple(said))
 
 
 def of_root(
@@ -147,8 +133,8 @@ def of_root(
         decision = tracker.foresee(time.monotonic(), disabled=status.disabled)
     except (ReshapeFailed, RootAwaited, ValueError) as err:
         failed = Report(tracker.node, error=err)
-        return _forecast(tracker, Plan(), failed.conditions().values())
-    plan = bulked(decision.plan, nodes.bulk.chunk, nodes.bulk.least)
+        return _forecast(tracker, ops.Plan(), failed.conditions().values())
+    plan = ops.bulked(decision.plan, nodes.bulk.chunk, nodes.bulk.least)
     degraded = chain.from_iterable(loaded.degraded().items() for loaded in nodes.drivers)
     report = Report(
         tracker.node,
@@ -164,7 +150,7 @@ def of_root(
     return replace(planned, reshape_pending=bool(decision.answer.reshape_pending))
 
 
-def _forecast(tracker: Tracker, plan: Plan, conditions: Iterable[Condition]) -> Forecast:
+def _forecast(tracker: Tracker, plan: ops.Plan, conditions: Iterable[Condition]) -> Forecast:
     return Forecast(
         tracker.node,
         tracker.uuid,
@@ -175,10 +161,10 @@ def _forecast(tracker: Tracker, plan: Plan, conditions: Iterable[Condition]) -> 
     )
 
 
-def _taken_names(tracker: Tracker, plan: Plan, api: API) -> Iterator[Condition]:
+def _taken_names(tracker: Tracker, plan: ops.Plan, api: API) -> Iterator[Condition]:
     """A root that can't be made, since another has its name; the agent would find out too."""
     for operation in plan:
-        if isinstance(operation, CreateProvider) and operation.uuid == tracker.uuid:
+        if isinstance(operation, ops.CreateProvider) and operation.uuid == tracker.uuid:
             other = provider_named(operation.name, api)
             if other is not None:
                 yield Condition(str(name_taken(operation, other, tracker.uuid).args[0]))

@@ -4,22 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from agent.cli.drawing.trait_groups import folded
+from reportclient import plan as ops
 from reportclient.model import MAX_INT, Inventory
 from reportclient.plain_text import plain
-from reportclient.plan import (
-    CreateProvider,
-    DeleteProvider,
-    EnsureClass,
-    EnsureTrait,
-    Operation,
-    Plan,
-    Reshape,
-    SetAggregates,
-    SetInventories,
-    SetInventory,
-    SetTraits,
-    UpdateProvider,
-)
 from reportclient.snapshot import Snapshot
 
 _UNSAID = Inventory(0).over(None).as_dict()
@@ -28,36 +15,36 @@ _UNSAID = Inventory(0).over(None).as_dict()
 class Words:
     """``before`` is what Placement has; ``arrow`` stands between old and new."""
 
-    def __init__(self, plan: Plan, before: Snapshot, arrow: str = "->") -> None:
+    def __init__(self, plan: ops.Plan, before: Snapshot, arrow: str = "->") -> None:
         self._plan = plan
         self._before = before
         self._arrow = arrow
 
-    def of(self, operation: Operation) -> str:
+    def of(self, operation: ops.Operation) -> str:
         """One sentence, as it can be printed."""
         return plain(self._sentence(operation))
 
-    def _sentence(self, operation: Operation) -> str:  # noqa: C901, PLR0911  one return a kind
+    def _sentence(self, operation: ops.Operation) -> str:  # noqa: C901, PLR0911  one return a kind
         match operation:
-            case EnsureTrait(trait):
+            case ops.EnsureTrait(trait):
                 return f"make the trait {trait} known"
-            case EnsureClass(resource_class):
+            case ops.EnsureClass(resource_class):
                 return f"make the resource class {resource_class} known"
-            case CreateProvider():
+            case ops.CreateProvider():
                 return self._create(operation)
-            case UpdateProvider():
+            case ops.UpdateProvider():
                 return self._update(operation)
-            case DeleteProvider(uuid):
+            case ops.DeleteProvider(uuid):
                 return f"delete provider {self.name(uuid)} ({uuid})"
-            case SetTraits():
+            case ops.SetTraits():
                 return self._traits(operation)
-            case SetAggregates():
+            case ops.SetAggregates():
                 return self._aggregates(operation)
-            case SetInventory(uuid, inventory):
+            case ops.SetInventory(uuid, inventory):
                 return self._inventory(uuid, inventory)
-            case SetInventories(inventories):
+            case ops.SetInventories(inventories):
                 return "; ".join(self._inventory(*each) for each in inventories.items())
-            case Reshape():
+            case ops.Reshape():
                 return self._reshape(operation)
             case _:
                 assert_never(operation)
@@ -67,13 +54,13 @@ class Words:
         known = self._before.get(uuid)
         return self._plan.names.get(uuid) or (known.name if known else uuid)
 
-    def _create(self, operation: CreateProvider) -> str:
+    def _create(self, operation: ops.CreateProvider) -> str:
         made = f"provider {operation.name} ({operation.uuid})"
         if operation.parent_uuid is None:
             return f"create root {made}"
         return f"create {made} below {self.name(operation.parent_uuid)}"
 
-    def _update(self, operation: UpdateProvider) -> str:
+    def _update(self, operation: ops.UpdateProvider) -> str:
         before = self._before.providers[operation.uuid]
         done = []
         if before.name != operation.name:
@@ -84,18 +71,18 @@ class Words:
             )
         return " and ".join(done)
 
-    def _way(self, old: str | None, operation: UpdateProvider) -> str:
+    def _way(self, old: str | None, operation: ops.UpdateProvider) -> str:
         new = operation.parent_uuid
         source = "from the top" if old is None else f"from below {self.name(old)}"
         return f"{source} {'to the top' if new is None else f'to below {self.name(new)}'}"
 
-    def _traits(self, operation: SetTraits) -> str:
+    def _traits(self, operation: ops.SetTraits) -> str:
         before = self._before.get(operation.uuid)
         had = before.traits if before else frozenset()
         changes = _changes("trait", folded(operation.traits - had), folded(had - operation.traits))
         return f"{changes} on {self.name(operation.uuid)}"
 
-    def _aggregates(self, operation: SetAggregates) -> str:
+    def _aggregates(self, operation: ops.SetAggregates) -> str:
         before = self._before.get(operation.uuid)
         had = before.aggregates if before else frozenset()
         new = operation.aggregates
@@ -130,7 +117,7 @@ class Words:
             if old[key] != value:
                 yield f"{_plain(key)} {_amount(old[key])} {self._arrow} {_amount(value)}"
 
-    def _reshape(self, operation: Reshape) -> str:
+    def _reshape(self, operation: ops.Reshape) -> str:
         parts = [self._inventory(uuid, new) for uuid, new in operation.inventories.items()]
         count = len(operation.allocations)
         consumers = f"the allocations of {count} consumer{'s' if count != 1 else ''}"

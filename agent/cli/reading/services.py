@@ -15,17 +15,9 @@ from agent.cli.shared.command_session import Session
 from agent.cli.shared.errors import NOT_WELL, UNUSABLE, CommandError
 from agent.config_files import option_place
 from agent.period.traits import DISABLED
+from agent.registry import errors
 from agent.registry.api import Registry
 from agent.registry.control import Control
-from agent.registry.errors import (
-    HostTaken,
-    InputRefused,
-    ReasonRefused,
-    RegistryError,
-    RegistryUnavailable,
-    StillUp,
-    UnknownHost,
-)
 from agent.registry.record import ServiceRecord
 from agent.told.conditions import Condition
 from reportclient.errors import PlacementError
@@ -157,7 +149,7 @@ def registry_errors(host: str | None = None) -> Iterator[None]:
     """What goes wrong with the registry, with the next step; ``host``: whose record changes."""
     try:
         yield
-    except RegistryError as err:
+    except errors.RegistryError as err:
         raise CommandError(str(err), *_next_step(err, host)) from err
     except Exception as err:
         # agent.bus.messaging has this class, and is not to be loaded to ask for it.
@@ -166,19 +158,23 @@ def registry_errors(host: str | None = None) -> Iterator[None]:
         raise
 
 
-_NEXT_STEPS: Mapping[type[RegistryError], tuple[str, int]] = {
-    UnknownHost: ("computectl service list shows all hosts", UNUSABLE),
-    ReasonRefused: ("nothing was changed", UNUSABLE),
-    InputRefused: ("nothing was changed", UNUSABLE),
-    StillUp: ("nothing was deleted", UNUSABLE),
-    HostTaken: ("give one of them another host", UNUSABLE),
-    RegistryUnavailable: ("see [registry] and transport_url; is compute-registry up?", NOT_WELL),
+_UNAVAILABLE = "see [registry] and transport_url; is compute-registry up?"
+_NEXT_STEPS: Mapping[type[errors.RegistryError], tuple[str, int]] = {
+    errors.UnknownHost: ("computectl service list shows all hosts", UNUSABLE),
+    errors.ReasonRefused: ("nothing was changed", UNUSABLE),
+    errors.InputRefused: ("nothing was changed", UNUSABLE),
+    errors.StillUp: ("nothing was deleted", UNUSABLE),
+    errors.HostTaken: ("give one of them another host", UNUSABLE),
+    errors.RegistryUnavailable: (
+        "see [registry] and transport_url; is compute-registry up?",
+        NOT_WELL,
+    ),
 }
 
 
-def _next_step(err: RegistryError, host: str | None) -> tuple[str, int]:
+def _next_step(err: errors.RegistryError, host: str | None) -> tuple[str, int]:
     again = "look at it with computectl service show, and try again"
     step, code = _NEXT_STEPS.get(type(err), (again, NOT_WELL))
-    if host and isinstance(err, RegistryUnavailable):
+    if host and isinstance(err, errors.RegistryUnavailable):
         step += f" Whether the record was changed says computectl service show {host}"
     return step, code

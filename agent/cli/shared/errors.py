@@ -8,13 +8,7 @@ from typing import Any
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError
 from drivers.errors import DriverError
-from reportclient.errors import (
-    AuthenticationFailed,
-    Forbidden,
-    PlacementError,
-    TooOld,
-    Unreachable,
-)
+from reportclient import errors as placement
 from reportclient.plain_text import plain
 from reportclient.query.terms import BadQuery
 from reportclient.request_filter import CannotForbid
@@ -41,11 +35,11 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (DriverError, "see compute_driver, and the driver's options, in {files}", UNUSABLE),
     (BadQuery, "nothing was asked; --help shows the syntax", UNUSABLE),
     (CannotForbid, "--include-disabled asks for disabled hosts as well", UNUSABLE),
-    (AuthenticationFailed, "see [placement] in {files}", UNUSABLE),
-    (Forbidden, "see [placement] in {files}", UNUSABLE),
-    (TooOld, "upgrade Placement", UNUSABLE),
-    (Unreachable, "is Placement up, and [placement] in {files} right?", NOT_WELL),
-    (PlacementError, "nothing was changed", NOT_WELL),
+    (placement.AuthenticationFailed, "see [placement] in {files}", UNUSABLE),
+    (placement.Forbidden, "see [placement] in {files}", UNUSABLE),
+    (placement.TooOld, "upgrade Placement", UNUSABLE),
+    (placement.Unreachable, "is Placement up, and [placement] in {files} right?", NOT_WELL),
+    (placement.PlacementError, "nothing was changed", NOT_WELL),
 )
 """What to do about an error of a kind, and the exit code; the first that fits."""
 

@@ -4,18 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.registry import checks
+from agent.registry import checks, errors
 from agent.registry.control import Control, Switched
-from agent.registry.errors import (
-    Changed,
-    HostTaken,
-    InputRefused,
-    ReasonRefused,
-    RegistryError,
-    RegistryUnavailable,
-    StillUp,
-    UnknownHost,
-)
 from agent.registry.record import ServiceRecord
 from agent.registry.rest.request import Answer, Refused, Request, Version, written
 
@@ -27,14 +17,14 @@ WITH_FORCED_DOWN: Version = (2, 11)
 WITH_UUIDS: Version = (2, 53)
 STRICT: Version = (2, 75)
 """Refuses query parameters that it does not know."""
-_STATUSES: Mapping[type[RegistryError], int] = {
-    UnknownHost: 404,
-    ReasonRefused: 400,
-    InputRefused: 400,
-    StillUp: 409,
-    Changed: 409,
-    HostTaken: 409,
-    RegistryUnavailable: 503,
+_STATUSES: Mapping[type[errors.RegistryError], int] = {
+    errors.UnknownHost: 404,
+    errors.ReasonRefused: 400,
+    errors.InputRefused: 400,
+    errors.StillUp: 409,
+    errors.Changed: 409,
+    errors.HostTaken: 409,
+    errors.RegistryUnavailable: 503,
 }
 _OLD_ACTIONS: Mapping[str, frozenset[str]] = {
     "enable": frozenset({"host", "binary"}),
@@ -47,7 +37,7 @@ _TRUE = frozenset({"True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", 
 _FALSE = frozenset({"False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no"})
 
 
-def refusal(err: RegistryError) -> Refused:
+def refusal(err: errors.RegistryError) -> Refused:
     """The HTTP error that stands for one of the registry."""
     return Refused(_STATUSES.get(type(err), 500), str(err))
 
@@ -137,7 +127,7 @@ class Services:
             return self.control.registry.list_services()
         try:
             return [self.control.registry.get_service(host)]
-        except UnknownHost:
+        except errors.UnknownHost:
             return []
 
     def _with_id(self, version: Version, service: str) -> ServiceRecord:
