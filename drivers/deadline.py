@@ -18,6 +18,9 @@ from drivers.errors import DriverError, DriverNotReady
 WITHIN = 60.0
 """Seconds, where no configuration says otherwise."""
 
+CLOSING = 1.0
+"""Seconds for the session of a thread that was left behind, once its call has returned."""
+
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -153,6 +156,8 @@ class Lane(Generic[S]):
     def _refuse(self, what: str) -> None:
         """While an earlier one hangs, more threads would hang beside it."""
         for call in list(self._calls):
+            if call.left is not None and call.done.is_set():
+                call.left.join(CLOSING)
             if call.left is not None and not call.left.is_alive():
                 with suppress(ValueError):  # several threads may see that
                     self._calls.remove(call)
