@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from agent.cli.forecast.wording import Words
+from agent.cli.forecast.wording import Wording
 from reportclient.diff import diff
 from reportclient.model import Provider
 from reportclient.plan import EnsureClass, EnsureTrait, Plan
@@ -29,7 +29,7 @@ def differences(before: Snapshot, after: Snapshot) -> list[str]:
 
 def sentences(plan: Plan, before: Snapshot) -> list[str]:
     """One for each operation on a provider."""
-    words = Words(plan, before)
+    words = Wording(plan, before)
     names = EnsureTrait | EnsureClass
     return [words.of(one) for one in plan.operations if not isinstance(one, names)]
 

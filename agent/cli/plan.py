@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent.cli.forecast.forecast import MADE_UP, Call, Forecast, forecast
-from agent.cli.forecast.wording import Words
+from agent.cli.forecast.wording import Wording
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import CHANGES, NOT_WELL
@@ -106,7 +106,7 @@ def _lines(planned: Forecast, screen: Screen, *, calls: bool) -> Iterator[str]:
         yield f"{name}: nothing would change{but}"
         return
     yield f"{name}: {counted(len(planned.calls), 'change')}"
-    words = Words(planned.plan, planned.before, screen.branches.arrow)
+    words = Wording(planned.plan, planned.before, screen.branches.arrow)
     for call in planned.calls:
         if calls:
             yield ""
@@ -137,7 +137,7 @@ def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:
 def _row(planned: Forecast, call: Call) -> Sequence[Any]:
     operation = call.operation
     uuid = getattr(operation, "uuid", None)
-    words = Words(planned.plan, planned.before)
+    words = Wording(planned.plan, planned.before)
     provider = words.name(uuid) if uuid else None
     kind = type(operation).__name__
     return planned.node, kind, provider, call.method, call.path, call.body

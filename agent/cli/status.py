@@ -11,7 +11,7 @@ from typing import Any
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import NOT_WELL, CommandError
-from agent.cli.shared.screen import Screen, Words, ago
+from agent.cli.shared.screen import Screen, StyledText, ago
 from agent.told import status_schema as schema
 from agent.told.conditions import Check, Severity
 from agent.told.health import lives, stuck
@@ -160,19 +160,19 @@ def _node(node: schema.NodeStatus, status: ObservedStatus, screen: Screen) -> It
         yield f"    {plain(step)}"
 
 
-def check_words(checks: Sequence[Check]) -> list[Words]:
+def check_words(checks: Sequence[Check]) -> list[StyledText]:
     """As /readyz says it: each thing that is not well, and what is well together."""
     well = ", ".join(one.name for one in checks if one.ok)
-    words: list[Words] = [(plain(str(one)), "red") for one in checks if not one.ok]
+    words: list[StyledText] = [(plain(str(one)), "red") for one in checks if not one.ok]
     words += [(f"{well}: ok", "green")] if well else []
     return [piece for one in words for piece in (("; ", None), one)][1:]
 
 
-def service_words(service: schema.ServiceFacts) -> list[Words]:
+def service_words(service: schema.ServiceFacts) -> list[StyledText]:
     """Whether the host takes guests, and who can say otherwise."""
     if service.attached:
         return [("that of the root's owner, who disables and enables it", None)]
-    words: Mapping[bool | None, Words] = {
+    words: Mapping[bool | None, StyledText] = {
         True: ("disabled", "yellow"),
         False: ("enabled", "green"),
         None: ("not known yet whether it is enabled", None),

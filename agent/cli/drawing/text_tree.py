@@ -22,7 +22,7 @@ from reportclient.snapshot import Snapshot
 NEARLY_FULL = 0.9
 """Above this part of the capacity, use is shown as a warning."""
 
-Words = tuple[tuple[str, str | None], ...]
+StyledTexts = tuple[tuple[str, str | None], ...]
 Shared = dict[tuple[str, ...], list[Provider]]
 """Sharing providers by the aggregates through which they share."""
 
@@ -157,13 +157,13 @@ class _Drawing:
         words = self._heading(place.provider, one_line=True)
         return len(Line(place.here, words).left) <= self.screen.width
 
-    def _heading(self, provider: Provider, *, one_line: bool) -> Words:
-        name: Words = ((plain(provider.name), "bold"),)
+    def _heading(self, provider: Provider, *, one_line: bool) -> StyledTexts:
+        name: StyledTexts = ((plain(provider.name), "bold"),)
         facts = self._facts(provider) if one_line else ()
         marked = provider.uuid == self.usage.marked
         return (*name, *facts, *([(self.screen.branches.mark, "yellow")] if marked else []))
 
-    def _facts(self, provider: Provider) -> Words:
+    def _facts(self, provider: Provider) -> StyledTexts:
         facts = [provider.uuid]
         generation = self.usage.generations.get(provider.uuid)
         if generation is not None:

@@ -12,7 +12,7 @@ from reportclient.snapshot import Snapshot
 _UNSAID = Inventory(0).over(None).as_dict()
 
 
-class Words:
+class Wording:
     """``before`` is what Placement has; ``arrow`` stands between old and new."""
 
     def __init__(self, plan: ops.Plan, before: Snapshot, arrow: str = "->") -> None:

@@ -25,7 +25,7 @@ _END = "\033[0m"
 COLOUR_CODES = (*_CODES.values(), _END)
 """All that is ever written to change how text looks."""
 
-Words = tuple[str, str | None]
+StyledText = tuple[str, str | None]
 """A piece of a line, and its style."""
 
 
@@ -69,7 +69,7 @@ class Screen:
         """Box characters, or what stands for them in ASCII."""
         return _UNICODE if self.boxes else _ASCII
 
-    def painted(self, *pieces: Words) -> str:
+    def painted(self, *pieces: StyledText) -> str:
         """A line of several pieces."""
         return "".join(self.paint(*piece) for piece in pieces)
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.screen import Words, ago, counted, filled
+from agent.cli.shared.screen import StyledText, ago, counted, filled
 from agent.cli.status import ObservedStatus, check_words, observed_status, service_words
 from agent.cli.watching.controls import Controls
 from agent.cli.watching.feed import Change
@@ -206,7 +206,7 @@ def _facts(seen: ThisHost) -> Iterator[tuple[str, Text]]:
     yield "drift", _drift(status)
 
 
-def _text(words: Iterable[Words]) -> Text:
+def _text(words: Iterable[StyledText]) -> Text:
     return Text.assemble(*((piece, style or "") for piece, style in words))
 
 
