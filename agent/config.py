@@ -192,8 +192,8 @@ def doubtful_groups(conf: cfg.ConfigOpts) -> list[str]:
     One may as well be that of a driver that is gone: it stops nobody.
     """
     own = {group for group, _ in opts.list_opts()} | {GROUP}
-    found = [typo for path in files_of(conf) for typo in _typos(path, conf)]
-    return [text for meant, text in found if meant not in own]
+    typos = [typo for path in files_of(conf) for typo in _typos(path, conf)]
+    return [text for meant, text in typos if meant not in own]
 
 
 Written: TypeAlias = dict[tuple[str, str], list[str]]
@@ -205,27 +205,27 @@ def as_written(conf: cfg.ConfigOpts) -> Written:
 
     Without what the command line can say as well: that counts more than a file.
     """
-    found: Written = {}
+    written: Written = {}
     for path in files_of(conf):
         for section, values in _sections(path).items():
             for name, raw in values.items():
-                found.setdefault((section, name.replace("-", "_")), []).extend(raw)
+                written.setdefault((section, name.replace("-", "_")), []).extend(raw)
     for option in _settable_by_argument():
-        found.pop(("DEFAULT", option.dest), None)
-    return found
+        written.pop(("DEFAULT", option.dest), None)
+    return written
 
 
 def _typos(path: Path, conf: cfg.ConfigOpts) -> Iterator[tuple[str, str]]:
     """The group that is meant (``DEFAULT`` for an option, in whichever group), and a text."""
     ours = _registered(conf)
-    for section, found in _sections(path).items():
+    for section, options in _sections(path).items():
         near = difflib.get_close_matches(section, ours, 1, ALIKE)
         if section not in ours:
             if near:
                 where = line_of(path, section, None)
                 yield near[0], f"{path}:{where}: no group [{section}]; is [{near[0]}] meant?"
             continue
-        for name in found:
+        for name in options:
             for text in _option_typo(path, section, name, ours[section]):
                 yield "DEFAULT", text
 

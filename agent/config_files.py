@@ -36,11 +36,11 @@ def option_place(conf: Any, name: str, group: str = DEFAULT) -> str:
 
 def with_line(text: str) -> str:
     """An error of oslo.config, "… option NAME in FILE …", with the line after the file."""
-    found = _VALUE.search(text)
-    line = None if found is None else line_of(Path(found[2]), None, found[1])
-    if found is None or line is None:
+    match = _VALUE.search(text)
+    line = None if match is None else line_of(Path(match[2]), None, match[1])
+    if match is None or line is None:
         return text
-    return f"{text[: found.end()]}, line {line}{text[found.end() :]}"
+    return f"{text[: match.end()]}, line {line}{text[match.end() :]}"
 
 
 def line_of(file: Path, group: str | None, name: str | None) -> int | None:
@@ -71,7 +71,7 @@ def open_secrets(files: Iterable[Path]) -> Iterator[str]:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-        found = _SECRET.search(text)
-        if mode & stat.S_IROTH and found:
-            line = text[: found.start()].count("\n") + 1
+        secret = _SECRET.search(text)
+        if mode & stat.S_IROTH and secret:
+            line = text[: secret.start()].count("\n") + 1
             yield f"{path}:{line} has a password, and everybody may read it: chmod o-r {path}"

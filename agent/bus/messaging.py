@@ -69,8 +69,8 @@ def _check_ports(url: Any) -> None:
 
 def _of_a_port(err: Exception) -> str:
     """oslo.messaging says of a wrong port only which function did not take it."""
-    found = re.fullmatch(r"invalid literal for int\(\) with base 10: (.*)", str(err))
-    return f"the port {found[1]} is no number" if found else str(err)
+    match = re.fullmatch(r"invalid literal for int\(\) with base 10: (.*)", str(err))
+    return f"the port {match[1]} is no number" if match else str(err)
 
 
 @dataclass(slots=True)

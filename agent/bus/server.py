@@ -211,8 +211,8 @@ class _Dispatcher:
 
     def _method(self, name: Any) -> Any:
         """``None``: no such one can be called."""
-        found = next((getattr(one, str(name), None) for one in self.calls.endpoints), None)
-        return found if callable(found) else None
+        method = next((getattr(one, str(name), None) for one in self.calls.endpoints), None)
+        return method if callable(method) else None
 
 
 class _WrongArguments(MessagingError, TypeError):

@@ -73,10 +73,10 @@ def is_signed(
     key: str, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
 ) -> bool:
     """Whether this was signed with this key, for this receiver, and not changed since."""
-    found = context.get(SIGNATURE)
-    if not isinstance(found, str) or not found.isascii():
+    signature = context.get(SIGNATURE)
+    if not isinstance(signature, str) or not signature.isascii():
         return False
-    return hmac.compare_digest(found, _signature(key, to, method, arguments, context))
+    return hmac.compare_digest(signature, _signature(key, to, method, arguments, context))
 
 
 def _signature(

@@ -134,9 +134,9 @@ class Departures:
     searched: bool = False
     """Whether the state directory was searched for those of an earlier life."""
 
-    def note(self, trackers: Mapping[str, Tracker], found: Iterable[str]) -> None:
+    def note(self, trackers: Mapping[str, Tracker], current: Iterable[str]) -> None:
         """Compare the nodes that there were with those that there are."""
-        there = set(found)
+        there = set(current)
         self.left += [one for uuid, one in trackers.items() if uuid not in there]
 
     def begin(self, now: float, rules: Rules, tag: str) -> None:

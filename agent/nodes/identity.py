@@ -111,9 +111,9 @@ def _kept(document: Document) -> tuple[str, dict[str, str]] | None:
         ) from err
 
 
-def _parsed(found: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    own = canonical_uuid(found["own"], "own")
-    return own, {name: canonical_uuid(uuid, name) for name, uuid in found["nodes"].items()}
+def _parsed(fields: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    own = canonical_uuid(fields["own"], "own")
+    return own, {name: canonical_uuid(uuid, name) for name, uuid in fields["nodes"].items()}
 
 
 def _moved(was: str, nodes: Mapping[str, str], own: str) -> dict[str, str]:

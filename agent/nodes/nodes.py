@@ -144,10 +144,10 @@ class Nodes:
         first = self.drivers[0]
         if self.rules.attached:
             return self._attached(first.nodes(), first.uuids_told())
-        found = self.table.uuids(first.nodes(), self.own_uuid, first.uuids_told())
-        if found:
-            self.departures.note(self.trackers, found.values())
-        self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in found.items()}
+        uuids = self.table.uuids(first.nodes(), self.own_uuid, first.uuids_told())
+        if uuids:
+            self.departures.note(self.trackers, uuids.values())
+        self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}
         many = self.table.has_many or any(uuid != self.own_uuid for uuid in self.trackers)
         for tracker in self.trackers.values():
             tracker.service_tag = tag_of(self.own_uuid) if many else ""
@@ -159,8 +159,8 @@ class Nodes:
             if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
                 self.foreign_roots.forget(tracker.node)
         self.foreign_roots.own = self.own_uuid
-        found = self.foreign_roots.find(nodes, told, self._through())
-        self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in found.items()}
+        uuids = self.foreign_roots.find(nodes, told, self._through())
+        self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}
         return list(self.trackers.values())
 
     def _tracker(self, uuid: str, name: str) -> Tracker:
@@ -228,9 +228,10 @@ class Nodes:
             for key, one in self.departures.due(now)
             if self.workers.busy(key) is None  # a last period of theirs may still be under way
         }
-        found = self.workers.run(jobs) if jobs else {}
+        checked = self.workers.run(jobs) if jobs else {}
         reports = [
-            found.get(f"gone {key}") or one.report() for key, one in self.departures.by_uuid.items()
+            checked.get(f"gone {key}") or one.report()
+            for key, one in self.departures.by_uuid.items()
         ]
         for uuid in self.departures.finished():
             self.table.forget(uuid)

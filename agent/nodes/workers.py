@@ -52,10 +52,10 @@ class Workers:
         busy = any(self.busy(tracker.uuid) is not None for tracker in trackers)
         if len(trackers) == 1 and not busy:
             return [_safely(job, trackers[0])]
-        found = self._taught(trackers, job) if not busy else {}
-        rest = {one.uuid: partial(_safely, job, one) for one in trackers if one.uuid not in found}
-        found |= self.run(rest)
-        return [self._report_of(tracker, found.get(tracker.uuid)) for tracker in trackers]
+        reports = self._taught(trackers, job) if not busy else {}
+        rest = {one.uuid: partial(_safely, job, one) for one in trackers if one.uuid not in reports}
+        reports |= self.run(rest)
+        return [self._report_of(tracker, reports.get(tracker.uuid)) for tracker in trackers]
 
     def _taught(
         self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]
@@ -66,14 +66,14 @@ class Workers:
             return {}
         taught = [tracker for tracker in trackers if tracker.view.generations]
         teacher = taught[0] if taught else new[0]
-        found = {}
+        reports = {}
         if not taught:
-            found = self.run({teacher.uuid: partial(_safely, job, teacher)})
+            reports = self.run({teacher.uuid: partial(_safely, job, teacher)})
         if self.busy(teacher.uuid) is None:
             for tracker in new:
                 if tracker is not teacher:
                     tracker.view = replace(View(), names=teacher.view.names)
-        return found
+        return reports
 
     def _report_of(self, tracker: Tracker, report: Report | None) -> Report:
         if report is None:
@@ -99,19 +99,19 @@ class Workers:
         """What the jobs return, by their keys; those that are not done are left out."""
         waiting = {key: job for key, job in jobs.items() if key not in self._since}
         round_ = _Round(deque(waiting.items()))
-        found: dict[str, Report] = {}
+        reports: dict[str, Report] = {}
         self._hire(round_)
-        while len(found) < len(waiting):
+        while len(reports) < len(waiting):
             try:
                 key, report = round_.done.get(timeout=self.patience)
             except queue.Empty:
                 if not round_.pending or not self._hire(round_):
                     break
             else:
-                found[key] = report
+                reports[key] = report
         round_.over = True
         round_.pending.clear()
-        return found
+        return reports
 
     def busy(self, key: str) -> float | None:
         """For how many seconds this job has been at work; ``None``: it is not."""

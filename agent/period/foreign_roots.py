@@ -29,12 +29,12 @@ class ForeignRoots:
         names = list(nodes)
         self.awaited = {}
         alone = self.own if len(names) == 1 else ""
-        found = {}
+        uuids = {}
         for name in names:
             uuid = told.get(name) or alone or self.by_name.get(name) or self._named(name, api)
             if uuid is not None:
-                found[name] = uuid
-        return found
+                uuids[name] = uuid
+        return uuids
 
     def forget(self, name: str) -> None:
         """It is not there any more: its owner may make it again with another UUID."""

@@ -57,22 +57,22 @@ class _Asserting:
 
     def _targets(self) -> Iterator[tuple[Provider, Entry]]:
         """The root comes first, as in the rest of a plan."""
-        found = self._explicit()
+        by_uuid = self._explicit()
         root = self.policy.root
         if self.entries.default is not None and root in self.there:
-            found.setdefault(root, self.entries.default)
-        for uuid, entry in sorted(found.items(), key=lambda item: item[0] != root):
+            by_uuid.setdefault(root, self.entries.default)
+        for uuid, entry in sorted(by_uuid.items(), key=lambda item: item[0] != root):
             yield self.there.providers[uuid], entry
 
     def _explicit(self) -> dict[str, Entry]:
         """Entries by the UUID of their provider; an explicit one goes before $COMPUTE_NODE."""
-        found: dict[str, Entry] = {}
+        by_uuid: dict[str, Entry] = {}
         for entry in self.entries.explicit:
             provider = self._provider_of(entry)
             if provider is None:
                 continue
             self.met.add(entry.key)
-            first = found.setdefault(provider.uuid, entry)
+            first = by_uuid.setdefault(provider.uuid, entry)
             if first is not entry:
                 text = (
                     f"{entry.place} ({entry.by} {entry.identifier}) describes it, and so does "
@@ -80,7 +80,7 @@ class _Asserting:
                     "make one entry of the two"
                 )
                 self._problem(provider, text)
-        return found
+        return by_uuid
 
     def _provider_of(self, entry: Entry) -> Provider | None:
         """As in Nova, a name may be a UUID, and the other way round."""

@@ -68,11 +68,11 @@ def said(document: Document) -> Said:
     :raises BadFile: with all that is wrong.
     """
     newer = _newer_minor(document)
-    found = breaches(document)
+    wrong = breaches(document)
     strange = list(_strange_keys(document))
     typos = [diagnostic for diagnostic, near in strange if near and not newer]
-    if found or typos:
-        raise BadFile(sorted([*found, *typos], key=lambda one: one.line))
+    if wrong or typos:
+        raise BadFile(sorted([*wrong, *typos], key=lambda one: one.line))
     warnings = [diagnostic for diagnostic, near in strange if newer or not near]
     if newer:
         warnings.insert(0, newer)
@@ -161,7 +161,7 @@ def _classes(
     document: Document, path: Path, provider: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[Inventory, str]], list[Diagnostic]]:
     """Records and places by class, and what is wrong with them."""
-    found: dict[str, tuple[Inventory, str]] = {}
+    classes: dict[str, tuple[Inventory, str]] = {}
     problems = []
     for number, item in enumerate(provider.get("inventories", {}).get("additional", ())):
         for name, amounts in item.items():
@@ -170,11 +170,11 @@ def _classes(
             problem = record.problem()
             if problem:
                 problems.append(document.diagnostic(where, problem))
-            if name in found:
-                text = f"is there twice, first at {found[name][1]}"
+            if name in classes:
+                text = f"is there twice, first at {classes[name][1]}"
                 problems.append(document.diagnostic(where, text))
-            found.setdefault(name, (record, document.place(where)))
-    return found, problems
+            classes.setdefault(name, (record, document.place(where)))
+    return classes, problems
 
 
 def _record(amounts: Mapping[str, Any]) -> Inventory:

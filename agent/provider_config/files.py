@@ -88,12 +88,12 @@ def parsed(texts: Iterable[tuple[str, str]], known: Iterable[Diagnostic] = ()) -
     for name, text in texts:
         names.append(name)
         try:
-            found = said(read(text, name))
+            file = said(read(text, name))
         except BadFile as err:
             diagnostics += err.diagnostics
         else:
-            entries += found.entries
-            warnings += found.warnings
+            entries += file.entries
+            warnings += file.warnings
     try:
         together = combined(entries)
     except BadFile as err:
@@ -206,8 +206,8 @@ class ProviderFiles:
         if self.kept is None:
             return None
         try:
-            found = self.kept.load(_texts)
-            return None if found is None else parsed(found).entries
+            texts = self.kept.load(_texts)
+            return None if texts is None else parsed(texts).entries
         except (Unusable, BadFile) as err:
             LOG.warning("The last good provider files can't be used: %s", err)
             return None
@@ -251,6 +251,6 @@ def _unreadable(path: Path, err: OSError) -> Diagnostic:
     return Diagnostic(str(path), 1, "", f"can't be read: {err.strerror}")
 
 
-def _texts(found: Mapping[str, Any]) -> Texts:
+def _texts(fields: Mapping[str, Any]) -> Texts:
     """:raises ValueError: (or LookupError, TypeError) it is something else."""
-    return tuple((str(name), str(text)) for name, text in found["files"])
+    return tuple((str(name), str(text)) for name, text in fields["files"])

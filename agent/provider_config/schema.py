@@ -62,8 +62,8 @@ def breaches(document: Document) -> list[Diagnostic]:
     import jsonschema  # noqa: PLC0415  for those who have such files
 
     validator = jsonschema.Draft202012Validator(json.loads(published()))
-    found = [one for error in validator.iter_errors(document.data) for one in _breach(error)]
-    diagnostics = {document.diagnostic(path, text): None for path, text in found}
+    wrong = [one for error in validator.iter_errors(document.data) for one in _breach(error)]
+    diagnostics = {document.diagnostic(path, text): None for path, text in wrong}
     return sorted(diagnostics, key=lambda one: (one.line, one.path))
 
 

@@ -53,10 +53,10 @@ class Appended:
     def is_there(self) -> bool:
         """Whether the path still leads to this file, and all that was appended is in it."""
         try:
-            found, own = self.path.stat(), os.fstat(self._descriptor)
+            there, own = self.path.stat(), os.fstat(self._descriptor)
         except OSError:
             return False
-        return not self._broken and (found.st_ino, found.st_size) == (own.st_ino, self.size)
+        return not self._broken and (there.st_ino, there.st_size) == (own.st_ino, self.size)
 
     def close(self) -> None:
         """Let go of it."""

@@ -61,11 +61,11 @@ class Document:
         except OSError as err:
             raise Unreadable(f"{self.path} can't be read: {files.why(err)}") from err
         try:
-            found = parse(self._checked(unsealed(data)))
+            parsed = parse(self._checked(unsealed(data)))
         except DAMAGE as err:
             raise Damaged(f"{self.path} is damaged: {err}") from err
         self._on_disk = data
-        return found
+        return parsed
 
     def save(self, fields: Mapping[str, Any]) -> None:
         """Replace the file, unless it says so already or somebody only looks.
@@ -100,11 +100,11 @@ class Document:
         if self.writing and not self._refused and self.path.exists():
             files.remove(self.path)
 
-    def _checked(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
-        version = found.get("version")
+    def _checked(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        version = fields.get("version")
         if isinstance(version, int) and version > self.version:
             self._refused = True
             raise Later(self.path, version, self.version)
         if version != self.version:
             raise ValueError(f"it has version {version!r}, not {self.version}")
-        return found
+        return fields

@@ -45,10 +45,10 @@ def view_from(documents: Mapping[str, Any]) -> View:
     """
     rest = _besides(View())
     rows = {uuid: row for uuid, row in documents.items() if uuid not in rest}
-    found = {name: documents.get(name, value) for name, value in rest.items()}
+    besides = {name: documents.get(name, value) for name, value in rest.items()}
     generations = {uuid: row[1] for uuid, row in rows.items() if row[1] is not None}
     providers = [row[0] for row in rows.values()]
-    return view_of({**found, "generations": generations, "providers": providers})
+    return view_of({**besides, "generations": generations, "providers": providers})
 
 
 def ledger_from(documents: Mapping[str, Any], removed: Mapping[str, Any]) -> Ledger:
@@ -58,11 +58,11 @@ def ledger_from(documents: Mapping[str, Any], removed: Mapping[str, Any]) -> Led
         for uuid, row in documents.items()
         if uuid != SEEN
     }
-    found = {
+    removed = {
         canonical_uuid(uuid, "provider"): Removed(_generation(number), _holding(held))
         for uuid, (number, held) in removed.items()
     }
-    return Ledger(holders, _names(documents[SEEN]), begun=True, removed=found)
+    return Ledger(holders, _names(documents[SEEN]), begun=True, removed=removed)
 
 
 def _view_changes(before: View, after: View) -> tuple[Documents, list[Key]]:
@@ -117,17 +117,17 @@ def _plain(held: Holding) -> dict[str, Any]:
     return there | {kind: sorted(names) for kind, names in kinds if names}
 
 
-def _holding(found: Mapping[str, Any]) -> Holding:
-    return Holding(found.get("provider") is True, *(_names(found.get(kind, ())) for kind in _KINDS))
+def _holding(row: Mapping[str, Any]) -> Holding:
+    return Holding(row.get("provider") is True, *(_names(row.get(kind, ())) for kind in _KINDS))
 
 
-def _generation(found: Any) -> int | None:
-    if not isinstance(found, int | None):
-        raise TypeError(f"{found!r} is no generation")
-    return found
+def _generation(value: Any) -> int | None:
+    if not isinstance(value, int | None):
+        raise TypeError(f"{value!r} is no generation")
+    return value
 
 
-def _names(found: Any) -> frozenset[str]:
-    if isinstance(found, str) or not all(isinstance(name, str) for name in found):
-        raise ValueError(f"{found!r} is no list of names")
-    return frozenset(found)
+def _names(names: Any) -> frozenset[str]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{names!r} is no list of names")
+    return frozenset(names)

@@ -26,7 +26,7 @@ class DriverStore:
     def load(self, name: str) -> Mapping[str, Any] | None:
         """See :class:`drivers.api.Store`."""
         try:
-            return self._document(name).load(lambda found: dict(found[_SAVED]))
+            return self._document(name).load(lambda fields: dict(fields[_SAVED]))
         except Unusable as err:
             LOG.warning("%s; it is as if nothing had been kept", err)
             return None

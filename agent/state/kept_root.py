@@ -45,11 +45,11 @@ class KeptRoot:
         Without a view Placement is read.  Without a ledger nothing is taken away that is
         not provably this host's.
         """
-        found = self.store.load(self.root)
-        if not found and not self.store.has_lost(self.root):
+        documents = self.store.load(self.root)
+        if not documents and not self.store.has_lost(self.root):
             return self.view
-        self.view = self._view_in(of_kind(VIEW, found))
-        self.ledger = self._ledger_in(of_kind(LEDGER, found), of_kind(REMOVED, found))
+        self.view = self._view_in(of_kind(VIEW, documents))
+        self.ledger = self._ledger_in(of_kind(LEDGER, documents), of_kind(REMOVED, documents))
         self._kept = self.view, self.ledger
         return self.view
 

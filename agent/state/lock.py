@@ -51,5 +51,5 @@ def _holder(inode: int) -> str:
         rows = [line.split() for line in LOCKS.read_text().splitlines()]
     except OSError:
         return ""
-    found = [row[4] for row in rows if row[1] == "FLOCK" and row[5].endswith(f":{inode}")]
-    return f" (process {found[0]})" if found and found[0].isdigit() else ""
+    holders = [row[4] for row in rows if row[1] == "FLOCK" and row[5].endswith(f":{inode}")]
+    return f" (process {holders[0]})" if holders and holders[0].isdigit() else ""

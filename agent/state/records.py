@@ -68,25 +68,25 @@ def decoded(data: bytes) -> Decoded:
 
     :raises NotARecord: saying where.
     """
-    found = Decoded(total=len(data))
-    while found.good < found.total:
-        head = _HEAD.match(data, found.good)
+    result = Decoded(total=len(data))
+    while result.good < result.total:
+        head = _HEAD.match(data, result.good)
         if head is None or _digest(head[2]) != head[1]:
-            return _end(found, data)
+            return _end(result, data)
         end = head.end() + int(head[4])
-        if end > found.total:
-            return found
+        if end > result.total:
+            return result
         body = data[head.end() : end]
         if _digest(body) == head[5]:
-            _take(found, head[3].decode(), body)
+            _take(result, head[3].decode(), body)
         elif len(data.rstrip(b"\0")) < end:
-            return found
+            return result
         else:
-            found.damaged.add(head[3].decode())
-        found.good = min(end + 1, found.total)
-        if not found.version:
+            result.damaged.add(head[3].decode())
+        result.good = min(end + 1, result.total)
+        if not result.version:
             raise NotARecord("the first record is of something else")
-    return found
+    return result
 
 
 def encoded(version: int, roots: Mapping[str, Documents]) -> bytes:
@@ -95,28 +95,28 @@ def encoded(version: int, roots: Mapping[str, Documents]) -> bytes:
     return b"".join([first_record(version, sum(map(len, records))), *records])
 
 
-def _end(found: Decoded, data: bytes) -> Decoded:
+def _end(result: Decoded, data: bytes) -> Decoded:
     """Of a file that was cut off while it grew; else somebody's record is damaged."""
-    rest = data[found.good :]
+    rest = data[result.good :]
     if rest.endswith(b"\n") and b"\0\0" not in rest:
-        raise NotARecord(f"there is no record at byte {found.good}")
-    return found
+        raise NotARecord(f"there is no record at byte {result.good}")
+    return result
 
 
-def _take(found: Decoded, root: str, body: bytes) -> None:
+def _take(result: Decoded, root: str, body: bytes) -> None:
     if root == _FORMAT:
-        found.version, found.size = map(int, body.split())
+        result.version, result.size = map(int, body.split())
         return
     kind, changed, removed = json.loads(body)
     if kind:
-        found.damaged.discard(root)
-        found.roots[root] = {}
-    documents = found.roots.setdefault(root, {})
+        result.damaged.discard(root)
+        result.roots[root] = {}
+    documents = result.roots.setdefault(root, {})
     for key in removed:
         documents.pop((key[0], key[1]), None)
     documents.update({(each[0], each[1]): each[2] for each in changed})
     if kind == _FORGOTTEN:
-        del found.roots[root]
+        del result.roots[root]
 
 
 def _record(root: str, body: bytes) -> bytes:

@@ -82,13 +82,13 @@ class RootStore:
         with self._lock:
             kept = self._read_anew() if self._kept is None or root in self._gone else self._kept
             self._gone.add(root)
-            found = kept.roots.pop(root, None)
+            documents = kept.roots.pop(root, None)
             if root in kept.damaged:
                 LOG.warning("What %s has of the root %s is damaged: it is left", self.path, root)
                 return {}
-            if found is not None:
+            if documents is not None:
                 self._whole.add(root)
-            return found or {}
+            return documents or {}
 
     @property
     def directory(self) -> Path | None:
@@ -170,11 +170,11 @@ class RootStore:
             self.close()
             self._whole.clear()
         if self._file is None:
-            found = self._kept if self._is_as_read(path) and self._kept else self._scan(path)
-            self._file = Appended.opened(path, found.good)
-            if not found.good:
+            kept = self._kept if self._is_as_read(path) and self._kept else self._scan(path)
+            self._file = Appended.opened(path, kept.good)
+            if not kept.good:
                 self._begin(self._file)
-            self._limit = 2 * found.size + self.slack
+            self._limit = 2 * kept.size + self.slack
         return self._file
 
     def _begin(self, file: Appended) -> None:
@@ -219,7 +219,7 @@ class RootStore:
     def _scan(self, path: Path) -> Decoded:
         """:raises Unusable: for another reason than damage, which costs what is kept."""
         try:
-            found = decoded(files.read(path))
+            kept = decoded(files.read(path))
         except (FileNotFoundError, NotADirectoryError):
             return Decoded()
         except OSError as err:
@@ -227,9 +227,9 @@ class RootStore:
         except NotARecord as err:
             self._set_aside(path, err)
             return Decoded()
-        if found.version > VERSION:
-            raise Later(path, found.version, VERSION)
-        return found
+        if kept.version > VERSION:
+            raise Later(path, kept.version, VERSION)
+        return kept
 
     def _set_aside(self, path: Path, err: NotARecord) -> None:
         self._whole.clear()

@@ -145,10 +145,10 @@ class Heartbeat:
 
     def _settled(self, record: ServiceRecord, seen: ServiceStatus) -> ServiceRecord | None:
         """The record once it says what holds; ``None``: begin again."""
-        found = verdict(seen, record)
-        if found in SAID:
-            LOG.warning(SAID[found], record.status)
-        if found in (Verdict.RECORD, Verdict.RECORD_CHANGED):
+        who_is_right = verdict(seen, record)
+        if who_is_right in SAID:
+            LOG.warning(SAID[who_is_right], record.status)
+        if who_is_right in (Verdict.RECORD, Verdict.RECORD_CHANGED):
             return record
         return self._tell(record, seen)
 

@@ -205,8 +205,8 @@ class HostStatus:
 
     def conditions(self) -> tuple[Condition, ...]:
         """What is not as it should be."""
-        found = {"trait": self.waiting, "status file": self.unkept}
-        return tuple(Condition(text, part) for part, text in found.items() if text is not None)
+        wrong = {"trait": self.waiting, "status file": self.unkept}
+        return tuple(Condition(text, part) for part, text in wrong.items() if text is not None)
 
     def _move(self, event: Event, reason: str | None = None) -> bool:
         with self._lock:

@@ -174,4 +174,4 @@ VERDICTS: tuple[tuple[Callable[[ServiceStatus, ServiceRecord], bool], Verdict], 
 
 def verdict(ours: ServiceStatus, record: ServiceRecord) -> Verdict:
     """Who is right."""
-    return next((found for applies, found in VERDICTS if applies(ours, record)), Verdict.OURS)
+    return next((right for applies, right in VERDICTS if applies(ours, record)), Verdict.OURS)

@@ -102,8 +102,8 @@ class ComputeEndpoint5(ComputeEndpoint):
 
 def _record_version(context: object) -> int | None:
     """Of one of our own callers; anybody may send anything."""
-    found = context.get(RECORD_VERSION) if isinstance(context, dict) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    version = context.get(RECORD_VERSION) if isinstance(context, dict) else None
+    return version if isinstance(version, int) and not isinstance(version, bool) else None
 
 
 def _sent_at(context: dict[str, Any]) -> float | None:
