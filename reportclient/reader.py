@@ -46,7 +46,9 @@ def refresh(
     1 GET when nothing moved (2 where there are aggregates, and one for each other root
     that a driver made and that shares nothing), 3 more for each provider whose
     generation did, or for every one if ``everything`` is asked for.  ``ours`` are other
-    roots that are looked at also when they don't share with this one any more.
+    roots that are looked at also when they don't share with this one any more.  Those that
+    were empty, and are not in the tree any more, may be outside of it: nobody may have heard
+    that this was done.
 
     :raises reportclient.errors.PlacementError: nothing is adopted then.
     """
@@ -54,12 +56,19 @@ def refresh(
     _refuse_no_root(listed, root)
     others = view.sharing.difference(ours)
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
+    emptied = [
+        uuid
+        for uuid in view.snapshot.providers.keys() & ours
+        if not view.snapshot.providers[uuid].inventory
+    ]
     if everything or _was_set_back(view, listed, root):
         view = View(drained=view.drained)
     members = list(_read_all(view, listed, api, lone=False))
     sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
     seen = {read.provider.uuid for read in (*members, *sharing)}
-    alone = (one for uuid in lone if uuid not in seen and (one := provider_with(uuid, api)))
+    looked_for = [uuid for uuid in dict.fromkeys((*lone, *sorted(emptied))) if uuid not in seen]
+    there = filter(None, (provider_with(uuid, api) for uuid in looked_for))
+    alone = (one for one in there if one["parent_provider_uuid"] is None or one["uuid"] in lone)
     return _view_of(view, [*members, *_read_all(view, alone, api, lone=True)], sharing)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.period.leaving import LONGEST_KEPT, Step, name_outside, next_step, outside
-from reportclient.errors import TooOld
+from reportclient.errors import TooOld, Unreachable
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
 from reportclient.snapshot import Snapshot
@@ -81,6 +81,18 @@ def test_a_child_is_emptied_then_taken_out_and_deleted_late(agent: Agent, owned)
     assert agent.writes(after=60) == [("DELETE", place(CARD))]
     assert agent.writes() == []
     assert names(owned) == {NODE, f"{NODE}_pci", "card1"}
+
+
+def test_a_child_that_was_taken_out_unheard_is_found_again_and_deleted(
+    agent: Agent, owned
+) -> None:
+    agent.writes(after=60)
+    owned.fail_next("PUT", f"{place(CARD)}$", Unreachable("no answer"), after=True)
+    agent.period(after=60)
+    assert owned.stranger.provider(CARD)["parent_provider_uuid"] is None
+    for _ in range(20):
+        agent.period(after=60)
+    assert CARD not in owned.store.providers
 
 
 def test_a_child_that_is_reported_again_goes_back_to_its_place(agent: Agent, owned) -> None:

@@ -8,7 +8,6 @@ from tests.world.broker import REGISTRY
 from tests.world.disk import StatePath
 from tests.world.events import Event
 from tests.world.hypervisor import Hypervisor
-from tests.world.machine import Machine
 from tests.world.world import World
 
 
@@ -170,8 +169,12 @@ class Twin(Event):
 
     def happen(self, world: World) -> None:
         machine = self.on(world)
+        if world.setup.attached:
+            return
         twin = machine.cloned(
-            f"twin{len(world.twins) + 1}", self._hypervisor(machine), self._disk(world)
+            f"twin{len(world.twins) + 1}",
+            [self._hypervisor(here) for here in machine.nodes],
+            self._disk(world),
         )
         world.twins.append(twin)
         twin.start()
@@ -182,11 +185,10 @@ class Twin(Event):
     def _disk(self, world: World) -> StatePath:
         return world.state_path(f"twin{len(world.twins) + 1}")
 
-    def _hypervisor(self, machine: Machine) -> Hypervisor:
-        here = machine.hypervisor
+    def _hypervisor(self, here: Hypervisor) -> Hypervisor:
         parts = {name: replace(part, total=part.total + 1) for name, part in here.parts.items()}
         host = here.host + "b" if self.renamed else here.host
-        return Hypervisor(host, here.root, parts)
+        return Hypervisor(host, here.root, parts, two_drivers=here.two_drivers)
 
     def words(self) -> str:
         name = "another name" if self.renamed else "the same name"

@@ -244,9 +244,9 @@ class StatePath:
             return None
         return StatePath(self._disk, text)
 
-    def read_text(self, **_: Any) -> str:
+    def read_bytes(self) -> bytes:
         self._disk.step(self, writes=False)
-        return self._disk.node(self._text).data.decode()
+        return bytes(self._disk.node(self._text).data)
 
     # -- changing
 

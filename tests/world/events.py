@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.world.disk import DISK_FAULTS
-from tests.world.hypervisor import AGGREGATES, TRAITS, Part
+from tests.world.files import BAD, NAME
+from tests.world.hypervisor import AGGREGATES, TRAITS, Hypervisor, Part
 from tests.world.placement import tried
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ class Event:
         return getattr(self, "seconds", 0.0)
 
     def on(self, world: World) -> Machine:
-        return world.machines[self.machine]
+        return world.places[self.machine][0]
+
+    def here(self, world: World) -> Hypervisor:
+        return world.places[self.machine][1]
 
     @property
     def host(self) -> str:
@@ -79,9 +83,10 @@ class Changed(Event):
     wakes: bool
 
     def happen(self, world: World) -> None:
-        here = self.on(world).hypervisor
+        here = self.here(world)
         here.parts, here.moves = dict(self.parts), self.moves
-        for wake in list(here.wakers) if self.wakes else []:
+        here.changed_at = world.scheduler.now
+        for wake in list(self.on(world).hypervisor.wakers) if self.wakes else []:
             wake()
 
     def words(self) -> str:
@@ -100,15 +105,60 @@ def _part(name: str, part: Part) -> str:
 @dataclass(frozen=True)
 class Silent(Event):
     seconds: float
+    drivers: tuple[int, ...]
 
     def happen(self, world: World) -> None:
-        here = self.on(world).hypervisor
-        here.silent = True
+        here = self.here(world)
+        here.silent.update(self.drivers)
         world.scheduler.sleep(self.seconds)
-        here.silent = False
+        here.silent.difference_update(self.drivers)
 
     def words(self) -> str:
-        return f"{self.host}'s hypervisor can't be asked for {self.seconds:.0f} s"
+        who = "" if len(self.drivers) > 1 else f" by driver {self.drivers[0] + 1}"
+        return f"{self.host}'s hypervisor can't be asked{who} for {self.seconds:.0f} s"
+
+
+@dataclass(frozen=True)
+class NodeGone(Event):
+    """The drivers do not name it any more; ``comes_back`` after so many seconds."""
+
+    seconds: float
+    comes_back: bool
+
+    def happen(self, world: World) -> None:
+        here = self.here(world)
+        if len(self.on(world).nodes) == 1:
+            return
+        here.gone = True
+        world.scheduler.sleep(self.seconds)
+        here.gone = not self.comes_back
+
+    def words(self) -> str:
+        how = f"for {self.seconds:.0f} s" if self.comes_back else "for good"
+        return f"the node {self.host} is gone {how}"
+
+
+@dataclass(frozen=True)
+class FilesSay(Event):
+    """An operator changes the provider files, and has them read."""
+
+    part: str
+    total: int
+    bad: bool
+
+    def happen(self, world: World) -> None:
+        machine = self.on(world)
+        if self.bad:
+            (machine.files / NAME).write_text(BAD)
+        else:
+            world.write_files(machine, self.part, self.total)
+        machine.reload()
+
+    def words(self) -> str:
+        if self.bad:
+            return f"an operator's provider file on {self.host} can't be read"
+        where = self.part or "itself"
+        return f"a provider file on {self.host} adds {self.total} CUSTOM_FILED to {where}"
 
 
 # -- the way to Placement
@@ -172,7 +222,7 @@ class Stranger(Event):
     number: int
 
     def happen(self, world: World) -> None:
-        uuid = self.on(world).hypervisor.uuid(self.part)
+        uuid = self.here(world).uuid(self.part)
         tried(getattr(self, f"_{self.kind}"), world, uuid)
 
     def words(self) -> str:
@@ -267,7 +317,7 @@ class Guest(Event):
                 placement.stranger.delete_allocation(consumer)
                 del placement.whose.guests[consumer]
             return
-        uuid = self.on(world).hypervisor.uuid(self.part)
+        uuid = self.here(world).uuid(self.part)
         row = placement.rows.get(uuid)
         things = placement.whose.things.get(uuid, {})
         classes = [] if row is None else [c for c in row.inventory if ("class", c) not in things]

@@ -10,18 +10,26 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from agent.period.service_tag import tag_of
 from agent.period.traits import DISABLED
 from agent.told.reports import Report
 from reportclient.root import ATTEMPTS
+from tests.world.files import CLASS, TRAIT, added_to
 from tests.world.machine import BEAT, INTERVAL, OWNER, RESTART, Machine
 
 if TYPE_CHECKING:
+    from tests.world.hypervisor import Hypervisor
     from tests.world.world import World
 
 
-TWIN, KEPT = "degraded twin", "is below a device that is gone"
-"""What is to be told of strangers: one who undoes, one who hangs something below a part."""
-
+TWIN = "degraded twin"
+"""What is to be told of a stranger who undoes."""
+ALLOWED = (
+    "is below a device that is gone",
+    "below it is somebody else's",
+    "was taken away by its owner",
+)
+"""And of one who hangs something below a part, or owns the root."""
 
 QUARREL = 100
 """Writes of each of two twins, by which somebody has to have noticed."""
@@ -40,13 +48,15 @@ class Invariants:
 
     # -- after each write of an agent
 
-    def wrote(self, machine: Machine, method: str, uuid: str | None) -> None:
+    def wrote(self, machine: Machine, method: str, path: str, uuid: str | None) -> None:
         placement = self.world.placement
+        self._leaves_the_owners(machine, method, path, uuid)
+        self._keeps_what_nobody_denies(machine, method, uuid)
         if uuid is not None:
             self._is_its_own(machine, method, uuid)
             self._foreign_is_there(machine, method, uuid)
         else:
-            for each in placement.whose.things:
+            for each in list(placement.whose.things):
                 self._foreign_is_there(machine, method, each)
         if placement.held() != placement.whose.guests:
             raise Violation(
@@ -55,13 +65,15 @@ class Invariants:
             )
 
     def _is_its_own(self, machine: Machine, method: str, uuid: str) -> None:
-        if uuid not in machine.hypervisor.uuids and uuid not in machine.kin:
+        if uuid not in machine.uuids and uuid not in machine.kin:
             raise Violation(f"{machine.label} has sent a {method} for {uuid}, which is not its own")
 
     def _foreign_is_there(self, machine: Machine, method: str, uuid: str) -> None:
         row = self.world.placement.rows.get(uuid)
         if row is None:
             return
+        if machine.setup.attached and self._leaves(machine.hypervisor, uuid):
+            self.world.placement.whose.things.pop(uuid, None)
         for (kind, name), value in self.world.placement.whose.things.get(uuid, {}).items():
             if _has(row, kind, name) != value:
                 raise Violation(
@@ -69,14 +81,35 @@ class Invariants:
                     f"{row.name}, by a {method}"
                 )
 
+    def _leaves(self, here: Hypervisor, uuid: str) -> bool:
+        """It is emptied before it is deleted, and so is what others have on it."""
+        is_fresh = self.world.scheduler.now - here.changed_at < INTERVAL + RESTART
+        return here.uuids.get(uuid) not in here.parts or (is_fresh and uuid != here.root)
+
+    def _leaves_the_owners(
+        self, machine: Machine, method: str, path: str, uuid: str | None
+    ) -> None:
+        """Of a root that is another service's an agent writes nothing but traits."""
+        here = machine.hypervisor
+        if here.attached and uuid == here.root and not path.endswith("/traits"):
+            raise Violation(f"{machine.label} has sent a {method} {path}, of a root of Nova's")
+
+    def _keeps_what_nobody_denies(self, machine: Machine, method: str, uuid: str | None) -> None:
+        """What a driver said last is there until it says something else, and not only nothing."""
+        for here in machine.nodes if method == "DELETE" else ():
+            part = here.uuids.get(uuid or "")
+            if part and not here.gone and part in here.answered.get(here.driver_of(part), ()):
+                raise Violation(f"{machine.label} has removed {part}, which its driver spoke of")
+
     # -- after each period
 
     def bounded(self, machine: Machine, report: Report) -> None:
         """One try reads all once, and writes each part in each way once."""
         placement = self.world.placement
-        providers = len(placement.tree(machine.hypervisor.root)) + 2
+        here = next((one for one in machine.nodes if one.host == report.node), machine.hypervisor)
+        providers = len(placement.tree(here.root)) + 2 + len(here.uuids) * here.attached
         reads = 2 + 4 * providers + len(placement.held())
-        most = ATTEMPTS * (reads + 6 * len(machine.hypervisor.uuids))
+        most = ATTEMPTS * (reads + 6 * len(here.uuids))
         if report.calls > most:
             raise Violation(f"{machine.label} made {report.calls} calls in one period, not {most}")
 
@@ -99,9 +132,9 @@ class Invariants:
         """What was decided last holds soon after nothing is in the way any more."""
         now = self.world.scheduler.now
         for machine in self.world.machines:
-            row = self.world.placement.rows.get(machine.hypervisor.root)
+            rows = [self.world.placement.rows.get(here.root) for here in machine.nodes]
             wanted = self.world.operators.expected(machine)
-            right = row is None or (DISABLED in row.traits) in wanted
+            right = all(row is None or (DISABLED in row.traits) in wanted for row in rows)
             if right or self.world.is_troubled(machine):
                 machine.wrong_since = None
             elif machine.wrong_since is None:
@@ -136,30 +169,45 @@ class Invariants:
             raise Violation(f"agents go on writing though nothing changes: {moved}")
 
     def _differences(self, machine: Machine) -> Iterator[str]:
-        here, placement = machine.hypervisor, self.world.placement
         if not machine.is_up:
             yield f"its agent is not up ({machine.refused})"
+        for here in machine.nodes:
+            yield from self._departed(machine, here) if here.gone else self._of(machine, here)
+        yield from _complaints(machine)
+
+    def _of(self, machine: Machine, here: Hypervisor) -> Iterator[str]:
+        placement = self.world.placement
         whose = placement.whose.providers
         there = {uuid for uuid in placement.tree(here.root) if uuid not in whose}
+        outside = placement.rows.keys() & here.uuids.keys() - there
         wanted = {here.uuid(name) for name in here.parts}
         wanted |= {uuid for uuid in there if self._holds_a_strangers(uuid)}
+        named = {uuid: here.name(part) for uuid, part in here.uuids.items()}
         if there != wanted and not (machine.forgot and there > wanted):
-            named = {uuid: here.name(part) for uuid, part in here.uuids.items()}
             yield (
                 f"there are {sorted(named.get(each, each) for each in there)}, "
                 f"and not {sorted(named.get(each, each) for each in wanted)}"
             )
+        for uuid in () if machine.forgot else outside:
+            if not self._holds_a_strangers(uuid):
+                yield f"{named[uuid]} is outside of the tree still"
         for name in here.parts:
-            yield from self._unlike(machine, name)
-        yield from _complaints(machine)
+            yield from self._unlike(machine, here, name)
+
+    def _departed(self, machine: Machine, here: Hypervisor) -> Iterator[str]:
+        """Nothing is left, or what carries no mark of this agent's, or holds a stranger's."""
+        row = self.world.placement.rows.get(here.root)
+        is_its_own = row is not None and _mark(machine) in row.traits
+        if is_its_own and not self._holds_a_strangers(here.root) and not machine.forgot:
+            yield f"the provider of {here.host}, which vanished, is there still"
 
     def _holds_a_strangers(self, uuid: str) -> bool:
         """What has his child below it can't go."""
         placement = self.world.placement
         return any(each in placement.whose.providers for each in placement.tree(uuid))
 
-    def _unlike(self, machine: Machine, name: str) -> Iterator[str]:
-        here, placement = machine.hypervisor, self.world.placement
+    def _unlike(self, machine: Machine, here: Hypervisor, name: str) -> Iterator[str]:
+        placement = self.world.placement
         part, uuid = here.parts[name], here.uuid(name)
         row = placement.rows.get(uuid)
         if row is None:
@@ -167,16 +215,24 @@ class Invariants:
         called = here.name(name)
         if row.name != called:
             yield f"{called} is called {row.name}"
-        parent = here.uuid(part.parent) if name else None
+        parent = here.parent(name) if name else None
         if row.parent != parent:
             yield f"{called} is below {row.parent}, not {parent}"
         things = placement.whose.things.get(uuid, {})
         differ = partial(_differ, called, things, machine.forgot)
-        yield from differ("class", set(row.inventory), {part.resource_class})
-        record = row.inventory.get(part.resource_class, {})
-        if (record.get("total"), record.get("reserved")) != (part.total, 0):
-            yield f"{called} has {record} of {part.resource_class}, not {part.total}"
-        own = {*part.traits, *([] if name else [OWNER, "COMPUTE_NODE"])}
+        if here.attached and not name:
+            yield from self._unlike_at_owners(machine, here, row)
+            return
+        filed = added_to(here, name)
+        records = {part.resource_class: part.total} | ({CLASS: filed} if filed else {})
+        yield from differ("class", set(row.inventory), set(records))
+        for one, total in records.items():
+            record = row.inventory.get(one, {})
+            if (record.get("total"), record.get("reserved")) != (total, 0):
+                yield f"{called} has {record} of {one}, not {total}"
+        own = {*here.traits(name), *([] if name else [OWNER, "COMPUTE_NODE"])}
+        own |= {TRAIT} if filed else set()
+        own |= {_mark(machine)} if not name and len(machine.nodes) > 1 else set()
         status = self.world.operators.expected(machine) if not name else {False}
         traits = set(row.traits) - {DISABLED}
         if (DISABLED in row.traits) not in status:
@@ -184,6 +240,16 @@ class Invariants:
             yield f"{called} {is_so} disabled, against what was decided last"
         yield from differ("trait", traits, own)
         yield from differ("aggregate", set(row.aggregates), set(part.aggregates))
+
+    def _unlike_at_owners(self, machine: Machine, here: Hypervisor, row: Any) -> Iterator[str]:
+        """What its owner took away is not set again; so there may be fewer than are asserted."""
+        wanted = self.world.placement.whose.things.get(here.root, {})
+        for kind, name in wanted:
+            if not _has(row, kind, name):
+                yield f"{row.name} lacks the {kind} {name} of Nova's, or of a stranger's"
+        foreign = {name for kind, name in wanted if kind == "trait"}
+        for name in () if machine.forgot else sorted(row.traits - foreign - here.traits("")):
+            yield f"{row.name} has the trait {name}"
 
 
 def _differ(
@@ -215,7 +281,14 @@ def _complaints(machine: Machine) -> Iterator[str]:
         yield "it has reported nothing"
     for report in process.reports:
         texts = [str(one) for key, one in sorted(report.conditions().items()) if key != TWIN]
-        yield from (f"it complains: {text}" for text in texts if KEPT not in text)
+        told = (text for text in texts if not any(part in text for part in ALLOWED))
+        yield from (f"it complains: {text}" for text in told)
+
+
+def _mark(machine: Machine) -> str:
+    process = machine.process
+    nodes = process.nodes if process is not None else None
+    return "" if nodes is None else tag_of(nodes.own_uuid)
 
 
 class Tracebacks(logging.Handler):

@@ -7,17 +7,23 @@ threads, sockets and a real clock.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from agent.bus.caller import Caller
 from agent.config import Settings
 from agent.loop import Loop
 from agent.nodes.composed import nodes_of
-from agent.nodes.identity import IdentityError, IdentityNotReady, compute_id
+from agent.nodes.identity import (
+    IdentityError,
+    IdentityNotReady,
+    compute_id,
+    known_compute_id,
+)
 from agent.nodes.nodes import Nodes
+from agent.nodes.workers import Job, Workers
 from agent.period.rules import Rules
 from agent.registry.client import RegistryClient
 from agent.registry.errors import HostTaken, RegistryError
@@ -37,6 +43,7 @@ from tests.world.disk import StatePath
 from tests.world.hypervisor import Direct, Driver, Hypervisor
 from tests.world.link import Link
 from tests.world.scheduler import Event, Lock, Promise, Queue, Scheduler
+from tests.world.setup import Setup
 
 if TYPE_CHECKING:
     from tests.world.world import World
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
 OWNER = "CUSTOM_OWNER_COMPUTE_AGENT"
 INTERVAL, VERIFY, AUDIT = 60.0, 80.0, 240.0
 BEAT, DOWN_AFTER = 60.0, 180.0
+DRIVERS = ("world", "devices")
 RESTART = 10.0
 """Seconds after which systemd starts again what has ended."""
 EPOCH = 1.9e9
@@ -85,7 +93,8 @@ class Process:
 class Machine:
     world: World
     label: str
-    hypervisor: Hypervisor
+    nodes: Sequence[Hypervisor]
+    """What is reported; the first one has the connection, and the host's name."""
     state: StatePath
     address: str
     clock_is_off: float = 0.0
@@ -118,6 +127,24 @@ class Machine:
             lambda *request, **body: self.world.placement.carry_out(self, *request, **body),
             self.step,
         )
+
+    @property
+    def setup(self) -> Setup:
+        return self.world.setup
+
+    @property
+    def files(self) -> StatePath:
+        """Its provider files; on a disk of their own, which an operator writes to."""
+        return self.state.with_name(f"{self.label}.d")
+
+    @property
+    def hypervisor(self) -> Hypervisor:
+        return self.nodes[0]
+
+    @property
+    def uuids(self) -> set[str]:
+        """Of all parts that there could be."""
+        return {uuid for here in self.nodes for uuid in here.uuids}
 
     @property
     def host(self) -> str:
@@ -213,14 +240,16 @@ class Machine:
             self.kill()
 
     def _serve(self, process: Process) -> None:
-        settings = _settings(self.host, self.state, self.scheduler.sleep)
+        settings = _settings(self)
         self.state.mkdir(parents=True, exist_ok=True)
         loop = process.loop = self._loop(process)
-        drivers = [_loaded(self.hypervisor, process)]
+        drivers = [_loaded(self.nodes, process, number) for number in range(self.drivers)]
         self.hypervisor.wakers.append(loop.refresh)
-        nodes = process.nodes = nodes_of(
-            settings, drivers, self.link, compute_id(settings.state_path)
-        )
+        own = (known_compute_id if self.setup.attached else compute_id)(settings.state_path)
+        nodes = process.nodes = nodes_of(settings, drivers, self.link, own)
+        nodes.workers = Tasks(scheduler=self.scheduler, owner=process)
+        nodes.bulk.least = 2
+        nodes.additions.load()
         status = process.status = self._status(settings, loop, nodes)
         service = Service(
             self.host, nodes, Systemd(), lambda: loop.stopping, status, self.scheduler.clock
@@ -231,6 +260,17 @@ class Machine:
         switches.start()
         first_in = self.dice.uniform(0, settings.first_within)
         loop.run(service.period, settings.interval, first_in)
+
+    @property
+    def drivers(self) -> int:
+        return 2 if self.setup.two_drivers else 1
+
+    def reload(self) -> None:
+        """As SIGHUP has it."""
+        process = self.process
+        if process is not None and process.nodes is not None and process.loop is not None:
+            process.loop.post(process.nodes.additions.read)
+            process.loop.refresh()
 
     def _loop(self, process: Process) -> Loop:
         queue: Any = Queue(self.scheduler)
@@ -257,7 +297,7 @@ class Machine:
     ) -> Switching:
         switches: Any = switching(settings, status, service, None)
         broker, beat = self.world.broker, switches.heartbeat
-        server = switches.server = Server(
+        server = Server(
             broker,
             self.host,
             ComputeEndpoint(status),
@@ -265,6 +305,7 @@ class Machine:
             Event(self.scheduler),
             lambda: status.publish(Serving()),
         )
+        switches.server = None if self.setup.attached else server
         beat.address = self.address
         rpc: Any = Client(broker, 10.0, REGISTRY, process.step)
         beat.connect = lambda: RegistryClient(rpc, Caller(user="agent"))
@@ -286,32 +327,57 @@ class Machine:
 
     # -- another one
 
-    def cloned(self, label: str, hypervisor: Hypervisor, state: StatePath) -> Machine:
+    def cloned(self, label: str, nodes: Sequence[Hypervisor], state: StatePath) -> Machine:
         """A machine that was made from this one's disk."""
         self.world.disk.copy(str(self.state), str(state))
-        twin = Machine(self.world, label, hypervisor, state, f"{label} (boot {label})")
-        self.kin = twin.kin = self.kin | self.hypervisor.uuids.keys() | hypervisor.uuids.keys()
+        twin = Machine(self.world, label, nodes, state, f"{label} (boot {label})")
+        self.kin = twin.kin = self.kin | self.uuids | twin.uuids
         self.forgot = True
         return twin
 
 
-def _loaded(hypervisor: Hypervisor, process: Process) -> LoadedDriver:
+def _loaded(nodes: Sequence[Hypervisor], process: Process, number: int) -> LoadedDriver:
     """What the driver can do is found out once: that takes longer than a period."""
     calls: Any = Direct(process.step)
-    driver = Driver(hypervisor)
-    return replace(_known(), driver=driver, opening=Opening(), calls=calls)
+    known, driver = _known(), Driver(nodes, number)
+    return replace(
+        known,
+        name=DRIVERS[number],
+        driver=driver,
+        abilities=frozenset() if number else known.abilities,
+        opening=Opening(),
+        calls=calls,
+    )
 
 
 @cache
 def _known() -> LoadedDriver:
-    return LoadedDriver.of("world", Driver(Hypervisor("none", "none")))
+    return LoadedDriver.of("world", Driver([Hypervisor("none", "none")]))
 
 
-def _settings(host: str, state: Any, pause: Callable[[float], None]) -> Settings:
+@dataclass(slots=True)
+class Tasks(Workers):
+    """The nodes' periods, in each other's way at any step."""
+
+    scheduler: Scheduler = field(kw_only=True)
+    owner: Process = field(kw_only=True)
+
+    def run(self, jobs: Mapping[str, Job]) -> dict[str, Report]:
+        ends = {key: Promise(self.scheduler) for key in jobs}
+        for key, job in jobs.items():
+            self.scheduler.spawn(partial(self._do, job, ends[key]), self.owner)
+        return {key: end.result() for key, end in ends.items()}
+
+    def _do(self, job: Job, end: Promise) -> None:
+        end.set_result(job())
+
+
+def _settings(machine: Machine) -> Settings:
+    setup, state, files = machine.setup, machine.state, machine.files
     return Settings(
-        host=host,
-        state_path=state,
-        drivers=("world",),
+        host=machine.host,
+        state_path=state,  # type: ignore[arg-type]
+        drivers=DRIVERS[: machine.drivers],
         interval=INTERVAL,
         first_within=5.0,
         at_once=False,
@@ -320,11 +386,15 @@ def _settings(host: str, state: Any, pause: Callable[[float], None]) -> Settings
             owner_traits=(OWNER,),
             verify_every=VERIFY,
             audit_every=AUDIT,
-            reshape_when_running=True,
-            pause=pause,
+            reshape_when_running=not setup.reshapes_at_start,
+            remove_after=30.0,
+            attached=setup.attached,
+            remove_child_after=30.0,
+            pause=machine.scheduler.sleep,
             period=INTERVAL,
         ),
-        bulk_chunk=0,
+        bulk_chunk=3 if setup.bulk else 0,
+        provider_config=files,  # type: ignore[arg-type]
         registry=RegistrySettings(
             access="rpc",
             connection="",

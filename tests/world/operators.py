@@ -42,6 +42,8 @@ class Operators:
         self.control = Control(RegistryClient(client), agents, down_after=180.0)
 
     def expected(self, machine: Machine) -> frozenset[bool]:
+        if machine.setup.attached:
+            return frozenset({False})
         if machine.hypervisor.lost:
             return frozenset({True})
         return self._expected.get(machine.host, frozenset({False}))

@@ -69,7 +69,7 @@ class Placement:
             machine.writes += 1
             named = _PROVIDER.match(path)
             uuid = named[1] if named else None
-            self.invariants.wrote(machine, method, uuid)
+            self.invariants.wrote(machine, method, path, uuid)
             if method == "DELETE" and uuid is not None and uuid not in self.rows:
                 self.whose.forget(uuid)
 

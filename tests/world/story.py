@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -23,9 +24,11 @@ from tests.world.events import (
     Changed,
     Cut,
     Event,
+    FilesSay,
     Guest,
     Killed,
     Lossy,
+    NodeGone,
     Off,
     Silent,
     Stranger,
@@ -33,7 +36,8 @@ from tests.world.events import (
 from tests.world.hypervisor import AGGREGATES, CLASSES, PARTS, TRAITS, Part
 from tests.world.invariants import Violation
 from tests.world.link import FAULTS
-from tests.world.world import CHAOS, HOSTS, LONGEST_FAULT, world
+from tests.world.setup import Setup, setup_of
+from tests.world.world import CHAOS, LONGEST_FAULT, world
 
 MOMENTS, EVENTS = 5, 16
 """So many moments around which so many events happen, at most."""
@@ -66,29 +70,32 @@ class Failure:
 
     def __str__(self) -> str:
         story = sorted(self.events, key=lambda one: one.at)
-        return "\n".join([*map(str, story), f"Then: {self.text}", f"Again: {self.replay}"])
+        return "\n".join(
+            [
+                f"{setup_of(self.seed)}.",
+                *map(str, story),
+                f"Then: {self.text}",
+                f"Again: {self.replay}",
+            ]
+        )
 
 
 # -- from a seed to events
 
 
-def hosts_of(seed: int) -> int:
-    """One, for what a host can do to itself; every third time more, for what they do to others."""
-    return 1 if seed % 3 else HOSTS
-
-
 def events_of(seed: int) -> list[Event]:
     dice = random.Random(f"{seed} events")
-    hosts, theme = hosts_of(seed), THEMES[seed % len(THEMES)]
+    setup = setup_of(seed)
+    theme = (*THEMES[seed % len(THEMES)], *_more(setup))
     moments = [dice.uniform(0, CHAOS - 60) for _ in range(dice.randint(1, MOMENTS))]
-    return [_event(dice, moments, hosts, theme) for _ in range(dice.randint(2, EVENTS))]
+    return [_event(dice, moments, setup.places, theme) for _ in range(dice.randint(2, EVENTS))]
 
 
 def _event(
-    dice: random.Random, moments: Sequence[float], hosts: int, theme: Sequence[str]
+    dice: random.Random, moments: Sequence[float], places: int, theme: Sequence[str]
 ) -> Event:
     later = dice.choice((0.0, dice.uniform(0, 2), dice.uniform(0, 50)))
-    at, machine = round(dice.choice(moments) + later, 2), dice.randrange(hosts)
+    at, machine = round(dice.choice(moments) + later, 2), dice.randrange(places)
     steps = dice.choice((0, dice.randint(1, 8), dice.randint(1, 60)))
     kind = dice.choices(theme, range(len(theme) + 2, 2, -1))[0]
     return MAKERS[kind](dice, at, machine, steps)
@@ -125,7 +132,13 @@ MAKERS: dict[str, Maker] = {
     "changed": _changed,
     "killed": lambda _, *where: Killed(*where),
     "off": lambda dice, *where: Off(*where, _seconds(dice)),
-    "silent": lambda dice, *where: Silent(*where, _seconds(dice)),
+    "silent": lambda dice, *where: Silent(
+        *where, _seconds(dice), dice.choice(((0, 1), (0, 1), (0,), (1,)))
+    ),
+    "node": lambda dice, *where: NodeGone(*where, _seconds(dice), dice.random() < 0.5),
+    "files": lambda dice, *where: FilesSay(
+        *where, _where(dice), dice.randint(2, 5), dice.random() < 0.3
+    ),
     "lossy": lambda dice, *where: Lossy(
         *where, dice.choice(FAULTS), _seconds(dice), dice.random() < 0.7
     ),
@@ -156,9 +169,15 @@ THEMES = (
     ("switched", "lost", "records", "registry", "killed", "message"),
     ("changed", "stranger", "guest", "placement", "killed", "lossy"),
     ("changed", "twin", "killed", "registry", "switched"),
-    tuple(MAKERS),
+    tuple(kind for kind in MAKERS if kind not in ("node", "files")),
 )
 """A history is about few things, which meet more often so; what comes first is drawn more."""
+
+
+def _more(setup: Setup) -> list[str]:
+    """What happens only to those who are configured so."""
+    found = {"node": setup.nodes > 1, "files": setup.files, "silent": setup.two_drivers}
+    return [kind for kind, true in found.items() if true]
 
 
 # -- from events to what became of them
@@ -166,11 +185,13 @@ THEMES = (
 
 def violation(seed: int, events: Sequence[Event], *, log: bool = False) -> str | None:
     """What did not hold; ``None``: all is well."""
-    with world(seed, hosts=hosts_of(seed), log=log) as made:
+    with world(seed, setup_of(seed), log=log) as made:
         try:
             made.live(events)
         except Violation as err:
             return str(err)
+        except Exception as err:  # of an actor's, or the world's own
+            return f"{type(err).__name__}: {err}, at {traceback.extract_tb(err.__traceback__)[-1]}"
     return None
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -14,17 +15,25 @@ from pathlib import Path
 
 import pytest
 
+from agent.nodes.departures import Departures
 from agent.ownership.one_provider import OneProvider
+from agent.ownership.statement import Round, Statement
+from agent.period import decide as decide_module
+from agent.period.decide import Decider
+from agent.provider_config.files import ProviderFiles
 from agent.state.kept_root import KeptRoot
 from agent.switching import machine
 from reportclient import apply as apply_module
+from reportclient import root as root_module
 from reportclient.plan import SetAggregates, SetTraits
 from reportclient.root import Root
-from tests.world.story import events_of, failure, hosts_of, shortest
-from tests.world.world import world
+from tests.world.setup import Setup, setup_of
+from tests.world.story import Failure, events_of, failure, shortest
+from tests.world.world import many, world
 
+Plant = Callable[[pytest.MonkeyPatch], None]
 HERE = Path(__file__).resolve().parents[2]
-HISTORIES = 600
+HISTORIES = 400
 """Twenty seconds of one processor."""
 
 
@@ -36,7 +45,7 @@ def test_whatever_happens_what_has_to_hold_does() -> None:
 
 
 def _trace(seed: int) -> str:
-    with world(seed, hosts=hosts_of(seed)) as made:
+    with world(seed, setup_of(seed)) as made:
         made.live(events_of(seed))
         return made.placement.trace.hexdigest()
 
@@ -126,28 +135,96 @@ def _thinks_that_classes_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OneProvider, "_inventory", own)
 
 
-DEFECTS: tuple[tuple[Callable[[pytest.MonkeyPatch], None], int], ...] = (
-    (_forgets_a_trait, 4),
-    (_does_not_read_again, 15),
-    (_takes_what_is_a_strangers, 84),
-    (_believes_any_record, 38),
-    (_thinks_that_classes_are_its_own, 7),
-    (_keeps_its_ledger_too_late, 217),
+def _takes_the_owners_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asserts on Nova's root what it does on its own."""
+    policy = Decider._policy
+
+    def own(self, view):
+        return replace(policy(self, view), attached=False)
+
+    monkeypatch.setattr(Decider, "_policy", own)
+
+
+def _looks_for_nothing_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that was taken out of the tree, and nobody heard of it, is forgotten."""
+    refresh = root_module.refresh
+
+    def inside(*args, **named):
+        return refresh(*args, **{**named, "ours": frozenset()})
+
+    monkeypatch.setattr(root_module, "refresh", inside)
+
+
+def _forgets_who_vanished(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Departures, "begin", lambda *_: None)
+
+
+def _takes_silence_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that can't be asked has nothing."""
+
+    def nothing(self, manager):
+        return self.with_answer((Statement(manager),), frozenset())
+
+    monkeypatch.setattr(Round, "without_answer", nothing)
+
+
+def _does_not_read_files_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = ProviderFiles.read
+    monkeypatch.setattr(ProviderFiles, "read", lambda self: self.entries or read(self))
+
+
+def _loses_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a reshape."""
+    moved = decide_module.moved_allocations
+
+    def fewer(*args):
+        found = moved(*args)
+        return {key: {**body, "allocations": {}} for key, body in found.items()}
+
+    monkeypatch.setattr(decide_module, "moved_allocations", fewer)
+
+
+def _any(_: Setup) -> bool:
+    return True
+
+
+DEFECTS: tuple[tuple[Plant, int, Callable[[Setup], bool]], ...] = (
+    (_forgets_a_trait, 4, _any),
+    (_does_not_read_again, 15, _any),
+    (_takes_what_is_a_strangers, 84, _any),
+    (_believes_any_record, 38, _any),
+    (_thinks_that_classes_are_its_own, 7, _any),
+    (_keeps_its_ledger_too_late, 202, _any),
+    (_takes_the_owners_root, 10, lambda one: one.attached),
+    (_looks_for_nothing_outside, 78, lambda one: one.attached),
+    (_forgets_who_vanished, 27, lambda one: one.nodes > 1),
+    (_takes_silence_for_an_answer, 1, _any),
+    (_does_not_read_files_again, 1, lambda one: one.files),
+    (_loses_a_consumer, 112, _any),
 )
-"""And a history that saw each, of 1 to 800 the first that did; it may be a later one by now."""
+"""And a history that saw each, the first that did when it was written; it may be a later one by
+now, of those that are configured so."""
 LATER = 60
 
 
-@pytest.mark.parametrize(("plant", "first"), DEFECTS, ids=lambda one: getattr(one, "__name__", ""))
-def test_the_world_sees(plant, first, monkeypatch) -> None:
+def _seen(first: int, configured: Callable[[Setup], bool]) -> Failure | None:
+    """The first failure of so many histories."""
+    seeds = (seed for seed in itertools.count(first) if configured(setup_of(seed)))
+    with many():
+        return next(filter(None, map(failure, itertools.islice(seeds, LATER))), None)
+
+
+@pytest.mark.parametrize(
+    ("plant", "first", "configured"), DEFECTS, ids=lambda one: getattr(one, "__name__", "")
+)
+def test_the_world_sees(plant, first, configured, monkeypatch) -> None:
     plant(monkeypatch)
-    found = next(filter(None, map(failure, range(first, first + LATER))), None)
-    assert found is not None, f"not seen in {LATER} histories"
+    assert _seen(first, configured) is not None, f"not seen in {LATER} histories"
 
 
 def test_a_failure_is_told_by_its_shortest_story(monkeypatch) -> None:
     _does_not_read_again(monkeypatch)
-    found = next(filter(None, map(failure, range(15, 15 + LATER))), None)
+    found = _seen(15, _any)
     assert found is not None
     short = shortest(found)
     assert len(short.events) < len(found.events)

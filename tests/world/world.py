@@ -8,27 +8,33 @@ import logging
 import random
 import uuid as uuidlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+from agent.provider_config import files
 from agent.registry.endpoint import RegistryEndpoint
 from agent.switching import switching
 from reportclient.pace import LONGEST
 from tests.world.broker import REGISTRY, Broker
 from tests.world.disk import Disk, StatePath, disks
 from tests.world.events import Event, Killed, Off
+from tests.world.files import NAME, text_for
 from tests.world.hypervisor import Hypervisor
 from tests.world.invariants import Invariants
 from tests.world.machine import AUDIT, BEAT, DOWN_AFTER, EPOCH, INTERVAL, VERIFY, Machine
+from tests.world.nova import Nova
 from tests.world.operators import Operators
 from tests.world.placement import Placement, tried
 from tests.world.registry import Registry
 from tests.world.scheduler import Scheduler
+from tests.world.setup import Setup
 
-HOSTS = 2
-"""At most."""
+PLAIN = Setup()
 CALM, CHAOS = 15.0, 200.0
 """Seconds before the first event, and while they happen."""
+LEAVING = 2.5 * VERIFY + 2 * INTERVAL
+"""Seconds in which a child of Nova's root, or a node that vanished, is taken away; twice that if
+the agent is killed meanwhile."""
 LONGEST_FAULT = 120.0
 """Seconds for which one lasts."""
 LOOK = 15.0
@@ -39,8 +45,8 @@ and again is trusted before that."""
 
 
 class World:
-    def __init__(self, seed: object, hosts: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: object, setup: Setup) -> None:
+        self.seed, self.setup = seed, setup
         self.scheduler = Scheduler(seed)
         self.disk = Disk(self.scheduler)
         self.placement = Placement()
@@ -53,7 +59,8 @@ class World:
         """Whether there may be what no generation shows."""
         self.troubled_until = 0.0
         """When the last of what happened was over, as far as it is known."""
-        self.machines = [self._machine(number) for number in range(1, hosts + 1)]
+        self.machines = [self._machine(number) for number in range(setup.hosts)]
+        self.places = [(machine, here) for machine in self.machines for here in machine.nodes]
         self.twins: list[Machine] = []
         self.registry_listens()
 
@@ -67,15 +74,37 @@ class World:
         )
 
     def _machine(self, number: int) -> Machine:
-        root = str(uuidlib.UUID(f"c0ffee00-0000-4000-8000-{number:012}"))
-        state = self.state_path(f"host{number}")
+        own = f"c0ffee00-0000-4000-8000-{number + 1:012}"
+        label = f"host{number + 1}"
+        state = self.state_path(label)
         state.mkdir()
-        (state / "compute_id").write_text(root + "\n")
-        hypervisor = Hypervisor(f"host{number}", root)
-        return Machine(self, f"host{number}", hypervisor, state, f"host{number} (boot 1)")
+        if not self.setup.attached:
+            (state / "compute_id").write_text(own + "\n")
+        nodes = [self._node(own, index) for index in range(number, number + self.setup.nodes)]
+        machine = Machine(self, label, nodes, state, f"{label} (boot 1)")
+        machine.files.mkdir()
+        if self.setup.attached:
+            Nova(self, nodes[0]).period()
+        return machine
+
+    def _node(self, own: str, index: int) -> Hypervisor:
+        """A service with many nodes has UUIDs for them that are made from their names."""
+        name = f"host{index + 1}"
+        root = own if self.setup.nodes == 1 else str(uuidlib.uuid5(uuidlib.UUID(own), name))
+        return Hypervisor(
+            name, root, two_drivers=self.setup.two_drivers, attached=self.setup.attached
+        )
 
     def state_path(self, label: str) -> StatePath:
         return StatePath(self.disk, f"/state/{label}")
+
+    def write_files(self, machine: Machine, part: str, total: int) -> None:
+        """An operator adds to a part of the first node, or to each root; no more to what was."""
+        part = part or ("cell0" if self.setup.attached else "")
+        (machine.files / NAME).write_text(text_for(machine.host, part, total))
+        for here in machine.nodes:
+            is_meant = not part or here is machine.hypervisor
+            here.filed = (part, total) if is_meant else None
 
     # -- a history
 
@@ -108,6 +137,8 @@ class World:
     def _longest(self) -> float:
         """Seconds within which all has to be equal once faults end."""
         most = 2.5 * VERIFY + LONGEST_TRY
+        if self.setup.attached or any(here.gone for _, here in self.places):
+            most += 2 * LEAVING
         return most + (1.5 * AUDIT if self.needs_audit else 0.0)
 
     def _all_looked(self, since: float) -> bool:
@@ -155,14 +186,20 @@ class World:
             self.broker.come_back()
         self.registry_listens()
         self.registry.database.away = False
+        for _, here in self.places:
+            here.silent.clear()
         for machine in self.machines:
             machine.armed.clear()
             machine.link.faults.clear()
             machine.link.cut, machine.disk_fault = False, 0
-            machine.hypervisor.silent = False
             machine.hypervisor_is(None)
+            if machine.setup.files:
+                self.write_files(machine, *(machine.hypervisor.filed or ("", 3)))
+                machine.reload()
             if not machine.is_on:
                 machine.turn_on()
+            elif machine.setup.reshapes_at_start:
+                machine.kill()
 
     def guests_go(self) -> None:
         for consumer in list(self.placement.whose.guests):
@@ -174,11 +211,11 @@ class World:
 
 
 @contextlib.contextmanager
-def world(seed: object, *, hosts: int = 1, log: bool = False) -> Iterator[World]:
+def world(seed: object, setup: Setup = PLAIN, *, log: bool = False) -> Iterator[World]:
     """A world that begins; within, waiting and writing are its own."""
     random.seed(f"{seed} agents")
-    made = World(seed, hosts)
-    with hushed(log=log), _quiet(made, log), disks(made.disk), _seldom():
+    made = World(seed, setup)
+    with hushed(log=log), _quiet(made, log), disks(made.disk), _seldom(), _parsed_once():
         try:
             yield made
         finally:
@@ -194,6 +231,19 @@ def _seldom() -> Iterator[None]:
         yield
     finally:
         switching.FACTS_EVERY = before
+
+
+@contextlib.contextmanager
+def _parsed_once() -> Iterator[None]:
+    """The same provider files say the same."""
+    before, files.parsed = files.parsed, _parsed
+    try:
+        yield
+    finally:
+        files.parsed = before
+
+
+_parsed = cache(files.parsed)
 
 
 @contextlib.contextmanager
