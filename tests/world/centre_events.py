@@ -147,7 +147,7 @@ class PlacementRestored(Event):
 
     def happen(self, world: World) -> None:
         def restored() -> None:
-            world.placement.restore()
+            world.placement.restore(world.scheduler.now)
             world.needs_audit = True
 
         world.placement.back_up()

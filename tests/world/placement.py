@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from reportclient.errors import PlacementError
@@ -50,6 +51,7 @@ class Placement:
         """Of all that agents asked, in its order: two equal ones are the same history."""
         self.invariants: Invariants
         self.stranger = Stranger(self.fake.answer)
+        self.restored_at = -inf
         self._backup: tuple[Any, ...] = ({}, {}, Whose())
 
     @property
@@ -94,7 +96,8 @@ class Placement:
         store = self.fake.store
         self._backup = copy.deepcopy((store.providers, store.consumers, self.whose))
 
-    def restore(self) -> None:
+    def restore(self, now: float) -> None:
+        self.restored_at = now
         store = self.fake.store
         store.providers, store.consumers, self.whose = copy.deepcopy(self._backup)
 

@@ -133,7 +133,7 @@ MAKERS: dict[str, Maker] = {
     "killed": lambda _, *where: Killed(*where),
     "off": lambda dice, *where: Off(*where, _seconds(dice)),
     "silent": lambda dice, *where: Silent(
-        *where, _seconds(dice), dice.choice(((0, 1), (0, 1), (0,), (1,)))
+        *where, round(dice.uniform(1, 120), 1), dice.choice(((0, 1), (0, 1), (0,), (1,)))
     ),
     "node": lambda dice, *where: NodeGone(*where, _seconds(dice), dice.random() < 0.5),
     "files": lambda dice, *where: FilesSay(
@@ -163,7 +163,7 @@ MAKERS: dict[str, Maker] = {
     "guest": lambda dice, *where: Guest(*where, _where(dice), dice.random() < 0.7),
 }
 THEMES = (
-    ("changed", "killed", "lossy", "stranger", "guest", "cut", "off", "silent"),
+    ("changed", "silent", "killed", "lossy", "stranger", "guest", "cut", "off"),
     ("changed", "killed", "lossy", "disk", "off"),
     ("switched", "message", "killed", "off", "registry", "broker", "clock", "cut"),
     ("switched", "lost", "records", "registry", "killed", "message"),

@@ -191,16 +191,16 @@ def _any(_: Setup) -> bool:
 DEFECTS: tuple[tuple[Plant, int, Callable[[Setup], bool]], ...] = (
     (_forgets_a_trait, 4, _any),
     (_does_not_read_again, 15, _any),
-    (_takes_what_is_a_strangers, 84, _any),
+    (_takes_what_is_a_strangers, 158, _any),
     (_believes_any_record, 38, _any),
-    (_thinks_that_classes_are_its_own, 7, _any),
+    (_thinks_that_classes_are_its_own, 35, _any),
     (_keeps_its_ledger_too_late, 202, _any),
     (_takes_the_owners_root, 10, lambda one: one.attached),
     (_looks_for_nothing_outside, 78, lambda one: one.attached),
     (_forgets_who_vanished, 27, lambda one: one.nodes > 1),
-    (_takes_silence_for_an_answer, 1, _any),
+    (_takes_silence_for_an_answer, 14, _any),
     (_does_not_read_files_again, 1, lambda one: one.files),
-    (_loses_a_consumer, 112, _any),
+    (_loses_a_consumer, 301, _any),
 )
 """And a history that saw each, the first that did when it was written; it may be a later one by
 now, of those that are configured so."""
