@@ -191,7 +191,7 @@ def _any(_: Setup) -> bool:
 DEFECTS: tuple[tuple[Plant, int, Callable[[Setup], bool]], ...] = (
     (_forgets_a_trait, 4, _any),
     (_does_not_read_again, 15, _any),
-    (_takes_what_is_a_strangers, 158, _any),
+    (_takes_what_is_a_strangers, 305, _any),
     (_believes_any_record, 38, _any),
     (_thinks_that_classes_are_its_own, 35, _any),
     (_keeps_its_ledger_too_late, 202, _any),
