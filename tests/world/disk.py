@@ -22,8 +22,8 @@ from agent.state import appended, files
 from tests.world.scheduler import Scheduler
 
 _WRITING = os.O_WRONLY | os.O_RDWR
-_FIRST = 1 << 24
-"""Descriptors from here on: no real one, should somebody close it late."""
+_NUMBERS = count(1 << 24)
+"""Of nodes and descriptors: a file of an earlier world, or a real one, may be closed late."""
 
 
 @dataclass(eq=False, slots=True)
@@ -54,7 +54,6 @@ class Disk:
         self._scheduler = scheduler
         self.nodes: dict[str, Node] = {}
         self.opened: dict[int, Node] = {}
-        self._numbers = count(_FIRST)
 
     def step(self, what: Any, *, writes: bool) -> None:
         process = self._scheduler.owner
@@ -79,11 +78,11 @@ class Disk:
         return found
 
     def make(self, path: str, *, is_directory: bool = False) -> Node:
-        made = self.nodes[path] = Node(next(self._numbers), is_directory)
+        made = self.nodes[path] = Node(next(_NUMBERS), is_directory)
         return made
 
     def open(self, node: Node) -> int:
-        descriptor = next(self._numbers)
+        descriptor = next(_NUMBERS)
         self.opened[descriptor] = node
         return descriptor
 
