@@ -83,9 +83,7 @@ def test_a_child_is_emptied_then_taken_out_and_deleted_late(agent: Agent, owned)
     assert names(owned) == {NODE, f"{NODE}_pci", "card1"}
 
 
-def test_a_child_that_was_taken_out_unheard_is_found_again_and_deleted(
-    agent: Agent, owned
-) -> None:
+def test_a_child_that_was_taken_out_unheard_is_found_again_and_deleted(agent: Agent, owned) -> None:
     agent.writes(after=60)
     owned.fail_next("PUT", f"{place(CARD)}$", Unreachable("no answer"), after=True)
     agent.period(after=60)
