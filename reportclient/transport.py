@@ -8,6 +8,8 @@ token or a body (which has the password, for Keystone) is never sent on elsewher
 """
 
 import io
+import socket
+import ssl
 import time
 import zlib
 from typing import Any
@@ -15,6 +17,8 @@ from urllib.parse import urlsplit
 
 from keystoneauth1 import session
 from requests import PreparedRequest, RequestException, Response
+from requests.exceptions import SSLError
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
@@ -28,6 +32,11 @@ LONGEST = 2
 SILENCE = 30.0
 """Seconds of silence where no timeout is set."""
 
+_ANY_TIME = ssl.VerifyFlags(0x200000)
+"""X509_V_FLAG_NO_CHECK_TIME: for who wants to know when a certificate ended."""
+_OTHER_TIMES = (9, 10)
+"""X509_V_ERR_CERT_NOT_YET_VALID, and CERT_HAS_EXPIRED."""
+_LOOK_WITHIN = 5.0
 _GUNZIP = 47
 """zlib's window bits: 32 for "gzip or zlib, as it says", 15 for the largest window."""
 _SECRETS = ("X-Auth-Token", "X-Subject-Token", "Authorization")
@@ -58,10 +67,17 @@ class Transport(session.TCPKeepAliveAdapter):
     def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
         """See requests.
 
-        :raises Refused: it redirects, with secrets, or it is too large or too slow.
+        :raises Refused: it redirects, with secrets, or it is too large or too slow; or its
+            certificate is not accepted.
         """
         request.headers["Accept-Encoding"] = "gzip"
-        response: Response = super().send(request, *args, **{**options, "stream": True})
+        try:
+            response: Response = super().send(request, *args, **{**options, "stream": True})
+        except SSLError as err:
+            why = getattr(getattr(err.args[0], "reason", None), "args", (None,))[0]
+            if not isinstance(why, ssl.SSLCertVerificationError):
+                raise
+            raise Refused(_not_accepted(str(request.url), options.get("verify"), why)) from err
         _refuse_redirect(request, response)
         try:
             content = _whole(response.raw, self._limit)
@@ -74,6 +90,37 @@ class Transport(session.TCPKeepAliveAdapter):
         response.raw.release_conn()
         response.raw = io.BytesIO(content)
         return response
+
+
+def _not_accepted(url: str, verify: object, err: ssl.SSLCertVerificationError) -> str:
+    """Whose certificate it is, and why; when it has expired, or from when on it is valid."""
+    parts = urlsplit(url)
+    address = str(parts.hostname), parts.port or 443
+    of = f"the certificate of {address[0]}:{address[1]}"
+    dates = _dates(address, verify) if err.verify_code in _OTHER_TIMES else None
+    return f"{of} {dates or f'is not accepted: {err.verify_message}'}"
+
+
+def _dates(address: tuple[str, int], verify: object) -> str | None:
+    """What its dates say; ``None`` where it can't be looked at, as behind a proxy."""
+    bundle = verify if isinstance(verify, str) else DEFAULT_CA_BUNDLE_PATH
+    try:
+        context = ssl.create_default_context(cafile=bundle)
+        context.check_hostname, context.verify_flags = False, context.verify_flags | _ANY_TIME
+        with (
+            socket.create_connection(address, _LOOK_WITHIN) as plain,
+            context.wrap_socket(plain, server_hostname=address[0]) as secure,
+        ):
+            found: dict[str, Any] = secure.getpeercert() or {}
+        begin, end = (ssl.cert_time_to_seconds(found[key]) for key in ("notBefore", "notAfter"))
+    except (OSError, ValueError, LookupError):
+        return None
+    subject = ", ".join(f"{key}={value}" for part in found["subject"] for key, value in part)
+    if time.time() > end:
+        return f"({subject}) expired on {found['notAfter']}: renew it there"
+    if time.time() < begin:
+        return f"({subject}) is valid from {found['notBefore']} on: is this host's clock right?"
+    return None
 
 
 def _refuse_redirect(request: PreparedRequest, response: Response) -> None:

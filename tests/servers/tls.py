@@ -23,6 +23,7 @@ from tests.servers.process import Server
 from tests.servers.rabbitmq import RabbitMQ
 
 HERE = "127.0.0.1"
+YEAR = 365.0
 
 
 class Authority:
@@ -30,13 +31,19 @@ class Authority:
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
+        self._name, self._by = _name("a private authority"), _new_key()
         self.ca, self.cert, self.key = (directory / name for name in ("ca", "cert", "key"))
-        authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-        name = _name("a private authority")
         is_ca = x509.BasicConstraints(ca=True, path_length=0)
-        self.ca.write_bytes(_signed(name, name, authority, authority, is_ca))
+        self.ca.write_bytes(_signed(self._name, self._name, self._by, self._by, is_ca, YEAR))
+        self.issue()
+
+    def issue(self, days: float = 2.0, since: float = -1.0) -> None:
+        """Another certificate for the servers, valid in so many days from now, till others."""
+        own = _new_key()
         here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HERE))])
-        self.cert.write_bytes(_signed(_name("a server"), name, own, authority, here))
+        self.cert.write_bytes(
+            _signed(_name("a server"), self._name, own, self._by, here, days, since)
+        )
         self.key.write_bytes(
             own.private_bytes(
                 serialization.Encoding.PEM,
@@ -53,6 +60,10 @@ class Authority:
         return copies
 
 
+def _new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
 def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
@@ -63,6 +74,8 @@ def _signed(
     key: ec.EllipticCurvePrivateKey,
     by: ec.EllipticCurvePrivateKey,
     extension: x509.ExtensionType,
+    days: float,
+    since: float = -YEAR,
 ) -> bytes:
     now = datetime.datetime.now(datetime.UTC)
     made = (
@@ -71,8 +84,8 @@ def _signed(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=2))
+        .not_valid_before(now + datetime.timedelta(days=since))
+        .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
         .sign(by, hashes.SHA256())
     )
@@ -84,8 +97,16 @@ class TlsProxy(Server):
 
     def __init__(self, authority: Authority, upstream: int) -> None:
         self.upstream, self.port = upstream, free_port()
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.load_cert_chain(authority.cert, authority.key)
+        self._authority, self._context = authority, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._clients: list[ssl.SSLSocket] = []
+        self.read_certificate()
+
+    def read_certificate(self) -> None:
+        """Who connects from now on gets what was issued last; nobody stays connected."""
+        self._context.load_cert_chain(self._authority.cert, self._authority.key)
+        for client in self._clients:
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
 
     @property
     def url(self) -> str:
@@ -106,6 +127,7 @@ class TlsProxy(Server):
 
     def _serve(self, client: socket.socket) -> None:
         with suppress(OSError), self._context.wrap_socket(client, server_side=True) as outside:
+            self._clients.append(outside)
             with socket.create_connection((HERE, self.upstream)) as inside:
                 threading.Thread(target=_pump, args=(outside, inside), daemon=True).start()
                 _pump(inside, outside)

@@ -15,6 +15,7 @@ from keystoneauth1 import adapter, session, token_endpoint
 from reportclient.errors import Unreachable
 from reportclient.http import PlacementAPI, over
 from reportclient.transport import Transport
+from tests.servers.tls import Authority, TlsProxy
 
 LISTING = {"resource_providers": [{"uuid": str(number)} for number in range(1000)]}
 LISTED = json.dumps(LISTING).encode()
@@ -163,3 +164,30 @@ def test_the_connection_is_used_again() -> None:
             api.request("GET", "/x")
         assert len(set(ports)) == 1
         assert Transport().poolmanager is not None
+
+
+@pytest.mark.parametrize(
+    ("since", "days", "told"),
+    [
+        (-2, -1, "(commonName=a server) expired on "),
+        (1, 2, "(commonName=a server) is valid from "),
+    ],
+)
+def test_a_certificate_of_another_time_is_told_with_its_subject_and_date(
+    tmp_path, since: int, days: int, told: str
+) -> None:
+    authority = Authority(tmp_path)
+    authority.issue(days, since)
+    with TlsProxy(authority, 9) as proxy, pytest.raises(Unreachable) as raised:
+        made = over(session.Session(token_endpoint.Token(proxy.url, "t"), verify=str(authority.ca)))
+        PlacementAPI(adapter.Adapter(made, "placement")).request("GET", "/resource_providers")
+    assert f"the certificate of 127.0.0.1:{proxy.port} {told}" in str(raised.value)
+
+
+def test_a_certificate_that_is_not_trusted_is_told_as_it_is(tmp_path) -> None:
+    authority, other = Authority(tmp_path / "one"), Authority(tmp_path / "other")
+    with TlsProxy(authority, 9) as proxy, pytest.raises(Unreachable) as raised:
+        made = over(session.Session(token_endpoint.Token(proxy.url, "t"), verify=str(other.ca)))
+        PlacementAPI(adapter.Adapter(made, "placement")).request("GET", "/resource_providers")
+    told = f"the certificate of 127.0.0.1:{proxy.port} is not accepted: "
+    assert told in str(raised.value) and not str(raised.value).endswith(told)
