@@ -59,7 +59,7 @@ class InventoryPolicy:
             )
         if self.reserved_cpus and (shared is not None or dedicated is not None):
             raise ValueError(
-                "[DEFAULT] reserved_host_cpus can't be used beside [compute] cpu_shared_set or"
+                "[DEFAULT] reserved_host_cpus can't be used with [compute] cpu_shared_set or"
                 " cpu_dedicated_set: CPUs in neither set are the host's own"
             )
 

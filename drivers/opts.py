@@ -56,7 +56,7 @@ DEFAULT_OPTS = [
         "reserved_host_cpus",
         default=0,
         min=0,
-        help="CPUs that the host keeps for itself. Not beside [compute] cpu_shared_set or"
+        help="CPUs that the host keeps for itself. Not with [compute] cpu_shared_set or"
         " cpu_dedicated_set: there, CPUs in neither set are the host's.",
     ),
     cfg.IntOpt(

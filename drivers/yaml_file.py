@@ -143,7 +143,7 @@ class Field:
             name = self._name(key)
             if name in first and key.tag != _MERGE:
                 one = self._child(value, name, key)
-                twice += one.error(f"is there twice, first in line {first[name]}").diagnostics
+                twice += one.error(f"is listed twice, first in line {first[name]}").diagnostics
             first.setdefault(name, key.start_mark.line + 1)
         if twice:
             raise BadFile(twice)

@@ -171,7 +171,7 @@ def _classes(
             if problem:
                 problems.append(document.diagnostic(where, problem))
             if name in classes:
-                text = f"is there twice, first at {classes[name][1]}"
+                text = f"is listed twice, first at {classes[name][1]}"
                 problems.append(document.diagnostic(where, text))
             classes.setdefault(name, (record, document.place(where)))
     return classes, problems

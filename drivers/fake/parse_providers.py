@@ -61,7 +61,7 @@ def refuse_twice(providers: Iterable[ProviderSpec], field: Field) -> None:
     for provider in providers:
         marks = {("ref", provider.ref), ("name", provider.name)}
         if seen & marks:
-            raise field.error(f"provider {provider.name!r} is there twice")
+            raise field.error(f"provider {provider.name!r} is listed twice")
         seen |= marks
 
 

@@ -59,7 +59,7 @@ def _trees(nodes: Field, host: str) -> dict[str, tuple[ProviderSpec, ...]]:
         for names in replicas(key, field, {"host": host}):
             name = expand(key, names, field)
             if name in trees:
-                raise field.error(f"node {name!r} is there twice")
+                raise field.error(f"node {name!r} is listed twice")
             providers = read_node(field, {**names, "node": name}, room)
             trees[name] = tuple(replace(one, awaited=one.name in shared) for one in providers)
             shared.update(one.name for one in providers if not one.private)

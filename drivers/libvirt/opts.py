@@ -102,7 +102,7 @@ LIBVIRT_OPTS = [
     cfg.ListOpt(
         "cpu_model_extra_flags",
         default=[],
-        help="CPU features that guests get beside those of their model (flag or +flag), or"
+        help="CPU features that guests get in addition to their model's (flag or +flag), or"
         " do not get (-flag). Case does not matter.",
     ),
     cfg.StrOpt(

@@ -268,7 +268,7 @@ def test_an_answer_that_can_not_be_used_names_the_method_and_changes_nothing(
 
 def test_options_that_contradict_are_found_at_load(tmp_path) -> None:
     text = "[DEFAULT]\nreserved_host_cpus = 2\n[compute]\ncpu_shared_set = 0-3\n"
-    with pytest.raises(DriverLoadFailed, match="reserved_host_cpus can't be used beside"):
+    with pytest.raises(DriverLoadFailed, match="reserved_host_cpus can't be used with"):
         load(Resources, DriverContext("host1", tmp_path, conf(tmp_path, text)))
 
 

@@ -143,7 +143,7 @@ def _exclusive(offered: Sequence[_Offered], notes: dict[str, str]) -> Sequence[_
         (whole,) = (one for one in offered if one.device.physical is None)
         if all(one.spec is not whole.spec for one in virtual):
             notes[_named(whole.device)] = (
-                "is not offered beside its VFs: change [pci] device_spec so that it matches"
+                "is not offered together with its VFs: change [pci] device_spec so that it matches"
                 " the device or its VFs, not both"
             )
     return virtual or offered

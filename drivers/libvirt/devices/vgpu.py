@@ -231,4 +231,4 @@ def _missing(kind: MdevType, having: Iterable[Divisible]) -> dict[str, str]:
     absent = sorted(kind.addresses - there)
     if not absent:
         return {}
-    return {f"mdev type {kind.name}": f"is not to be had from {', '.join(absent)}"}
+    return {f"mdev type {kind.name}": f"is not available on {', '.join(absent)}"}

@@ -79,10 +79,10 @@ def pmem_labels(parts: Sequence[str]) -> PmemLabels:
         if len(resource_class) > LONGEST_CLASS:
             raise ValueError(f"{OPTION}: the label {label!r} is too long for a resource class")
         if resource_class in labels:
-            raise ValueError(f"{OPTION}: the label {label!r} is there twice ({resource_class})")
+            raise ValueError(f"{OPTION}: the label {label!r} is listed twice ({resource_class})")
         again = taken.intersection(names) or {n for n in names if names.count(n) > 1}
         if again:
-            raise ValueError(f"{OPTION}: the namespace {min(again)!r} is there twice")
+            raise ValueError(f"{OPTION}: the namespace {min(again)!r} is listed twice")
         taken.update(names)
         labels[resource_class] = names
     return labels

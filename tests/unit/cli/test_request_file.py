@@ -42,7 +42,7 @@ def test_a_file_has_all_that_a_query_has() -> None:
         ("groups:\n  A:\n    limit: 3", "f.yaml:3:", "groups.A.limit"),
         ("resources: {VCPU: 1}\ngroups:\n  A:\n    required: 'in:X,!Y'", "f.yaml:3:", "requiredA"),
         ("resources: {VCPU: 1}\nroot_required: 'in:X,Y'", "f.yaml:2:", "root_required"),
-        ("resources: {VCPU: 1, VCPU: 2}", "f.yaml:1:", "there twice"),
+        ("resources: {VCPU: 1, VCPU: 2}", "f.yaml:1:", "listed twice"),
         ("resources: [", "f.yaml:", "not YAML"),
         ("", "f.yaml:1:", "empty"),
     ],

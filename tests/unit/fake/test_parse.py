@@ -191,7 +191,7 @@ BAD = {
     "a merge key alone": (inside("<<: 1"), "demo.yaml:3: not YAML: expected a mapping or list"),
     "a key twice": (
         inside("traits: []\n    traits: []"),
-        "demo.yaml:4: nodes.h1.traits: is there tw",
+        "demo.yaml:4: nodes.h1.traits: is listed twice",
     ),
     "a list for a key": (
         "nodes: {{host}: }",
@@ -228,13 +228,13 @@ BAD = {
     "a format": (inside("traits: ['{host:d}']"), "can't fill in '{host:d}'"),
     "a node twice": (
         "nodes: {'{host}': , h1: }",
-        "demo.yaml:1: nodes.h1: node 'h1' is there twice",
+        "demo.yaml:1: nodes.h1: node 'h1' is listed twice",
     ),
     "a name twice": (
         inside("children: {a: {name: x}, b: {name: x}}"),
-        "provider 'x' is there twice",
+        "provider 'x' is listed twice",
     ),
-    "a place twice": (inside("children: {'{host}': , h1: {name: x}}"), "'x' is there twice"),
+    "a place twice": (inside("children: {'{host}': , h1: {name: x}}"), "'x' is listed twice"),
     "a sharing one alone": (inside("sharing: {nfs: }"), "nfs: needs an aggregate that the node"),
     "an alias in itself": (
         "nodes: {h1: &a {children: {b: *a}}}",
@@ -248,7 +248,7 @@ BAD = {
     "no such provider": (change("{provider: b, remove: true}"), "provider: no provider 'b' here"),
     "the node removed": (change("{remove: true}"), "remove: a node can't be removed"),
     "not removed": (change("{provider: a, remove: no}"), "remove: has to be true"),
-    "added twice": (change("{children: {a: }}"), "provider 'h1_a' is there twice"),
+    "added twice": (change("{children: {a: }}"), "provider 'h1_a' is listed twice"),
     "a move to nowhere": (change("{moves: {VGPU: }}"), "moves.VGPU: needs 'to'"),
     "a move to a stranger": (change("{moves: {VGPU: {to: {b: 1}}}}"), "to.b: no provider 'b' here"),
     "a move to itself": (change("{moves: {VGPU: {to: {.: 4}}}}"), "is where it is already"),

@@ -21,9 +21,9 @@ def test_labels_become_classes():
         ([":ns0"], "is not LABEL"),
         (["a:"], "is not LABEL"),
         (["a:ns0||ns1"], "is not LABEL"),
-        (["a:ns0", "A:ns1"], "label 'A' is there twice"),
-        (["a:ns0", "b:ns1|ns0"], "namespace 'ns0' is there twice"),
-        (["a:ns0|ns0"], "namespace 'ns0' is there twice"),
+        (["a:ns0", "A:ns1"], "label 'A' is listed twice"),
+        (["a:ns0", "b:ns1|ns0"], "namespace 'ns0' is listed twice"),
+        (["a:ns0|ns0"], "namespace 'ns0' is listed twice"),
         (["a" * 250 + ":ns0"], "too long"),
     ],
 )

@@ -106,7 +106,7 @@ def test_a_type_that_no_device_has_is_told():
     assert "no device has it" in report.notes["mdev type nvidia-53"]
     absent = MdevType("nvidia-35", frozenset({A, "0000:99:00.0"}))
     report = report_of(new_tree(), look(*gpus()), **enabled(absent))
-    assert report.notes["mdev type nvidia-35"] == "is not to be had from 0000:99:00.0"
+    assert report.notes["mdev type nvidia-35"] == "is not available on 0000:99:00.0"
 
 
 def test_a_gpu_is_below_its_cell():

@@ -244,7 +244,7 @@ def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
         ),
         (
             entry("inventories: {additional: [{CUSTOM_A: {total: 1}}, {CUSTOM_A: {total: 2}}]}"),
-            ":4: providers[0].inventories.additional[1].CUSTOM_A: is there twice, first at a.yaml:4",
+            ":4: providers[0].inventories.additional[1].CUSTOM_A: is listed twice, first at a.yaml:4",
         ),
         (
             entry("traits: {}", whom="uuid: 1234"),
@@ -267,7 +267,7 @@ def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
         ),
         (
             entry("traits: {}\n  traits: {}"),
-            ":5: providers[0].traits: is there twice, first in line 4",
+            ":5: providers[0].traits: is listed twice, first in line 4",
         ),
         (entry("? [a, b]\n  : 1"), ":4: providers[0]: a key has to be a text; quote '{…}'"),
         ("meta: &m {x: *m}\n", ":1: meta.x: an alias inside of itself"),
