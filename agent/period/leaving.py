@@ -125,8 +125,9 @@ class Leaving:
         if step is Step.DELETE:
             return None
         place = replace(child, inventory={}, aggregates=frozenset())
-        if step is Step.TAKE_OUT or desired.named(child.name) is not None:
-            place = replace(place, name=name_outside(child))
+        is_out = step is Step.TAKE_OUT or child.parent_uuid is None
+        if is_out or desired.named(child.name) is not None:
+            place = replace(place, name=name_outside(child))  # also if somebody renamed it there
         return replace(place, parent_uuid=None) if step is Step.TAKE_OUT else place
 
 

@@ -93,6 +93,21 @@ def test_a_child_that_was_taken_out_unheard_is_found_again_and_deleted(agent: Ag
     assert CARD not in owned.store.providers
 
 
+def test_a_child_that_is_renamed_outside_is_deleted_all_the_same(agent: Agent, owned) -> None:
+    def by_uuid(tree: Any) -> None:
+        cards(1)(tree)
+        if tree.exists(CARD):
+            tree.remove(CARD)
+
+    agent.driver.body = by_uuid
+    for _ in range(2):
+        agent.writes(after=60)
+    owned.stranger.rename(CARD, "mine")
+    for _ in range(25):
+        agent.period(after=60)
+    assert CARD not in owned.store.providers
+
+
 def test_a_child_that_is_reported_again_goes_back_to_its_place(agent: Agent, owned) -> None:
     for _ in range(3):
         agent.writes(after=60)

@@ -7,6 +7,7 @@ for the answer; what waited is marked when it is fetched.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -45,6 +46,8 @@ class Broker:
     up: bool = True
     listeners: dict[str, Listener] = field(default_factory=dict)
     waiting: dict[str, list[Message]] = field(default_factory=dict)
+    waited: Counter[str] = field(default_factory=Counter)
+    """How many messages to a queue were answered though they had waited."""
     faults: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     """What becomes of the next messages to a queue: kind and seconds."""
 
@@ -100,6 +103,7 @@ class Broker:
         if listener.owner is None:
             self._answer(listener, message)
         else:
+            self.waited[queue] += message.waited
             self.scheduler.spawn(lambda: self._answer(listener, message), listener.owner)
 
     def _answer(self, listener: Listener, message: Message) -> None:

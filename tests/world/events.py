@@ -127,11 +127,12 @@ class NodeGone(Event):
 
     def happen(self, world: World) -> None:
         here = self.here(world)
-        if len(self.on(world).nodes) == 1:
-            return
+        if all(one.gone or one is here for one in self.on(world).nodes):
+            return  # a host that has no node at all is taken for one that can't say
         here.gone = True
         world.scheduler.sleep(self.seconds)
-        here.gone = not self.comes_back
+        if self.comes_back:
+            here.gone = False
 
     def words(self) -> str:
         how = f"for {self.seconds:.0f} s" if self.comes_back else "for good"

@@ -72,7 +72,7 @@ class Invariants:
         row = self.world.placement.rows.get(uuid)
         if row is None:
             return
-        if machine.setup.attached and self._leaves(machine.hypervisor, uuid):
+        if (machine.setup.attached or method == "POST") and self._leaves(machine, uuid):
             self.world.placement.whose.things.pop(uuid, None)
         things = self.world.placement.whose.things.get(uuid, {})
         for (kind, name), value in list(things.items()):
@@ -93,10 +93,16 @@ class Invariants:
         since = self.world.scheduler.now - self.world.placement.restored_at
         return since < 1.5 * AUDIT + INTERVAL
 
-    def _leaves(self, here: Hypervisor, uuid: str) -> bool:
-        """It is emptied before it is deleted, and so is what others have on it."""
-        is_fresh = self.world.scheduler.now - here.changed_at < INTERVAL + RESTART
-        return here.uuids.get(uuid) not in here.parts or (is_fresh and uuid != here.root)
+    def _leaves(self, machine: Machine, uuid: str) -> bool:
+        """Its driver does not speak of it: it goes with what others have on it.
+
+        By a reshape, or below a root of Nova's, it is emptied first.
+        """
+        for here in machine.nodes:
+            part = here.uuids.get(uuid)
+            if part:
+                return part not in here.answered.get(here.driver_of(part), (part,))
+        return False
 
     def _leaves_the_owners(
         self, machine: Machine, method: str, path: str, uuid: str | None
@@ -144,7 +150,8 @@ class Invariants:
         """What was decided last holds soon after nothing is in the way any more."""
         now = self.world.scheduler.now
         for machine in self.world.machines:
-            rows = [self.world.placement.rows.get(here.root) for here in machine.nodes]
+            there = self.world.placement.rows
+            rows = [there.get(here.root) for here in machine.nodes if not here.gone]
             wanted = self.world.operators.expected(machine)
             right = all(row is None or (DISABLED in row.traits) in wanted for row in rows)
             if right or self.world.is_troubled(machine):

@@ -82,7 +82,7 @@ class Operators:
     def _by_call(self, machine: Machine, disabled: bool) -> None:
         host, restores = machine.host, self.restores
         sent = datetime.fromtimestamp(self.world.wall(), UTC).isoformat()
-        unheard = self._unheard(machine)
+        unheard, waited = self._unheard(machine), self.world.broker.waited[host]
         try:
             answer = self.agents.set_host_enabled(host, not disabled, about={"timestamp": sent})
         except MessagingError:
@@ -91,7 +91,9 @@ class Operators:
         self._expected[host] = frozenset({answer == "disabled"})
         if unheard is not None:
             self.doubt(host, might_be=unheard)
-        if restores != self.restores or self._may_be_a_twins(host):
+        # A call that waited changes nothing: its answer is what holds, until a hypervisor is back.
+        late = self.world.broker.waited[host] != waited
+        if late or restores != self.restores or self._may_be_a_twins(host):
             self.doubt(host, might_be=not disabled)
 
     def _may_be_a_twins(self, host: str) -> bool:
