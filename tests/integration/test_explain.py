@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent.cli.asking.constraints import Question
-from agent.cli.asking.explanation import Explained, explanations, told
+from agent.cli.asking.explanation import Explained, explanations, paragraphs
 from agent.cli.asking.facts import LOOKED_AT, NAMED
 from agent.cli.asking.why import MOST_CALLS, Explainer, Why
 from reportclient.asking import allocation_candidates
@@ -291,4 +291,4 @@ def test_more_than_were_looked_at_are_not_counted_as_all(api: PlacementAPI) -> N
     why, found, _ = explained(f"resources=VCPU:249&{ports}&group_policy=none", api)
     [first] = [one for one in found if one.verdict == "decides"]
     assert f"without it there would be at least {LOOKED_AT} candidates" in first.sentence
-    assert any("Only the first" in words for _, words in told(found, why))
+    assert any("Only the first" in words for _, words in paragraphs(found, why))
