@@ -4,7 +4,8 @@
 
 A row for each way of running, against a Placement that is started for it. With the URL of a
 broker, those that need one too; with the interpreter of an environment that has nova, what
-nova-compute has when its modules are loaded and it has done nothing yet.  RSS counts shared
+nova-compute has when its modules are loaded and it has done nothing yet.  With both, the running
+nova-compute as well, with its fake driver and a conductor of its own.  RSS counts shared
 pages whole, PSS by the share.  Modules are compiled before anything is measured, as an
 installation has them.
 """
@@ -27,6 +28,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks.compare import REPOSITORY
+from benchmarks.nova_service import Nova
 from driverkit.placement.server import PlacementServer
 
 SCRIPT = "nodes: {host1: {inventory: {VCPU: 4, MEMORY_MB: 2048}}}\n"
@@ -113,6 +115,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             if options.reference:
                 bench.load(options.reference)  # compiles
                 _print_row("nova-compute, only loaded", bench.load(options.reference))
+            if options.reference and options.transport_url:
+                measured = bench.serve(options.reference, options.transport_url, options.settle)
+                _print_row("nova-compute, fake driver, RabbitMQ", measured)
         finally:
             server.stop()
 
@@ -152,24 +157,29 @@ class Bench:
 
     def start(self, way: Way, name: str, settle: float) -> Measured:
         """RSS and PSS in MiB, CPU in seconds."""
-        there = urlsplit(self.server.url)
-        door = Door((str(there.hostname), int(there.port or 80)))
-        door.open()
+        door = self._door()
         process = subprocess.Popen(  # noqa: S603  our own module
             [*COMMAND, "--config-file", str(self._configured(way, self.made / name, door))],
             cwd=REPOSITORY,
             stderr=subprocess.DEVNULL,
             env=self._environment(),
         )
-        try:
-            if not door.first.wait(FIRST_CALL_WITHIN):
-                raise SystemExit(f"{way.name}: no call to Placement in {FIRST_CALL_WITHIN:g} s")
-            cpu = _cpu_seconds(process.pid)
-            time.sleep(settle)
-            return (*_memory_mib(process.pid), cpu)
-        finally:
-            process.terminate()
-            process.wait()
+        return _measured(way.name, process, door, settle)
+
+    def serve(self, reference: str, bus: str, settle: float) -> Measured:
+        """Nova's service, with a conductor."""
+        nova = Nova(reference, self.made / "nova", bus, self.server.token)
+        nova.prepare()
+        door = self._door()
+        with nova.conductor():
+            process = nova.compute(f"http://127.0.0.1:{door.port}")
+            return _measured("nova-compute", process, door, settle)
+
+    def _door(self) -> Door:
+        there = urlsplit(self.server.url)
+        door = Door((str(there.hostname), int(there.port or 80)))
+        door.open()
+        return door
 
     def load(self, reference: str) -> Measured:
         """Nova's modules, in an interpreter of their own: a lower bound of its service's."""
@@ -212,6 +222,21 @@ class Bench:
         """What nova-compute made: the root, and the file that says which one it is."""
         state.mkdir(exist_ok=True)
         (state / "compute_id").write_text(f"{uuid.uuid4()}\n", encoding="ascii")
+
+
+def _measured(name: str, process: subprocess.Popen[bytes], door: Door, settle: float) -> Measured:
+    """And ended."""
+    try:
+        if not door.first.wait(FIRST_CALL_WITHIN):
+            raise SystemExit(f"{name}: no call to Placement in {FIRST_CALL_WITHIN:g} s")
+        cpu = _cpu_seconds(process.pid)
+        time.sleep(settle)
+        if process.poll() is not None:
+            raise SystemExit(f"{name}: it ended, with {process.returncode}")
+        return (*_memory_mib(process.pid), cpu)
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def _cpu_seconds(pid: int) -> float:

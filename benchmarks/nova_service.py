@@ -1,0 +1,96 @@
+"""The real nova-compute with its fake driver, and the conductor that it asks; for the footprint."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+CONFIGURATION = """\
+[DEFAULT]
+host = nova1
+my_ip = 127.0.0.1
+state_path = {directory}/state
+transport_url = {bus}
+compute_driver = fake.FakeDriver
+[database]
+connection = sqlite:///{directory}/nova.sqlite
+[api_database]
+connection = sqlite:///{directory}/api.sqlite
+[conductor]
+workers = 1
+[placement]
+auth_type = admin_token
+endpoint = {placement}
+token = {token}
+[oslo_concurrency]
+lock_path = {directory}/lock
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Nova:
+    """``python`` is the interpreter of an environment that has nova."""
+
+    python: str
+    directory: Path
+    bus: str
+    token: str
+
+    def prepare(self) -> None:
+        """Its databases; half a minute."""
+        state = self.directory / "state"
+        state.mkdir(parents=True)
+        (state / "compute_id").write_text(f"{uuid.uuid4()}\n", encoding="ascii")
+        config = self._configured("http://127.0.0.1:1")
+        for command in (["api_db", "sync"], ["db", "sync", "--local_cell"]):
+            subprocess.run(  # noqa: S603  the environment that was asked for
+                [self._program("nova-manage"), "--config-file", str(config), *command],
+                env=self._environment(),
+                capture_output=True,
+                check=True,
+            )
+
+    @contextmanager
+    def conductor(self) -> Iterator[None]:
+        """While this is open, nova-compute has somebody to ask; it waits until he answers."""
+        process = self._start("nova-conductor", "http://127.0.0.1:1")
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+    def compute(self, placement: str) -> subprocess.Popen[bytes]:
+        """Started; whoever asks for it ends it."""
+        return self._start("nova-compute", placement)
+
+    def _start(self, name: str, placement: str) -> subprocess.Popen[bytes]:
+        with (self.directory / f"{name}.log").open("wb") as log:
+            return subprocess.Popen(  # noqa: S603  likewise
+                [self._program(name), "--config-file", str(self._configured(placement))],
+                env=self._environment(),
+                stdout=log,
+                stderr=log,
+            )
+
+    def _configured(self, placement: str) -> Path:
+        path = self.directory / "nova.conf"
+        path.write_text(
+            CONFIGURATION.format(
+                directory=self.directory, bus=self.bus, placement=placement, token=self.token
+            ),
+            encoding="utf-8",
+        )
+        return path
+
+    def _program(self, name: str) -> str:
+        return str(Path(self.python).with_name(name))
+
+    def _environment(self) -> dict[str, str]:
+        ours = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+        return {name: value for name, value in os.environ.items() if name not in ours}
