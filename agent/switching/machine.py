@@ -155,7 +155,9 @@ def _agree(ours: ServiceStatus, record: ServiceRecord) -> bool:
 
 
 def _operator_beats_program(ours: ServiceStatus, record: ServiceRecord) -> bool:
-    return ours.by_program and record.disabled and not record.is_auto
+    """Not one whose decision is known here: a call has enabled the host since."""
+    is_new = ours.record_version != record.version
+    return is_new and ours.by_program and record.disabled and not record.is_auto
 
 
 def _changed_since(ours: ServiceStatus, record: ServiceRecord) -> bool:

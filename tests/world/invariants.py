@@ -238,7 +238,8 @@ class Invariants:
         if row.parent != parent:
             yield f"{called} is below {row.parent}, not {parent}"
         things = placement.whose.things.get(uuid, {})
-        differ = partial(_differ, called, things, machine.forgot)
+        late = {name for provider, name in machine.late if provider == uuid}
+        differ = partial(_differ, called, things, late, machine.forgot)
         if here.attached and not name:
             yield from self._unlike_at_owners(machine, here, row)
             return
@@ -274,6 +275,7 @@ class Invariants:
 def _differ(
     called: str,
     things: dict[tuple[str, str], Any],
+    late: set[str],
     forgot: bool,
     kind: str,
     there: set[str],
@@ -281,7 +283,7 @@ def _differ(
 ) -> Iterator[str]:
     """An agent that ``forgot`` leaves what it can't know to be its own."""
     wanted = ours | {name for a_kind, name in things if a_kind == kind}
-    for name in sorted(wanted - there if forgot else there ^ wanted):
+    for name in sorted(wanted - there if forgot else (there ^ wanted) - (late & there)):
         yield f"{called} {'has' if name in there else 'lacks'} the {kind} {name}"
 
 

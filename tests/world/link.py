@@ -37,6 +37,8 @@ class Link:
     faults: list[tuple[str, float, bool]] = field(default_factory=list)
     """What becomes of the next requests: kind, seconds, and whether of the next write."""
     calls: int = 0
+    late: Callable[[Callable[[], object]], None] = lambda carry_out: carry_out() and None
+    """Carries out what was given up."""
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
@@ -63,7 +65,7 @@ class Link:
             case "is lost":
                 self.scheduler.sleep(seconds)
             case "gets no answer, and is carried out later":
-                self.scheduler.stray(lambda: _quietly(carry_out), seconds)
+                self.scheduler.stray(lambda: self.late(lambda: _quietly(carry_out)), seconds)
             case "is carried out, and its reply is lost":
                 _quietly(carry_out)
             case "is carried out twice":

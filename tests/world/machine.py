@@ -112,6 +112,8 @@ class Machine:
     that on disk, it had a twin, or an old Placement came back."""
     kin: frozenset[str] = frozenset()
     """Providers of a twin's, which may be taken for its own."""
+    late: set[tuple[str, str]] = field(default_factory=set)
+    """Providers, and names that came to them by a request that was given up long before."""
     writes: int = 0
     seen_version: int = 0
     """The highest version of its record that an agent here knew."""
@@ -126,6 +128,7 @@ class Machine:
             random.Random(f"{self.world.seed} {self.label} link"),
             lambda *request, **body: self.world.placement.carry_out(self, *request, **body),
             self.step,
+            late=lambda carry_out: self.world.placement.carry_out_late(self, carry_out),
         )
 
     @property

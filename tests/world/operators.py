@@ -92,8 +92,9 @@ class Operators:
         if unheard is not None:
             self.doubt(host, might_be=unheard)
         # A call that waited changes nothing: its answer is what holds, until a hypervisor is back.
-        late = self.world.broker.waited[host] != waited
-        if late or restores != self.restores or self._may_be_a_twins(host):
+        if self.world.broker.waited[host] != waited:
+            self._expected[host] = EITHER
+        if restores != self.restores or self._may_be_a_twins(host):
             self.doubt(host, might_be=not disabled)
 
     def _may_be_a_twins(self, host: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -74,6 +74,19 @@ class Placement:
             self.invariants.wrote(machine, method, path, uuid)
             if method == "DELETE" and uuid is not None and uuid not in self.rows:
                 self.whose.forget(uuid)
+
+    def carry_out_late(self, machine: Machine, carry_out: Callable[[], object]) -> None:
+        """What it brings nobody may know for the agent's own any more."""
+        before = self._names()
+        carry_out()
+        machine.late |= self._names() - before
+
+    def _names(self) -> set[tuple[str, str]]:
+        return {
+            (uuid, name)
+            for uuid, row in self.rows.items()
+            for name in (*row.inventory, *row.traits, *row.aggregates)
+        }
 
     def held(self) -> dict[str, dict[str, int]]:
         """What each consumer holds, whatever the provider, by class."""
