@@ -26,6 +26,8 @@ class Centre:
     registry: RegistryProcess
     database: MariaDB
     client: RegistryClient
+    another: Callable[[], RegistryProcess]
+    """A second one, over the same broker and database."""
 
     def disable(self, disabled: bool) -> bool:
         """Write the record only; the agent hears of it with its next heartbeat."""
@@ -42,6 +44,18 @@ def registry_killed(centre: Centre) -> Iterator[None]:
     centre.registry.kill9()
     yield
     centre.registry.start()
+
+
+@contextmanager
+def one_of_two_killed(centre: Centre) -> Iterator[None]:
+    """As in a rolling restart: another one serves the same records, and this one comes back."""
+    with centre.another() as second:
+        centre.registry.kill9()
+        for disabled in (False, True):
+            eventually(lambda: centre.disable(disabled), within=180)
+        centre.registry.start()
+        second.kill9()
+        yield
 
 
 @contextmanager
@@ -66,18 +80,23 @@ def centre(
 ) -> Iterator[Centre]:
     if missing := MariaDB.missing():
         pytest.skip(missing)
-    (tmp_path / "registry").mkdir()
     with MariaDB() as database:
         more = f"connection = {database.create('registry')}\n"
-        with RegistryProcess(
-            tmp_path / "registry", transport_url=broker.url, more=more
-        ) as registry:
-            yield Centre(registry, database, RegistryClient.over(transport(broker.url), timeout=5))
+
+        def registry(name: str) -> RegistryProcess:
+            (tmp_path / name).mkdir()
+            return RegistryProcess(tmp_path / name, transport_url=broker.url, more=more)
+
+        with registry("registry") as first:
+            client = RegistryClient.over(transport(broker.url), timeout=5)
+            yield Centre(first, database, client, lambda: registry("second"))
             site.agent.kill()
 
 
 @pytest.mark.parametrize(
-    "fault", [registry_killed, database_killed, database_hung], ids=lambda fault: fault.__name__
+    "fault",
+    [registry_killed, one_of_two_killed, database_killed, database_hung],
+    ids=lambda fault: fault.__name__,
 )
 def test_reports_go_on_and_the_record_is_obeyed_afterwards(
     site: Site, centre: Centre, broker: RabbitMQ, fault
