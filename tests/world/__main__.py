@@ -13,6 +13,8 @@ from tests.world.story import Failure, failure, shortest
 from tests.world.world import many
 
 FIXED = "PYTHONHASHSEED"
+RENEWED_AFTER, CHUNK = 2000, 20
+"""Histories of one process: however many are lived, memory does not grow."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -87,11 +89,11 @@ def _one(seed: int) -> Failure | None:
 
 
 def _lived(seeds: Sequence[int], jobs: int) -> Iterator[Failure | None]:
-    if jobs == 1:
+    if jobs == 1 and len(seeds) <= RENEWED_AFTER:
         yield from map(_one, seeds)
         return
-    with multiprocessing.Pool(jobs, maxtasksperchild=100) as pool:
-        yield from pool.imap_unordered(_one, seeds, chunksize=20)
+    with multiprocessing.Pool(jobs, maxtasksperchild=RENEWED_AFTER // CHUNK) as pool:
+        yield from pool.imap_unordered(_one, seeds, chunksize=CHUNK)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ from typing import Any, Protocol
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+LEAVES_WITHIN = 20
+"""Waits of one that is ended: each ``finally`` may have one."""
+
 
 class Owner(Protocol):
     """A process: what it began does not go on once it is dead."""
@@ -92,7 +95,9 @@ class Scheduler:
         """End those that wait; what they do about it has no effect any more."""
         for task in list(self._tasks):
             self._running = task
-            task.green.throw(GreenletExit)
+            for _ in range(LEAVES_WITHIN):
+                if not task.green.dead:
+                    task.green.throw(GreenletExit)
         self._running = None
         self._tasks.clear()
         self._due.clear()
