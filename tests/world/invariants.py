@@ -27,6 +27,7 @@ TWIN = "degraded twin"
 ALLOWED = (
     "is below a device that is gone",
     "below it is somebody else's",
+    "somebody wrote to its providers meanwhile",
     "was taken away by its owner",
 )
 """And of one who hangs something below a part, or owns the root."""
@@ -268,7 +269,9 @@ class Invariants:
             if not _has(row, kind, name):
                 yield f"{row.name} lacks the {kind} {name} of Nova's, or of a stranger's"
         foreign = {name for kind, name in wanted if kind == "trait"}
-        for name in () if machine.forgot else sorted(row.traits - foreign - here.traits("")):
+        # What a restored Placement has again is left there.
+        is_left = machine.forgot or self.world.placement.restored_at >= 0
+        for name in () if is_left else sorted(row.traits - foreign - here.traits("")):
             yield f"{row.name} has the trait {name}"
 
 
