@@ -18,7 +18,7 @@ from reportclient.plain_text import plain
 
 COLUMNS = (
     *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),
-    *("placement_agrees", "address", "contested_by", "uuid", "disabled_at"),
+    *("placement_agrees", "address", "contested_by", "uuid", "disabled_at", "damaged"),
 )
 TITLES = ("status", "state", "rpc", "last seen", "roots", "placement")
 
@@ -37,7 +37,7 @@ class ServiceAnswer:
         if self.why_not is not None:
             yield Condition(f"Placement can't be reached: {self.why_not}")
         for seen in self.services:
-            yield from seen.contested()
+            yield from seen.conditions()
 
 
 class ServiceCommand(DrawnOrListed[ServiceAnswer]):
@@ -206,7 +206,7 @@ def in_lines(services: Iterable[ObservedService], screen: Screen) -> Iterator[st
             *(record.status, seen.state, record.rpc_version or "?", ago(record.silent_for)),
             *(str(len(record.roots)), seen.agreement),
         )
-        bad = seen.agrees is False or record.contested_by is not None
+        bad = seen.agrees is False or record.contested_by is not None or record.damaged
         style = "red" if bad else None if seen.up else "yellow"
         lines.append(Line("", ((record.host, "bold"),), cells, style))
         if record.disabled_reason:
@@ -251,4 +251,5 @@ def _row(seen: ObservedService) -> list[object]:
         None if silent is None else round(silent, 1),
         *(list(record.roots), seen.agrees, record.address, record.contested_by, record.uuid),
         record.disabled_at.isoformat() if record.disabled_at else None,
+        list(record.damaged),
     ]

@@ -94,6 +94,8 @@ class HostDatabase:
         connection = sqlite3.connect(self.path, BUSY_WITHIN, check_same_thread=False)
         try:
             connection.row_factory = sqlite3.Row
+            # What is no UTF-8 in one row hides no other.
+            connection.text_factory = lambda found: found.decode(errors="replace")
             # A power cut may take the last heartbeats; it damages nothing.
             connection.execute("PRAGMA synchronous=NORMAL")
             if not ADDED.keys() <= _columns(connection):

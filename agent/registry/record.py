@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from agent.registry.checks import AUTO
+from reportclient.plain_text import plain
 
 BINARY = "nova-compute"
 """What tools for operators know a compute service by."""
@@ -45,6 +46,8 @@ class ServiceRecord:
     contested_by: str | None = None
     """The address of another agent with this host's name, refused within the last minute."""
     version: int = 1
+    damaged: tuple[str, ...] = ()
+    """Columns whose contents can't be read; what they stand for counts as unknown here."""
 
     def is_up(self, down_after: float = DOWN_AFTER) -> bool:
         """Whether it could be called, as far as anybody knows."""
@@ -68,3 +71,14 @@ class ServiceRecord:
 def is_alive(record: ServiceRecord, down_after: float = DOWN_AFTER) -> bool:
     """Whether heartbeats come, forced down or not."""
     return record.silent_for is not None and record.silent_for <= down_after
+
+
+REPAIR = (
+    "its agent's next heartbeat writes last_seen, roots and address anew, computectl service "
+    "enable or disable the status; what stays is to be repaired in the table services"
+)
+
+
+def damage(record: ServiceRecord) -> str:
+    """Of a damaged record: what can't be read."""
+    return f"The record of {plain(record.host)} is damaged: can't read {', '.join(record.damaged)}"

@@ -9,15 +9,15 @@ import logging
 import time
 import uuid as uuidlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from agent.registry import checks
 from agent.registry.checks import LARGEST_VERSION
 from agent.registry.database import Database, Duplicate, Statements
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, StillUp, UnknownHost
-from agent.registry.record import BINARY, DOWN_AFTER, ServiceRecord
+from agent.registry.record import BINARY, DOWN_AFTER, REPAIR, ServiceRecord, damage
+from agent.registry.stored import record_of
 from reportclient.plain_text import plain
 
 SINCE = 1577836800
@@ -36,6 +36,8 @@ class SqlRegistry:
     database: Database
     down_after: float = DOWN_AFTER
     binary: str = BINARY
+    damaged: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What can't be read of a host's record, and is in the log."""
 
     def list_services(self, *, after: str = "", limit: int | None = None) -> list[ServiceRecord]:
         """All records by host, or a page of them: ``limit`` of those after this host."""
@@ -43,7 +45,7 @@ class SqlRegistry:
         wanted = f"{self._select} WHERE host > :after ORDER BY host LIMIT :most"
         most = limit or LARGEST_VERSION
         return self._run(
-            lambda sent: [_record(row) for row in sent.rows(wanted, after=after, most=most)]
+            lambda sent: [self._record(row) for row in sent.rows(wanted, after=after, most=most)]
         )
 
     def get_service(self, host: str) -> ServiceRecord:
@@ -56,7 +58,7 @@ class SqlRegistry:
         found = self._run(lambda sent: sent.rows(wanted, uuid=uuid))
         if not found:
             raise UnknownHost(f"no service has the UUID {uuid}")
-        return _record(found[0])
+        return self._record(found[0])
 
     def heartbeat(
         self, host: str, address: str, rpc_version: str | None, roots: Sequence[str]
@@ -97,7 +99,7 @@ class SqlRegistry:
                 return None  # made by another after our update looked: look again
             if not changed:
                 sent.change(contest, host=host, address=said["address"])
-            return _record(row)
+            return self._record(row)
 
         return self._run(work)
 
@@ -123,7 +125,9 @@ class SqlRegistry:
         checks.flag("disabled", disabled)
         checks.version("expected_version", expected_version)
         text = checks.reason(disabled=disabled, reason=reason)
-        since = f"CASE WHEN disabled THEN disabled_at ELSE {self.database.now} END"
+        now = self.database.now
+        known = f"disabled AND (disabled_at IS NULL OR disabled_at BETWEEN 0 AND {now})"
+        since = f"CASE WHEN {known} THEN disabled_at ELSE {now} END"
         # In this order: MySQL's assignments see what those before them have changed.
         said = f"disabled_at = {since if disabled else 'NULL'}, disabled = :disabled, "
         values = {"disabled": disabled, "disabled_reason": text}
@@ -184,10 +188,22 @@ class SqlRegistry:
         row = self._row(sent, host)
         if row is None:
             raise UnknownHost(f"no service has the host name {host}")
-        return _record(row)
+        return self._record(row)
 
     def _row(self, sent: Statements, host: str) -> Mapping[str, Any] | None:
         return next(iter(sent.rows(f"{self._select} WHERE host = :host", host=host)), None)
+
+    def _record(self, row: Mapping[str, Any]) -> ServiceRecord:
+        """That a record is damaged is logged once, and once that it is whole."""
+        found = record_of(row)
+        if found.damaged != self.damaged.get(found.host, ()):
+            if found.damaged:
+                LOG.warning("%s; %s", damage(found), REPAIR)
+                self.damaged[found.host] = found.damaged
+            else:
+                LOG.info("The record of %s can be read in full again", plain(found.host))
+                self.damaged.pop(found.host, None)
+        return found
 
     @property
     def _select(self) -> str:
@@ -237,19 +253,3 @@ class WatchedRegistry(SqlRegistry):
                 self.lost = False
                 LOG.info("The database is back")
             self.listener(time.monotonic() - began, answered)
-
-
-def _record(row: Mapping[str, Any]) -> ServiceRecord:
-    values = dict(row)
-    silent = values["silent_for"]
-    for name in ("last_seen", "disabled_at"):
-        at = values[name]
-        values[name] = None if at is None else datetime.fromtimestamp(at, UTC)
-    # A clock that was set back must not make it silent for less than nothing.
-    values["silent_for"] = None if silent is None else max(0.0, float(silent))
-    values["roots"] = tuple(values["roots"].split())
-    for flag in ("disabled", "forced_down"):  # numbers in some databases
-        values[flag] = bool(values[flag])
-    if values["disabled_reason"] is not None:  # an older version stored it as it came
-        values["disabled_reason"] = plain(values["disabled_reason"])
-    return ServiceRecord(**values)

@@ -23,6 +23,7 @@ _KINDS = {
     if isinstance(kind, type) and issubclass(kind, errors.RegistryError)
 }
 _TIMES = ("last_seen", "disabled_at")
+_LISTS = ("roots", "damaged")
 _FIELDS = tuple(field.name for field in dataclasses.fields(ServiceRecord))
 
 
@@ -30,7 +31,7 @@ def to_wire(record: ServiceRecord) -> dict[str, Any]:
     """As JSON can hold it."""
     data = {name: getattr(record, name) for name in _FIELDS}
     times = {name: data[name] and data[name].isoformat() for name in _TIMES}
-    return data | times | {"roots": list(record.roots)}
+    return data | times | {name: list(data[name]) for name in _LISTS}
 
 
 def from_wire(data: dict[str, Any]) -> ServiceRecord:
@@ -39,7 +40,7 @@ def from_wire(data: dict[str, Any]) -> ServiceRecord:
     for name in _TIMES:
         at = known.get(name)
         known[name] = datetime.fromisoformat(at) if at else None
-    known["roots"] = tuple(known.get("roots", ()))
+    known |= {name: tuple(known.get(name, ())) for name in _LISTS}
     return ServiceRecord(**known)
 
 

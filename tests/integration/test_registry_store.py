@@ -503,6 +503,20 @@ def test_a_reason_that_an_older_version_stored_is_shown_without_what_a_terminal_
     assert registry.get_service("host1").disabled_reason == "a\\x1b[2Jb"
 
 
+def test_a_damaged_record_is_listed_with_what_can_be_read_of_it(
+    store: tuple[Registry, Database],
+) -> None:
+    registry, database = store
+    registry.heartbeat("host1", "a1", "6.1", ROOTS)
+    records.write(database, "disabled_at = 1e300, roots = :roots", roots='["one"]')
+    registry.heartbeat("host2", "a1", "6.1", ROOTS)
+    damaged, whole = registry.list_services()
+    assert (damaged.host, damaged.roots, damaged.disabled_at) == ("host1", (), None)
+    assert (set(damaged.damaged), whole.damaged) == ({"roots", "disabled_at"}, ())
+    registry.heartbeat("host1", "a1", "6.1", ROOTS)
+    assert registry.set_status("host1", disabled=True).damaged == ()
+
+
 def test_a_service_that_is_up_can_not_be_deleted(
     registry: Registry, later: Callable[[float], None]
 ) -> None:

@@ -84,7 +84,7 @@ def reporting(
     """Whether the host reports; of its roots, ``missing`` are not in Placement."""
     record = service.record
     host = record.host
-    yield from service.contested()
+    yield from service.conditions()
     if not alive:
         yield _silent(record)
     elif record.forced_down:

@@ -18,7 +18,7 @@ from agent.period.traits import DISABLED
 from agent.registry import errors
 from agent.registry.api import Registry
 from agent.registry.control import Control
-from agent.registry.record import ServiceRecord
+from agent.registry.record import REPAIR, ServiceRecord, damage
 from agent.told.conditions import Condition
 from reportclient.errors import PlacementError
 from reportclient.http import API
@@ -57,8 +57,10 @@ class ObservedService:
         """See :meth:`agent.registry.record.ServiceRecord.state`."""
         return self.record.state(up=self.up)
 
-    def contested(self) -> Iterator[Condition]:
-        """Another agent with the same name, if there is one."""
+    def conditions(self) -> Iterator[Condition]:
+        """Another agent with the same name, if there is one; and what can't be read."""
+        if self.record.damaged:
+            yield Condition(damage(self.record), next_step=REPAIR)
         if self.record.contested_by is not None:
             yield Condition(
                 f"two agents have the name {self.record.host}: one runs at "

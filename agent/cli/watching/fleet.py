@@ -42,7 +42,7 @@ class Hosts:
 
 def wants_attention(one: ObservedService) -> int:
     """The less, the more: down or in disagreement, then disabled, then well."""
-    if one.record.contested_by is not None or one.agrees is False:
+    if one.record.contested_by is not None or one.agrees is False or one.record.damaged:
         return 0
     if not one.up:
         return 1
@@ -165,6 +165,8 @@ def _table(services: Iterable[ObservedService], width: int, room: int) -> Table:
 def _cells(one: ObservedService) -> dict[str, tuple[str, str]]:
     record = one.record
     reason = (record.disabled_reason or "", "yellow")
+    if record.damaged:
+        reason = (f"its record is damaged: {', '.join(record.damaged)}", "red")
     if record.contested_by:
         reason = (f"another agent has this name: {record.contested_by}", "red")
     return {

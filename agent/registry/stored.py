@@ -1,0 +1,77 @@
+"""A row of the table ``services`` as a record, whatever is in it.  Pure.
+
+Somebody repaired a database by hand, a disk or another version wrote something else: what can't
+be read counts as unknown and is named in the record, so that one row hides no other.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from agent.registry.checks import is_uuid
+from agent.registry.record import BINARY, ServiceRecord
+from reportclient.plain_text import plain
+
+
+def record_of(row: Mapping[str, Any]) -> ServiceRecord:
+    """With the columns that can't be read in ``damaged``."""
+    values, damaged = dict(row), []
+    for name, (read, unknown) in _READERS.items():
+        found = row[name]
+        try:
+            values[name] = None if found is None and unknown is None else read(found)
+        except (TypeError, ValueError, OverflowError, OSError):
+            values[name] = unknown
+            damaged.append(name)
+    values["host"] = values["host"] or plain(ascii(row["host"]))
+    if "roots" in damaged:
+        values["roots"] = _uuids_in(row["roots"])
+    # A clock that was set back must not make it silent for less than nothing.
+    seen, silent = values["last_seen"], row["silent_for"]
+    values["silent_for"] = None if seen is None or silent is None else max(0.0, float(silent))
+    return ServiceRecord(**values, damaged=tuple(damaged))
+
+
+def _time(found: Any) -> datetime:
+    return datetime.fromtimestamp(found, UTC)
+
+
+def _text(found: Any) -> str:
+    if not isinstance(found, str):
+        raise TypeError
+    return found
+
+
+def _number(found: Any) -> int:
+    if not isinstance(found, int):
+        raise TypeError
+    return found
+
+
+def _roots(found: Any) -> tuple[str, ...]:
+    words = tuple(_text(found).split())
+    if not all(map(is_uuid, words)):
+        raise ValueError
+    return words
+
+
+def _uuids_in(found: Any) -> tuple[str, ...]:
+    return tuple(filter(is_uuid, found.split())) if isinstance(found, str) else ()
+
+
+_READERS: Mapping[str, tuple[Callable[[Any], Any], Any]] = {
+    "uuid": (_text, ""),
+    "host": (_text, ""),
+    "binary": (_text, BINARY),
+    "disabled": (bool, False),  # numbers in some databases
+    "disabled_reason": (lambda found: plain(_text(found)), None),  # older versions: as it came
+    "disabled_at": (_time, None),
+    "forced_down": (bool, False),
+    "rpc_version": (_text, None),
+    "last_seen": (_time, None),
+    "roots": (_roots, ()),
+    "address": (_text, None),
+    "contested_by": (_text, None),
+    "version": (_number, 0),
+}
+"""By column: how it is read, and what stands for what can't be."""

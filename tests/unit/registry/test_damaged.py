@@ -1,0 +1,103 @@
+"""One damaged row hides no other: it is listed with what can be read, and is named."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from pathlib import Path
+from typing import Any
+from wsgiref.util import setup_testing_defaults
+
+import pytest
+
+from agent.cli.reading.services import ObservedService
+from agent.registry import wire
+from agent.registry.control import Control
+from agent.registry.host_database import HostDatabase
+from agent.registry.rest.application import ComputeApplication, Discovery
+from agent.registry.store import SqlRegistry
+from agent.registry.web import Identified
+
+ROOT = "6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"
+HOSTS = ["host1", "host2", "host3"]
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> SqlRegistry:
+    found = SqlRegistry(HostDatabase(str(tmp_path / "services.sqlite")))
+    for host in HOSTS:
+        found.heartbeat(host, "a1", "6.1", (ROOT,))
+    return found
+
+
+def damage(registry: SqlRegistry, said: str) -> None:
+    change = f"UPDATE services SET {said} WHERE host = 'host2'"
+    registry.database.run(lambda sent: sent.change(change))
+
+
+def get(registry: SqlRegistry, path: str) -> Any:
+    application = Identified(Discovery(ComputeApplication(Control(registry, None))))
+    environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": path}
+    environ |= {"wsgi.input": io.BytesIO(), "HTTP_OPENSTACK_API_VERSION": "compute 2.100"}
+    setup_testing_defaults(environ)
+    statuses: list[str] = []
+    answer = b"".join(application(environ, lambda status, _: statuses.append(status)))
+    assert statuses == ["200 OK"], answer
+    return json.loads(answer)
+
+
+@pytest.mark.parametrize(
+    ("said", "damaged"),
+    [
+        ("disabled_at = 1e300", ["disabled_at"]),
+        ("disabled_at = 'yesterday'", ["disabled_at"]),
+        ("last_seen = 9e999", ["last_seen"]),
+        ("last_seen = -1e300", ["last_seen"]),
+        ("""roots = '["one", "two"]'""", ["roots"]),
+        ("roots = x'ff00'", ["roots"]),
+        ("disabled_reason = x'ff00', address = x'01'", ["disabled_reason", "address"]),
+        ("version = 'new', rpc_version = x'01'", ["rpc_version", "version"]),
+        ("uuid = x'01', binary = x'02'", ["uuid", "binary"]),
+        ("disabled_reason = CAST(x'ff41' AS TEXT)", []),
+    ],
+)
+def test_a_damaged_record_is_listed_and_named_and_so_are_all_others(
+    registry: SqlRegistry, said: str, damaged: list[str]
+) -> None:
+    damage(registry, said)
+    found = registry.list_services()
+    assert [each.host for each in found] == HOSTS
+    assert [list(each.damaged) for each in found] == [[], damaged, []]
+    sent = json.loads(json.dumps([wire.to_wire(each) for each in found], allow_nan=False))
+    assert [wire.from_wire(each) for each in sent] == found
+    services = get(registry, "/v2.1/os-services")["services"]
+    assert [each["host"] for each in services] == HOSTS
+    get(registry, "/v2.1/os-hypervisors/detail")
+    get(registry, "/v2.1/os-availability-zone/detail")
+
+
+def test_of_roots_those_that_can_be_read_count(registry: SqlRegistry) -> None:
+    damage(registry, f"roots = '{ROOT} ;'")
+    assert registry.get_service("host2").roots == (ROOT,)
+
+
+def test_that_it_is_damaged_and_whole_again_is_a_line_each(
+    registry: SqlRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "agent.registry.store")
+    damage(registry, "roots = '?', disabled_at = 1e300, disabled = 1")
+    for _ in range(3):
+        (text,) = [
+            condition.text
+            for one in registry.list_services()
+            for condition in ObservedService(one, up=True).conditions()
+        ]
+    assert text == "The record of host2 is damaged: can't read disabled_at, roots"
+    registry.heartbeat("host2", "a1", "6.1", (ROOT,))
+    mended = registry.set_status("host2", disabled=True, reason="new disks")
+    assert (mended.damaged, mended.disabled_at is None) == ((), False)
+    registry.list_services()
+    first, second, last = caplog.messages
+    assert first.startswith(f"{text}; ") and "can't read disabled_at;" in second
+    assert last == "The record of host2 can be read in full again"
