@@ -135,7 +135,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
     if monitoring is not None:
         monitoring.start()
     switches.start()
-    _until_stopped(Reload(conf, args, service, loop, status_file, settings, adapter), calls)
+    reload = Reload(conf, args, service, loop, status_file, settings, adapter, switches)
+    _until_stopped(reload, calls)
     return 0
 
 

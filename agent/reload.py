@@ -14,6 +14,7 @@ from agent.loop import Loop
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.service import Service
+from agent.switching.switching import Switching
 from agent.told.status_file import StatusFile
 from reportclient.http import take_timeout
 
@@ -35,6 +36,7 @@ class Reload:
     settings: config.Settings
     adapter: Any
     """Placement's."""
+    switching: Switching
 
     def ask(self) -> None:
         """Have it done between two periods, and a period after it.  For a signal handler."""
@@ -63,6 +65,8 @@ class Reload:
         self._follow(now.rules, self.settings.rules)
         for loaded in self.service.nodes.drivers:
             loaded.calls.within = float(self.conf.compute.driver_timeout)
+        if (now.registry, now.interval) != (self.settings.registry, self.settings.interval):
+            self.switching.follow(now)
         take_timeout(self.adapter, self.conf)
         self.settings = now
 

@@ -12,7 +12,6 @@ from prometheus_client.registry import Collector
 
 from agent.metrics.exposition import SHORT, Exposition, gauge
 from agent.registry.errors import RegistryError
-from agent.registry.record import ServiceRecord
 from agent.registry.rest.application import Application, StartResponse
 from agent.registry.rest.request import Environ
 from agent.registry.store import SqlRegistry
@@ -95,8 +94,7 @@ class RegistryFacts(Collector):
     """What is read when somebody asks."""
 
     checks: Callable[[], list[Check]]
-    records: Callable[[], list[ServiceRecord]]
-    down_after: float
+    store: SqlRegistry
 
     def collect(self) -> Iterator[Metric]:
         """In the thread of whoever asks."""
@@ -113,12 +111,12 @@ class RegistryFacts(Collector):
 
     def _counted(self) -> dict[tuple[str, str], float]:
         try:
-            records = self.records()
+            records = self.store.list_services()
         except RegistryError:
             return {}
         found = {(up, on): 0.0 for up in ("up", "down") for on in ("enabled", "disabled")}
         for one in records:
-            found["up" if one.is_up(self.down_after) else "down", one.status] += 1
+            found["up" if one.is_up(self.store.down_after) else "down", one.status] += 1
         return found
 
 
@@ -143,7 +141,7 @@ class RegistryMonitoring(Exposition):
     def listen(self, store: SqlRegistry, broker: Callable[[], str]) -> None:
         """From now on both are asked."""
         self.store, self.broker = store, broker
-        facts = RegistryFacts(self.checks, store.list_services, store.down_after)
+        facts = RegistryFacts(self.checks, store)
         self.numbers.registry.register(facts)
         ProcessCollector(namespace=PREFIX, registry=self.numbers.registry)
 

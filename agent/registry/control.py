@@ -63,7 +63,7 @@ class Switched:
         return f"called, {self.why_not}" if self.called else f"not called: {self.why_not}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Control:
     """The rules over one registry; ``compute_api`` is ``None`` where there is no message bus."""
 

@@ -41,6 +41,7 @@ REGISTRY: list[cfg.Opt] = [
     cfg.IntOpt(
         "service_down_time",
         default=60,
+        mutable=True,
         min=2,
         help="Seconds without a heartbeat after which a service counts as down. The same on "
         "all hosts.",
@@ -48,6 +49,7 @@ REGISTRY: list[cfg.Opt] = [
     cfg.IntOpt(
         "report_interval",
         default=10,
+        mutable=True,
         min=1,
         help="Seconds between two heartbeats of an agent; well below service_down_time.",
     ),

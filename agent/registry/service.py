@@ -46,6 +46,8 @@ class Reload:
     conf: Any
     args: Sequence[str]
     systemd: Systemd
+    follow: Callable[[opts.RegistrySettings], object] = lambda _settings: None
+    """Takes over what has changed."""
     _requested: threading.Event = field(default_factory=threading.Event)
 
     def ask(self) -> None:
@@ -60,6 +62,7 @@ class Reload:
         self.systemd.reloading()
         try:
             opts.read_again(self.conf, self.args)
+            self.follow(opts.settings(self.conf))
         except opts.RegistryConfigError as err:
             LOG.warning("The configuration could not be read again, nothing is changed: %s", err)
         except Exception:
@@ -135,6 +138,7 @@ class _Process:
     reload: Reload
     monitoring: "RegistryMonitoring | None" = None
     rpc: RpcServer | None = None
+    control: Control | None = None
 
     def run(self) -> None:
         """Serve until ``stop`` is set."""
@@ -149,6 +153,7 @@ class _Process:
             stack.callback(database.dispose)
             transport = self._transport()
             store = self._store(database, stack)
+            self.reload.follow = lambda settings: self._follow(settings, store)
             self._patiently(database.upgrade, database.shown)
             if self.stop.is_set():
                 return
@@ -163,6 +168,11 @@ class _Process:
                 self.reload.done_if_requested()
             self.systemd.stopping()
         LOG.info("Stopped")
+
+    def _follow(self, settings: opts.RegistrySettings, store: SqlRegistry) -> None:
+        for one in (store, self.control):
+            if one is not None:
+                one.down_after = settings.down_after
 
     def _store(self, database: Database, stack: ExitStack) -> SqlRegistry:
         """Monitored from now on, where that is wanted: also while the database is waited for."""
@@ -224,8 +234,8 @@ class _Process:
                 self.conf.control_exchange,
                 Operator(settings.master_key).sign_to if settings.master_key else None,
             )
-        control = Control(store, agents, settings.down_after)
-        served = application(control, self.conf, settings)
+        self.control = Control(store, agents, settings.down_after)
+        served = application(self.control, self.conf, settings)
         if self.monitoring is not None:
             served = self.monitoring.measured(served)
         server = listen(served, settings)

@@ -69,6 +69,11 @@ class Heartbeat:
         self._ended = True
         self._wake.set()
 
+    def follow(self, connect: Callable[[], Registry], every: float) -> None:
+        """From the next heartbeat on, which comes now."""
+        self.connect, self.every, self._registry = connect, every, None
+        self._wake.set()
+
     def hear(self, notice: Notice) -> None:
         """Beat soon: there is something to tell."""
         if isinstance(notice, Decided | Serving):

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from agent.config import Settings
 from agent.loop import Loop
 from agent.registry.access import here, open_registry
+from agent.registry.api import Registry
 from agent.registry.errors import HostTaken
+from agent.registry.opts import RegistrySettings
 from agent.registry.permission import OfAnAgent
 from agent.service import Service
 from agent.switching.heartbeat import LATEST_BEAT, Heartbeat
@@ -47,6 +49,7 @@ class Switching:
     service: Service
     server: RpcServer | None = None
     """``None`` where there is no message bus."""
+    connect: Callable[[RegistrySettings], Registry] | None = None
     _facts: ServiceFacts | None = None
 
     def read_once(self) -> None:
@@ -93,6 +96,14 @@ class Switching:
             self.status.publish(FactsChanged())
         self.status.loop.later(FACTS_EVERY, self.watch_facts)
 
+    def follow(self, settings: Settings) -> None:
+        """Take over what may change while the agent runs."""
+        self.status.longest_retry = settings.interval or LONGEST_RETRY
+        self.status.slack = _slack(settings.registry)
+        if self.connect is not None:
+            every = settings.registry.report_interval
+            self.heartbeat.follow(partial(self.connect, settings.registry), every)
+
     def stop(self) -> None:
         """In bounded time."""
         self.heartbeat.stop()
@@ -136,8 +147,12 @@ def host_status(settings: Settings, loop: Loop, write: Write) -> HostStatus:
         loop,
         write,
         settings.interval or LONGEST_RETRY,
-        slack=LATEST_BEAT * settings.registry.report_interval + CLOCKS,
+        slack=_slack(settings.registry),
     )
+
+
+def _slack(settings: RegistrySettings) -> float:
+    return LATEST_BEAT * settings.report_interval + CLOCKS
 
 
 def switching(
@@ -148,8 +163,12 @@ def switching(
     # Calls to this host are for the owner of its root, where that is another service.
     if transport is not None and not settings.rules.attached:
         server = _rpc_server(settings, status, transport)
+
+    def connect(registry: RegistrySettings) -> Registry:
+        return open_registry(registry, transport, host=settings.host)
+
     heartbeat = Heartbeat(
-        lambda: open_registry(settings.registry, transport, host=settings.host),
+        partial(connect, settings.registry),
         settings.host,
         here(settings.state_path),
         service.nodes.roots,
@@ -161,7 +180,7 @@ def switching(
     hypervisor = Hypervisor(status, status.loop)
     status.subscribe(heartbeat.hear)
     status.subscribe(hypervisor.hear)
-    return Switching(status, hypervisor, heartbeat, service, server)
+    return Switching(status, hypervisor, heartbeat, service, server, connect)
 
 
 def _rpc_server(settings: Settings, status: HostStatus, transport: Any) -> RpcServer:

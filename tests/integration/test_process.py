@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from agent.nodes.identity import FILE_NAME
+from agent.registry.host_database import HostDatabase
+from agent.registry.store import SqlRegistry
 from agent.version import version
 from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import FaultProxy, answered, unauthorized
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
+from tests.waiting import eventually
 
 # A lock that is taken twice: no signal gets a thread out of it, unlike a sleep.
 STUCK_IN_C = """
@@ -253,11 +256,12 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(
     agent: AgentProcess, placement: RealPlacement
 ) -> None:
     agent.options = "update_resources_interval = 3600\nperiodic_fuzzy_delay = 0\n"
+    agent.options += "[registry]\nreport_interval = 3600\nservice_down_time = 9000\n"
     agent.start()
     agent.until_logged("reported", times=1)
     quick = "update_resources_interval = 1\nperiodic_fuzzy_delay = 7\ndebug = true\n"
     agent.options = quick + "[compute]\nresource_provider_association_refresh = 1\n"
-    agent.options += "driver_timeout = 77\n"
+    agent.options += "driver_timeout = 77\n[registry]\nreport_interval = 1\n"
     agent.write()
     agent.send(signal.SIGHUP)
     agent.until_logged("update_resources_interval changed from [3600] to [1]", times=1)
@@ -267,6 +271,11 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(
     placement.stranger.set_inventory(own_uuid(agent), {"VCPU": {"total": 1}})
     agent.until_logged("SetInventory", times=2)  # nobody asked for a period after that
     assert json.loads((agent.state_path / "status.json").read_text())["interval"] == 1.0
+    agent.until_logged("registry.report_interval changed from [3600] to [1]", times=1)
+    registry = SqlRegistry(HostDatabase(str(agent.state_path / "services.sqlite")))
+    seen = registry.get_service("testhost").last_seen
+    eventually(lambda: registry.get_service("testhost").last_seen > seen)
+    registry.database.dispose()
 
 
 def test_a_configuration_that_cant_be_used_changes_nothing_at_a_sighup(

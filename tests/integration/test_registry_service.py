@@ -167,11 +167,16 @@ def test_it_starts_without_its_broker_and_without_its_database_and_stops_in_time
 
 
 def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_path: Path) -> None:
-    port = f"rest_port = {free_port()}\nauth_strategy = noauth\n"
+    number = free_port()
+    port = f"rest_port = {number}\nauth_strategy = noauth\n"
     registry = RegistryProcess(tmp_path, more=port)
     registry.start()
     try:
-        for text in ("service_down_time = soon\n", "service_down_time = 90\n"):
+        database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
+        SqlRegistry(database).heartbeat("host1", "rack 1", "6.1", ())
+        records.later(database, 1000)
+        database.dispose()
+        for text in ("service_down_time = soon\n", "service_down_time = 9000\nbinary = mine\n"):
             registry.config.write_text(
                 f"[DEFAULT]\nstate_path = {tmp_path}\ndebug = true\n[registry]\n{port}{text}"
             )
@@ -179,8 +184,10 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
             said = "nothing is changed: " if "soon" in text else "Option DEFAULT.debug changed"
             registry.wait_for(lambda said=said: said in registry.log)
             assert ("DEFAULT.debug changed" in registry.log) == ("soon" not in text)
-        said = "Ignoring change to immutable option registry.service_down_time"
+        said = "Ignoring change to immutable option registry.binary"
         registry.wait_for(lambda: said in registry.log)
+        url = f"http://127.0.0.1:{number}/v2.1/os-services"
+        registry.wait_for(lambda: b'"state": "up"' in fetch(url)[2])
     finally:
         assert registry.stop() == 0
 
