@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -24,8 +25,16 @@ START = "from agent.registry.service import main; main()"
 class RegistryProcess(Server):
     """``more`` are lines of the group [registry], and of groups after it."""
 
-    def __init__(self, directory: Path, *, transport_url: str = "", more: str = "") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        transport_url: str = "",
+        more: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.directory = directory
+        self._environment = {**os.environ, **(environment or {})}
         self.config = directory / "registry.conf"
         self.config.write_text(
             f"[DEFAULT]\nstate_path = {directory}\ntransport_url = {transport_url}\n"
@@ -45,6 +54,7 @@ class RegistryProcess(Server):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=self._environment,
             )
         self.wait_for(lambda: says in self.log, timeout)
 
