@@ -102,7 +102,8 @@ class PlacementAPI:
         except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
             raise AuthenticationFailed(f"Keystone refused [{GROUP}] credentials: {err}") from err
         except (ksa.ClientException, ksa.RetriableConnectionFailure, OSError) as err:
-            raise Unreachable(f"no answer to {method} {shown(path)}: {_reason(err)}") from err
+            why = _reason(err).replace(path, "") if len(path) > 1 else _reason(err)
+            raise Unreachable(f"no answer to {method} {shown(path)}: {why}") from err
         if self._on_answer is not None:
             self._on_answer()
         return response

@@ -9,8 +9,10 @@ from agent.told.reports import ENDED, Report
 
 LOG = logging.getLogger(__name__)
 
-_PASSING = re.compile(r"\(request [^)]*\)|\b\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b")
-"""What is different in a text each time although nothing has changed."""
+_PASSING = re.compile(
+    r"\(request [^)]*\)|\b\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b|\b(?:GET|PUT|POST|DELETE) /\S*"
+)
+"""What is different in a text each time although nothing has changed: which call met it, too."""
 
 
 @dataclass(slots=True)
@@ -55,10 +57,10 @@ def _lasting(text: str) -> str:
 def _log_changes(report: Report) -> None:
     if report.done:
         LOG.info(
-            "Node %s: reported %s in %d calls to Placement",
+            "Node %s: reported %s in %s to Placement",
             report.node,
             report.changes(),
-            report.calls,
+            "1 call" if report.calls == 1 else f"{report.calls} calls",
         )
     else:
         LOG.debug("Node %s: nothing to report, %d calls to Placement", report.node, report.calls)

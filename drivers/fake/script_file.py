@@ -144,7 +144,7 @@ class ScriptFile:
         self._seen = signature
         self._script = parse(text, str(self._path), self._host)
         self._problem = None
-        LOG.info("read the script %s: %d nodes", self._path, len(self._script.nodes))
+        LOG.info("Read the script %s (nodes: %d)", self._path, len(self._script.nodes))
 
     def _signature(self) -> _Signature:
         stat = self._path.stat()

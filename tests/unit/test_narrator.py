@@ -38,6 +38,7 @@ def test_a_trouble_that_becomes_another_is_told_once_more(caplog) -> None:
     [
         ("refused (request req-1-2)", "refused (request req-3-4)"),
         ("no answer for 3 s", "no answer for 63 s"),
+        ("no answer to PUT /a/b?c=d: refused", "no answer to GET /a: refused"),
         ("no answer in 2.5 seconds", "no answer in 7.25 seconds"),
     ],
 )

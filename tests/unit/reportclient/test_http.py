@@ -189,10 +189,11 @@ def test_an_endpoint_that_the_catalog_lacks_says_which_options_choose_it():
     ],
 )
 def test_a_lost_connection_is_told_in_the_systems_words(inner, cause):
-    err = ksa.ConnectFailure(f"Unable to establish connection to http://10.0.0.1:8778/x: {inner}")
+    where = "http://10.0.0.1:8778/resource_providers"
+    err = ksa.ConnectFailure(f"Unable to establish connection to {where}: {inner}")
     assert failing(err) == (
         "no answer to GET /resource_providers: "
-        f"Unable to establish connection to http://10.0.0.1:8778/x: {cause}"
+        f"Unable to establish connection to http://10.0.0.1:8778: {cause}"
     )
 
 
