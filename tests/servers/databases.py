@@ -87,19 +87,20 @@ class DatabaseServer(Server):
     def _client(self) -> list[str]:
         raise NotImplementedError
 
-    def _sql(self, text: str) -> None:
-        self._run(*self._client(), text)
+    def _sql(self, text: str) -> str:
+        return self._run(*self._client(), text)
 
     def _answers(self) -> bool:
         done = subprocess.run([*self._client(), "SELECT 1"], capture_output=True, check=False)
         return done.returncode == 0
 
-    def _run(self, *command: str) -> None:
+    def _run(self, *command: str) -> str:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=300, **self._as_user()
         )
         if done.returncode:
             raise RuntimeError(f"{command[0]}: {done.stdout[-500:]}{done.stderr[-1500:]}")
+        return done.stdout
 
     def _own(self) -> None:
         if os.geteuid() == 0:
@@ -154,6 +155,35 @@ class MariaDB(DatabaseServer):
             *(_program("mariadb"), "--no-defaults", "-h", "127.0.0.1", "-P", str(self.port)),
             *("-u", "root", "-e"),
         ]
+
+
+class ReplicatedMariaDB(MariaDB):
+    """With a binary log: another one can be its replica, as :meth:`follow` makes it."""
+
+    def follow(self, primary: ReplicatedMariaDB) -> None:
+        """Copy all that is written there, and go on."""
+        self._sql(
+            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={primary.port}, "
+            "MASTER_USER='root', MASTER_USE_GTID=slave_pos; START SLAVE"
+        )
+
+    def catch_up_with(self, primary: ReplicatedMariaDB) -> None:
+        """Wait until it has all that is there now."""
+        there = primary._sql("SELECT @@gtid_binlog_pos").split()[-1]
+        left = self._sql(f"SELECT MASTER_GTID_WAIT('{there}', 60)").split()[-1]
+        assert left == "0", self._sql("SHOW SLAVE STATUS\\G")
+
+    def lag(self) -> None:
+        """Nothing comes any more."""
+        self._sql("STOP SLAVE")
+
+    def promote(self) -> None:
+        """Be the primary."""
+        self._sql("STOP SLAVE; RESET SLAVE ALL")
+
+    def _serve(self) -> list[str]:
+        words = [word for word in super()._serve() if word != "--skip-log-bin"]
+        return [*words, f"--log-bin={self.directory}/binlog", f"--server-id={self.port}"]
 
 
 class PostgreSQL(DatabaseServer):

@@ -8,8 +8,6 @@ import os
 import shutil
 import socket
 import ssl
-import threading
-from contextlib import suppress
 from pathlib import Path
 
 from cryptography import x509
@@ -18,11 +16,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.servers.databases import MariaDB
+from tests.servers.forwarder import HERE, Forwarder
 from tests.servers.ports import free_port
-from tests.servers.process import Server
 from tests.servers.rabbitmq import RabbitMQ
 
-HERE = "127.0.0.1"
 YEAR = 365.0
 
 
@@ -51,6 +48,10 @@ class Authority:
                 serialization.NoEncryption(),
             )
         )
+
+    def expire(self) -> None:
+        """A certificate that was valid until yesterday."""
+        self.issue(days=-1.0, since=-2.0)
 
     def copied(self, directory: Path) -> list[Path]:
         """Authority, certificate and key, for whoever runs there as its owner."""
@@ -92,53 +93,25 @@ def _signed(
     return made.public_bytes(serialization.Encoding.PEM)
 
 
-class TlsProxy(Server):
+class TlsProxy(Forwarder):
     """TLS outside, a server of this machine behind it, as in front of Keystone and Placement."""
 
     def __init__(self, authority: Authority, upstream: int) -> None:
-        self.upstream, self.port = upstream, free_port()
+        super().__init__(upstream)
         self._authority, self._context = authority, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._clients: list[ssl.SSLSocket] = []
         self.read_certificate()
 
     def read_certificate(self) -> None:
         """Who connects from now on gets what was issued last; nobody stays connected."""
         self._context.load_cert_chain(self._authority.cert, self._authority.key)
-        for client in self._clients:
-            with suppress(OSError):
-                client.shutdown(socket.SHUT_RDWR)
+        self.drop()
 
     @property
     def url(self) -> str:
         return f"https://{HERE}:{self.port}"
 
-    def start(self) -> None:
-        self._listener = socket.create_server((HERE, self.port))
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def stop(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with suppress(OSError), self._context.wrap_socket(client, server_side=True) as outside:
-            self._clients.append(outside)
-            with socket.create_connection((HERE, self.upstream)) as inside:
-                threading.Thread(target=_pump, args=(outside, inside), daemon=True).start()
-                _pump(inside, outside)
-
-
-def _pump(one: socket.socket, other: socket.socket) -> None:
-    with suppress(OSError):
-        while some := one.recv(65536):
-            other.sendall(some)
-    with suppress(OSError):
-        other.shutdown(socket.SHUT_RDWR)
+    def _outside(self, client: socket.socket) -> socket.socket:
+        return self._context.wrap_socket(client, server_side=True)
 
 
 class SecureRabbitMQ(RabbitMQ):
@@ -146,7 +119,7 @@ class SecureRabbitMQ(RabbitMQ):
 
     def __init__(self, authority: Authority, user: str, password: str) -> None:
         super().__init__()
-        self._authority, self._user, self._password = authority, user, password
+        self.authority, self._user, self._password = authority, user, password
         self.secure_port = free_port()
 
     @property
@@ -158,12 +131,17 @@ class SecureRabbitMQ(RabbitMQ):
         with (self.directory / "rabbitmq.conf").open("a") as file:
             file.write(
                 f"listeners.ssl.1 = {HERE}:{self.secure_port}\n"
-                f"ssl_options.cacertfile = {self._authority.ca}\n"
-                f"ssl_options.certfile = {self._authority.cert}\n"
-                f"ssl_options.keyfile = {self._authority.key}\n"
+                f"ssl_options.cacertfile = {self.authority.ca}\n"
+                f"ssl_options.certfile = {self.authority.cert}\n"
+                f"ssl_options.keyfile = {self.authority.key}\n"
                 "ssl_options.verify = verify_none\nssl_options.fail_if_no_peer_cert = false\n"
                 f"default_user = {self._user}\ndefault_pass = {self._password}\n"
             )
+
+    def read_certificate(self) -> None:
+        """What was issued last holds from now on; nobody stays connected."""
+        self.control("eval", "ssl:clear_pem_cache().")
+        self.control("close_all_connections", "certificates")
 
 
 class SecureMariaDB(MariaDB):
@@ -171,7 +149,7 @@ class SecureMariaDB(MariaDB):
 
     def __init__(self, authority: Authority) -> None:
         super().__init__()
-        self._authority = authority
+        self.authority = authority
 
     def secured(self, database: str, user: str, password: str) -> str:
         """A new database of a new user; its URL."""
@@ -182,9 +160,15 @@ class SecureMariaDB(MariaDB):
         )
         return (
             f"mysql+pymysql://{user}:{password}@{HERE}:{self.port}/{database}"
-            f"?ssl_ca={self._authority.ca}"
+            f"?ssl_ca={self.authority.ca}"
         )
 
+    def read_certificate(self) -> None:
+        """What was issued last holds from now on; nobody stays connected."""
+        self.authority.copied(self.directory)
+        self._sql("FLUSH SSL")
+        self._sql("KILL USER registry")
+
     def _serve(self) -> list[str]:
-        ca, cert, key = self._authority.copied(self.directory)
+        ca, cert, key = self.authority.copied(self.directory)
         return [*super()._serve(), f"--ssl-ca={ca}", f"--ssl-cert={cert}", f"--ssl-key={key}"]
