@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from oslo_log import log as oslo_log
@@ -136,7 +136,7 @@ def _priority(level: int) -> int:
 OUTAGES = "oslo.messaging._drivers.impl_rabbit"
 """Says every second that the broker is away."""
 SELDOM = 60.0
-"""Seconds between two such lines that are let through."""
+"""Seconds between two such lines that are let through, where they give the same reason."""
 
 
 def quiet_bus() -> None:
@@ -146,16 +146,27 @@ def quiet_bus() -> None:
 
 @dataclass(slots=True, eq=False)
 class Seldom(logging.Filter):
-    """Lets one line through, and the next after so many seconds."""
+    """Lets a line through, and the next with its reason after so many seconds.
+
+    Connections that break tell one reason, and attempts to connect anew another.
+    """
 
     every: float
     clock: Callable[[], float] = time.monotonic
-    _next: float = 0.0
+    _next: dict[str, float] = field(default_factory=dict)
 
-    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002  all of them are alike
+    def filter(self, record: logging.LogRecord) -> bool:
         """Whether it is time."""
-        now = self.clock()
-        if now < self._next:
+        now, reason = self.clock(), _reason(record)
+        self._next = {each: at for each, at in self._next.items() if now < at}
+        if reason in self._next:
             return False
-        self._next = now + self.every
+        self._next[reason] = now + self.every
         return True
+
+
+def _reason(record: logging.LogRecord) -> str:
+    """What a line of oslo.messaging's says, without which connection, and when it goes on."""
+    said = record.args if isinstance(record.args, Mapping) else {}
+    where = (str(said.get(name, "")) for name in ("hostname", "port", "err_str"))
+    return " ".join((str(record.msg), *where))

@@ -1,21 +1,40 @@
-"""Placement's certificate expires under a running agent, and is renewed."""
+"""Certificates that expire under a running agent, and are renewed: nothing is restarted."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from agent.registry.client import RegistryClient
+from agent.registry.errors import RegistryError
+from tests.integration.switched import eventually, has_trait
 from tests.matrix.site import Site
-from tests.servers.tls import Authority, TlsProxy
+from tests.servers import rabbitmq
+from tests.servers.databases import MariaDB
+from tests.servers.registry import RegistryProcess
+from tests.servers.tls import Authority, SecureMariaDB, SecureRabbitMQ, TlsProxy
+
+LONG = 180.0
+EXPIRED = ".*certificate has expired"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "authority")
 
 
 def test_it_is_told_with_its_subject_and_date_and_heals_once_it_is_renewed(
-    site: Site, tmp_path: Path
+    site: Site, authority: Authority
 ) -> None:
-    authority = Authority(tmp_path / "authority")
     with TlsProxy(authority, site.placement.port) as proxy:
         site.agent.placement_url = proxy.url
         site.begin(f"[placement]\ncafile = {authority.ca}\n[DEFAULT]\n")
-        authority.issue(days=-1, since=-2)
+        authority.expire()
         proxy.read_certificate()
         site.change()
         site.agent.until_logged(
@@ -24,3 +43,84 @@ def test_it_is_told_with_its_subject_and_date_and_heals_once_it_is_renewed(
         authority.issue()
         proxy.read_certificate()
         site.converges()
+
+
+@dataclass
+class Centre:
+    """Both servers have a certificate of their own, of the same authority."""
+
+    broker: SecureRabbitMQ
+    database: SecureMariaDB
+    registry: RegistryProcess
+    client: RegistryClient
+    bus: str
+    """Lines of a configuration."""
+
+    def written(self, *, disabled: bool) -> bool:
+        reason = "a test" if disabled else None
+        try:
+            self.client.set_status("testhost", disabled=disabled, reason=reason)
+        except RegistryError:
+            return False
+        return True
+
+
+@pytest.fixture
+def centre(
+    site: Site, authority: Authority, tmp_path: Path, transport: Callable[[str], Any]
+) -> Iterator[Centre]:
+    if missing := rabbitmq.missing() or MariaDB.missing():
+        pytest.skip(missing)
+    other = Authority(tmp_path / "other")
+    (tmp_path / "registry").mkdir()
+    with (
+        SecureRabbitMQ(authority, "everybody", "secret") as broker,
+        SecureMariaDB(other) as mariadb,
+    ):
+        connection = mariadb.secured("registry", "registry", "secret")
+        bus = f"[oslo_messaging_rabbit]\nssl = true\nssl_ca_file = {authority.ca}\n"
+        registry = RegistryProcess(
+            tmp_path / "registry",
+            transport_url=broker.secure_url,
+            more=f"connection = {connection}\n{bus}",
+        )
+        with registry:
+            # Without TLS: this one is to see what the others do.
+            plain = broker.secure_url.replace(str(broker.secure_port), str(broker.port))
+            client = RegistryClient.over(transport(plain), timeout=5)
+            yield Centre(broker, mariadb, registry, client, bus)
+            site.agent.kill()
+
+
+@pytest.mark.parametrize("whose", ["broker", "database"])
+def test_that_of_the_broker_and_of_the_registrys_database(
+    site: Site, centre: Centre, whose: str
+) -> None:
+    broken = centre.broker if whose == "broker" else centre.database
+    site.begin(
+        f"transport_url = {centre.broker.secure_url}\n"
+        f"[registry]\naccess = rpc\nreport_interval = 1\n{centre.bus}"
+    )
+    eventually(lambda: centre.written(disabled=True))
+    site.agent.until(lambda: has_trait(site.placement, site.root))
+
+    broken.authority.expire()
+    broken.read_certificate()
+    site.change()
+    site.converges()
+    assert has_trait(site.placement, site.root), "the record was forgotten"
+    if whose == "broker":
+        told = f"AMQP server on 127.0.0.1:{centre.broker.secure_port} is unreachable: {EXPIRED}"
+    else:
+        told = f"127.0.0.1:{centre.database.port}/registry: {EXPIRED}"
+    centre.registry.wait_for(lambda: re.search(told, centre.registry.log))
+    site.agent.until(lambda: re.search(told, site.agent.log))
+
+    broken.authority.issue()
+    broken.read_certificate()
+    eventually(lambda: centre.written(disabled=False), LONG)
+    site.agent.until(lambda: not has_trait(site.placement, site.root), LONG)
+    site.change()
+    site.converges()
+    if whose == "database":
+        assert centre.registry.log.count("The database is lost") == 1

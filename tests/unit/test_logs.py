@@ -139,6 +139,25 @@ def test_a_log_file_gets_what_standard_error_does_not(tmp_path: Path) -> None:
     assert (tmp_path / "x.log").read_text().splitlines()[0].endswith("WARNING agent.x [-] well")
 
 
+def test_the_broker_is_complained_of_seldom_and_each_reason_is_given() -> None:
+    now = [100.0]
+    seldom = logs.Seldom(60.0, lambda: now[0])
+    said = "[%(connection_id)s] AMQP server on %(hostname)s is unreachable: %(err_str)s"
+
+    def passes(why: str, host: str = "rabbit1", *, message: str = said) -> bool:
+        now[0] += 1
+        args = {"connection_id": now[0], "hostname": host, "err_str": OSError(why)}
+        record = logging.LogRecord("x", logging.ERROR, "", 0, message, (args,), None)
+        return bool(seldom.filter(record))
+
+    closed, expired = "connection reset", "certificate has expired"
+    assert [passes(closed), passes(closed), passes(expired)] == [True, False, True]
+    assert [passes(closed), passes(expired), passes(closed, "rabbit2")] == [False, False, True]
+    assert [passes(closed, message="gave up"), passes(closed, message="gave up")] == [True, False]
+    now[0] += 60
+    assert [passes(closed), passes(expired)] == [True, True]
+
+
 @pytest.mark.parametrize(
     "options", [["--log-file", "/no/such/directory/x"], ["--log-config-append", "/no/such/file"]]
 )
