@@ -149,6 +149,9 @@ class PlacementRestored(Event):
         def restored() -> None:
             world.placement.restore(world.scheduler.now)
             world.needs_audit = True
+            for machine in world.machines:  # its trees may need the reshape once more
+                if machine.is_on and machine.setup.reshapes_at_start:
+                    machine.kill()
 
         world.placement.back_up()
         world.scheduler.stray(restored, self.seconds)

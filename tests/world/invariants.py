@@ -218,7 +218,9 @@ class Invariants:
         """Nothing is left, or what carries no mark of this agent's, or holds a stranger's."""
         row = self.world.placement.rows.get(here.root)
         is_its_own = row is not None and _mark(machine) in row.traits
-        if is_its_own and not self._holds_a_strangers(here.root) and not machine.forgot:
+        # What a restored Placement has again is left there: nobody keeps a tree of it any more.
+        is_left = machine.forgot or self.world.placement.restored_at >= 0
+        if is_its_own and not self._holds_a_strangers(here.root) and not is_left:
             yield f"the provider of {here.host}, which vanished, is there still"
 
     def _holds_a_strangers(self, uuid: str) -> bool:
