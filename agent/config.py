@@ -13,7 +13,15 @@ from typing import TypeAlias
 from oslo_config import cfg
 
 from agent import opts
-from agent.config_files import files_of, line_of, with_line
+from agent.config_files import (
+    WrongValue,
+    check_values,
+    files_named,
+    files_of,
+    line_of,
+    parse,
+    with_line,
+)
 from agent.metrics import opts as metrics_opts
 from agent.metrics.opts import MonitoringSettings
 from agent.period.rules import Rules
@@ -75,13 +83,13 @@ def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.Co
     if command_line:  # it is a service's, which logs
         logs.register(conf)
     try:
-        conf(list(args), project=PROJECT, prog=PROJECT, version=version())
+        parse(conf, args, project=PROJECT, prog=PROJECT, version=version())
     except cfg.ConfigFilesNotFoundError as err:
         raise ConfigError(f"no such configuration file: {', '.join(err.config_files)}") from err
     except UnicodeDecodeError as err:
-        culprit = next(_no_text(args), "a file of --config-dir")
+        culprit = next(_no_text(args), "a file")
         raise ConfigError(f"{culprit} is no text in UTF-8: {err}") from err
-    except (cfg.Error, OSError) as err:
+    except (cfg.Error, OSError, WrongValue) as err:
         raise ConfigError(" ".join(str(err).split())) from err
     return conf
 
@@ -104,8 +112,7 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
 
 def _no_text(args: Sequence[str]) -> Iterator[Path]:
     """Which of the configuration files is no text; the parser keeps that to itself."""
-    named = [Path(word.removeprefix("--config-file=")) for word in args]
-    for path in (*named, *map(Path, cfg.find_config_files(PROJECT))):
+    for path in files_named(args, PROJECT, PROJECT):
         try:
             path.read_text(encoding="utf-8")
         except OSError:
@@ -117,6 +124,7 @@ def _no_text(args: Sequence[str]) -> Iterator[Path]:
 def settings(conf: cfg.ConfigOpts) -> Settings:
     """Read every option once.  :raises ConfigError: one has a value that it can't have."""
     try:
+        check_values(conf)
         return _settings(conf)
     except (cfg.ConfigFileValueError, registry_opts.RegistryConfigError, ValueError) as err:
         raise ConfigError(with_line(where_read(str(err)))) from err

@@ -1,13 +1,19 @@
 """Configuration files: which there are, where an option stands, and who may read its secret."""
 
+import io
 import re
 import stat
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
+from oslo_config import cfg
+
 DEFAULT = "DEFAULT"
 _VALUE = re.compile(r"option (\S+) in (\S+)")
+_ARGUMENT = re.compile(r"argument --(\S+): (.*)")
 _SECTION = re.compile(r"\s*\[([^]]+)\]")
 _SECRET = re.compile(
     r"^(?:\w*(?:password|secret|access_token|auth_token)\w*)\s*[=:]\s*\S"
@@ -15,6 +21,56 @@ _SECRET = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """An option that is a password, or an address with one."""
+
+
+class WrongValue(Exception):
+    """An option can't have the value that a file says; the text has option, file and line."""
+
+
+def parse(conf: cfg.ConfigOpts, args: Sequence[str], **said: Any) -> None:
+    """Have arguments and files parsed.
+
+    For a wrong value in a file of what an argument can say as well, oslo.config would end the
+    process: an agent that runs reads its files again.
+
+    :raises WrongValue:
+    """
+    printed = io.StringIO()
+    try:
+        with redirect_stderr(printed):
+            conf(list(args), **said)
+    except SystemExit as end:
+        wrong = _ARGUMENT.fullmatch(printed.getvalue().strip())
+        if end.code != 1 or wrong is None:
+            sys.stderr.write(printed.getvalue())
+            raise
+        files = files_named(args, said["project"], said["prog"])
+        places = (f"{file}, line {n}" for file in files if (n := line_of(file, None, wrong[1])))
+        where = next(places, "the configuration")
+        text = f"Value for option {wrong[1]} in {where} is not valid: {wrong[2]}"
+        raise WrongValue(text) from None
+
+
+def files_named(args: Sequence[str], project: str, prog: str) -> Iterator[Path]:
+    """Those that exist, the last first, before they are parsed."""
+    words = [Path(re.sub(r"^--config-(file|dir)=", "", word)) for word in args]
+    for path in (*reversed(words), *map(Path, cfg.find_config_files(project, prog))):
+        if path.is_file():
+            yield path
+        elif path.is_dir():
+            yield from sorted(path.glob("*.conf"), reverse=True)
+
+
+def check_values(conf: cfg.ConfigOpts) -> None:
+    """Of every option that is known by now, whoever reads it later.
+
+    :raises cfg.ConfigFileValueError:
+    """
+    for name in conf:
+        found = conf[name]
+        if isinstance(found, cfg.ConfigOpts.GroupAttr):
+            for option in found:
+                found[option]
 
 
 def files_of(conf: Any) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from typing import Any
 from oslo_config import cfg
 
 from agent.bus.signing import host_key
-from agent.config_files import with_line
+from agent.config_files import WrongValue, check_values, parse, with_line
 from agent.metrics import opts as metrics_opts
 from agent.told import logs
 from agent.version import version
@@ -178,6 +178,8 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
             f"[registry] report_interval ({group.report_interval}) has to be below "
             f"service_down_time ({group.service_down_time}), or no service stays up"
         )
+    if not conf.state_path:
+        raise RegistryConfigError("state_path is empty: name a directory, or leave the option out")
     default = f"sqlite:///{Path(conf.state_path).absolute() / FILE_NAME}"
     others: dict[str, Any] = {
         "connection": group.connection or default,
@@ -200,13 +202,14 @@ def load(args: Sequence[str]) -> cfg.ConfigOpts:
     conf.register_cli_opts(COMMAND_LINE)
     logs.register(conf)
     try:
-        conf(list(args), project="compute-agent", prog=PROG, version=version())
+        parse(conf, args, project="compute-agent", prog=PROG, version=version())
+        check_values(conf)
         settings(conf)
         metrics_opts.settings(conf)
     except cfg.ConfigFilesNotFoundError as err:
         missing = ", ".join(err.config_files)
         raise RegistryConfigError(f"no such configuration file: {missing}") from err
-    except (cfg.Error, OSError, ValueError) as err:
+    except (cfg.Error, OSError, ValueError, WrongValue) as err:
         raise RegistryConfigError(with_line(where_read(" ".join(str(err).split())))) from err
     return conf
 

@@ -73,7 +73,8 @@ def start(conf: Any, name: str, *, quiet: bool = False) -> None:
     try:
         oslo_log.setup(conf, name, version(), fix_eventlet=False)
     except (oslo_log.LogConfigError, OSError, RuntimeError, TypeError, ValueError) as err:
-        raise LogsUnusable(f"logging can't be set up ({', '.join(_CHOSEN)}): {err}") from err
+        said = ", ".join((*_CHOSEN, "default_log_levels"))
+        raise LogsUnusable(f"logging can't be set up ({said}): {err}") from err
     root = logging.getLogger()
     for handler in root.handlers:
         to_journal = getattr(handler, "stream", None) is sys.stderr and is_journal()

@@ -284,13 +284,13 @@ def test_a_configuration_that_cant_be_used_changes_nothing_at_a_sighup(
     agent.options = "update_resources_interval = 3600\nperiodic_fuzzy_delay = 0\n"
     agent.start()
     agent.until_logged("reported", times=1)
-    agent.options = "update_resources_interval = 1\ngraceful_shutdown_timeout = soon\n"
-    agent.write()
-    agent.send(signal.SIGHUP)
-    agent.until_logged(
-        "The configuration could not be read again, nothing of it is changed", times=1
-    )
-    assert "graceful_shutdown_timeout" in agent.log
+    refused = "The configuration could not be read again, nothing of it is changed"
+    for times, wrong in enumerate(("graceful_shutdown_timeout", "debug"), start=1):
+        agent.options = f"update_resources_interval = 1\n{wrong} = soon\n"
+        agent.write()
+        agent.send(signal.SIGHUP)
+        agent.until_logged(refused, times=times)
+        assert f"option {wrong} in " in agent.log
     assert "changed from" not in agent.log
     assert agent.stop() == 0
 

@@ -37,6 +37,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "os_traits": ("*",),
     "oslo_config": (
         "agent/config.py",
+        "agent/config_files.py",
         "agent/main.py",
         "agent/bus/messaging.py",
         "driverkit/context.py",

@@ -13,6 +13,8 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 
 from agent import config, opts
+from agent.registry import opts as registry_opts
+from agent.registry.opts import RegistryConfigError
 from drivers.libvirt import opts as libvirt_opts
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -102,6 +104,7 @@ def test_settings_can_not_be_changed(tmp_path: Path) -> None:
         ("[DEFAULT]\nupdate_resources_interval = -2\n", "update_resources_interval"),
         ("[DEFAULT]\ncompute_driver =\n", "compute_driver names no driver"),
         ("[DEFAULT]\nhost =\n", "host is empty"),
+        ("[DEFAULT]\nstate_path =\n", "state_path is empty"),
         ("[compute]\nowner_trait = HW_CPU_X86_AVX\n", "owner_trait"),
         ("[compute]\nowner_trait = CUSTOM_A, HW_CPU_X86_AVX\n", "owner_trait"),
         ("[compute]\nowner_trait =\n", "owner_trait names no trait"),
@@ -113,6 +116,31 @@ def test_a_value_that_can_not_be_is_refused_by_its_name(
 ) -> None:
     with pytest.raises(config.ConfigError, match=said):
         settings(tmp_path, text)
+
+
+@pytest.mark.parametrize("option", ["debug", "use_json", "once", "rate_limit_interval"])
+@pytest.mark.parametrize("directory", [False, True])
+def test_a_wrong_value_of_what_logs_or_of_an_argument_is_refused_with_its_place(
+    tmp_path: Path, option: str, directory: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "d").mkdir()
+    path = tmp_path / "d" / "agent.conf"
+    path.write_text(f"[DEFAULT]\n\n{option} = perhaps\n")
+    words = [f"--config-dir={path.parent}"] if directory else ["--config-file", str(path)]
+    with pytest.raises(config.ConfigError, match=f"{option} in {path}, line 3 is not valid"):
+        config.settings(config.load(words, command_line=opts.COMMAND_LINE))
+    if option != "once":
+        with pytest.raises(RegistryConfigError, match=f"{option} in {path}, line 3 is not valid"):
+            registry_opts.load(words)
+    assert capsys.readouterr().err == ""
+
+
+def test_arguments_that_there_are_not_end_with_how_to_use_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        config.load(["--frobnicate"])
+    assert "unrecognized arguments: --frobnicate" in capsys.readouterr().err
 
 
 def test_a_file_that_is_not_there_is_named() -> None:
