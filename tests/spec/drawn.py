@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.cli.drawing.dot import draw_dot
@@ -19,7 +19,7 @@ from agent.cli.reading.all_trees import Selection, read_trees
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter
-from reportclient.snapshot import EMPTY
+from reportclient.snapshot import EMPTY, Snapshot
 from reportclient.view import View
 from tests.servers.placement import RealPlacement
 from tests.spec import models
@@ -82,9 +82,16 @@ SCENES: Mapping[str, Callable[[RealPlacement], object]] = {
 def drawn(name: str, placement: RealPlacement) -> Texts:
     """As ``computectl tree --all`` reads it, but that aggregates have the documents' names."""
     SCENES[name](placement)
-    snapshot, beside = read_trees(Selection(), _api(placement)).together()
-    made = picture(snapshot, Surroundings(beside, aggregates=AGGREGATES))
+    snapshot, usage = read_trees(Selection(), _api(placement)).together()
+    made = picture(_as_named(snapshot), Surroundings(usage))
     return Texts(made, draw_dot(made), draw_mermaid(made))
+
+
+def _as_named(snapshot: Snapshot) -> Snapshot:
+    return Snapshot.build(
+        replace(one, aggregates=frozenset(AGGREGATES.get(uuid, uuid) for uuid in one.aggregates))
+        for one in snapshot.walk()
+    )
 
 
 def _api(placement: RealPlacement) -> PlacementAPI:
