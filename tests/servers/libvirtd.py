@@ -33,6 +33,8 @@ class PrivateLibvirtd(Server):
 
     def __init__(self, directory: Path | str) -> None:
         self.directory = Path(directory)
+        self.environment: dict[str, str] = {}
+        """More for its next start."""
         self._watcher: subprocess.Popen[bytes] | None = None
 
     @property
@@ -70,6 +72,7 @@ class PrivateLibvirtd(Server):
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
+                env=os.environ | self.environment,
                 start_new_session=True,
             )
         wait_for(self.socket.exists, self._watcher, self._output, timeout)
