@@ -6,6 +6,7 @@ only then, and options that are secret are masked by it.
 
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +45,8 @@ class Guru:
         """The text of it."""
         # 10 MiB that nobody needs before.
         from oslo_reports import report  # noqa: PLC0415
-        from oslo_reports.generators import conf, process, threading  # noqa: PLC0415
+        from oslo_reports.generators import conf, process  # noqa: PLC0415
+        from oslo_reports.generators import threading as threads  # noqa: PLC0415
         from oslo_reports.models.with_default_views import ModelWithDefaultViews  # noqa: PLC0415
         from oslo_reports.views.text.generic import KeyValueView  # noqa: PLC0415
 
@@ -59,7 +61,8 @@ class Guru:
             ("Drivers", self._drivers),
         ):
             made.add_section(heading, model(section))
-        made.add_section("Threads", threading.ThreadReportGenerator(frame))
+        made.add_section("Names of threads", model(_threads))
+        made.add_section("Threads", threads.ThreadReportGenerator(frame))
         made.add_section("Processes", process.ProcessReportGenerator())
         made.add_section("Configuration", conf.ConfigReportGenerator(self.conf))
         return str(made.run())
@@ -94,3 +97,8 @@ class Guru:
 
 def _package() -> Section:
     return {"product": DISTRIBUTION, "version": version()}
+
+
+def _threads() -> Section:
+    """The stacks have numbers alone."""
+    return {f"#{one.ident}": one.name for one in threading.enumerate()}

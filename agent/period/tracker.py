@@ -47,7 +47,7 @@ class Tracker:
     """The trait that the root carries where the service has many nodes."""
     competing: CompetingOwners = field(default_factory=CompetingOwners)
     doing: str = ""
-    """For whoever asks why it takes so long."""
+    """For whoever asks why it takes so long; empty between two periods."""
     started: bool = False
     """Whether every driver has answered once, and no reshape is left from the start."""
     outside_since: dict[str, float] = field(default_factory=dict)
@@ -100,6 +100,7 @@ class Tracker:
     def attempt(self, now: float, once: Callable[[Counting], Report]) -> Report:
         """Do it, again after a conflict; what came of it.  Never raises: the report tells."""
         result, api = self.root.attempt(now, once)
+        self.doing = ""
         report = Report(self.node, error=result) if isinstance(result, Exception) else result
         self.competing.wrote(api.done)
         self._keep_ledger()
@@ -124,7 +125,7 @@ class Tracker:
             return self._without_root(api)
         decision = self._decide(api, now, disabled)
         self._keep_ledger()  # before Placement is written
-        self.doing = "writing to Placement"
+        self.doing = f"writing to Placement (operations: {len(decision.plan.operations)})"
 
         def judged(outcome: Outcome) -> Outcome:
             if self.rules.attached:

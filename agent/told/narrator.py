@@ -60,7 +60,11 @@ def _log_changes(report: Report) -> None:
             "Node %s: reported %s in %s to Placement",
             report.node,
             report.changes(),
-            "1 call" if report.calls == 1 else f"{report.calls} calls",
+            _calls(report),
         )
     else:
-        LOG.debug("Node %s: nothing to report, %d calls to Placement", report.node, report.calls)
+        LOG.debug("Node %s: nothing to report, %s to Placement", report.node, _calls(report))
+
+
+def _calls(report: Report) -> str:
+    return "1 call" if report.calls == 1 else f"{report.calls} calls"

@@ -303,9 +303,18 @@ def test_sigusr2_writes_what_runs_where_and_no_secret(agent: AgentProcess) -> No
     agent.send(signal.SIGUSR2)
     agent.until_logged("token = ***", times=1)
     agent.until_logged("host_key = ***", times=1)
-    for heading in ("Package", "Loop", "Roots", "Drivers", "Threads", "Processes"):
+    for heading in (
+        "Package",
+        "Loop",
+        "Roots",
+        "Drivers",
+        "Threads",
+        "Processes",
+        "Names of threads",
+    ):
         assert re.search(rf"(?m)^====\s+{heading}\s+====$", agent.log)
     assert f"testhost ({own_uuid(agent)})" in agent.log
+    assert re.search(r"(?m)^#\d+ = heartbeat$", agent.log)
     assert "the-secret-key" not in agent.log
     assert "No Guru Meditation Report" not in agent.log
 

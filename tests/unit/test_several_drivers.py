@@ -118,6 +118,15 @@ def test_drivers_that_set_the_whole_root_do_not_wipe_out_each_other(placement, o
     assert agent.totals() == {"VCPU": 8, "FPGA": 3}
 
 
+def test_what_is_done_with_a_root_is_known_while_it_is_done_and_nothing_after_it(placement) -> None:
+    seen: list[str] = []
+    agent = Agent(placement, a=lambda _: seen.append(agent.nodes.trackers[ROOT].doing))
+    agent.settled()
+    agent.drivers["a"].body = fails
+    assert not agent.period().ok
+    assert (set(seen), agent.nodes.trackers[ROOT].doing) == ({"asking the drivers"}, "")
+
+
 @pytest.mark.parametrize("order", [("old", "new"), ("new", "old")])
 def test_a_driver_put_beside_one_that_had_all_takes_nothing_of_it(placement, order) -> None:
     """There is no journal of what the old one reported while it was alone."""
