@@ -117,7 +117,8 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
     def verdict(self, answer: ObservedStatus, options: argparse.Namespace) -> int:  # noqa: ARG002
         """For health checks."""
         if answer.out_of_date is not None:
-            self.tell(f"compute-agent on {answer.written.host}: {answer.out_of_date}")
+            step = "journalctl -u compute-agent says why"
+            self.tell(f"compute-agent on {answer.written.host}: {answer.out_of_date}; {step}")
         return 0 if answer.well else NOT_WELL
 
 
@@ -129,7 +130,8 @@ def observed_status(session: Session, *, sources: bool = False) -> ObservedStatu
 
 def _lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
     written = status.written
-    health = "well" if status.well else screen.paint("not well", "red")
+    wrong = "not well" if status.alive else "not running, what it said last"
+    health = "well" if status.well else screen.paint(wrong, "red")
     yield (
         f"compute-agent on {screen.paint(plain(written.host), 'bold')} (pid {written.pid}): "
         f"{health}; last period {ago(status.age)} ago"

@@ -117,7 +117,7 @@ def status(service: ObservedService, *, alive: bool) -> Iterator[Condition]:
         return
     has = f"{DISABLED} is on {service.with_trait} of {counted(len(record.roots), 'root')}"
     if alive:
-        step = "its agent corrects it when it verifies its roots; else see computectl status there"
+        step = "its agent follows with a heartbeat or verification; else: computectl status there"
     else:
         step = "the scheduler goes by Placement until its agent runs again: start it"
     yield Condition(f"the record says {record.status}, and {has}", record.host, next_step=step)
