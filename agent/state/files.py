@@ -40,7 +40,7 @@ def why(err: OSError) -> str:
                 return text
             return (
                 f"{text}: {there} belongs to {_user(owner)}, and this process runs as "
-                f"{_user(us)} (chown -R {_user(us)} {there})"
+                f"{_user(us)} (run it as {_user(owner)}, or chown -R {_user(us)} {there})"
             )
     return text
 

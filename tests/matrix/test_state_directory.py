@@ -108,7 +108,7 @@ def test_it_belongs_to_another_user_while_the_agent_runs_and_when_it_starts(
         site.change()
         site.converges()
         site.agent.until_logged(f"{state} belongs to nobody, and this process runs as root")
-        site.agent.until_logged(f"(chown -R root {state})")
+        site.agent.until_logged(f"chown -R root {state})")
         restarted(site)
         site.change()
         site.converges()

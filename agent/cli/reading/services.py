@@ -177,6 +177,8 @@ _NEXT_STEPS: Mapping[type[errors.RegistryError], tuple[str, int]] = {
 def _next_step(err: errors.RegistryError, host: str | None) -> tuple[str, int]:
     again = "look at it with computectl service show, and try again"
     step, code = _NEXT_STEPS.get(type(err), (again, NOT_WELL))
+    if str(err).startswith("sqlite:"):
+        step = "run it as the user of compute-agent; for a fleet, see [registry] and transport_url."
     if host and isinstance(err, errors.RegistryUnavailable):
         step += f" Whether the record was changed says computectl service show {host}"
     return step, code

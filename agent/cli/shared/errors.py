@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.config import ConfigError
-from agent.nodes.identity import IdentityError
+from agent.nodes.identity import IdentityError, IdentityNotReady
 from drivers.errors import DriverError
 from reportclient import errors as placement
 from reportclient.plain_text import plain
@@ -31,6 +31,7 @@ class CommandError(Exception):
 
 _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (ConfigError, "correct it, or name another file with --config-file", UNUSABLE),
+    (IdentityNotReady, "computectl has to run as root or as the user of compute-agent", UNUSABLE),
     (IdentityError, "compute-agent reports nothing until then", UNUSABLE),
     (DriverError, "see compute_driver, and the driver's options, in {files}", UNUSABLE),
     (BadQuery, "nothing was asked; --help shows the syntax", UNUSABLE),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from agent.cli.reading.services import registry_errors
 from agent.cli.shared.errors import NOT_WELL, UNUSABLE, CommandError, explained
 from agent.config import ConfigError
-from agent.nodes.identity import IdentityError
+from agent.nodes.identity import IdentityError, IdentityNotReady
+from agent.registry.errors import RegistryUnavailable
 from drivers.errors import DriverNotFound
 from reportclient import errors
 
@@ -15,6 +17,7 @@ from reportclient import errors
     ("err", "code", "hint"),
     [
         (ConfigError("a.conf:3: no option hots"), UNUSABLE, "--config-file"),
+        (IdentityNotReady("Permission denied"), UNUSABLE, "the user of compute-agent"),
         (IdentityError("compute_id: no UUID"), UNUSABLE, "reports nothing"),
         (DriverNotFound("no driver 'x'"), UNUSABLE, "compute_driver"),
         (errors.AuthenticationFailed("401"), UNUSABLE, "[placement] in a.conf"),
@@ -34,3 +37,12 @@ def test_an_error_is_one_line_with_a_next_step(err: Exception, code: int, hint: 
     what, _, step = text.partition("; ")
     assert hint in step
     assert " ".join(str(err).split()).partition(";")[0] in what
+
+
+def test_another_users_sqlite_file_is_no_matter_of_compute_registry() -> None:
+    lost = RegistryUnavailable("sqlite:////var/lib/x: unable to open database file")
+    with pytest.raises(CommandError, match="the user of compute-agent"), registry_errors():
+        raise lost
+    away = RegistryUnavailable("compute-registry: no answer")
+    with pytest.raises(CommandError, match="is compute-registry up"), registry_errors():
+        raise away

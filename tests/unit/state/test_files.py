@@ -22,7 +22,7 @@ def test_what_belongs_to_another_user_is_named_with_him_and_what_to_do(monkeypat
     for path in (tmp_path, tmp_path / "state.json", tmp_path / "not" / "there"):
         assert files.why(refused(path)) == (
             f"Permission denied: {tmp_path} belongs to {owner}, and this process runs as {us} "
-            f"(chown -R {us} {tmp_path})"
+            f"(run it as {owner}, or chown -R {us} {tmp_path})"
         )
 
 
