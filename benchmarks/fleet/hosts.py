@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from agent.config import Settings
@@ -77,14 +78,13 @@ class Hosts:
 
     def __init__(self) -> None:
         self.told = Told()
-        self.waiting: list[Callable[[], None]] = []
-        self.apis: list[Timed] = []
+        self.waiting: list[tuple[str, Timed, Callable[[], None]]] = []
+        self.recorded: list[Timed] = []
         self.well: dict[str, bool] = {}
 
     def add(self, settings: Settings, api: API, transport: Any) -> None:
         """One host that is started when that is said."""
         timed = Timed(api, self.told)
-        self.apis.append(timed)
         loop, service, switches = host(settings, timed, transport, LargeHypervisor)
         switches.server = None
         switches.status.subscribe(self._hear)
@@ -96,15 +96,17 @@ class Hosts:
             job = (service.period, settings.interval, first_in)
             threading.Thread(target=loop.run, args=job, name=settings.host, daemon=True).start()
 
-        self.waiting.append(start)
+        self.waiting.append((settings.host, timed, start))
 
     def start(self, count: int, *, note: bool = False) -> None:
-        """That many of those that are not started yet; ``note`` what they write."""
+        """That many of those that are not started yet, by name; ``note`` what they write."""
+        self.waiting.sort(key=itemgetter(0))  # they were added by several threads
         now, self.waiting = self.waiting[:count], self.waiting[count:]
-        for api in self.apis[len(self.apis) - len(self.waiting) - len(now) :] if note else ():
+        for _, api, _ in now if note else ():
             api.written = []
+            self.recorded.append(api)
         with ThreadPoolExecutor(16) as pool:
-            for each in [pool.submit(one) for one in now]:
+            for each in [pool.submit(start) for _, _, start in now]:
                 each.result()
 
     def change(self, part: float) -> None:
@@ -129,8 +131,7 @@ class Hosts:
             case {"start": count}:
                 self.start(count, note="note" in said)
             case {"written": True}:
-                noted = [api.written for api in self.apis if api.written is not None]
-                return {"written": noted}
+                return {"written": [api.written for api in self.recorded]}
             case {"release": name}:
                 LargeHypervisor.release = name
             case {"change": part}:
