@@ -38,10 +38,15 @@ class Later(Unusable):
 
 @dataclass(slots=True)
 class Document:
-    """One file of the state directory."""
+    """One file of the state directory.
+
+    ``before`` are the fields that it had in the version without a checksum, so that a file
+    of that version is read and anything else without a checksum is damage.
+    """
 
     path: Path
     version: int = 1
+    before: frozenset[str] = frozenset()
     writing: bool = True
     """False for who only looks."""
     unwritable: bool = field(default=False, init=False)
@@ -61,7 +66,7 @@ class Document:
         except OSError as err:
             raise Unreadable(f"{self.path} can't be read: {files.why(err)}") from err
         try:
-            parsed = parse(self._checked(unsealed(data)))
+            parsed = parse(self._checked(unsealed(data, before=self.before)))
         except DAMAGE as err:
             raise Damaged(f"{self.path} is damaged: {err}") from err
         self._on_disk = data
