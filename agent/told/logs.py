@@ -8,6 +8,8 @@ line gets ``<4>`` at its start for its priority (sd-daemon(3)), and by default n
 import copy
 import logging
 import os
+import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -149,7 +151,7 @@ def quiet_bus() -> None:
 class Seldom(logging.Filter):
     """Lets a line through, and the next with its reason after so many seconds.
 
-    Connections that break tell one reason, and attempts to connect anew another.
+    That it is away is one reason, however connections notice.
     """
 
     every: float
@@ -169,5 +171,12 @@ class Seldom(logging.Filter):
 def _reason(record: logging.LogRecord) -> str:
     """What a line of oslo.messaging's says, without which connection, and when it goes on."""
     said = record.args if isinstance(record.args, Mapping) else {}
-    where = (str(said.get(name, "")) for name in ("hostname", "port", "err_str"))
-    return " ".join((str(record.msg), *where))
+    err = said.get("err_str")
+    why = "" if _says_only_that_it_is_away(err) else err
+    return f"{record.msg} {said.get('hostname')} {said.get('port')} {why}"
+
+
+def _says_only_that_it_is_away(err: object) -> bool:
+    """Reset, closed and refused follow each other while a broker ends; amqp's own have a code."""
+    told = isinstance(err, ssl.SSLError | socket.gaierror)
+    return (isinstance(err, OSError) and not told) or getattr(err, "code", None) == 0

@@ -4,11 +4,13 @@ import io
 import json
 import logging
 import os
+import ssl
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from amqp.exceptions import AccessRefused, RecoverableConnectionError
 
 from agent.told import logs
 
@@ -144,13 +146,19 @@ def test_the_broker_is_complained_of_seldom_and_each_reason_is_given() -> None:
     seldom = logs.Seldom(60.0, lambda: now[0])
     said = "[%(connection_id)s] AMQP server on %(hostname)s is unreachable: %(err_str)s"
 
-    def passes(why: str, host: str = "rabbit1", *, message: str = said) -> bool:
+    def passes(why: Exception, host: str = "rabbit1", *, message: str = said) -> bool:
         now[0] += 1
-        args = {"connection_id": now[0], "hostname": host, "err_str": OSError(why)}
+        args = {"connection_id": now[0], "hostname": host, "err_str": why}
         record = logging.LogRecord("x", logging.ERROR, "", 0, message, (args,), None)
         return bool(seldom.filter(record))
 
-    closed, expired = "connection reset", "certificate has expired"
+    closed, refused = ConnectionResetError(104, "reset"), ConnectionRefusedError(111, "refused")
+    expired = ssl.SSLCertVerificationError("certificate has expired")
+    assert [passes(closed), passes(refused), passes(RecoverableConnectionError())] == [
+        True, False, False,
+    ]  # fmt: skip
+    assert [passes(AccessRefused("no")), passes(AccessRefused("no"))] == [True, False]
+    now[0] += 60
     assert [passes(closed), passes(closed), passes(expired)] == [True, False, True]
     assert [passes(closed), passes(expired), passes(closed, "rabbit2")] == [False, False, True]
     assert [passes(closed, message="gave up"), passes(closed, message="gave up")] == [True, False]
