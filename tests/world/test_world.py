@@ -191,7 +191,7 @@ def _any(_: Setup) -> bool:
 DEFECTS: tuple[tuple[Plant, int, Callable[[Setup], bool]], ...] = (
     (_forgets_a_trait, 4, _any),
     (_does_not_read_again, 15, _any),
-    (_takes_what_is_a_strangers, 305, _any),
+    (_takes_what_is_a_strangers, 529, _any),
     (_believes_any_record, 38, _any),
     (_thinks_that_classes_are_its_own, 35, _any),
     (_keeps_its_ledger_too_late, 202, _any),
@@ -202,9 +202,10 @@ DEFECTS: tuple[tuple[Plant, int, Callable[[Setup], bool]], ...] = (
     (_does_not_read_files_again, 1, lambda one: one.files),
     (_loses_a_consumer, 301, _any),
 )
-"""And a history that saw each, the first that did when it was written; it may be a later one by
-now, of those that are configured so."""
-LATER = 60
+"""And the history that saw each first when it was written. A change of the agent's steps changes
+all histories: it may be a later one by now, so many are searched, of those that are configured so.
+"""
+LATER = 600
 
 
 def _seen(first: int, configured: Callable[[Setup], bool]) -> Failure | None:
