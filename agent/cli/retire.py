@@ -2,16 +2,16 @@
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.cli.reading.retirement import Leaving, leaving
 from agent.cli.shared.command_session import Session
 from agent.cli.shared.commands import DrawnOrListed, Table, argument
-from agent.cli.shared.screen import Screen
+from agent.cli.shared.screen import Screen, counted
 from agent.period.service_tag import service_of
 from agent.told.conditions import Condition
 from reportclient.apply import apply
-from reportclient.errors import PlacementError
+from reportclient.errors import PlacementError, Unreachable
 from reportclient.http import API
 from reportclient.plain_text import plain
 
@@ -28,6 +28,8 @@ class Retired:
     failed: list[PlacementError] = field(default_factory=list)
     wanted: bool = True
     """Whether somebody said yes."""
+    shown: bool = False
+    """Whether it was on the screen already, when somebody said no."""
 
     def blocks(self) -> Iterator[Condition]:
         """What is in the way."""
@@ -40,7 +42,8 @@ class Retired:
         blocks = list(self.blocks())
         yield from blocks
         if blocks or not self.wanted:
-            yield Condition("nothing was removed", next_step="" if blocks else "--yes does it")
+            step = "" if blocks or self.shown else "--yes does it"
+            yield Condition("nothing was removed", next_step=step)
         for err in self.failed:
             step = "what is gone is gone, run it again for the rest"
             yield Condition(str(err), next_step=step)
@@ -78,24 +81,27 @@ class Retire(DrawnOrListed[Retired]):
             planned = Retired(session.settings.host, _leaving_roots(session, api))
             if not planned.going or any(planned.blocks()):
                 return planned
-            if not (options.yes or self._agreed(planned, options)):
-                return Retired(planned.host, planned.roots, wanted=False)
-            return _removed(session, planned, api)
+            can_ask = options.formatter == self.drawn and self.app.stdin.isatty()
+            if options.yes or (can_ask and self._agreed(planned, options)):
+                return _removed(session, planned, api)
+            return replace(planned, wanted=False, shown=can_ask)
 
     def _agreed(self, planned: Retired, options: argparse.Namespace) -> bool:
-        if options.formatter != self.drawn or not self.app.stdin.isatty():
-            return False
         screen = Screen.of(self.app.stdout)
         self.app.stdout.write(f"{self.draw(planned, screen, options)}\n")
-        self.app.stdout.write(f"Remove {planned.going} providers from Placement? [y/N] ")
+        many = counted(planned.going, "provider")
+        self.app.stdout.write(f"Remove {many} from Placement? [y/N] ")
         self.app.stdout.flush()
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
 
     def draw(self, answer: Retired, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+        if answer.shown:
+            return ""
         lines = [line for root in answer.roots for line in _words(root, answer.gone, screen)]
         if answer.gone and not answer.failed:
+            verb = "is" if len(answer.gone) == 1 else "are"
             lines += [
-                f"{len(answer.gone)} providers are removed from Placement",
+                f"{counted(len(answer.gone), 'provider')} {verb} removed from Placement",
                 f"its record stays until: computectl service delete {plain(answer.host)}",
             ]
         return "\n".join(lines) or "Placement has nothing of this host"
@@ -141,6 +147,8 @@ def _removed(session: Session, planned: Retired, api: API) -> Retired:
         failed += errors
         if not errors and not root.reported_by:
             session.kept(root.root, writing=True).forget()
+        if isinstance(outcome.stopped_by, Unreachable):
+            break  # each other root would wait for it as long
     return Retired(planned.host, planned.roots, frozenset(gone), failed)
 
 

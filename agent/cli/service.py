@@ -177,7 +177,7 @@ class DeleteService(OneHost):
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
-        """The record; what it was is shown."""
+        """The record; none is shown then."""
         services.registry.delete(options.host)
         return ServiceAnswer([], None, [f"the record of {options.host} is deleted"])
 

@@ -85,7 +85,7 @@ def _watch_host(session: Session, interval: float) -> None:
     from agent.cli.watching import host  # noqa: PLC0415  rich
 
     feed = Feed(lambda: host.this_host(session), host.changes, interval, host.this_host(session))
-    feed.changes.extend(host.first_changes(feed.latest))
+    feed.changes = tuple(host.first_changes(feed.latest))
     _show(feed, host.host_view, Controls())
 
 

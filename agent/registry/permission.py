@@ -21,7 +21,7 @@ class OfTheRegistry:
     def __call__(
         self, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
     ) -> None:
-        """WSGI."""
+        """:raises NotPermitted: the call is not signed, or not by one who may make it."""
         who = self.operator.who(wire.TOPIC, method, arguments, context)
         if who is None:
             raise NotPermitted(f"{method} is not signed, or not with a key of [registry]")
@@ -43,7 +43,7 @@ class OfAnAgent:
     def __call__(
         self, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
     ) -> None:
-        """WSGI."""
+        """:raises NotPermitted: the call is not signed for this host and a version."""
         if not is_signed(self.key, self.host, method, arguments, context):
             raise NotPermitted(f"{method} is not signed for {self.host}")
         if not isinstance(context.get(RECORD_VERSION), int):

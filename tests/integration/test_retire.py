@@ -10,6 +10,7 @@ import pytest
 from drivers.fake.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import AgentHost
 from tests.servers.placement import RealPlacement
+from tests.waiting import eventually
 
 
 def names(placement: RealPlacement) -> set[str]:
@@ -54,6 +55,25 @@ def test_without_a_yes_it_only_shows(host, placement) -> None:
     rows = host.ctl("retire", "-f", "json").json()
     assert {row["fate"] for row in rows} == {"goes"}
     assert {line.split()[0] for line in map(str, placement.since(mark))} <= {"GET"}
+
+
+def test_on_a_terminal_it_shows_once_asks_and_does_what_is_answered(host, placement) -> None:
+    pytest.importorskip("pyte", reason="the terminal is read with pyte")
+    from tests.servers.terminal import Terminal
+
+    before = names(placement)
+    for answer, code, left, last in (
+        ("n\n", 1, before, "computectl: nothing was removed"),
+        ("\x04", 1, before, "computectl: nothing was removed"),
+        ("y\n", 0, set(), "8 providers are removed from Placement"),
+    ):
+        with Terminal(["--config-file", str(host.config), "retire"], lines=40) as terminal:
+            terminal.until(lambda text: "Remove 8 providers from Placement? [y/N]" in text)
+            terminal.press(answer)
+            assert terminal.ended() == code
+            eventually(lambda: last in terminal.text.splitlines())
+            assert terminal.text.count("  remove host1_numa0_pf0") == 1
+        assert names(placement) == left
 
 
 def test_nothing_goes_while_a_guest_is_there(host, placement) -> None:

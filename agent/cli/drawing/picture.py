@@ -10,7 +10,8 @@ from enum import Enum
 
 from agent.cli.drawing.fold import Fold, folds
 from agent.cli.drawing.trait_groups import FAMILIES, by_family
-from agent.cli.shared.usage import DISABLED, Usage
+from agent.cli.shared.usage import Usage
+from agent.period.traits import DISABLED
 from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot

@@ -14,7 +14,8 @@ from agent.cli.drawing.fold import in_natural_order
 from agent.cli.drawing.trait_groups import folded, in_lines
 from agent.cli.reading.trees import Trees
 from agent.cli.shared.screen import Line, Screen, counted, in_columns
-from agent.cli.shared.usage import DISABLED, Usage, Usages
+from agent.cli.shared.usage import Usage, Usages
+from agent.period.traits import DISABLED
 from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot

@@ -160,7 +160,6 @@ def registry_errors(host: str | None = None) -> Iterator[None]:
         raise
 
 
-_UNAVAILABLE = "see [registry] and transport_url; is compute-registry up?"
 _NEXT_STEPS: Mapping[type[errors.RegistryError], tuple[str, int]] = {
     errors.UnknownHost: ("computectl service list shows all hosts", UNUSABLE),
     errors.ReasonRefused: ("nothing was changed", UNUSABLE),

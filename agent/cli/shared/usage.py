@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-DISABLED = "COMPUTE_STATUS_DISABLED"
 Usages = Mapping[str, Mapping[str, int]]
 
 

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+GONE = "gone"
+"""Leave, whatever is being typed: Ctrl-C, Ctrl-D, or nobody is at the terminal any more."""
 NAMES = {
     "\x1b[A": "up",
     "\x1b[B": "down",
@@ -26,12 +28,10 @@ NAMES = {
     "\n": "enter",
     "\x7f": "backspace",
     "\x08": "backspace",
-    "\x03": "q",
-    "\x04": "q",
+    "\x03": GONE,
+    "\x04": GONE,
 }
 LONGEST_FIRST = sorted(NAMES, key=len, reverse=True)
-GONE = "gone"
-"""In place of a key: nobody is at the terminal any more."""
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -25,12 +24,12 @@ class Change:
     style: str = ""
 
 
-Changes = deque[Change]
-
-
 @dataclass(slots=True)
 class Feed(Generic[T]):
-    """``latest`` is what was read last; ``wrong`` says why it could not be read since."""
+    """``latest`` is what was read last; ``wrong`` says why it could not be read since.
+
+    The screen reads ``changes``, the newest first, in another thread: it is replaced, never edited.
+    """
 
     read: Callable[[], T]
     changed: Callable[[T, T, float], list[Change]]
@@ -38,7 +37,7 @@ class Feed(Generic[T]):
     latest: T
     at: float = field(default_factory=time.time)
     wrong: str = ""
-    changes: Changes = field(default_factory=lambda: deque(maxlen=KEPT))
+    changes: tuple[Change, ...] = ()
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
@@ -61,5 +60,6 @@ class Feed(Generic[T]):
             self.wrong = str(explained(err, "the configuration"))
             return
         at = time.time()
-        self.changes.extendleft(self.changed(self.latest, now, at))
+        found = self.changed(self.latest, now, at)
+        self.changes = (*reversed(found), *self.changes)[:KEPT]
         self.latest, self.at, self.wrong = now, at, ""

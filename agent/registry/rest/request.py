@@ -68,7 +68,7 @@ def version_of(environ: dict[str, Any]) -> Version:
         return OLDEST
     if text == "latest":
         return NEWEST
-    found = re.fullmatch(r"([1-9]\d*)\.([1-9]\d*|0)", text)
+    found = re.fullmatch(r"([1-9][0-9]{0,8})\.([1-9][0-9]{0,8}|0)", text)
     if found is None:
         raise Refused(400, f"{text} is no version; versions are like {written(NEWEST)}")
     version = int(found[1]), int(found[2])

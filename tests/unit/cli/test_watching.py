@@ -181,6 +181,22 @@ def test_while_a_filter_is_typed_letters_are_no_commands() -> None:
     assert controls.pressed("esc", 10, 100).words == ""
 
 
+def test_ctrl_c_and_ctrl_d_leave_also_while_a_filter_is_typed() -> None:
+    for pressed in ("\x03", "\x04"):
+        (key,) = keys_in(pressed)
+        assert Controls(typing=True).pressed(key, 10, 100).left
+
+
+def test_what_changes_while_a_screen_is_drawn_is_in_the_next_one() -> None:
+    feed = fleet(service(1))
+    later = iter([Hosts((service(1), service(2))), Hosts((service(1),))])
+    feed.read = lambda: next(later)
+    feed.once()
+    for _ in feed.changes:  # as a drawing goes through them
+        feed.once()
+    assert [one.text for one in feed.changes] == ["its record is deleted", "is new"]
+
+
 def test_nothing_is_scrolled_beyond_either_end() -> None:
     controls = Controls()
     assert controls.pressed("up", 10, 100).top == 0

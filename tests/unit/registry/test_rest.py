@@ -97,7 +97,9 @@ def test_the_old_header_is_understood_and_others_are_not_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "status"), [("2.105", 406), ("2.0", 406), ("3.1", 406), ("two", 400), ("2.01", 400)]
+    ("version", "status"),
+    [("2.105", 406), ("2.0", 406), ("3.1", 406), ("two", 400), ("2.01", 400)]
+    + [(f"2.{'9' * 5000}", 400), ("2.\N{SUPERSCRIPT TWO}", 400)],
 )
 def test_versions_that_are_not_served_are_refused(version: str, status: int) -> None:
     assert Api()("GET", "/v2.1/os-services", version=version)[0] == status
@@ -147,6 +149,8 @@ def test_a_host_that_is_up_is_called() -> None:
         {"forced_down": "maybe"},
         {"forced_down": 1},
         {"forced_down": None},
+        {"forced_down": []},
+        {"forced_down": {"on": True}},
         {"status": "disabled", "disabled_reason": ""},
         {"status": "disabled", "disabled_reason": None},
         {"disabled_reason": "why"},
