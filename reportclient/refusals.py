@@ -2,14 +2,15 @@
 
 A refused operation is sent again at the next verification, or as soon as the
 drivers want something else.  What can't be taken away because guests still use it
-is drained meanwhile: all of it reserved, so that no new guest gets any.
+is drained meanwhile: all of it reserved, so that no new guest gets any.  So is what is
+above it and is to go as well.  What others have on such a provider is left as it is.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from reportclient.errors import AlreadyThere, InUse, PlacementError
-from reportclient.model import Inventory
+from reportclient.model import Inventory, Provider
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
@@ -21,6 +22,15 @@ from reportclient.plan import (
     SetTraits,
 )
 from reportclient.snapshot import Snapshot
+
+ForeignClasses = Callable[[Provider], Collection[str]]
+"""The classes of a provider that are somebody else's."""
+
+
+def nothing_foreign(_: Provider) -> Collection[str]:
+    """All that a provider has is ours."""
+    return ()
+
 
 RESHAPE = "reshape"
 """The subject of a refused reshape: kept until the next try, though nobody plans it then."""
@@ -88,9 +98,16 @@ class Refusals:
         seen = raw | {id(err) for err in own.values()}
         return {**{key: err for key, err in failed.items() if id(err) not in seen}, **own}
 
-    def drains(self, snapshot: Snapshot) -> Plan:
-        """Reserve all that can't be taken away yet, as far as that is not done already."""
-        return Plan(tuple(self._drains(snapshot)))
+    def drains(
+        self, snapshot: Snapshot, planned: Iterable[Operation], foreign: ForeignClasses
+    ) -> Plan:
+        """Reserve all that can't be taken away yet, as far as that is not done already.
+
+        ``planned`` is all that is wished: what is above a provider in use can't go either.
+        """
+        leaving = {one.uuid for one in planned if isinstance(one, DeleteProvider)}
+        drains = {one.uuid: one for one in self._drains(snapshot, leaving, foreign)}
+        return Plan(tuple(drains.values()))
 
     def _refused(self, operation: Operation) -> str | None:
         for subject, (refused, _) in self.by_subject.items():
@@ -98,25 +115,35 @@ class Refusals:
                 return subject
         return None
 
-    def _drains(self, snapshot: Snapshot) -> Iterator[SetInventory]:
+    def _drains(
+        self, snapshot: Snapshot, leaving: Collection[str], foreign: ForeignClasses
+    ) -> Iterator[SetInventory]:
         for operation, err in self.by_subject.values():
             if not isinstance(err, InUse):
                 continue
             if isinstance(operation, DeleteProvider):
-                yield from _drain(snapshot, operation.uuid, {})
-            elif isinstance(operation, SetInventory):
-                yield from _drain(snapshot, operation.uuid, operation.inventory)
+                for provider in _with_those_above(snapshot, operation.uuid, leaving):
+                    others = foreign(provider)
+                    kept = {name: provider.inventory[name] for name in others}
+                    yield from _drain(provider, kept)
+            elif isinstance(operation, SetInventory) and operation.uuid in snapshot:
+                yield from _drain(snapshot.providers[operation.uuid], operation.inventory)
 
 
-def _drain(
-    snapshot: Snapshot, uuid: str, wanted: Mapping[str, Inventory]
-) -> Iterator[SetInventory]:
+def _with_those_above(
+    snapshot: Snapshot, uuid: str, leaving: Collection[str]
+) -> Iterator[Provider]:
     provider = snapshot.get(uuid)
-    if provider is None:
-        return
+    while provider is not None:
+        if provider.uuid == uuid or provider.uuid in leaving:
+            yield provider
+        provider = snapshot.get(provider.parent_uuid) if provider.parent_uuid else None
+
+
+def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> Iterator[SetInventory]:
     held = {name: record for name, record in provider.inventory.items() if name not in wanted}
     drained = {name: replace(record, reserved=record.total) for name, record in held.items()}
     inventory = {**wanted, **drained}
     if inventory != provider.inventory:
         before = {name: record.reserved or 0 for name, record in held.items()}
-        yield SetInventory(uuid, inventory, drains=before)
+        yield SetInventory(provider.uuid, inventory, drains=before)

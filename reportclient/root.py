@@ -30,7 +30,7 @@ from reportclient.http import API
 from reportclient.pace import Pace, Times
 from reportclient.plan import CreateProvider, Operation, Plan, bulked
 from reportclient.reader import Listed, refresh, with_lone_root
-from reportclient.refusals import Refusals
+from reportclient.refusals import ForeignClasses, Refusals, nothing_foreign
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -186,20 +186,24 @@ class Root:
         *,
         stop: Callable[[], bool] = never,
         judged: Callable[[Outcome], Outcome] | None = None,
+        foreign: ForeignClasses = nothing_foreign,
     ) -> Outcome:
         """Send a plan, less what was refused; reserve whole what can't be taken away yet.
 
-        ``judged`` sees what came of it before anything is made of it.
+        ``judged`` sees what came of it before anything is made of it; what is ``foreign``
+        is not reserved.
 
         :raises reportclient.errors.PlacementError: somebody else wrote first: plan anew.
         """
+        planned = plan.operations
         plan = bulked(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
         blocking, at_once = self.refusals.blocking(), self.times.at_once
         sent = apply(plan, self.view, api, stop=stop, at_once=at_once, failed=blocking)
         outcome = self._acknowledged(sent, api)
         outcome = judged(outcome) if judged else outcome
         self.learn(outcome, api)
-        drained = self.send(self.refusals.drains(self.view.snapshot), api)
+        drains = self.refusals.drains(self.view.snapshot, planned, foreign)
+        drained = self.send(drains, api)
         self.learn(drained, api)
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
 

@@ -132,6 +132,14 @@ class Ledger:
         """Whether some manager asserted that the provider is there."""
         return any(held.provider for held in self.of(uuid).values())
 
+    def foreign_classes(self, provider: Provider) -> frozenset[str]:
+        """The classes of a provider of ours that nobody here asserted; none where it is ours by
+        its UUID alone.
+        """
+        row = self.of(provider.uuid)
+        ours = joined(row.values()).classes if row else frozenset(provider.inventory)
+        return frozenset(provider.inventory) - ours
+
     def seen_on(self, root: Provider | None) -> "Ledger":
         """The same once Placement was seen with what is ours on another service's root."""
         if root is None:

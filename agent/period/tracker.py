@@ -132,7 +132,9 @@ class Tracker:
                 self.ledger = self.ledger.seen_on(outcome.view.snapshot.get(self.uuid))
             return self._stay_inside(outcome)
 
-        outcome = self.root.write(decision.plan, api, stop=stop, judged=judged)
+        outcome = self.root.write(
+            decision.plan, api, stop=stop, judged=judged, foreign=self.ledger.foreign_classes
+        )
         return self._report(decision, outcome)
 
     def _switch_once(self, api: Counting, now: float, disabled: bool) -> Report:
