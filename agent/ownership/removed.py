@@ -37,10 +37,13 @@ def with_restored(ledger: Ledger, view: View, root: str) -> Ledger:
     return ledger
 
 
-def noting_removed(after: Ledger, before: Ledger, view: View) -> Ledger:
-    """``after``, with what was held ``before`` and is held and there no more."""
+def noting_removed(after: Ledger, before: Ledger, view: View, theirs: str | None = None) -> Ledger:
+    """``after``, with what was held ``before`` and is held and there no more.
+
+    Not of another service's root (``theirs``): who owns it may delete it and make it anew.
+    """
     kept = {uuid: one for uuid, old in before.removed.items() if (one := _still(uuid, old, view))}
-    for uuid in after.changed_since(before):
+    for uuid in (one for one in after.changed_since(before) if one != theirs):
         held = joined(one for who, one in before.of(uuid).items() if who not in (AGENT, STATUS))
         old = kept.pop(uuid, None)
         gone = held if old is None else held.joined(old.holding)

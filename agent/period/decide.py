@@ -89,9 +89,8 @@ class Decider:
         in_use = used_providers(answer.allocations or {})
         plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
         problems = (*plan.problems, *settled.problems, *files.problems)
-        ledger = settled.ledger
-        if not self.rules.attached:  # or the root's owner may make it anew
-            ledger = noting_removed(ledger, self.ledger, view)
+        theirs = self.uuid if self.rules.attached else None
+        ledger = noting_removed(settled.ledger, self.ledger, view, theirs)
         return Decision(answer, replace(plan, problems=problems), ledger, files)
 
     def _settled(

@@ -128,6 +128,7 @@ class Heartbeat:
             seen = self._seen_with(record, before)
             settled = self._settled(record, seen)
             if settled is not None and self.status.adopt(settled, seen):
+                self._tried = None  # or an old record that says the same would pass for it
                 return
         LOG.debug("The status does not settle; the next heartbeat goes on")
 
@@ -144,7 +145,6 @@ class Heartbeat:
         """
         tried, now = self._tried, (record.version, record.disabled, record.disabled_reason)
         if tried is not None and tried == now:
-            self._tried = None
             return self.status.acknowledge(record.version)
         return before
 

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from agent.state.documents import LEDGER, REMOVED, of_kind
 from agent.state.roots import RootStore
 from reportclient.testing.fake_placement import FakePlacement
-from tests.ownership.world import NODE, Host, aggregates, both, child, inventory, traits
+from tests.ownership.world import (
+    NODE,
+    ROOT,
+    Body,
+    Host,
+    aggregates,
+    both,
+    child,
+    inventory,
+    traits,
+)
 
 RACK = "aaaaaaaa-0000-4000-8000-000000000001"
+OTHER_RACK = "aaaaaaaa-0000-4000-8000-000000000002"
 DEVICE = "dddddddd-0000-4000-8000-000000000001"
 """A UUID of the driver's own, which says nothing about whose it is."""
 
@@ -144,6 +156,57 @@ def test_a_driver_that_was_restored_too_and_says_it_again_gets_it_back(host) -> 
     host.says(d=ALL)
     host.settled()
     assert host.totals() == {"VCPU": 8, "FPGA": 1} and host.is_there("device")
+
+
+# -- on another service's root
+
+
+def card(name: str, aggregate: str, **totals: int) -> Body:
+    def body(tree: Any) -> None:
+        child("card", **totals)(tree)
+        tree.update_traits("card", {name})
+        tree.update_aggregates("card", {aggregate})
+
+    return body
+
+
+@pytest.fixture
+def beside(tmp_path) -> Host:
+    placement = FakePlacement()
+    placement.stranger.create_provider(NODE, ROOT)
+    before = both(card("CUSTOM_OLD", RACK, CUSTOM_SLOT=4), traits("CUSTOM_OLD"))
+    host = Host(placement, {"d": before}, tmp_path, attached=True)
+    host.settled()
+    return host
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_was_removed_of_a_child_of_anothers_root_is_removed_again(beside, restarted) -> None:
+    restore = backed_up(beside)
+    beside.says(d=card("CUSTOM_NEW", OTHER_RACK, CUSTOM_PORT=2))
+    beside.settled()
+    restore()
+    if restarted:
+        beside.restart()
+    beside.settled()
+    assert beside.totals("card") == {"CUSTOM_PORT": 2}
+    assert beside.custom("card") == {"CUSTOM_NEW"}
+    assert beside.aggregates("card") == {OTHER_RACK}
+
+
+def test_a_root_that_its_owner_made_anew_keeps_what_its_owner_gave_it(beside) -> None:
+    """Its generations begin again, as a restored one's do."""
+    beside.says(d=lambda tree: (tree.remove("card"), tree.remove_traits(NODE, "CUSTOM_OLD")))
+    for _ in range(3):
+        beside.period()
+    beside.stranger.delete_provider(ROOT)
+    beside.stranger.create_provider(NODE, ROOT)
+    beside.stranger.add_trait(ROOT, "CUSTOM_OLD")
+    beside.says(d=lambda tree: None)
+    for _ in range(4):
+        beside.period()
+    beside.settled()
+    assert beside.custom() == {"CUSTOM_OLD"}
 
 
 def test_an_earlier_version_reads_what_is_kept(host) -> None:

@@ -353,13 +353,17 @@ def test_a_registry_that_was_lost_or_restored_enables_nobody(world, caplog, rest
     assert not world.placement
 
 
-def test_a_record_that_was_restored_lets_no_program_enable_what_an_operator_disabled(world) -> None:
+@pytest.mark.parametrize("called", [True, False])
+def test_a_record_that_was_restored_lets_no_program_enable_what_an_operator_disabled(
+    world, called
+) -> None:
     world.told("libvirtd is gone")
     world.step()
     world.beat()
     old = world.registry.record
     assert old.is_auto
-    world.status.ask(disabled=True, reason="new disks")
+    switch = world.status.ask if called else world.registry.operator
+    switch(disabled=True, reason="new disks")
     world.beat()
     world.registry.record = old
     world.beat()

@@ -50,6 +50,8 @@ class Broker:
     """How many messages to a queue were answered though they had waited."""
     faults: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     """What becomes of the next messages to a queue: kind and seconds."""
+    late: list[Message] = field(default_factory=list)
+    """What is on its way for long."""
 
     # -- clients
 
@@ -81,7 +83,8 @@ class Broker:
         if kind == "unanswered":
             first = replace(message, reply=Promise(self.scheduler))
         if kind == "late":
-            self.scheduler.stray(lambda: self._deliver(queue, first), seconds)
+            self.late.append(first)
+            self.scheduler.stray(lambda: self._deliver_late(queue, first), seconds)
         else:
             self._later(self.dice.uniform(0, LATENCY), lambda: self._deliver(queue, first))
         if kind == "doubled":
@@ -94,6 +97,10 @@ class Broker:
 
     def _later(self, seconds: float, work: Callable[[], object]) -> None:
         self.scheduler.call(work, seconds)
+
+    def _deliver_late(self, queue: str, message: Message) -> None:
+        self.late.remove(message)
+        self._deliver(queue, message)
 
     def _deliver(self, queue: str, message: Message) -> None:
         listener = self.listeners.get(queue)

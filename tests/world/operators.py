@@ -69,8 +69,12 @@ class Operators:
             return
         self._expected[host] = frozenset({disabled})
         # After a restore the agent may know another record of this version, or a later one.
-        if done.record.version <= known or restores != self.restores:
+        if done.record.version <= known or restores != self.restores or self._is_overtaken(host):
             self.doubt(host, might_be=not disabled)
+
+    def _is_overtaken(self, host: str) -> bool:
+        """By a call before, which was given up and will be carried out yet."""
+        return any(one.arguments.get("host") == host for one in self.world.broker.late)
 
     def by_call(self, machine: Machine, *, disabled: bool) -> None:
         """``openstack compute service set``, of Nova, which keeps its own record."""

@@ -50,8 +50,12 @@ class Placement:
         self.trace = hashlib.sha256()
         """Of all that agents asked, in its order: two equal ones are the same history."""
         self.invariants: Invariants
-        self.stranger = Stranger(self.fake.answer)
+        self.stranger = Stranger(self._answer)
+        self.deleted: set[str] = set()
+        """Providers that were deleted once: one that is made anew counts its generations anew."""
         self.restored_at = -inf
+        self.is_late = False
+        """What is carried out now was given up before."""
         self._backup: tuple[Any, ...] = ({}, {}, Whose())
 
     @property
@@ -64,9 +68,9 @@ class Placement:
         """A request of an agent, at this moment."""
         self.trace.update(f"{machine.label} {method} {path} {json}".encode())
         if method == "GET":
-            return self.fake.answer(method, path, json=json)
+            return self._answer(method, path, json=json)
         try:
-            return self.fake.answer(method, path, json=json)
+            return self._answer(method, path, json=json)
         finally:
             machine.writes += 1
             named = _PROVIDER.match(path)
@@ -75,10 +79,18 @@ class Placement:
             if method == "DELETE" and uuid is not None and uuid not in self.rows:
                 self.whose.forget(uuid)
 
+    def _answer(self, method: str, path: str, **body: Any) -> dict[str, Any]:
+        answer = self.fake.answer(method, path, **body)
+        named = _PROVIDER.match(path) if method == "DELETE" else None
+        if named and named[1] not in self.rows:
+            self.deleted.add(named[1])
+        return answer
+
     def carry_out_late(self, machine: Machine, carry_out: Callable[[], object]) -> None:
         """What it brings nobody may know for the agent's own any more."""
-        before = self._names()
+        before, self.is_late = self._names(), True
         carry_out()
+        self.is_late = False
         machine.late |= self._names() - before
 
     def _names(self) -> set[tuple[str, str]]:
