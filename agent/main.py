@@ -39,7 +39,7 @@ from agent.service import Service
 from agent.state.driver_calls import FILE_NAME, DriverCalls
 from agent.state.lock import InUse, lock
 from agent.switching.switching import host_status, switching
-from agent.told import logs
+from agent.told import guru, logs
 from agent.told.status_file import StatusFile
 from agent.told.systemd import Systemd
 from agent.version import version
@@ -216,8 +216,8 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: _stop(reload, calls))
     signal.signal(signal.SIGHUP, lambda *_: reload.ask())
-    guru = Guru(reload.conf, service, loop)
-    signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(frame))
+    sections = Guru(service, loop).sections
+    signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(reload.conf, sections, frame))
     first_in = 0.0 if settings.at_once else random.uniform(0, settings.first_within)
     if first_in > opts.READY_WITHIN:
         service.ready_anyway(f"first report in {first_in:.0f} s")

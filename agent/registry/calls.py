@@ -71,6 +71,10 @@ class Promptly:
             self._called[host] = call
         return self._answer(call)
 
+    def under_way(self) -> list[str]:
+        """Hosts of which a call has no answer yet."""
+        return sorted(host for host, call in list(self._called.items()) if not call.done())
+
     def _answer(self, call: Future[str]) -> str:
         if not self.waiting.acquire(blocking=False):
             raise NoAnswer("called without waiting for an answer: too many hosts are slow")

@@ -32,11 +32,17 @@ from agent.registry.permission import OfTheRegistry
 from agent.registry.rest.server import listen
 from agent.registry.store import SqlRegistry, WatchedRegistry
 from agent.registry.web import application
-from agent.told import logs
+from agent.told import guru, logs
 from agent.told.systemd import Systemd
 from agent.version import version
 
+if TYPE_CHECKING:
+    from agent.metrics.registry import RegistryMonitoring
+
 LOG = logging.getLogger(__name__)
+UNUSABLE = 2
+STOP_WITHIN = 10.0
+"""Seconds that calls under way are waited for at the end."""
 
 
 @dataclass(slots=True)
@@ -70,14 +76,6 @@ class Reload:
         self.systemd.reloaded()
 
 
-if TYPE_CHECKING:
-    from agent.metrics.registry import RegistryMonitoring
-
-
-UNUSABLE = 2
-STOP_WITHIN = 10.0
-
-
 def main(args: Sequence[str] | None = None) -> None:
     """The console script."""
     stop = threading.Event()
@@ -99,7 +97,10 @@ def main(args: Sequence[str] | None = None) -> None:
         systemd = Systemd.from_environment()
         reload = Reload(conf, words, systemd)
         signal.signal(signal.SIGHUP, lambda *_: reload.ask())
-        _Process(conf, opts.settings(conf), stop, systemd, reload, _monitoring(conf)).run()
+        process = _Process(conf, opts.settings(conf), stop, systemd, reload, _monitoring(conf))
+        sections = {"Serving": process.serving}
+        signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, sections, frame))
+        process.run()
     except (opts.RegistryConfigError, logs.LogsUnusable, RegistryError, MessagingError) as err:
         logs.complain(f"{opts.PROG}: {err}")
         sys.exit(UNUSABLE)
@@ -139,6 +140,8 @@ class _Process:
     monitoring: "RegistryMonitoring | None" = None
     rpc: RpcServer | None = None
     control: Control | None = None
+    store: WatchedRegistry | None = None
+    agents: Promptly | None = None
 
     def run(self) -> None:
         """Serve until ``stop`` is set."""
@@ -152,8 +155,8 @@ class _Process:
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
-            store = self._store(database, stack)
-            self.reload.follow = lambda settings: self._follow(settings, store)
+            store = self.store = self._store(database, stack)
+            self.reload.follow = self._follow
             self._patiently(database.upgrade, database.shown)
             if self.stop.is_set():
                 return
@@ -169,12 +172,22 @@ class _Process:
             self.systemd.stopping()
         LOG.info("Stopped")
 
-    def _follow(self, settings: opts.RegistrySettings, store: SqlRegistry) -> None:
-        for one in (store, self.control):
+    def serving(self) -> guru.Section:
+        """For a Guru Meditation Report: what it depends on, and what is under way."""
+        bus = self._broker() or "connected"
+        return {
+            "database": "not open yet" if self.store is None else self.store.database.shown,
+            "database lost": self.store is not None and self.store.lost,
+            "message bus": bus if self.conf.transport_url else "none",
+            "calls to agents": [] if self.agents is None else self.agents.under_way(),
+        }
+
+    def _follow(self, settings: opts.RegistrySettings) -> None:
+        for one in (self.store, self.control):
             if one is not None:
                 one.down_after = settings.down_after
 
-    def _store(self, database: Database, stack: ExitStack) -> SqlRegistry:
+    def _store(self, database: Database, stack: ExitStack) -> WatchedRegistry:
         """Monitored from now on, where that is wanted: also while the database is waited for."""
         store = WatchedRegistry(database, self.settings.down_after, self.settings.binary)
         if (monitoring := self.monitoring) is not None:
@@ -227,14 +240,14 @@ class _Process:
         stack.callback(server.stop, STOP_WITHIN)
 
     def _serve_rest(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
-        settings, agents = self.settings, None
+        settings = self.settings
         if transport is not None:
-            agents = Promptly.over(
+            self.agents = Promptly.over(
                 transport,
                 self.conf.control_exchange,
                 Operator(settings.master_key).sign_to if settings.master_key else None,
             )
-        self.control = Control(store, agents, settings.down_after)
+        self.control = Control(store, self.agents, settings.down_after)
         served = application(self.control, self.conf, settings)
         if self.monitoring is not None:
             served = self.monitoring.measured(served)
