@@ -54,6 +54,11 @@ def test_links_between_pages_lead_to_pages_of_the_site(site: Path) -> None:
     assert re.findall(r'href="(?!_sources|_downloads|http)[^"]*\.rst[#"]', text) == []
 
 
+def test_no_picture_is_larger_than_what_it_shows_needs() -> None:
+    sizes = {picture.name: picture.stat().st_size for picture in DOCS.rglob("*.svg")}
+    assert {name: size for name, size in sizes.items() if size > 150_000} == {}
+
+
 @pytest.mark.parametrize(
     "page", sorted(DOCS.rglob("*.rst")), ids=lambda page: str(page.relative_to(DOCS))
 )
