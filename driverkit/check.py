@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
+from driverkit.author_file import author_file
 from driverkit.rulebook import RULES, Rule
 
 KEPT, SKIPPED, NOT_JUDGED, BROKEN = "kept", "skipped", "not judged", "broken"
@@ -61,6 +62,8 @@ class Installed:
     config_dirs: Sequence[str] = ()
     fixtures: str | None = None
     """A file with a class that derives from ``DriverContract``, for its fixtures."""
+    directory: str = "."
+    """Where the driver works: its options may name files from there on."""
 
 
 def check(
@@ -78,7 +81,7 @@ def check(
     with tempfile.TemporaryDirectory(prefix="driver-check-") as name:
         directory = Path(name)
         reader, writer = os.pipe()
-        arguments = _arguments(directory, real_placement=real_placement)
+        arguments = _arguments(directory, driver, real_placement=real_placement)
         with _running(arguments, directory, driver, writer) as child:
             run = _Run(driver.name, reader, child, limit)
             yield from run.verdicts()
@@ -86,13 +89,14 @@ def check(
             raise CheckFailed(f"the kit did not run: {_tail(directory / 'output')}")
 
 
-def _arguments(directory: Path, *, real_placement: bool) -> list[str]:
+def _arguments(directory: Path, driver: Installed, *, real_placement: bool) -> list[str]:
     # Nothing of this run is anybody else's: no configuration, no cache, no other plugins.
     (directory / "pytest.ini").write_text("[pytest]\n")
     arguments = ["-c", str(directory / "pytest.ini"), "--rootdir", str(directory)]
     arguments += ["--basetemp", str(directory / "tmp"), "-p", "no:cacheprovider"]
     arguments += ["--quiet", "--pyargs", "driverkit.testing.installed"]
-    arguments += [word for plugin in _PLUGINS for word in ("-p", plugin)]
+    authors = author_file(driver.fixtures).modules if driver.fixtures else ()
+    arguments += [word for plugin in (*_PLUGINS, *authors) for word in ("-p", plugin)]
     return [*arguments, "--real-placement"] if real_placement else arguments
 
 
@@ -179,7 +183,8 @@ class _Run:
 
 def _environment(base: Mapping[str, str], driver: Installed, writer: int) -> dict[str, str]:
     ours = {key: value for key, value in base.items() if not key.startswith("PYTEST_")}
-    path = os.pathsep.join(item for item in sys.path if item)
+    first = [str(author_file(driver.fixtures).folder)] if driver.fixtures else []
+    path = os.pathsep.join([*first, *(item for item in sys.path if item)])
     checked = json.dumps({"driver": asdict(driver), "verdicts": writer})
     return {
         **ours,

@@ -92,7 +92,8 @@ class CheckDriver(DrawnOrListed[Verdicts]):
                 f"{options.fixtures} is no file", "name the file with your test class"
             )
         given = None if options.fixtures is None else _absolute([options.fixtures])[0]
-        driver = Installed(options.driver, settings.host, files, folders, given)
+        here = str(Path.cwd())
+        driver = Installed(options.driver, settings.host, files, folders, given, here)
         return Verdicts(_checked(driver, real_placement=options.real_placement))
 
     def draw(self, answer: Verdicts, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
@@ -133,7 +134,7 @@ def _checked(driver: Installed, *, real_placement: bool) -> Iterator[Verdict]:
 
 
 def _absolute(paths: Iterable[str] | None) -> list[str]:
-    """The kit runs somewhere else."""
+    """For pytest, which is started somewhere else."""
     return [str(Path(path).absolute()) for path in paths or ()]
 
 

@@ -1,12 +1,13 @@
 """The contract of a driver that is installed: what ``computectl driver check`` lets pytest run."""
 
+import importlib
 import inspect
 import sys
-from importlib import util
 from pathlib import Path
 
 import pytest
 
+from driverkit.author_file import author_file
 from driverkit.check import checked_here
 from driverkit.context import Options, configuration, options_of
 from driverkit.stage import MakeDriver
@@ -17,17 +18,20 @@ from drivers.api import DriverContext
 
 def _class_in(file: str) -> type[DriverContract]:
     """The test class of an author's file.  :raises ImportError: it has none."""
-    sys.path.insert(0, str(Path(file).parent))
-    spec = util.spec_from_file_location("driver_fixtures", file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no Python file")
-    module = sys.modules[spec.name] = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    kinds = [one for one in vars(module).values() if inspect.isclass(one)]
-    for kind in kinds:
-        if issubclass(kind, DriverContract) and kind.__module__ == module.__name__:
-            return kind
-    raise ImportError(f"{file} has no class that derives from driverkit.testing.DriverContract")
+    module = importlib.import_module(author_file(file).module)
+    things = vars(module).values()
+    kinds: list[type[DriverContract]]
+    kinds = [one for one in things if _is_contract_of(module.__name__, one)]
+    if not kinds:
+        raise ImportError(f"{file} has no class that derives from driverkit.testing.DriverContract")
+    # Others may be there to be inherited from.
+    return next((one for one in kinds if one.__name__.startswith("Test")), kinds[0])
+
+
+def _is_contract_of(module: str, thing: object) -> bool:
+    return (
+        inspect.isclass(thing) and issubclass(thing, DriverContract) and thing.__module__ == module
+    )
 
 
 class _Installed(DriverContract):

@@ -16,6 +16,11 @@ from driverkit.rulebook import Rule
 from driverkit.testing.contract import RuleFailed
 
 
+def pytest_configure() -> None:
+    """The driver works where it would for the agent; pytest was started somewhere else."""
+    os.chdir(checked_here()[0].directory)
+
+
 def pytest_runtest_setup(item: pytest.Function) -> None:
     """Which rule is looked at: should the process end, it is known what it ended in."""
     rule: Rule | None = getattr(item.function, "driver_rule", None)

@@ -128,6 +128,60 @@ class TestFolders(DriverContract):
         return make
 """
 
+IN_A_PACKAGE = {
+    "conftest.py": """\
+import pytest
+
+
+@pytest.fixture
+def top(tmp_path):
+    return tmp_path / "top"
+""",
+    "tests/__init__.py": "",
+    "tests/conftest.py": """\
+import pytest
+
+
+@pytest.fixture
+def root(top):
+    (top / "f0").mkdir(parents=True)
+    return top
+""",
+    "tests/common.py": """\
+import pytest
+from disks import Folders
+
+from driverkit.testing import DriverContract
+
+
+class Common(DriverContract):
+    @pytest.fixture
+    def make_driver(self, driver_context):
+        return lambda: Folders(driver_context)
+""",
+    "tests/test_mine.py": """\
+import pytest
+from disks import Folders
+
+from tests.common import Common
+
+
+@pytest.fixture
+def line(root):
+    return f"root = {root}"
+
+
+class Base(Common):
+    pass
+
+
+class TestMine(Base):
+    @pytest.fixture
+    def driver_config(self, line):
+        return f"[folders]\\n{line}\\n"
+""",
+}
+
 
 def install(site: Path, name: str, source: str) -> Path:
     """Put a driver of this name below ``site``, for PYTHONPATH."""

@@ -16,6 +16,7 @@ from tests.kit.installed import (
     FOLDERS,
     FOLDERS_FIXTURES,
     HANGS_LATER,
+    IN_A_PACKAGE,
     SETS_ALL_TRAITS,
     install,
 )
@@ -102,6 +103,33 @@ def test_an_installed_driver_is_held_to_the_rules_that_need_an_authors_fixtures(
     assert verdicts["lost-device"] == verdicts["time"] == verdicts["memory"] == "kept"
     assert verdicts["lost-backend"] == "broken", rows
     assert verdicts["reshape-asked"] == "skipped"
+
+
+def test_files_that_options_name_are_looked_for_from_the_folder_that_it_is_called_in(
+    tmp_path, monkeypatch
+):
+    """So it is for the agent, and the configuration of a new package names its host so."""
+    monkeypatch.syspath_prepend(str(install(tmp_path / "site", "disks", FOLDERS)))
+    (tmp_path / "mine.conf").write_text("[folders]\nroot = things\n")
+    (tmp_path / "things" / "f0").mkdir(parents=True)
+    conf = str(tmp_path / "mine.conf")
+    rows = check(Installed("disks", "host1", [conf], directory=str(tmp_path)))
+    first = next(rows)
+    rows.close()
+    assert (first.rule.name, first.verdict, first.seen) == ("answers", KEPT, "")
+
+
+def test_an_authors_file_is_read_as_pytest_reads_it(tmp_path, monkeypatch):
+    """In its package, with the fixtures of its module and of the files conftest.py."""
+    monkeypatch.syspath_prepend(str(install(tmp_path / "site", "disks", FOLDERS)))
+    for name, text in IN_A_PACKAGE.items():
+        (tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "project" / name).write_text(text)
+    file = str(tmp_path / "project" / "tests" / "test_mine.py")
+    rows = check(Installed("disks", "host1", fixtures=file))
+    first = next(rows)
+    rows.close()
+    assert (first.rule.name, first.verdict, first.seen) == ("answers", KEPT, "")
 
 
 @pytest.mark.parametrize(
