@@ -14,6 +14,7 @@ from drivers.api import ComputeDriver, Identified, Lifecycle, Switched, Timed, U
 from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverError
 from drivers.legacy import older_methods, update_by_older_methods
+from reportclient.edit import provider_name
 from reportclient.model import Allocations, canonical_uuid
 from reportclient.provider_tree import ProviderTree
 
@@ -107,13 +108,18 @@ class LoadedDriver:
             raise DriverError(f"{said}: a list of names is needed, [{answer!r}]")
         if not isinstance(answer, Iterable):
             raise DriverError(f"{said}: a list of names is needed")
-        names = list(answer)
-        for name in names:
+        names: dict[str, None] = {}
+        for name in answer:
             if not isinstance(name, str) or not name:
                 raise DriverError(f"{said}: {name!r} is no name of a node")
-            if names.count(name) > 1:
-                raise DriverError(f"{said}: {name!r} is named twice")
-        return names
+            try:
+                node = provider_name(name)
+            except ValueError as err:
+                raise DriverError(f"{said}: {err}") from None
+            if node in names:
+                raise DriverError(f"{said}: {node!r} is named twice")
+            names[node] = None
+        return list(names)
 
     def uuids_told(self) -> dict[str, str]:
         """UUIDs by node name, as far as the driver knows them itself.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Self
 
-from reportclient.model import Provider, canonical_uuid
+from reportclient.model import Provider, canonical_uuid, letters, other_spelling
 from reportclient.snapshot import EMPTY, Snapshot
 from reportclient.words import SaidBySource
 
@@ -77,7 +77,7 @@ class Edit(SaidBySource):
 
         :raises ValueError: it is there already.
         """
-        refuse_no_name(name)
+        name = provider_name(name)
         return self._place(Provider(canonical_uuid(uuid, f"new root {name}"), name), generation)
 
     def new_child(
@@ -92,7 +92,7 @@ class Edit(SaidBySource):
         :raises ValueError: it is there already, or the parent is not.
         """
         above = self._find(parent)
-        refuse_no_name(name)
+        name = provider_name(name)
         uuid = uuid or own_uuid(self._root_of(above), name)
         child = Provider(canonical_uuid(uuid, f"new child {name}"), name, above.uuid)
         return self._place(child, generation)
@@ -138,7 +138,7 @@ class Edit(SaidBySource):
         """Give a provider another name.  :raises ValueError: the name is taken."""
         provider = self._find(name_or_uuid)
         if name != provider.name:
-            refuse_no_name(name)
+            name = provider_name(name)
             if name != provider.uuid:  # a provider may be named by its own UUID
                 self._refuse_taken(name)
             self._names[provider.name] = None
@@ -210,7 +210,7 @@ class Edit(SaidBySource):
             return by_uuid
         uuid = self._uuid_named(name_or_uuid)
         if uuid is None:
-            uuid = _other_spelling(name_or_uuid)
+            uuid = other_spelling(name_or_uuid)
         return None if uuid is None else self.provider(uuid)
 
     def _find(self, name_or_uuid: str) -> Provider:
@@ -274,14 +274,15 @@ def _parents_first(listed: Mapping[str, Mapping[str, Any]]) -> list[str]:
         raise ValueError(f"providers that are their own ancestors: {cycle}") from None
 
 
-def _other_spelling(value: str) -> str | None:
-    try:
-        return str(uuidlib.UUID(value))
-    except (ValueError, AttributeError, TypeError):
-        return None
-
-
-def refuse_no_name(name: str) -> None:
-    """:raises ValueError: Placement takes no such name."""
+def provider_name(name: str) -> str:
+    """A name as Placement takes it.  :raises ValueError: it does not."""
     if not (isinstance(name, str) and name):
         raise ValueError(f"a provider's name has to be a text that is not empty, not {name!r}")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"a provider's name has to be Unicode text, not {name!r}: it has bytes that were not "
+            "decoded"
+        ) from None
+    return letters(name)

@@ -124,7 +124,7 @@ def _number(key: str, value: Any) -> Any:
         raise ValueError(
             f"{key} has to be a {'' if float in kinds else 'whole '}number, not {value!r}"
         )
-    return float(value) if float in kinds else value
+    return float(value) if float in kinds else int(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,10 @@ def read_inventory(
     :raises ValueError: naming the provider, the resource class and the field.
     """
     inventory = {}
-    for resource_class, record in records.items():
+    for name, record in records.items():
+        if not isinstance(name, str):
+            raise ValueError(f"inventory of provider {whose}: {name!r} is no name of a class")
+        resource_class = letters(name)
         if isinstance(record, Inventory):
             inventory[resource_class] = record
             continue
@@ -187,6 +190,11 @@ def read_inventory(
         except ValueError as err:
             raise ValueError(f"provider {whose}: inventory of {resource_class}: {err}") from None
     return inventory
+
+
+def letters(text: str) -> str:
+    """The text alone: a member of an enumeration would be printed as something else."""
+    return str.__str__(text)
 
 
 _CANONICAL = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
@@ -203,8 +211,18 @@ def canonical_uuids(values: Iterable[str], what: str) -> frozenset[str]:
 def canonical_uuid(value: str, what: str) -> str:
     """One UUID in Placement's spelling.  :raises ValueError: it is none."""
     if isinstance(value, str) and _CANONICAL.fullmatch(value):
-        return value
+        return letters(value)
+    canonical = other_spelling(value)
+    if canonical is None:
+        raise ValueError(f"{what}: {value!r} is not a UUID")
+    return canonical
+
+
+def other_spelling(value: object) -> str | None:
+    """The UUID that this is in another spelling, or ``None``."""
+    if isinstance(value, uuidlib.UUID):
+        return str(value)
     try:
-        return str(uuidlib.UUID(value))
+        return str(uuidlib.UUID(value))  # type: ignore[arg-type]
     except (ValueError, AttributeError, TypeError):
-        raise ValueError(f"{what}: {value!r} is not a UUID") from None
+        return None

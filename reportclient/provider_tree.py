@@ -20,6 +20,7 @@ from reportclient.model import (
     Provider,
     ProviderData,
     canonical_uuids,
+    letters,
     read_inventory,
 )
 from reportclient.snapshot import Snapshot
@@ -113,7 +114,8 @@ class ProviderTree(Edit):
 
         Others' stay.  Where nobody keeps who said what, nothing goes.
         """
-        names, uuid = frozenset(traits), self._find(name_or_uuid).uuid
+        there = self._find(name_or_uuid)
+        names, uuid = _not_one_word(traits, f"traits of provider {there.name}"), there.uuid
         self.add_traits(uuid, *names)
         self._own.traits[uuid], self._own.renewed[uuid] = names, None
 
@@ -138,7 +140,7 @@ class ProviderTree(Edit):
                 f"inventory of provider {provider.name}: a dict like {{'VCPU': {{'total': 8}}}} is "
                 f"needed, {{}} for none, not {inventory!r}"
             )
-        said = frozenset(inventory)
+        said = _names(inventory)
         if len(self.words) > 1:
             inventory = self._beside_others(provider, inventory)
         changed = not _repeats(provider.inventory, inventory)
@@ -267,9 +269,19 @@ def _not_one_word(values: Iterable[str], what: str) -> frozenset[str]:
     if isinstance(values, str):
         raise ValueError(f"{what}: a list or a set is needed, not the string {values!r}")
     try:
-        return frozenset(values)
+        return _names(values)
     except TypeError:
         raise ValueError(f"{what}: a list or a set of names is needed, not {values!r}") from None
+
+
+def _names(values: Iterable[str]) -> Names:
+    names = frozenset(values)
+    if _TEXT.issuperset(map(type, names)):
+        return names
+    return frozenset(letters(name) if isinstance(name, str) else name for name in names)
+
+
+_TEXT = frozenset([str])
 
 
 def _aggregates(provider: Provider, aggregates: Iterable[str]) -> frozenset[str]:

@@ -51,6 +51,7 @@ def test_names_of_nodes_are_taken(answer: Any) -> None:
         (["a", ""], "'' is no name of a node"),
         ([["a"]], "['a'] is no name of a node"),
         (["a", "b", "a"], "'a' is named twice"),
+        (["a\udcff"], "a provider's name has to be Unicode text, not 'a\\udcff'"),
     ],
 )
 def test_what_can_not_be_names_of_nodes_is_refused(answer: Any, said: str) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import uuid as uuidlib
 from collections.abc import Callable
+from enum import Enum, IntEnum
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -317,6 +319,62 @@ def test_a_record_that_can_not_be_read_names_provider_class_and_field(
     with pytest.raises(ValueError, match=f"cn1.*CUSTOM_GPU.*{named}"):
         tree.update_inventory("cn1", {"VCPU": FULL, "CUSTOM_GPU": record})
     assert shown(tree) == before
+
+
+@pytest.mark.parametrize("name", [None, 7, ("CUSTOM_A",)])
+def test_what_is_no_name_of_a_class_is_refused_with_the_provider(
+    tree: ProviderTree, name: Any
+) -> None:
+    """Beside well-formed ones it could not even be sorted, and nothing of the host was told."""
+    with pytest.raises(ValueError, match="inventory of provider cn1: .* is no name of a class"):
+        tree.update_inventory("cn1", {"VCPU": {"total": 8}, name: {"total": 1}})
+
+
+class Said(str, Enum):  # noqa: UP042  # as authors write it
+    """Prints as ``Said.GPU``."""
+
+    GPU = "CUSTOM_GPU"
+    NAME = "cn1_gpu"
+    AGGREGATE = AGG1
+
+
+class Amount(IntEnum):
+    FOUR = 4
+
+
+def test_members_of_enumerations_are_what_they_stand_for(tree: ProviderTree) -> None:
+    uuid = tree.new_child(Said.NAME, "cn1")
+    for _ in range(2):
+        tree.update_inventory(uuid, {Said.GPU: {"total": Amount.FOUR}})
+        tree.add_traits(uuid, Said.GPU)
+        tree.say_traits(uuid, [Said.GPU])
+        tree.update_aggregates(uuid, [Said.AGGREGATE])
+    told = tree.data(uuid)
+    assert f"{told.name} {told.inventory} {told.traits} {told.aggregates}" == (
+        f"cn1_gpu {{'CUSTOM_GPU': {{'total': 4}}}} {{'CUSTOM_GPU'}} {{'{AGG1}'}}"
+    )
+    said = tree.words[""]
+    assert f"{said.classes[uuid]} {said.traits[uuid]}" == "{0} {0}".format(
+        frozenset(["CUSTOM_GPU"])
+    )
+
+
+def test_uuids_may_be_objects(tree: ProviderTree) -> None:
+    uuid = tree.new_child("cn1_gpu", UUID(tree.data("cn1").uuid), UUID(NOBODY))
+    assert uuid == NOBODY and tree.exists(UUID(NOBODY))
+    tree.add_aggregates(UUID(NOBODY), UUID(AGG1))
+    assert tree.data(NOBODY).aggregates == {AGG1}
+
+
+def test_a_name_with_bytes_that_were_not_decoded_is_refused(tree: ProviderTree) -> None:
+    """So ``os.listdir`` gives names that are no UTF-8."""
+    with pytest.raises(ValueError, match=r"has to be Unicode text, not 'sd\\udcff'"):
+        tree.new_child("sd\udcff", "cn1", NOBODY)
+
+
+def test_one_word_said_as_traits_is_no_list_of_letters(tree: ProviderTree) -> None:
+    with pytest.raises(ValueError, match="a list or a set is needed, not the string"):
+        tree.say_traits("cn1", "CUSTOM_GOLD")
 
 
 # -- traits and aggregates
