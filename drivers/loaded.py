@@ -14,8 +14,7 @@ from drivers.api import ComputeDriver, Identified, Lifecycle, Switched, Timed, U
 from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverError
 from drivers.legacy import older_methods, update_by_older_methods
-from reportclient.edit import provider_name
-from reportclient.model import Allocations, canonical_uuid
+from reportclient.model import Allocations, canonical_uuid, provider_name
 from reportclient.provider_tree import ProviderTree
 
 LOG = logging.getLogger(__name__)
@@ -132,10 +131,16 @@ class LoadedDriver:
         answer: object = self._tell(Identified, "get_nodenames_by_uuid")
         if not isinstance(answer, Mapping):
             raise DriverError(f"get_nodenames_by_uuid() returned {answer!r}: no {{uuid: nodename}}")
+        said = f"get_nodenames_by_uuid() returned {answer!r}"
         try:
-            return {name: canonical_uuid(uuid, "node") for uuid, name in answer.items()}
+            told = [(name, canonical_uuid(uuid, "node")) for uuid, name in answer.items()]
         except ValueError as err:
-            raise DriverError(f"get_nodenames_by_uuid() returned {answer!r}: {err}") from None
+            raise DriverError(f"{said}: {err}") from None
+        uuids: dict[str, str] = {}
+        for name, uuid in told:
+            if uuids.setdefault(name, uuid) != uuid:
+                raise DriverError(f"{said}: {name!r} has two UUIDs")
+        return uuids
 
     def degraded(self) -> dict[str, str]:
         """What it can't read, by part; never raises: that it can't say is said as well."""

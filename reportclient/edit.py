@@ -12,7 +12,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Self
 
-from reportclient.model import Provider, canonical_uuid, letters, other_spelling
+from reportclient.model import Provider, canonical_uuid, other_spelling, provider_name
 from reportclient.snapshot import EMPTY, Snapshot
 from reportclient.words import SaidBySource
 
@@ -272,17 +272,3 @@ def _parents_first(listed: Mapping[str, Mapping[str, Any]]) -> list[str]:
     except CycleError as err:
         cycle = ", ".join(sorted({*err.args[1]}))
         raise ValueError(f"providers that are their own ancestors: {cycle}") from None
-
-
-def provider_name(name: str) -> str:
-    """A name as Placement takes it.  :raises ValueError: it does not."""
-    if not (isinstance(name, str) and name):
-        raise ValueError(f"a provider's name has to be a text that is not empty, not {name!r}")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise ValueError(
-            f"a provider's name has to be Unicode text, not {name!r}: it has bytes that were not "
-            "decoded"
-        ) from None
-    return letters(name)

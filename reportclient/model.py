@@ -197,6 +197,20 @@ def letters(text: str) -> str:
     return str.__str__(text)
 
 
+def provider_name(name: str) -> str:
+    """A name as Placement takes it.  :raises ValueError: it does not."""
+    if not (isinstance(name, str) and name):
+        raise ValueError(f"a provider's name has to be a text that is not empty, not {name!r}")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"a provider's name has to be Unicode text, not {name!r}: it has bytes that were not "
+            "decoded"
+        ) from None
+    return letters(name)
+
+
 _CANONICAL = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reportclient.model import Allocations
+from reportclient.model import Allocations, canonical_uuid
 from reportclient.plan import Reshape, SetInventories, as_dicts
 from reportclient.snapshot import Snapshot
 
@@ -54,7 +54,7 @@ def _classes(inventories: Mapping[str, Mapping[str, Any]]) -> set[str]:
 
 
 def moved_allocations(before: Allocations, after: Allocations, affected: Affected) -> Allocations:
-    """Of ``after``, those that differ from ``before``, checked.
+    """Of ``after``, those that differ from ``before``, checked; nothing else of a consumer is.
 
     :raises AllocationsBroken: consumers differ, a consumer's amounts do not add up to
         what they were, or another provider's allocations were touched.
@@ -67,7 +67,7 @@ def moved_allocations(before: Allocations, after: Allocations, affected: Affecte
     for consumer, held in after.items():
         if _amounts(held) != _amounts(before[consumer]):
             _check(consumer, before[consumer], held, affected)
-            moved[consumer] = held
+            moved[consumer] = {**before[consumer], "allocations": held["allocations"]}
     return moved
 
 
@@ -88,10 +88,17 @@ def _is_shaped(held: object) -> bool:
     amounts = [
         part.get("resources") if isinstance(part, Mapping) else None for part in parts.values()
     ]
-    return all(isinstance(uuid, str) for uuid in parts) and all(
+    return all(_is_uuid(uuid) for uuid in parts) and all(
         isinstance(one, Mapping) and all(type(number) is int for number in one.values())
         for one in amounts
     )
+
+
+def _is_uuid(key: object) -> bool:
+    try:
+        return canonical_uuid(key, "provider") == key  # type: ignore[arg-type]
+    except ValueError:
+        return False
 
 
 def edited_providers(before: Allocations, moved: Allocations) -> set[str]:

@@ -86,11 +86,12 @@ class Asking:
             edited = copy.deepcopy(allocations)
             try:
                 tree, needs_reshape = self._asked(loaded, said, edited)
+                # Also this: a thread of the driver's may be at its tree still.
+                spoken = self.remembered.statements_of(_manager(loaded), tree, self.ledger)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 errors[loaded.name] = err
                 said = said.without_answer(_manager(loaded))
                 continue
-            spoken = self.remembered.statements_of(_manager(loaded), tree, self.ledger)
             statements, silent = spoken.statements, spoken.silent
             if needs_reshape:
                 pending.append(loaded.name)

@@ -232,7 +232,9 @@ def test_traits_that_are_no_names_are_told_with_their_provider(method: str, wron
     assert "driver mine: traits of provider a: a list or a set of names is needed, not" in said
 
 
+BY_NAME = {"allocations": {"a_gpu": {"resources": {"VGPU": 1}}}}
 GARBAGE = [None, 7, {}, {"allocations": 7}, {"allocations": {"p": None}}, {"allocations": {7: {}}}]
+GARBAGE.append(BY_NAME)
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)

@@ -8,7 +8,7 @@ import pytest
 
 from agent.nodes.nodes import Nodes
 from agent.period.rules import Rules
-from drivers.api import ComputeDriver, DriverContext, DriverNotReady
+from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
@@ -248,3 +248,53 @@ def test_whose_changes_we_leave_alone_is_no_twin(placement):
         stranger.add_trait(ROOT, "CUSTOM_THEIRS")
         assert agent.period(600).ok
         stranger.remove_trait(ROOT, "CUSTOM_THEIRS")
+
+
+def test_of_a_consumer_a_driver_decides_only_what_it_holds_where(placement):
+    """Whoever writes its allocations anew has no project and no generation of its own to say."""
+    consumer = "dddddddd-0000-4000-8000-000000000001"
+
+    def flat(tree):
+        tree.update_inventory(NODE, {"VGPU": {"total": 4}})
+
+    class Reshapes(Part):
+        def update_provider_tree(self, provider_tree, nodename, allocations=None):
+            if allocations is None and provider_tree.has_inventory(NODE):
+                raise ReshapeNeeded
+            provider_tree.update_inventory(NODE, {})
+            tree_of(1)(provider_tree)
+            gpu = {provider_tree.data(f"{NODE}_0").uuid: {"resources": {"VGPU": 1}}}
+            for one in allocations or ():
+                allocations[one] = {"allocations": gpu}
+
+    assert Agent(placement, flat).period().ok
+    placement.stranger.put_allocation({ROOT: {"VGPU": 1}}, consumer)
+    before = placement.stranger.allocation(consumer)
+    agent = Agent(placement, flat)
+    agent.nodes.drivers = [LoadedDriver.of("d1", Reshapes(None))]
+    report = agent.period()
+    assert report.ok, report.texts()
+    after = placement.stranger.allocation(consumer)
+    assert [*after["allocations"]] == [agent.seen(f"{NODE}_0").uuid]
+    kept = ("project_id", "user_id", "consumer_type")
+    assert [after[key] for key in kept] == [before[key] for key in kept]
+
+
+def test_a_thread_that_is_at_its_tree_still_is_its_drivers_error_alone(placement):
+    """Python notices it where the tree is read: ``dictionary changed size during iteration``."""
+
+    class Restless(dict):
+        def items(self):
+            raise RuntimeError("dictionary changed size during iteration")
+
+    def kept_at(tree):
+        tree.update_inventory(NODE, {"VCPU": {"total": 8}})
+        tree.words = Restless(tree.words)
+
+    def adds(tree):
+        tree.add_traits(NODE, "CUSTOM_GOLD")
+
+    agent = Agent(placement, kept_at, adds)
+    report = agent.period()
+    assert "d1" in report.driver_errors and report.error is None
+    assert "CUSTOM_GOLD" in agent.seen(NODE).traits

@@ -61,7 +61,9 @@ def test_what_can_not_be_names_of_nodes_is_refused(answer: Any, said: str) -> No
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("answer", [None, ["a"], {"no uuid": "a"}, {None: "a"}])
+@pytest.mark.parametrize(
+    "answer", [None, ["a"], {"no uuid": "a"}, {None: "a"}, {UUID: "a", UUID[:-1] + "0": "a"}]
+)
 def test_what_can_not_be_uuids_is_refused(answer: Any) -> None:
     with pytest.raises(DriverError, match=r"get_nodenames_by_uuid\(\) returned"):
         loaded(answer).uuids_told()
