@@ -53,6 +53,14 @@ class Inventory:
         said = {key: value for key, value in record.items() if value is not None}
         return cls(**{key: _number(key, value) for key, value in said.items()})
 
+    @classmethod
+    def answered(cls, record: Mapping[str, Any]) -> "Inventory":
+        """From an answer of Placement's: a field of a later version is none of ours.
+
+        :raises ValueError: as :meth:`from_dict`.
+        """
+        return cls.from_dict({key: record[key] for key in record if key in _FIELDS})
+
     def as_dict(self) -> dict[str, Any]:
         """Only what was said, as a new dict."""
         return {

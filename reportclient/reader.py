@@ -52,7 +52,7 @@ def refresh(
 
     :raises reportclient.errors.PlacementError: nothing is adopted then.
     """
-    listed = part_of(f"/resource_providers?in_tree={root}", "resource_providers", api)
+    listed = _listing(f"in_tree={root}", api)
     _refuse_no_root(listed, root)
     others = view.sharing.difference(ours)
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
@@ -114,15 +114,14 @@ def provider_with(uuid: str, api: API) -> Listed | None:
 def providers_with(trait: str, api: API) -> list[Listed]:
     """All providers that carry a trait, in one GET; none if Placement does not know it."""
     try:
-        listed = part_of(f"/resource_providers?required={trait}", "resource_providers", api)
+        return _listing(f"required={trait}", api)
     except (UnknownNames, Rejected):
         return []
-    return list(listed)
 
 
 def members_of(root: str, api: API) -> list[Listed]:
     """All providers of the tree of ``root``; none if there is no such tree."""
-    return list(part_of(f"/resource_providers?in_tree={root}", "resource_providers", api))
+    return _listing(f"in_tree={root}", api)
 
 
 def traits_of(uuid: str, api: API) -> frozenset[str]:
@@ -131,8 +130,31 @@ def traits_of(uuid: str, api: API) -> frozenset[str]:
 
 
 def _first(query: str, api: API) -> Listed | None:
-    listed = part_of(f"/resource_providers?{query}", "resource_providers", api)
+    listed = _listing(query, api)
     return listed[0] if listed else None
+
+
+def _listing(query: str, api: API) -> list[Listed]:
+    path = f"/resource_providers?{query}"
+    listed = part_of(path, "resource_providers", api)
+    if not isinstance(listed, list) or not all(map(_is_listed, listed)):
+        raise _not_placements(path)
+    return listed
+
+
+def _is_listed(item: Any) -> bool:
+    """Whether it has what is relied upon."""
+    return (
+        isinstance(item, dict)
+        and isinstance(item.get("uuid"), str)
+        and isinstance(item.get("name"), str)
+        and isinstance(item.get("generation"), int)
+        and isinstance(item.get("parent_provider_uuid", ...), str | None)
+    )
+
+
+def _not_placements(path: str) -> Unreachable:
+    return Unreachable(f"GET {path}: the answer is not in Placement's words")
 
 
 def part_of(path: str, part: str, api: API) -> Any:
@@ -147,7 +169,7 @@ def _reply(path: str, part: str, api: API) -> dict[str, Any]:
     """The answer to a GET that has to have this part; a proxy's JSON has not."""
     reply = api.request("GET", path)
     if part not in reply:
-        raise Unreachable(f"GET {path}: the answer is not in Placement's words")
+        raise _not_placements(path)
     return reply
 
 
@@ -191,8 +213,8 @@ def _sharing(members: Iterable[_Read], api: API) -> Iterator[Listed]:
     aggregates = sorted({agg for read in members for agg in read.provider.aggregates})
     seen: set[str] = set()
     for chunk in _chunks(aggregates):
-        path = f"/resource_providers?member_of=in:{','.join(chunk)}&required={SHARES_VIA_AGGREGATE}"
-        for item in part_of(path, "resource_providers", api):
+        query = f"member_of=in:{','.join(chunk)}&required={SHARES_VIA_AGGREGATE}"
+        for item in _listing(query, api):
             if item["uuid"] not in ours and item["uuid"] not in seen:
                 seen.add(item["uuid"])
                 yield item
@@ -228,17 +250,24 @@ def _content(item: Listed, api: API) -> _Read | None:
     except NotFound:
         LOG.info("Provider %s (%s) vanished while it was read", item["name"], item["uuid"])
         return None
-    inventories, traits, aggregates = replies
+    try:
+        return _parsed(item, *replies)
+    except (AttributeError, LookupError, TypeError, ValueError) as err:
+        raise _not_placements(path) from err
+
+
+def _parsed(item: Listed, inventories: Listed, traits: Listed, aggregates: Listed) -> _Read:
     provider = Provider(
         item["uuid"],
         item["name"],
         item["parent_provider_uuid"],
-        {name: Inventory.from_dict(row) for name, row in inventories["inventories"].items()},
+        {name: Inventory.answered(row) for name, row in inventories["inventories"].items()},
         frozenset(traits["traits"]),
         frozenset(aggregates["aggregates"]),
     )
+    replies = (inventories, traits, aggregates)
     # Somebody may have written between the three: the oldest is the one that holds for all.
-    return _Read(provider, min(reply["resource_provider_generation"] for reply in replies))
+    return _Read(provider, min(int(reply["resource_provider_generation"]) for reply in replies))
 
 
 _PARTS = ("inventories", "traits", "aggregates")
