@@ -140,11 +140,14 @@ class Departures:
         self.left += [one for uuid, one in trackers.items() if uuid not in there]
 
     def begin(self, now: float, rules: Rules, tag: str) -> None:
-        """Begin to wait for those that were noted; what never carried the tag is left alone."""
+        """Begin to wait for those that were noted; what never carried the tag is left alone.
+
+        Where nothing is known of a root, it is read before anything is removed.
+        """
         noted, self.left = self.left, []
         for tracker in noted:
             root = tracker.view.snapshot.get(tracker.uuid)
-            if root is not None and tag in root.traits:
+            if root is None or tag in root.traits:
                 self._await(tracker, now, rules)
 
     def _await(self, tracker: Tracker, now: float, rules: Rules) -> None:
@@ -159,6 +162,7 @@ class Departures:
             wait,
         )
         self.by_uuid[tracker.uuid] = Vanished(tracker, now + wait, wait)
+        tracker.keep_ledger()  # a full disk may not have taken it while the node was there
 
     def back(self, uuid: str) -> Tracker | None:
         """The tracker of a node that came back."""

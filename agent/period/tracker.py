@@ -103,7 +103,7 @@ class Tracker:
         self.doing = ""
         report = Report(self.node, error=result) if isinstance(result, Exception) else result
         self.competing.wrote(api.done)
-        self._keep_ledger()
+        self.keep_ledger()
         return replace(report, calls=api.calls, done=tuple(api.done), tries=api.tries)
 
     def foresee(self, now: float, *, disabled: bool | None = None) -> Decision:
@@ -124,7 +124,7 @@ class Tracker:
             self.ledger = Ledger()
             return self._without_root(api)
         decision = self._decide(api, now, disabled)
-        self._keep_ledger()  # before Placement is written
+        self.keep_ledger()  # before Placement is written
         self.doing = f"writing to Placement (operations: {len(decision.plan.operations)})"
 
         def judged(outcome: Outcome) -> Outcome:
@@ -194,7 +194,8 @@ class Tracker:
         plan = Plan((UpdateProvider(self.uuid, self.uuid, None),))
         self.root.send(plan, Counting(self.root.api))
 
-    def _keep_ledger(self) -> None:
+    def keep_ledger(self) -> None:
+        """On disk, where it is not yet."""
         if self.kept is not None:
             self.kept.keep(self.ledger)
 

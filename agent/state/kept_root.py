@@ -64,7 +64,7 @@ class KeptRoot:
         of everything.
         """
         self.view = view
-        self._mark(outdated=not self._keep())
+        self._keep()
 
     def keep(self, ledger: Ledger) -> bool:
         """Keep this ledger, before Placement is written.  False: it is not on disk."""
@@ -79,6 +79,11 @@ class KeptRoot:
         self._mark(outdated=False)
 
     def _keep(self) -> bool:
+        is_kept = self._is_kept()
+        self._mark(outdated=not is_kept)
+        return is_kept
+
+    def _is_kept(self) -> bool:
         now = self.view, self.ledger
         if not self.view.generations and not self.ledger.begun:
             return True

@@ -16,6 +16,7 @@ from agent.period.rules import Rules
 from agent.period.service_tag import service_of, tag_of, tags_of_others
 from agent.provider_config.files import ProviderFiles
 from agent.state.kept_root import saved_roots
+from agent.state.roots import RootStore
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient import errors
@@ -328,6 +329,42 @@ def test_a_node_that_vanished_while_the_agent_was_down_goes_too(placement, tmp_p
     service.calls(WAIT)
     assert not there(placement, "goes")
     assert saved_roots(tmp_path) == [uuid_of("stays")]
+
+
+def test_a_disk_that_was_full_while_a_node_was_there_does_not_keep_its_provider(
+    placement, tmp_path, monkeypatch
+) -> None:
+    """The agent ends before the node may go, and knows by then what was its own."""
+    driver = Rack("stays", "goes")
+    service = Service(placement, driver, state=tmp_path)
+    service.calls()
+    driver.children = {"goes"}
+    with monkeypatch.context() as full:
+        for name in ("save", "replace"):
+            full.setattr(RootStore, name, lambda *_: False)
+        service.calls()
+    driver.names = ["stays"]
+    service.calls()
+    service = Service(placement, driver, state=tmp_path)
+    service.calls()
+    service.calls(WAIT)
+    assert not there(placement, "goes")
+
+
+def test_a_node_that_vanished_of_which_only_placement_knows_goes_once_it_was_read(
+    placement, tmp_path
+) -> None:
+    """As where a disk was full when it was last written to."""
+    driver = Rack("stays", "goes")
+    Service(placement, driver, state=tmp_path).calls()
+    (tmp_path / f"outdated-{uuid_of('goes')}").touch()
+    driver.names = ["stays"]
+    service = Service(placement, driver, state=tmp_path)
+    service.calls()
+    assert "looked at again" in str([report.texts() for report in service.period(WAIT)])
+    assert there(placement, "goes")
+    service.calls(WAIT)
+    assert not there(placement, "goes")
 
 
 def test_what_a_file_added_to_a_node_that_went_is_not_ours_when_it_comes_back(

@@ -130,9 +130,12 @@ class NodeGone(Event):
         if all(one.gone or one is here for one in self.on(world).nodes):
             return  # a host that has no node at all is taken for one that can't say
         here.gone = True
-        world.scheduler.sleep(self.seconds)
-        if self.comes_back:
+
+        def comes_back() -> None:
             here.gone = False
+
+        if self.comes_back:
+            world.scheduler.stray(comes_back, self.seconds)
 
     def words(self) -> str:
         how = f"for {self.seconds:.0f} s" if self.comes_back else "for good"

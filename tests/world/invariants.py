@@ -75,13 +75,12 @@ class Invariants:
         row = self.world.placement.rows.get(uuid)
         if row is None:
             return
-        if (machine.setup.attached or method == "POST") and self._leaves(machine, uuid):
-            self.world.placement.whose.things.pop(uuid, None)
+        leaves = (machine.setup.attached or method == "POST") and self._leaves(machine, uuid)
         things = self.world.placement.whose.things.get(uuid, {})
         for (kind, name), value in list(things.items()):
             if _has(row, kind, name) == value:
                 continue
-            if self._generations_repeat():
+            if leaves or self._generations_repeat():
                 del things[kind, name]
             else:
                 raise Violation(

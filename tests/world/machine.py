@@ -85,7 +85,10 @@ class Process:
 
     def has_unkept(self) -> bool:
         """Whether there are claims that are not on disk."""
-        trackers = self.nodes.trackers.values() if self.nodes is not None else ()
+        if self.nodes is None:
+            return False
+        gone = (one.tracker for one in self.nodes.departures.by_uuid.values())
+        trackers = (*self.nodes.trackers.values(), *gone)
         return any(one.kept is None or one.kept._kept[1] != one.ledger for one in trackers)
 
 
