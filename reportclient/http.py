@@ -16,7 +16,7 @@ from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import loading, session, token_endpoint
 
 from reportclient.errors import AuthenticationFailed, TooOld, Unreachable
-from reportclient.query.needs import number
+from reportclient.microversion import numbers
 from reportclient.replies import GROUP, answer, first_error, shown
 from reportclient.transport import LIMIT, Refused, Transport
 
@@ -61,7 +61,7 @@ class PlacementAPI:
     ) -> None:
         self._adapter = adapter
         self._on_answer = on_answer
-        self._newest = min(max_version or NEWEST, NEWEST, key=number)
+        self._newest = min(max_version or NEWEST, NEWEST, key=numbers)
         self._version = self._newest
         self._newest_again = 0.0
         self._headers: dict[str, str] = {}
@@ -110,15 +110,15 @@ class PlacementAPI:
 
     def _settle_for_less(self, response: Any) -> bool:
         newest = first_error(response).get("max_version")
-        if not newest or number(newest) >= number(self._version):
+        if not newest or numbers(newest) >= numbers(self._version):
             return False
         self._version = newest
         self._newest_again = time.monotonic() + UPGRADES_SEEN_WITHIN
         return True
 
     def _refuse_too_old(self, what: str, needs: str | None) -> None:
-        least = max(needs or OLDEST, OLDEST, key=number)
-        if number(self._version) < number(least):
+        least = max(needs or OLDEST, OLDEST, key=numbers)
+        if numbers(self._version) < numbers(least):
             text = f"{what} needs microversion {least}; Placement has {self._version}"
             raise TooOld(text, speaks=self._version)
 

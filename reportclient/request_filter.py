@@ -19,10 +19,10 @@ without a suffix.  Whoever asks with groups only, or for resources below the roo
 look at the ``traits`` of the roots in ``provider_summaries``, as ``reportclient.asking`` does.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from reportclient.microversion import numbers
 from reportclient.query.request import ResourceRequest
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -93,8 +93,8 @@ def _terms(value: str) -> list[str]:
     return [] if value.startswith("in:") else value.split(",")
 
 
-def _version(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d+)\.(\d+)", text)
-    if match is None:
-        raise CannotForbid(f"{text!r} is no microversion")
-    return int(match[1]), int(match[2])
+def _version(text: str) -> tuple[int, ...]:
+    try:
+        return numbers(text)
+    except ValueError:
+        raise CannotForbid(f"{text!r} is no microversion") from None

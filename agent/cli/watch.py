@@ -60,9 +60,6 @@ class Watch(OperatorCommand):
             _watch_host(session, options.interval or HOST_EVERY)
         return 0
 
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.answer(parsed_args)
-
 
 def _refuse_pipes(stdout: object, other: str) -> None:
     term = os.environ.get("TERM", "")

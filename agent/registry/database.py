@@ -66,9 +66,7 @@ class Database(Protocol):
         """Close what is open."""
 
 
-def open_database(
-    connection: str, *, connections: int = 10, option: str = "[registry] connection"
-) -> Database:
+def open_database(connection: str, *, option: str = "[registry] connection") -> Database:
     """Of this URL; nothing is connected yet.  ``option`` says where the URL was set.
 
     :raises RegistryUnavailable: the URL can't be used.
@@ -77,7 +75,7 @@ def open_database(
     if file is None:
         from agent.registry.fleet_database import FleetDatabase  # noqa: PLC0415  SQLAlchemy
 
-        return FleetDatabase.of(connection, connections, option)
+        return FleetDatabase.of(connection, option)
     if not file["path"]:
         raise RegistryUnavailable(f"{option}: {connection} names no file")
     from agent.registry.host_database import HostDatabase  # noqa: PLC0415  sqlite3

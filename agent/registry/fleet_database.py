@@ -20,6 +20,8 @@ _UNSAID = {
     "postgresql": {"connect_timeout": "5", "options": "-c statement_timeout=20000"},
 }
 """By default none of these ever gives up waiting."""
+CONNECTIONS = 10
+"""Kept open; more are opened while all are busy."""
 _MYSQL_NOW = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)"
 _NOW = {
     "mysql": _MYSQL_NOW,
@@ -36,14 +38,14 @@ class FleetDatabase:
     engine: sa.Engine
 
     @classmethod
-    def of(cls, connection: str, connections: int, option: str) -> "FleetDatabase":
+    def of(cls, connection: str, option: str) -> "FleetDatabase":
         """With an engine that tests each connection before it is used."""
         try:
             url = sa.make_url(connection)
             defaults = _UNSAID.get(url.get_backend_name(), {})
             unsaid = {name: value for name, value in defaults.items() if name not in url.query}
             engine: sa.Engine = engines.create_engine(
-                url.update_query_dict(unsaid), max_retries=0, max_pool_size=connections
+                url.update_query_dict(unsaid), max_retries=0, max_pool_size=CONNECTIONS
             )
         except (sa.exc.ArgumentError, ImportError, ValueError) as err:
             # A ValueError is about the port: the URL's pattern takes anything there.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table
+from agent.cli.shared.commands import DrawnOrListed, Table, argument
 from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.screen import Screen
 from driverkit.check import (
@@ -62,23 +62,21 @@ class CheckDriver(DrawnOrListed[Verdicts]):
   computectl driver check libvirt -f json            for programs
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The driver, and which Placement."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("driver", metavar="NAME", help="as compute_driver has it")
-        parser.add_argument(
+    arguments = (
+        argument("driver", metavar="NAME", help="as compute_driver has it"),
+        argument(
             "--real-placement",
             action="store_true",
             help="report to a real Placement, started for this check; needs compute-agent[dev]",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--fixtures",
             metavar="FILE",
             help="a Python file with a class that derives from driverkit.testing.DriverContract: "
             "its fixtures (lose_backend, lose_device, make_big_driver, reshape_case, "
             "driver_config) hold the installed driver to the rules that need them",
-        )
-        return parser
+        ),
+    )
 
     def ask(self, session: Session, options: argparse.Namespace) -> Verdicts:
         """Run the kit."""

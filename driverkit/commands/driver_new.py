@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.cli.shared.commands import Offline, Table
+from agent.cli.shared.commands import Offline, Table, argument
 from agent.cli.shared.errors import CommandError
 from agent.cli.shared.screen import Screen
 from drivers import loader
@@ -50,28 +50,26 @@ class NewDriver(Offline[Written]):
   computectl driver new mynodes --kind many-nodes      or nested, reshape
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """A name, and where it goes."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        argument(
             "name",
             metavar="NAME",
             help="of the driver, as in compute_driver, and of its Python package",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--kind",
             choices=sorted(KINDS),
             default="devices",
             help="what it begins with: devices below this host (the default), many nodes, "
             "devices below NUMA cells, or inventory that moves together with its allocations",
-        )
-        parser.add_argument(
+        ),
+        argument(
             "--directory",
             type=Path,
             metavar="DIR",
             help="the folder to make; left out: ./NAME",
-        )
-        return parser
+        ),
+    )
 
     def find(self, options: argparse.Namespace) -> Written:
         """Write it.  :raises CommandError: the name or the folder can't be used."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.cli.shared.commands import Offline, Table
+from agent.cli.shared.commands import Offline, Table, argument
 from agent.cli.shared.errors import NOT_WELL, CommandError
 from agent.cli.shared.screen import Screen
 from driverkit.porting.advice import Diagnostic, diagnostics
@@ -44,11 +44,7 @@ class PortCheck(Offline[Checked]):
   computectl driver port-check -f json driver.py
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """One file."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("path", metavar="FILE", help="the driver's source")
-        return parser
+    arguments = (argument("path", metavar="FILE", help="the driver's source"),)
 
     def find(self, options: argparse.Namespace) -> Checked:
         """Read the file.  :raises CommandError: it is no source of a driver."""
@@ -70,7 +66,7 @@ class PortCheck(Offline[Checked]):
         rows: list[Sequence[object]] = [
             [f.line, f.verdict, f.what, f.advice] for f in answer.diagnosed
         ]
-        return ("line", "verdict", "what", "advice"), rows
+        return COLUMNS, rows
 
     def verdict(self, answer: Checked, options: argparse.Namespace) -> int:  # noqa: ARG002
         """For scripts."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 
+from reportclient.microversion import numbers
 from reportclient.query.request import (
     UNSUFFIXED,
     ProviderQuery,
@@ -45,16 +45,6 @@ class Need:
         return f"{before}{self.feature} (microversion {self.version})"
 
 
-@cache
-def number(version: str) -> tuple[int, ...]:
-    """To compare versions by.
-
-    >>> number("1.9") < number("1.10")
-    True
-    """
-    return tuple(int(part) for part in version.split("."))
-
-
 def needs(request: ResourceRequest, *, mappings: bool = False) -> list[Need]:
     """All that an old Placement may not have; ``mappings``: if they have to be answered."""
     wanted = [
@@ -82,12 +72,12 @@ def provider_needs(query: ProviderQuery) -> list[Need]:
 
 def least(wanted: Iterable[Need]) -> str:
     """The lowest version in which all of it can be had."""
-    return max((PLAIN, *(need.version for need in wanted)), key=number)
+    return max((PLAIN, *(need.version for need in wanted)), key=numbers)
 
 
 def missing(wanted: Iterable[Need], version: str) -> list[Need]:
     """What a Placement of this version does not have."""
-    return [need for need in wanted if number(need.version) > number(version)]
+    return [need for need in wanted if numbers(need.version) > numbers(version)]
 
 
 def _of_group(group: RequestGroup, suffix: str) -> Iterator[Need]:

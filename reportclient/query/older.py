@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
+from reportclient.microversion import numbers
 from reportclient.query.answers import AllocationCandidates, AllocationRequest
 from reportclient.query.needs import (
     ANY,
@@ -26,7 +27,6 @@ from reportclient.query.needs import (
     least,
     missing,
     needs,
-    number,
     provider_needs,
 )
 from reportclient.query.request import (
@@ -112,7 +112,7 @@ def put(
     :raises CannotAsk: it can't be had there.
     """
     limit = request.limit
-    mapped = number(version) >= number(MAPPINGS)
+    mapped = numbers(version) >= numbers(MAPPINGS)
     request, isolate = counted_right(request, mappings=mapped)
     wanted = needs(request, mappings=mappings or isolate)
     lacking = missing(wanted, version)

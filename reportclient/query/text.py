@@ -36,6 +36,8 @@ _KEY = re.compile(rf"({'|'.join(_OF_GROUPS)})([a-zA-Z0-9_-]{{1,64}})?")
 _PATH = re.compile(r"\s*(?:GET\s+)?(?:[\w/:.\[\]-]*/\w+\s*)?\?|\s*GET\s+")
 _BREAK = re.compile(r"\s*\n\s*|\s*(&)\s*")
 _READABLE = ",:!"
+LONGEST_NUMBER = 18
+"""Digits; Python refuses to read thousands of them."""
 
 Parameters = dict[str, list[str]]
 
@@ -193,6 +195,6 @@ def _one(by_name: Parameters, name: str) -> str | None:
 def _limit(value: str | None) -> int | None:
     if value is None:
         return None
-    if not value.isdecimal():
-        raise BadQuery(f"limit={value}: not a whole number")
+    if not value.isdecimal() or len(value) > LONGEST_NUMBER:
+        raise BadQuery(f"limit={value[:80]}: not a whole number")
     return int(value)

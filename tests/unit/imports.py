@@ -64,6 +64,7 @@ DOORS: Mapping[str, tuple[str, ...]] = {
     "yaml": ("drivers/yaml_file.py",),
 }
 PURE = (
+    "reportclient/microversion.py",
     "reportclient/model.py",
     "reportclient/snapshot.py",
     "reportclient/edit.py",

@@ -25,6 +25,7 @@ YAML = ("yaml", "drivers.yaml_file")
 NUMBERS = ("prometheus_client", "agent.metrics.monitoring", "oslo_reports")
 # Libraries load these where they are installed.
 GUESTS = ("osprofiler", "webob", "charset_normalizer", "chardet", "eventlet")
+ASKED = ("reportclient.query", "reportclient.candidates")
 DRAWING = ("agent.cli.drawing.text_tree", "agent.cli.drawing.dot", "agent.cli.drawing.mermaid")
 COMMANDS = ("cliff", "agent.cli")
 DRIVERS = ("libvirt", "drivers.libvirt", "drivers.fake")
@@ -37,15 +38,15 @@ NEVER = (*SERVED, *WORKSHOP, *FILES, *DRAWING, *COMMANDS, *NUMBERS, *GUESTS)
 WAYS = {
     "an agent of one host": (
         ("agent.main", ["--once"], ALONE),
-        (*BUS, *DATABASE, *NEVER, *HYPERVISOR),
+        (*BUS, *DATABASE, *NEVER, *ASKED, *HYPERVISOR),
     ),
     "an agent beneath another service's root": (
         ("agent.main", ["--once"], f"{ALONE}[compute]\nroot_provider = attach\n"),
-        (*BUS, *DATABASE, *NEVER, *HYPERVISOR),
+        (*BUS, *DATABASE, *NEVER, *ASKED, *HYPERVISOR),
     ),
     "an agent of a fleet": (
         ("agent.main", ["--once"], f"{FLEET}[registry]\naccess = rpc\n"),
-        (*DATABASE, *FILE, *NEVER, *HYPERVISOR),
+        (*DATABASE, *FILE, *NEVER, *ASKED, *HYPERVISOR),
     ),
     "an agent of a hypervisor": (
         ("agent.main", ["--once"], f"{ALONE}compute_driver = libvirt\n{LIBVIRT}"),

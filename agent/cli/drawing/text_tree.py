@@ -14,7 +14,7 @@ from agent.cli.drawing.fold import in_natural_order
 from agent.cli.drawing.trait_groups import folded, in_lines
 from agent.cli.reading.trees import Trees
 from agent.cli.shared.screen import Line, Screen, counted, in_columns
-from agent.cli.shared.usage import Usage, Usages
+from agent.cli.shared.usage import Usage
 from agent.period.traits import DISABLED
 from reportclient.model import Provider
 from reportclient.plain_text import plain
@@ -31,18 +31,17 @@ Shared = dict[tuple[str, ...], list[Provider]]
 def draw_tree(
     snapshot: Snapshot,
     root: str,
-    usages: Usages | None = None,
     *,
     usage: Usage | None = None,
     screen: Screen | None = None,
 ) -> str:
     """The tree of ``root`` and the sharing providers associated with it.
 
-    ``usage`` has more than ``usages`` and stands in its place.  A terse drawing shows
-    no trait but COMPUTE_STATUS_DISABLED.
+    Without ``usage`` nothing is said of what is used.  A terse drawing shows no trait but
+    COMPUTE_STATUS_DISABLED.
     """
     screen = screen or Screen.of(sys.stdout)
-    drawing = _Drawing(snapshot, usage or Usage(usages), screen)
+    drawing = _Drawing(snapshot, usage or Usage(), screen)
     return _in_columns(drawing.lines([root], sharing_with(snapshot, root)), drawing)
 
 

@@ -62,6 +62,10 @@ class OperatorCommand(Command):
         except Exception as err:  # noqa: BLE001  a person reads it: one line
             return self.went_wrong(err)
 
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        """The same; cliff wants it to be there."""
+        return self.answer(parsed_args)
+
     def session(self) -> Session:
         """The configuration.  :raises agent.config.ConfigError: it is bad."""
         session = self.app.session()
@@ -179,10 +183,6 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
             self._list(answer, options)
         self.app.stdout.flush()
         return self.verdict(answer, options)
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """What is listed, without the drawing."""
-        return self.table(self.asked(parsed_args))
 
     def _list(self, answer: Answer, options: argparse.Namespace) -> None:
         plugin = self._formatter_plugins[options.formatter].obj

@@ -26,7 +26,10 @@ def draw(snapshot: Snapshot, root: str = "host1", screen: Screen = WIDE, **usage
 def test_a_small_tree_looks_like_this() -> None:
     usages = {uuid_of("host1_numa0"): {"VCPU": 30, "MEMORY_MB": 4096}}
     text = draw_tree(
-        numa_host(pfs=2), uuid_of("host1"), usages, screen=replace(PLAIN, width=80, terse=True)
+        numa_host(pfs=2),
+        uuid_of("host1"),
+        usage=Usage(usages),
+        screen=replace(PLAIN, width=80, terse=True),
     )
     names = {uuid_of(name): f"<{name}>" for name in ("host1", "host1_numa0", "nfs")}
     shown = re.sub(

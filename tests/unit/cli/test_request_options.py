@@ -85,5 +85,11 @@ def test_what_can_not_be_read_names_the_option_or_the_group(words: str, named: s
     assert named in str(told.value)
 
 
+@pytest.mark.parametrize("limit", ["-1", "x", "9" * 5000, ""])
+def test_a_limit_that_is_no_number_of_candidates_is_refused(limit: str) -> None:
+    with pytest.raises(BadQuery, match="limit="):
+        read_request(f"resources=VCPU:1&limit={limit}")
+
+
 def test_a_word_that_is_a_value_stays_one() -> None:
     assert spelled_out(["--query", "x", "--limit", "3"]) == ["--query", "x", "--limit", "3"]

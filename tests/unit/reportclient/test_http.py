@@ -12,6 +12,7 @@ from keystoneauth1 import exceptions as ksa
 
 from reportclient import http, replies
 from reportclient.errors import AuthenticationFailed, Conflict, PlacementError, TooOld, Unreachable
+from reportclient.microversion import numbers
 
 
 class Answer:
@@ -27,7 +28,7 @@ class Adapter:
 
     def request(self, path, method, *, microversion, **_):
         self.asked.append(microversion)
-        if http.number(microversion) > http.number(self.newest):
+        if numbers(microversion) > numbers(self.newest):
             error = {"status": 406, "max_version": self.newest, "min_version": "1.0"}
             return Answer(406, {"errors": [error]})
         return Answer(200, {"resource_providers": []})

@@ -1,0 +1,14 @@
+"""Microversions of Placement, to be compared.  Pure."""
+
+from functools import cache
+
+
+@cache
+def numbers(version: str) -> tuple[int, ...]:
+    """``1.10`` as ``(1, 10)``.  :raises ValueError: it is no microversion.
+
+    >>> numbers("1.9") < numbers("1.10")
+    True
+    """
+    major, minor = version.split(".")
+    return int(major), int(minor)
