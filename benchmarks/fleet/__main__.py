@@ -42,7 +42,8 @@ def main(arguments: list[str] | None = None) -> None:
         Centre(shape, Path(directory)) as centre,
     ):
         for one in Scenarios(centre, asked.quiet_minutes).run():
-            said = f"{one.name}: {one.calls} calls, right after {one.right_after} s\n"
+            right = "" if one.right_after is None else f", right after {one.right_after} s"
+            said = f"{one.name}: {one.calls} calls{right}\n"
             sys.stderr.write(said)
             found.append(one.as_dict())
             _write(asked, found)

@@ -67,12 +67,15 @@ def measured(centre: Centre, name: str, hosts: int, minute: int) -> Iterator[Mea
     found.memory = {part: round(meter.memory(pids), 1) for part, pids in centre.parts.items()}
 
 
-def until(done: Callable[[], bool], within: float = 900.0, every: float = 0.5) -> float | None:
-    """Seconds until it is so; ``None``: it is not, in that time."""
+def until(done: Callable[[], bool], within: float = 900.0, every: float = 0.5) -> float:
+    """Seconds until it is so.
+
+    :raises TimeoutError: it is not, in that time: what is measured from then on says nothing.
+    """
     began = time.monotonic()
     while not done():
         if time.monotonic() - began > within:
-            return None
+            raise TimeoutError(f"the fleet is not right {within:.0f} s after what happened last")
         time.sleep(every)
     return round(time.monotonic() - began, 1)
 

@@ -77,10 +77,10 @@ class Scenarios:
         shape = self.centre.shape
         with self.measured("a rack boots, cold", shape.rack) as found:
             self.centre.fleet.start_rack()
-            found.right_after = self._all_well(shape.hosts)
+            found.right_after = ready = self._all_well(shape.hosts)
         needed = self._writes_alone()
         found.also["seconds that the same writes take from a bare client"] = needed
-        found.also["ready after so many times that"] = round((found.right_after or 0) / needed, 2)
+        found.also["ready after so many times that"] = round(ready / needed, 2)
         return found
 
     def _writes_alone(self) -> float:
@@ -165,7 +165,7 @@ class Scenarios:
 
         return once
 
-    def _all_well(self, hosts: int) -> float | None:
+    def _all_well(self, hosts: int) -> float:
         return until(lambda: sum(one["well"] for one in self.centre.fleet.look()) >= hosts)
 
     def _all_changed(self) -> bool:

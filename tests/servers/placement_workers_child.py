@@ -59,7 +59,12 @@ def serve(sock: socket.socket, directory: Path, alive: int, tell: int) -> None:
     with (directory / "requests.jsonl").open("a", buffering=1) as log:
         application = RequestLog(Away(init_application(), directory / "away"), log)
         server = waitress.create_server(
-            application, sockets=[sock], threads=THREADS, ident=None, connection_limit=4000
+            application,
+            sockets=[sock],
+            threads=THREADS,
+            ident=None,
+            connection_limit=4000,
+            asyncore_use_poll=True,  # select() ends the worker at the 1,024th file
         )
         os.write(tell, b"1")
         server.run()
