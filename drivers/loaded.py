@@ -6,6 +6,7 @@ said with the method's name; nobody behind has to look again.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from drivers.abilities import OPTIONAL
 from drivers.api import ComputeDriver, Identified, Lifecycle, Switched, Timed, Unwell, Watched
 from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverError
+from drivers.fitness import capabilities_problem
 from drivers.legacy import older_methods, update_by_older_methods
 from reportclient.model import Allocations, canonical_uuid, provider_name
 from reportclient.provider_tree import ProviderTree
@@ -38,6 +40,8 @@ class LoadedDriver:
     driver: ComputeDriver
     abilities: frozenset[type] = frozenset()
     opening: Opening = field(default_factory=Opening, repr=False, compare=False)
+    able: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+    """Its capabilities, as they were when they could be read last."""
     calls: Calls = field(default_factory=Calls, repr=False, compare=False)
 
     @classmethod
@@ -81,6 +85,7 @@ class LoadedDriver:
         if self.opening.failed is not None:
             raise self.opening.failed
 
+        self._read_capabilities()
         answers: Callable[..., Any] = self.driver.update_provider_tree
 
         def update() -> object:
@@ -94,6 +99,22 @@ class LoadedDriver:
                 return None
 
         self.calls("update_provider_tree", update, about=node)
+
+    def capabilities(self) -> dict[str, bool]:
+        """As they are now, or were last; never raises: :meth:`ask` tells."""
+        with suppress(Exception, SystemExit):
+            self._read_capabilities()
+        return dict(self.able)
+
+    def _read_capabilities(self) -> None:
+        """They may change after it was loaded.  :raises DriverError: they can't be told."""
+        said = self.driver.capabilities
+        problem = capabilities_problem(said)
+        if problem:
+            raise DriverError(problem)
+        if said != self.able:
+            self.able.clear()
+            self.able.update(said)
 
     def nodes(self) -> list[str]:
         """The names of its nodes; may be empty.

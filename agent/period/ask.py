@@ -146,6 +146,9 @@ class Asking:
             raise DriverError(f"it took the root provider {node} ({root}) away")
         if there.name != node:
             raise DriverError(f"it gave the root provider {node} ({root}) another name")
+        before = tree.whole.get(root)
+        if before is not None and there.parent_uuid != before.parent_uuid:
+            raise DriverError(f"it moved the root provider {node} ({root}) below another one")
 
     def _refuse_taken_names(self, loaded: LoadedDriver, tree: ProviderTree) -> None:
         for provider in filter(None, tree.edits().values()):

@@ -112,7 +112,7 @@ class Decider:
             said = said.with_answer((theirs,), frozenset({AGENT, STATUS}))
         else:
             host, owners = Provider(self.uuid, self.node), self.rules.owner_traits
-            can = [loaded.driver.capabilities for loaded in self.drivers]
+            can = [loaded.capabilities() for loaded in self.drivers]
             own = agent_statements(
                 host,
                 observed,

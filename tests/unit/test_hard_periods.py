@@ -298,3 +298,34 @@ def test_a_thread_that_is_at_its_tree_still_is_its_drivers_error_alone(placement
     report = agent.period()
     assert "d1" in report.driver_errors and report.error is None
     assert "CUSTOM_GOLD" in agent.seen(NODE).traits
+
+
+def test_a_root_that_a_driver_moves_is_its_error_alone(placement):
+    def moves(tree):
+        tree.new_root("rack1", OTHER)
+        tree.move(NODE, "rack1")
+
+    def adds(tree):
+        tree.add_traits(NODE, "CUSTOM_GOLD")
+
+    agent = Agent(placement, moves, adds)
+    for _ in range(2):
+        report = agent.period()
+        assert "it moved the root provider host1" in str(report.driver_errors["d1"])
+        assert "CUSTOM_GOLD" in agent.seen(NODE).traits
+
+
+@pytest.mark.parametrize("wrong", [None, ["supports_multiattach"], {"supports_multiattach": "yes"}])
+def test_capabilities_that_break_later_are_their_drivers_error_and_stay_as_they_were(
+    placement, wrong
+):
+    def adds(tree):
+        tree.add_traits(NODE, "CUSTOM_GOLD")
+
+    agent = Agent(placement, tree_of(0), adds)
+    agent.drivers[0].capabilities = {"supports_multiattach": True}
+    assert agent.period().ok
+    agent.drivers[0].capabilities = wrong
+    report = agent.period(600)
+    assert report.error is None and "capabilities" in str(report.driver_errors["d1"])
+    assert {"CUSTOM_GOLD", "COMPUTE_VOLUME_MULTI_ATTACH"} <= agent.seen(NODE).traits
