@@ -5,6 +5,7 @@ and nothing more is asked before that has ended; where calls may run at once, on
 """
 
 import inspect
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -51,11 +52,14 @@ class _Call:
     def run(self, session: object) -> None:
         """In the worker's thread."""
         assert self.job is not None
+        process = os.getpid()
         try:
             self.answer = self.job(session)
         except BaseException as err:  # noqa: BLE001  the one who waits gets it, whatever it is
             self.error = err
         finally:
+            if os.getpid() != process:
+                os._exit(_exit_code(self.error))
             self.job = None  # it holds the tree, which nobody may keep
             self.done.set()
 
@@ -68,6 +72,15 @@ class _Call:
             raise err
         finally:
             del err  # with its traceback it would hold itself
+
+
+def _exit_code(err: BaseException | None) -> int:
+    """Of a child that the job has forked, and that came back here to be a second agent.
+
+    It would never end, and hold the lock on the state directory.
+    """
+    code = err.code if isinstance(err, SystemExit) else err and 1
+    return code if isinstance(code, int) else int(code is not None)
 
 
 class _Worker(Generic[S]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -251,3 +252,24 @@ def test_a_reshape_with_garbage_in_it_is_told_with_the_driver(garbage: Any) -> N
     (report,) = nodes.period(0.0)
     assert "consumer consumer1: {'allocations':" in str(report.driver_errors["mine"])
     assert "is needed, not" in str(report.driver_errors["mine"])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # threads and fork, later Pythons say
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(None, 0), (SystemExit(), 0), (SystemExit(7), 7), (SystemExit("why"), 1), (KeyError(), 1)],
+)
+def test_a_child_that_a_driver_forks_is_no_second_agent(
+    error: BaseException | None, code: int
+) -> None:
+    """It would wait for the next question, with the lock of the state directory."""
+
+    def forks() -> int:
+        child = os.fork()
+        if child:
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if error is not None:
+            raise error
+        return 99
+
+    assert Calls(60.0)("update_provider_tree", forks) == code
