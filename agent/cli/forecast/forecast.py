@@ -1,9 +1,10 @@
 """What the next period of each node would do, and its exact calls, without doing it."""
 
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -209,17 +210,18 @@ def open_nodes(
     :raises agent.config.ConfigError: an option looks mistyped.
     """
     settings = session.settings
-    drivers = drivers_of(settings, session.conf, writing=False)
-    nodes = nodes_of(settings, drivers, api, own_uuid, writing=False)
-    nodes.additions.holding = holding
-    nodes.additions.load()
-    service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
-    try:
-        service.open()
-        _name_nodes(nodes)
-        yield nodes
-    finally:
-        service.close()
+    with redirect_stdout(sys.stderr):  # what drivers print is no part of the answer
+        drivers = drivers_of(settings, session.conf, writing=False)
+        nodes = nodes_of(settings, drivers, api, own_uuid, writing=False)
+        nodes.additions.holding = holding
+        nodes.additions.load()
+        service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
+        try:
+            service.open()
+            _name_nodes(nodes)
+            yield nodes
+        finally:
+            service.close()
 
 
 def _name_nodes(nodes: Nodes) -> None:

@@ -10,6 +10,8 @@ from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient.testing.fake_placement import FakePlacement
+from tests.integration.agent_host import AgentHost
+from tests.kit.installed import SETS_ALL_TRAITS, install
 
 ROOT, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
 
@@ -40,3 +42,15 @@ def test_a_driver_that_can_not_say_how_it_is_does_not_end_the_plan() -> None:
     assert any("degraded() failed: " in said for said in foreseen.problems)
     (report,) = nodes.period(0.0)
     assert set(report.texts()) == set(foreseen.problems), "the agent says the same"
+
+
+def test_what_a_driver_prints_is_no_part_of_a_plan_for_programs(tmp_path: Path) -> None:
+    prints = f'print("loaded")\n{SETS_ALL_TRAITS}'.replace(
+        "        return [", '        print("asked")\n        return ['
+    )
+    site = install(tmp_path / "site", "prints", prints)
+    host = AgentHost(tmp_path, "http://127.0.0.1:1")
+    host.configure(driver="prints")
+    said = host.ctl("plan", "-f", "json", PYTHONPATH=str(site))
+    assert said.out == "", "there is no Placement"
+    assert {"loaded", "asked"} <= set(said.err.splitlines())
