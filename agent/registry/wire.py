@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from agent.bus.errors import FAILED, OK, REFUSED
-from agent.registry import errors
+from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.record import ServiceRecord
 
 EXCHANGE = TOPIC = NAMESPACE = "compute-registry"
@@ -17,11 +17,7 @@ VERSION = "1.0"
 PAGE = 500
 """Records in one answer, of some 400 bytes each."""
 
-_KINDS = {
-    kind.__name__: kind
-    for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, errors.RegistryError)
-}
+_KINDS = {kind.__name__: kind for kind in RegistryError.__subclasses__()}
 _TIMES = ("last_seen", "disabled_at")
 _LISTS = ("roots", "damaged")
 _FIELDS = tuple(field.name for field in dataclasses.fields(ServiceRecord))
@@ -44,7 +40,7 @@ def from_wire(data: dict[str, Any]) -> ServiceRecord:
     return ServiceRecord(**known)
 
 
-def failure(err: errors.RegistryError) -> dict[str, Any]:
+def failure(err: RegistryError) -> dict[str, Any]:
     """The answer that stands for an error."""
     return {"error": {"kind": type(err).__name__, "text": str(err)}}
 
@@ -53,12 +49,12 @@ def outcome(answer: dict[str, Any]) -> str:
     """What became of the call, for who counts."""
     if "error" not in answer:
         return OK
-    return FAILED if answer["error"]["kind"] == errors.RegistryUnavailable.__name__ else REFUSED
+    return FAILED if answer["error"]["kind"] == RegistryUnavailable.__name__ else REFUSED
 
 
 def value_of(answer: dict[str, Any]) -> Any:
     """The value.  :raises RegistryError: the answer stands for one."""
     if "error" in answer:
         error = answer["error"]
-        raise _KINDS.get(error["kind"], errors.RegistryError)(error["text"])
+        raise _KINDS.get(error["kind"], RegistryError)(error["text"])
     return answer["value"]

@@ -1,6 +1,6 @@
-"""How each part of the agent is, in the words that status file, commands and probes share.  Pure.
+"""How each part of the agent is, in the words that status file, commands and probes share.
 
-An empty text is well; any other one says what is not.
+An empty text is well; any other one says what is not.  Whether a process lives is read in /proc.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Candidates as text, by the names of their hosts, as Placement's documents write them.  Pure."""
+"""Candidates as text, by the names of their hosts, as Placement's documents write them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

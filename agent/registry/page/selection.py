@@ -1,4 +1,4 @@
-"""Which hosts a list shows, and in which order: by what its address says.  Pure."""
+"""Which hosts a list shows, and in which order: by what its address says."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -11,6 +11,7 @@ from pkgutil import resolve_name
 
 import pytest
 
+from agent.cli.drawing import pictures
 from agent.cli.drawing.picture import Box, BoxKind, Hub, Picture
 from agent.cli.drawing.pictures import FORMATS
 
@@ -59,8 +60,22 @@ READERS: dict[str, Callable[[str], Iterator[str]]] = {
 }
 
 
+def test_every_writer_of_pictures_is_a_format() -> None:
+    """What draws a picture, and only that: ``draw_svg(picture: Picture) -> str``."""
+    drawing = Path(pictures.__file__).parent
+    writers = {
+        f"agent.cli.drawing.{file.stem}:{name}"
+        for file in drawing.glob("*.py")
+        for name in re.findall(
+            r"^def ([a-z]\w+)\(picture: Picture\) -> str:", file.read_text(), re.M
+        )
+    }
+    forgotten = "a line of FORMATS in agent/cli/drawing/pictures.py for each writer"
+    assert writers == set(FORMATS.values()), forgotten
+
+
 def test_every_format_has_a_reader_here() -> None:
-    assert set(READERS) == set(FORMATS), "what a writer writes has to be read back"
+    assert set(READERS) == set(FORMATS), "READERS of this file reads back what a writer writes"
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -54,7 +54,7 @@ def test_every_fact_is_asked():
 
 
 def test_every_fact_has_a_name_of_its_own():
-    assert len(FACTS) == len(classes_of_facts())
+    assert len(FACTS) == len(report.FACTS), "two facts of FACTS have the same name"
 
 
 @pytest.mark.parametrize("name", FACTS)
@@ -78,7 +78,7 @@ def test_every_trait_that_a_fact_names_is_a_standard_one():
     known = {*os_traits.get_traits()}
     for file in classes_of_facts().values():
         words = {word for word in pattern.findall(file.read_text()) if not word.endswith("_")}
-        assert words <= known, file
+        assert words <= known, f"{file}: os-traits has no {', '.join(words - known)}"
 
 
 class Mute:

@@ -116,7 +116,8 @@ def test_every_field_of_a_node_is_filled_and_shown(one: Any, tmp_path: Path) -> 
     file([report])
     assert file.written is not None
     filled = getattr(file.written.nodes[0], one.name)
-    assert filled != one.default, "agent/told/status_file.py fills it"
+    forgotten = "agent/told/status_file.py fills it, and the report of this test has another value"
+    assert filled != one.default, f"{forgotten} than the default"
     shown = inspect.getsource(agent.cli.status)
     assert f".{one.name}" in shown, "agent/cli/status.py shows it"
 
