@@ -74,6 +74,15 @@ def kept_compute_id(state_path: Path) -> str:
     return own
 
 
+def kept_nodes(state_path: Path) -> Mapping[str, str]:
+    """UUIDs of the nodes that this host reported last, by name; nothing is ever written.
+
+    :raises IdentityError: naming the file.
+    """
+    kept = _kept(_document(state_path, writing=False))
+    return kept[1] if kept else {}
+
+
 def replace_compute_id(state_path: Path, value: str) -> None:
     """Make this UUID the host's; only for an operator who says so.
 

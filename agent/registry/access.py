@@ -36,7 +36,7 @@ def open_registry(
 
         ours = caller or Caller(user="compute-agent", where=socket.gethostname())
         return RegistryClient.over(transport, caller=ours, sign=_sign(settings, host))
-    return _open_database(settings)
+    return _open_database(settings, own=bool(host))
 
 
 def _sign(settings: RegistrySettings, host: str) -> Sign | None:
@@ -45,12 +45,12 @@ def _sign(settings: RegistrySettings, host: str) -> Sign | None:
     return Operator(settings.master_key).signer().signed if settings.master_key else None
 
 
-def _open_database(settings: RegistrySettings) -> Registry:
+def _open_database(settings: RegistrySettings, *, own: bool) -> Registry:
     # Agents of a fleet ask over RPC: they load no database.
     from agent.registry.database import open_database  # noqa: PLC0415
     from agent.registry.store import SqlRegistry  # noqa: PLC0415
 
-    database = open_database(settings.connection)
+    database = open_database(settings.connection, own=own)
     database.upgrade()
     return SqlRegistry(database, settings.down_after, settings.binary)
 

@@ -66,8 +66,12 @@ class Database(Protocol):
         """Close what is open."""
 
 
-def open_database(connection: str, *, option: str = "[registry] connection") -> Database:
+def open_database(
+    connection: str, *, option: str = "[registry] connection", own: bool = False
+) -> Database:
     """Of this URL; nothing is connected yet.  ``option`` says where the URL was set.
+
+    ``own``: for the agent of the one host whose file it is, if it is one.
 
     :raises RegistryUnavailable: the URL can't be used.
     """
@@ -80,4 +84,4 @@ def open_database(connection: str, *, option: str = "[registry] connection") -> 
         raise RegistryUnavailable(f"{option}: {connection} names no file")
     from agent.registry.host_database import HostDatabase  # noqa: PLC0415  sqlite3
 
-    return HostDatabase(file["path"])
+    return HostDatabase(file["path"], own)

@@ -4,14 +4,19 @@ Versions of this project that had SQLAlchemy for it made the same file: either k
 what the other wrote.
 """
 
+import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 from agent.registry.database import Duplicate, R, Statements
 from agent.registry.errors import RegistryUnavailable
+from agent.state.files import aside
+
+LOG = logging.getLogger(__name__)
 
 BUSY_WITHIN = 20.0
 """Seconds that another writer is waited for."""
@@ -55,6 +60,8 @@ class HostDatabase:
     """See :class:`agent.registry.database.Database`."""
 
     path: str
+    own: bool = False
+    """Whether the one host is ours: it knows its status, and begins anew if the file is damaged."""
     now: ClassVar[str] = "((julianday('now') - 2440587.5) * 86400.0)"
     binary: ClassVar[str] = "binary"
     _idle: list[sqlite3.Connection] = field(default_factory=list, repr=False, compare=False)
@@ -64,7 +71,19 @@ class HostDatabase:
         return f"sqlite:///{self.path}"
 
     def upgrade(self) -> None:
-        self.run(lambda _: None)
+        try:
+            self.run(_check)
+        except RegistryUnavailable as err:
+            if not (self.own and _is_damaged(err.__cause__)):
+                raise
+            self._set_aside(err)
+            self.run(_check)
+
+    def _set_aside(self, err: RegistryUnavailable) -> None:
+        self.dispose()
+        for more in ("-wal", "-shm"):  # they would be applied to the new file
+            Path(self.path + more).unlink(missing_ok=True)
+        LOG.warning("%s: the file is damaged%s; a new one is begun", err, aside(Path(self.path)))
 
     def run(self, work: Callable[[Statements], R]) -> R:
         try:
@@ -106,6 +125,25 @@ class HostDatabase:
             connection.close()
             raise
         return connection
+
+
+def _check(sent: Statements) -> None:
+    """Read all of it."""
+    [found] = sent.rows("PRAGMA quick_check(1)")
+    if found["quick_check"] != "ok":
+        raise _Damaged(found["quick_check"])
+
+
+class _Damaged(sqlite3.DatabaseError):
+    """Found by SQLite's own check."""
+
+    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+
+def _is_damaged(err: BaseException | None) -> bool:
+    """Whether SQLite can't make sense of the file, which does not pass."""
+    code = getattr(err, "sqlite_errorcode", 0) & 0xFF  # without what extends it
+    return code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 def _make(connection: sqlite3.Connection) -> None:

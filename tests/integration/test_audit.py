@@ -255,6 +255,30 @@ def test_a_host_that_has_just_reported_is_well_by_one_call_and_one_for_each_prov
     assert said.out.startswith("1 host, 8 providers, 10 calls to Placement\n")
 
 
+def test_a_host_whose_driver_knows_the_uuid_of_its_node_is_well(host, registry) -> None:
+    node = "a0d17000-0000-4000-8000-000000000001"
+    host.script(f"nodes: {{host1: {{uuid: {node}, inventory: {{VCPU: 4}}}}}}\n")
+    assert host.agent().code == 0
+    registry.heartbeat("host1", "here", "6.5", [node])
+    said = host.ctl("audit")
+    assert (said.code, said.err) == (0, ""), said
+
+
+def test_the_uuid_that_a_host_had_before_an_adoption_is_no_root_that_is_missed(
+    host, registry, placement
+) -> None:
+    known = root(placement, "host1", NODE)
+    host.script("nodes: {host1: {inventory: {VCPU: 4}}}\n")
+    assert host.agent().code == 1, "another UUID has its name"
+    assert host.ctl("adopt", "host1").code == 0
+    assert host.agent().code == 0
+    registry.heartbeat("host1", "here", "6.5", [known])
+    said = host.ctl("audit")
+    assert "is not in Placement" not in said.out
+    placement.empty()
+    assert host.ctl("audit").out.count("is not in Placement") == 1, "what it reports is missed"
+
+
 def test_what_nobody_on_the_host_asserts_is_found(reported, placement) -> None:
     numa0, numa1 = uuid(placement, "host1_numa0"), uuid(placement, "host1_numa1")
     placement.stranger.add_trait(numa0, "HW_CPU_X86_MMX")

@@ -61,6 +61,8 @@ class HostAudit:
         known = bool(before.generations)
         view = refresh(before, root, self.api if known else ReadAhead(self.api, pool))
         tree, ledger = view.snapshot, kept.ledger
+        if root not in tree and not self.session.reports(root):
+            return tree
         if root not in tree:
             step = "start compute-agent; computectl plan shows what it is going to report"
             said = Condition("its root is not in Placement", root, next_step=step)

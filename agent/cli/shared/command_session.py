@@ -8,7 +8,7 @@ from typing import Any
 
 from agent import config
 from agent.cli.shared.errors import CommandError
-from agent.nodes.identity import FILE_NAME, kept_compute_id
+from agent.nodes.identity import FILE_NAME, kept_compute_id, kept_nodes
 from agent.state.kept_root import KeptRoot, saved_roots
 from agent.state.lock import InUse, lock
 from agent.state.roots import RootStore
@@ -63,6 +63,15 @@ class Session:
             return []
         saved = saved_roots(self.settings.state_path)
         return list(dict.fromkeys([*([own] if own else []), *saved]))
+
+    def reports(self, root: str) -> bool:
+        """Whether it is the root of a node that this host reports, as far as that is known.
+
+        A driver may know the UUIDs of its nodes, and an operator may have given the host
+        another one: then the host's own, or its former one, is the root of nothing.
+        """
+        nodes = kept_nodes(self.settings.state_path)
+        return self.settings.rules.attached or not nodes or root in nodes.values()
 
     def kept(self, root: str, *, writing: bool = False) -> KeptRoot:
         """What the agent has kept of a root; nothing is read yet."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from wsgiref.util import setup_testing_defaults
@@ -13,8 +14,12 @@ import pytest
 
 from agent.cli.reading.services import ObservedService
 from agent.registry import wire
+from agent.registry.access import open_registry
+from agent.registry.api import Registry
 from agent.registry.control import Control
+from agent.registry.errors import RegistryUnavailable
 from agent.registry.host_database import HostDatabase
+from agent.registry.opts import RegistrySettings
 from agent.registry.rest.application import ComputeApplication, Discovery
 from agent.registry.store import SqlRegistry
 from agent.registry.web import Identified
@@ -101,3 +106,63 @@ def test_that_it_is_damaged_and_whole_again_is_a_line_each(
     first, second, last = caplog.messages
     assert first.startswith(f"{text}; ") and "can't read disabled_at;" in second
     assert last == "The record of host2 can be read in full again"
+
+
+# -- the file itself
+
+
+def _as_it_is(content: bytes) -> bytes:
+    return content
+
+
+def _cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def _scribbled(content: bytes) -> bytes:
+    return content[:4096] + b"\xff" * (len(content) - 4096)
+
+
+def _other(content: bytes) -> bytes:
+    return b"no database at all" * 300
+
+
+def _file_of(tmp_path: Path, damage: Callable[[bytes], bytes]) -> Path:
+    file = tmp_path / "services.sqlite"
+    database = HostDatabase(str(file))
+    SqlRegistry(database).heartbeat("host1", "a1", "6.1", (ROOT,))
+    database.dispose()
+    file.write_bytes(damage(file.read_bytes()))
+    return file
+
+
+def _opened_by(host: str, file: Path) -> Registry:
+    settings = RegistrySettings("direct", f"sqlite:///{file}", 60.0, 10.0, "b", "", None, "noauth2")
+    return open_registry(settings, None, host=host)
+
+
+@pytest.mark.parametrize("damage", [_cut, _scribbled, _other])
+def test_the_agent_of_the_host_sets_a_damaged_file_aside_and_begins_anew(
+    tmp_path: Path, damage: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    file = _file_of(tmp_path, damage)
+    kept = file.read_bytes()
+    found = _opened_by("host1", file)
+    found.heartbeat("host1", "a1", "6.1", (ROOT,))
+    assert found.get_service("host1").roots == (ROOT,)
+    assert (tmp_path / "services.sqlite.damaged").read_bytes() == kept, "for somebody to look at"
+    assert "the file is damaged, it is now" in caplog.text
+
+
+@pytest.mark.parametrize("damage", [_cut, _scribbled, _other])
+def test_a_command_leaves_it_to_the_agent(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    """It may be root's, whose file the agent could not write."""
+    file = _file_of(tmp_path, damage)
+    with pytest.raises(RegistryUnavailable):
+        _opened_by("", file)
+    assert not (tmp_path / "services.sqlite.damaged").exists()
+
+
+def test_a_file_that_is_well_is_left(tmp_path: Path) -> None:
+    found = _opened_by("host1", _file_of(tmp_path, _as_it_is))
+    assert found.get_service("host1").roots == (ROOT,)
