@@ -101,3 +101,7 @@ class TooOld(PlacementError):
     """
 
     speaks: str | None = None
+
+
+class TooNew(PlacementError):
+    """This Placement speaks none of the microversions of this client.  Next: upgrade the client."""

@@ -15,7 +15,7 @@ from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import loading, session, token_endpoint
 
-from reportclient.errors import AuthenticationFailed, TooOld, Unreachable
+from reportclient.errors import AuthenticationFailed, TooNew, TooOld, Unreachable
 from reportclient.microversion import numbers
 from reportclient.replies import GROUP, answer, first_error, shown
 from reportclient.transport import LIMIT, Refused, Transport
@@ -33,6 +33,7 @@ _AT_ONCE = contextlib.nullcontext()
 back, each request slept as long as it had been wrong."""
 
 _ERRNO = re.compile(r"(?:\[Errno -?\d+\] |Error\(\d+, ')([^'\")\]]+)")
+_MICROVERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}")
 _POOL = re.compile(r": \w*Pool\(")
 """Where urllib3 begins to speak of its connections, ours included."""
 
@@ -84,6 +85,8 @@ class PlacementAPI:
         if response.status_code == 406 and self._settle_for_less(response):
             self._refuse_too_old(f"{method} {path}", needs)
             response = self._send(method, path, json)
+        if response.status_code == 406:
+            self._refuse_too_new(f"{method} {shown(path)}", response)
         return answer(method, path, response)
 
     def _send(self, method: str, path: str, json: Any) -> Any:
@@ -109,18 +112,30 @@ class PlacementAPI:
         return response
 
     def _settle_for_less(self, response: Any) -> bool:
-        newest = first_error(response).get("max_version")
-        if not newest or numbers(newest) >= numbers(self._version):
+        newest = _version(response, "max_version")
+        if newest is None or numbers(newest) >= numbers(self._version):
             return False
         self._version = newest
         self._newest_again = time.monotonic() + UPGRADES_SEEN_WITHIN
         return True
+
+    def _refuse_too_new(self, what: str, response: Any) -> None:
+        oldest = _version(response, "min_version")
+        if oldest is not None and numbers(oldest) > numbers(self._version):
+            text = f"{what}: Placement speaks microversions from {oldest} on only"
+            raise TooNew(f"{text}, and compute-agent speaks them up to {self._version}")
 
     def _refuse_too_old(self, what: str, needs: str | None) -> None:
         least = max(needs or OLDEST, OLDEST, key=numbers)
         if numbers(self._version) < numbers(least):
             text = f"{what} needs microversion {least}; Placement has {self._version}"
             raise TooOld(text, speaks=self._version)
+
+
+def _version(response: Any, key: str) -> str | None:
+    """What a 406 says of the microversions that are spoken; something else may have said it."""
+    said = first_error(response).get(key)
+    return said if isinstance(said, str) and _MICROVERSION.fullmatch(said) else None
 
 
 def api_over(adapter: Any, max_version: str | None = None) -> API:

@@ -39,6 +39,7 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (placement.AuthenticationFailed, "see [placement] in {files}", UNUSABLE),
     (placement.Forbidden, "see [placement] in {files}", UNUSABLE),
     (placement.TooOld, "upgrade Placement", UNUSABLE),
+    (placement.TooNew, "upgrade compute-agent", UNUSABLE),
     (placement.Unreachable, "is Placement up, and [placement] in {files} right?", NOT_WELL),
     (placement.PlacementError, "nothing was changed", NOT_WELL),
 )

@@ -11,7 +11,14 @@ import requests
 from keystoneauth1 import exceptions as ksa
 
 from reportclient import http, replies
-from reportclient.errors import AuthenticationFailed, Conflict, PlacementError, TooOld, Unreachable
+from reportclient.errors import (
+    AuthenticationFailed,
+    Conflict,
+    PlacementError,
+    TooNew,
+    TooOld,
+    Unreachable,
+)
 from reportclient.microversion import numbers
 
 
@@ -58,6 +65,39 @@ def test_what_a_placement_below_the_minimum_could_not_do_is_asked_again_later(mo
     assert len(adapter.asked) == 1
     adapter.newest, now[0] = "1.39", http.UPGRADES_SEEN_WITHIN + 1
     assert api.request("GET", "/resource_providers") == {"resource_providers": []}
+
+
+class Unacceptable:
+    """Answers 406 with these versions, whatever it is asked."""
+
+    def __init__(self, **versions):
+        self.versions = versions
+
+    def request(self, *_, **__):
+        error = {"status": 406, "detail": "Unacceptable version header", **self.versions}
+        return Answer(406, {"errors": [error]})
+
+
+def test_a_placement_that_has_forgotten_all_of_our_versions_is_too_new():
+    api = http.PlacementAPI(Unacceptable(min_version="1.50", max_version="1.60"))
+    with pytest.raises(TooNew, match=r"from 1\.50 on only.*up to 1\.39"):
+        api.request("GET", "/resource_providers")
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        {"max_version": "latest", "min_version": None},
+        {"max_version": 1.1, "min_version": "1"},
+        {"max_version": ["1.1"], "min_version": {"major": 2}},
+        {"max_version": "1.\u0663", "min_version": "1.-2"},
+        {"max_version": "9" * 5000 + ".1", "min_version": ""},
+        {},
+    ],
+)
+def test_versions_that_are_none_are_no_traceback(versions):
+    with pytest.raises(TooOld, match="406"):
+        http.PlacementAPI(Unacceptable(**versions)).request("GET", "/resource_providers")
 
 
 def test_a_ca_file_that_is_not_there_is_no_traceback():
