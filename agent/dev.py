@@ -18,6 +18,7 @@ from agent.config import ConfigError, Written, as_written
 from agent.nodes.nodes import Nodes
 from agent.told.reports import Report
 from reportclient.http import token_adapter
+from reportclient.plain_text import plain
 
 SERVERS = "compute_agent.placement_servers"
 """Entry points: what can start a Placement here is no part of the daemon."""
@@ -121,9 +122,10 @@ class Show:
             self._draw()
         for report in reports:
             what = report.changes() or "nothing to change"
-            self.out.write(f"{report.node}: {what}, {_calls(report.calls)} to Placement\n")
+            node = plain(report.node)
+            self.out.write(f"{node}: {what}, {_calls(report.calls)} to Placement\n")
             for text in report.texts():
-                self.out.write(f"{report.node}: {text}\n")
+                self.out.write(f"{node}: {plain(text)}\n")
         self.out.flush()
 
     def _draw(self) -> None:

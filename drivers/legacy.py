@@ -7,6 +7,7 @@ is as good as none.  All is asked before anything is written.
 """
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any
 
 from drivers import opts
@@ -146,7 +147,7 @@ def _amounts(answer: object, nodename: str) -> dict[str, int]:
         if key not in answer:
             raise DriverError(f"{said} no {key!r}: 0 if the node has none")
         value = answer[key]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
             raise DriverError(f"{said} {key!r}: {value!r}: a number from 0 on is needed")
         amounts[resource_class] = int(value)
     return amounts

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from drivers.abilities import OPTIONAL
@@ -181,7 +182,8 @@ class LoadedDriver:
         try:
             answer: object = self._tell(Timed, "took")
             if isinstance(answer, Mapping):
-                return {str(name): float(seconds) for name, seconds in answer.items()}
+                seconds = {str(name): float(one) for name, one in answer.items()}
+                return {name: one for name, one in seconds.items() if isfinite(one)}
         except (Exception, SystemExit):
             LOG.debug("Driver %s: took() failed", self.name, exc_info=True)
         return {}

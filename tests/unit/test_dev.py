@@ -53,6 +53,17 @@ def test_what_it_writes_for_computectl_is_good_in_every_directory(
     assert config.settings(conf).state_path == tmp_path / "here" / "state"
 
 
+def test_what_a_driver_says_is_printed_so_that_no_terminal_obeys_it(tmp_path: Path) -> None:
+    """Bytes that were not decoded can't even be printed where the locale is UTF-8."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
+    tracker = SimpleNamespace(view=SimpleNamespace(snapshot=Snapshot.build([])))
+    report = Report("host1", driver_errors={"mine": OSError("no \udcff\n\x1b[31m here")})
+    Show(SimpleNamespace(trackers={UUID: tracker}), None, out)([report])
+    out.flush()
+    said = out.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    assert "host1: driver mine: no \\udcff\\n\\x1b[31m here\n" in said
+
+
 def test_nothing_is_to_be_asked_of_a_placement_that_ends() -> None:
     assert "computectl" not in shown(None)
 

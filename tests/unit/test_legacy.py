@@ -252,6 +252,7 @@ def returns(method: str, answer: Any) -> type:
         ("get_available_resource", {**RESOURCES, "vcpus": -1}, "'vcpus': -1: a number"),
         ("get_available_resource", {**RESOURCES, "vcpus": True}, "'vcpus': True: a number"),
         ("get_available_resource", {**RESOURCES, "vcpus": float("nan")}, "a number"),
+        ("get_available_resource", {**RESOURCES, "vcpus": float("inf")}, "'vcpus': inf: a number"),
     ],
 )
 def test_an_answer_that_can_not_be_used_names_the_method_and_changes_nothing(

@@ -153,7 +153,10 @@ def test_every_error_has_words(err: BaseException, said: str) -> None:
     assert words(err) == said
 
 
-@pytest.mark.parametrize("answer", [None, 7, {"a": "soon"}, RuntimeError("oops"), SystemExit(1)])
+@pytest.mark.parametrize(
+    "answer",
+    [None, 7, {"a": "soon"}, {"a": float("nan"), "b": float("inf")}, OSError(), SystemExit(1)],
+)
 def test_times_that_make_no_sense_are_none(answer):
     class Timing(ComputeDriver):
         def get_available_nodes(self):
