@@ -41,6 +41,8 @@ class Exposition:
     _wake: threading.Event = field(default_factory=threading.Event)
     _ended: bool = False
     _unwritable: bool = False
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+    """The textfile is written by its thread, and at the end."""
 
     @property
     @abstractmethod
@@ -85,8 +87,6 @@ class Exposition:
         self._wake.set()
         for server in self._servers:
             server.stop()
-        if self.settings.socket is not None:
-            self.settings.socket.unlink(missing_ok=True)
         self.write()
 
     def metrics(self, accept: str) -> Answer:
@@ -102,7 +102,8 @@ class Exposition:
         if path is None:
             return
         try:
-            self._replace(path)
+            with self._writing:
+                self._replace(path)
         except OSError as err:
             if not self._unwritable:
                 LOG.warning("[monitoring] textfile %s can't be written: %s", path, err.strerror)

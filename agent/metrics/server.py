@@ -44,6 +44,8 @@ class PageServer:
     again: float = AGAIN
     _ended: threading.Event = field(default_factory=threading.Event)
     _server: BaseServer | None = None
+    """The one that serves, or is about to: no other can be told to end."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
         """Return at once."""
@@ -51,15 +53,18 @@ class PageServer:
 
     def stop(self) -> None:
         """Take no more requests."""
-        self._ended.set()
-        if (server := self._server) is not None:
+        with self._lock:
+            self._ended.set()
+            server, self._server = self._server, None
+        if server is not None:
             server.shutdown()
+            server.server_close()
 
     def _run(self) -> None:
         said = ""
         while not self._ended.is_set():
             try:
-                self._server = server = self.make()
+                server = self.make()
             except OSError as err:
                 why = err.strerror or str(err)
                 if why != said:
@@ -72,10 +77,13 @@ class PageServer:
                 said = why
                 self._ended.wait(self.again)
                 continue
+            with self._lock:
+                if self._ended.is_set():
+                    server.server_close()
+                    return
+                self._server = server
             LOG.info("Metrics and health at %s", self.where)
-            with server:
-                if not self._ended.is_set():
-                    server.serve_forever()
+            server.serve_forever()
             return
 
 
@@ -129,10 +137,19 @@ class _Tcp(_Threads, TcpServer):
 
 
 class _Unix(_Threads, UnixStreamServer):
+    bound = False
+
     def server_bind(self) -> None:
         """For who shares the group: an exporter, a proxy."""
         super().server_bind()
+        self.bound = True
         Path(str(self.server_address)).chmod(SOCKET_MODE)
+
+    def server_close(self) -> None:
+        """With its path, where that is this server's: it is closed as well if it had none."""
+        if self.bound:
+            Path(str(self.server_address)).unlink(missing_ok=True)
+        super().server_close()
 
 
 def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:

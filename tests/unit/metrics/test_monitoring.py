@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -14,10 +17,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent import config
+from agent.metrics import exposition
 from agent.metrics.monitoring import Measured, Monitoring, outcome_of, route_of
 from agent.metrics.numbers import Numbers
 from agent.metrics.opts import MonitoringSettings
-from agent.metrics.server import PageServer, over_tcp, over_unix
+from agent.metrics.server import PageServer, _Unix, over_tcp, over_unix
 from agent.switching.notices import Called, HeartbeatDone
 from agent.told.conditions import Check
 from agent.told.reports import Occasion, Report
@@ -211,7 +215,7 @@ def test_a_unix_socket_serves_them_too_and_what_a_dead_agent_left_is_replaced(
 ) -> None:
     path = tmp_path / "metrics.sock"
     left = over_unix(path, {})
-    left.make().server_close()  # as after a kill
+    left.make().socket.close()  # as after a kill
     assert path.is_socket()
     started(Monitoring(MonitoringSettings(socket=path)))
     eventually(lambda: get_over(path, "/healthz") == 200)
@@ -241,6 +245,61 @@ def test_two_agents_do_not_take_each_others_socket(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="not a socket"):
         over_unix(tmp_path / "file", {}).make()
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_who_could_not_have_a_socket_leaves_it_to_who_has_it(started: Any, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    first = started(Monitoring(MonitoringSettings(socket=path)))
+    eventually(lambda: get_over(path, "/healthz") == 200)
+    second = Monitoring(MonitoringSettings(socket=path))
+    second.start()
+    second.stop()
+    assert get_over(path, "/healthz") == 200
+    with pytest.raises(OSError, match="in use"):
+        _Unix(str(path), BaseHTTPRequestHandler)  # bound since it was looked for
+    assert get_over(path, "/healthz") == 200
+    first.stop()
+    assert not path.exists()
+
+
+def test_a_server_that_is_stopped_when_it_is_about_to_serve_ends(caplog: Any) -> None:
+    server = over_tcp("127.0.0.1", free_port(), {})
+    stopping = threading.Thread(target=server.stop, daemon=True)
+
+    class AtThisMoment(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "Metrics and health at" in record.getMessage():
+                stopping.start()
+                eventually(server._ended.is_set)
+
+    log, handler = logging.getLogger("agent.metrics.server"), AtThisMoment()
+    caplog.set_level(logging.INFO)
+    log.addHandler(handler)
+    try:
+        server.start()
+        eventually(lambda: stopping.ident is not None and not stopping.is_alive())
+    finally:
+        log.removeHandler(handler)
+
+
+def test_the_textfile_is_written_by_one_thread_at_a_time(tmp_path: Path, monkeypatch: Any) -> None:
+    inside: list[int] = []
+    most: list[int] = []
+    never = threading.Event()
+
+    def replace(*_: Any, **__: Any) -> None:
+        inside.append(1)
+        most.append(len(inside))
+        if len(most) == 1:
+            never.wait(0.2)  # in which the other comes in, if it may
+        inside.pop()
+
+    monkeypatch.setattr(exposition.files, "replace", replace)
+    monitoring = Monitoring(MonitoringSettings(textfile=tmp_path / "agent.prom"))
+    monitoring.start()
+    eventually(lambda: most)
+    monitoring.stop()
+    assert set(most) == {1}
 
 
 def test_a_port_that_is_taken_is_told_once_and_had_later(caplog: Any) -> None:
