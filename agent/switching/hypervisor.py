@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.loop import Loop
+from agent.registry.checks import in_a_line
 from agent.switching.host_status import HostStatus
 from agent.switching.notices import Notice, PeriodDone
+from drivers.loaded import words
 from reportclient.pace import doubled
 
 STEADY = 5.0
@@ -33,9 +35,9 @@ class Hypervisor:
     _turn: int = 0
     _good_since: float | None = None
 
-    def listener(self, driver: str) -> Callable[[str | None], None]:
+    def listener(self, driver: str) -> Callable[[object], None]:
         """What this driver calls: with why the connection was lost, or ``None`` if it is there."""
-        return lambda why: self._post(driver, why)
+        return lambda why: self._post(driver, None if why is None else _said(why))
 
     def hear(self, notice: Notice) -> None:
         """After each period: a record may have said meanwhile that a program disabled us."""
@@ -79,3 +81,8 @@ class Hypervisor:
         since = self.clock() - MEMORY
         self._losses = [at for at in self._losses if at > since]
         return doubled(self.steady, max(0, len(self._losses) - 1), LONGEST)
+
+
+def _said(why: object) -> str:
+    """Often it is the error itself, or nothing."""
+    return in_a_line(words(why) if isinstance(why, BaseException) else str(why)) or "lost"

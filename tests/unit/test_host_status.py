@@ -516,6 +516,24 @@ def test_a_lost_hypervisor_disables_and_its_return_enables(world) -> None:
     assert not world.registry.record.disabled
 
 
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        (ConnectionError("no\nanswer"), "no answer"),
+        (OSError(), "OSError"),
+        ("", "lost"),
+        ("socket \udcff", r"socket \udcff"),
+        (7, "7"),
+    ],
+)
+def test_why_the_hypervisor_is_lost_may_be_told_by_whatever_a_driver_has(world, why, said) -> None:
+    """``status.json`` has it as text, or could not be written at all."""
+    world.told(why)
+    world.step()
+    assert world.hypervisor.lost == {"libvirt": said}
+    assert world.status.current.reason == f"AUTO: {said}"
+
+
 def test_an_operators_decision_outlives_the_hypervisors_return(world) -> None:
     world.registry.operator(True, "new disks")
     world.beat()
