@@ -103,7 +103,8 @@ def consumers_of(uuid: str, api: API) -> list[str]:
 
 def provider_named(name: str, api: API) -> Listed | None:
     """The provider that has this name, in whatever tree, or ``None``."""
-    return _first(f"name={quote(name)}", api)
+    # An empty one is no condition to Placement: it would list all that there are.
+    return _first(f"name={quote(name)}", api) if name else None
 
 
 def provider_with(uuid: str, api: API) -> Listed | None:

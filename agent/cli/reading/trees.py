@@ -101,7 +101,7 @@ def find(name_or_uuid: str, api: API) -> Listed:
     found = _with_uuid(name_or_uuid, api) or provider_named(name_or_uuid, api)
     if found is None:
         raise CommandError(
-            f"Placement has no provider with the name or UUID {name_or_uuid}",
+            f"Placement has no provider with the name or UUID {name_or_uuid or repr('')}",
             "names have to be given in full; `computectl tree` alone shows this host's",
         )
     return found
