@@ -10,6 +10,7 @@ from oslo_config import cfg
 from agent.bus.signing import host_key
 from agent.config_files import WrongValue, check_values, parse, with_line
 from agent.metrics import opts as metrics_opts
+from agent.registry.checks import is_host
 from agent.told import logs
 from agent.version import version
 from drivers.opts import where_read
@@ -227,7 +228,12 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
 
 
 def key_of(conf: cfg.ConfigOpts) -> str:
-    """What a hypervisor gets.  :raises RegistryConfigError: there is no master key."""
+    """What a hypervisor gets.
+
+    :raises RegistryConfigError: there is no master key, or no service can have this name.
+    """
+    if not is_host(conf.host_key_of):
+        raise RegistryConfigError(f"--host-key-of {conf.host_key_of!a}: not a valid host name")
     if not conf[GROUP].master_key:
         raise RegistryConfigError("[registry] master_key is not set: there is nothing to sign with")
     return host_key(conf[GROUP].master_key, conf.host_key_of)

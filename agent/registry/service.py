@@ -86,7 +86,7 @@ def main(args: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if args is None else args)
     try:
         conf = opts.load(words)
-        if conf.host_key_of:
+        if conf.host_key_of is not None:
             sys.stdout.write(f"{opts.key_of(conf)}\n")
             return
         logs.start(conf, opts.PROG)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent.registry import opts
+from agent.bus.signing import host_key
+from agent.registry import opts, service
 
 
 def load(tmp_path: Path, text: str) -> opts.RegistrySettings:
@@ -22,6 +24,25 @@ def test_by_default_the_records_are_in_the_state_directory(tmp_path: Path) -> No
     assert found.connection == f"sqlite:///{tmp_path}/services.sqlite"
     assert (found.access, found.rest_port, found.auth_strategy) == ("direct", None, "keystone")
     assert (found.down_after, found.report_interval) == (60.0, 10.0)
+
+
+@pytest.mark.parametrize(("host", "said"), [("host1", ""), ("", "''"), ("a b", "'a b'")])
+def test_a_hosts_key_is_printed_and_of_what_is_no_host_none(
+    tmp_path: Path, monkeypatch: Any, capsys: Any, host: str, said: str
+) -> None:
+    """Whose variable is not set wants no service to be started."""
+    monkeypatch.setattr(service.signal, "signal", lambda *_: None)
+    path = tmp_path / "r.conf"
+    path.write_text("[registry]\nmaster_key = secret\n")
+    args = ["--config-file", str(path), "--host-key-of", host]
+    if not said:
+        service.main(args)
+        assert capsys.readouterr().out == f"{host_key('secret', host)}\n"
+        return
+    with pytest.raises(SystemExit) as ended:
+        service.main(args)
+    assert ended.value.code == 2
+    assert f"--host-key-of {said}: not a valid host name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
