@@ -126,6 +126,8 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
     try:
         check_values(conf)
         return _settings(conf)
+    except WrongValue as err:
+        raise ConfigError(str(err)) from err
     except (cfg.ConfigFileValueError, registry_opts.RegistryConfigError, ValueError) as err:
         raise ConfigError(with_line(where_read(str(err)))) from err
 

@@ -65,12 +65,21 @@ def check_values(conf: cfg.ConfigOpts) -> None:
     """Of every option that is known by now, whoever reads it later.
 
     :raises cfg.ConfigFileValueError:
+    :raises WrongValue:
     """
     for name in conf:
-        found = conf[name]
+        found = _value(conf, conf, name, DEFAULT)
         if isinstance(found, cfg.ConfigOpts.GroupAttr):
             for option in found:
-                found[option]
+                _value(conf, found, option, name)
+
+
+def _value(conf: cfg.ConfigOpts, there: Any, option: str, group: str) -> Any:
+    try:
+        return there[option]
+    except (cfg.NoSuchOptError, RecursionError):  # its text has a part of the value
+        text = "a $ begins the name of an option that is not there: write $$ for a $"
+        raise WrongValue(f"{option_place(conf, option, group)}: {text}") from None
 
 
 def files_of(conf: Any) -> Iterator[Path]:

@@ -8,7 +8,7 @@ import contextlib
 import copy
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from keystoneauth1 import adapter as ksa_adapter
@@ -107,6 +107,10 @@ class PlacementAPI:
         except (ksa.ClientException, ksa.RetriableConnectionFailure, OSError) as err:
             why = _reason(err).replace(path, "") if len(path) > 1 else _reason(err)
             raise Unreachable(f"no answer to {method} {shown(path)}: {why}") from err
+        except Exception as err:
+            if type(err) is not Exception:  # as plugins raise it for options that are not set
+                raise
+            raise AuthenticationFailed(f"[{GROUP}] can't be used to log in: {err}") from err
         if self._on_answer is not None:
             self._on_answer()
         return response
@@ -193,6 +197,20 @@ def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
         return loading.load_adapter_from_conf_options(conf, GROUP, session=made)
     except ksa.ClientException as err:
         raise AuthenticationFailed(f"[{GROUP}] {err}") from err
+    except (AttributeError, RecursionError):  # of oslo.config; its text has a part of the value
+        wrong = ", ".join(_referring_to_nothing(conf[GROUP]))
+        if not wrong:
+            raise
+        text = f"[{GROUP}] {wrong}: a $ begins the name of an option that is not there"
+        raise AuthenticationFailed(f"{text}: write $$ for a $") from None
+
+
+def _referring_to_nothing(group: Any) -> Iterator[str]:
+    for name in group:
+        try:
+            group[name]
+        except (AttributeError, RecursionError):
+            yield name
 
 
 def register_opts(conf: Any, *, mutable: bool = True) -> None:

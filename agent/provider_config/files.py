@@ -13,6 +13,7 @@ from typing import Any
 from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.entries import Entries, Entry, Key, combined, said
 from agent.provider_config.schema import read
+from agent.state import files as regular
 from agent.state.document import Document, Unusable
 from agent.told.reports import Report
 from drivers.diagnostics import BadFile, Diagnostic
@@ -237,7 +238,7 @@ def _is_ours(name: str) -> bool:
 
 def _text(path: Path) -> tuple[str, str]:
     try:
-        data = path.read_bytes()
+        data = regular.read(path)
     except OSError as err:
         raise BadFile([_unreadable(path, err)]) from err
     try:

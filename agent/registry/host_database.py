@@ -14,10 +14,12 @@ from typing import Any, ClassVar
 
 from agent.registry.database import Duplicate, R, Statements
 from agent.registry.errors import RegistryUnavailable
-from agent.state.files import aside
+from agent.state.files import aside, give_to_owner
 
 LOG = logging.getLogger(__name__)
 
+_BESIDE = ("-wal", "-shm")
+"""The ends of the names of SQLite's own files beside it."""
 BUSY_WITHIN = 20.0
 """Seconds that another writer is waited for."""
 TABLES = """
@@ -78,10 +80,12 @@ class HostDatabase:
                 raise
             self._set_aside(err)
             self.run(_check)
+        for more in ("", *_BESIDE):
+            give_to_owner(Path(self.path + more))
 
     def _set_aside(self, err: RegistryUnavailable) -> None:
         self.dispose()
-        for more in ("-wal", "-shm"):  # they would be applied to the new file
+        for more in _BESIDE:  # they would be applied to the new file
             Path(self.path + more).unlink(missing_ok=True)
         LOG.warning("%s: the file is damaged%s; a new one is begun", err, aside(Path(self.path)))
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.state.files import MODE, sync_directory
+from agent.state import files
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -27,12 +27,12 @@ class Appended:
         """Made if there is none; what comes after its ``good`` bytes is cut off."""
         path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not path.exists()
-        opened = cls(path, good, os.open(path, _FLAGS, MODE))
+        opened = cls(path, good, files.opened(path, _FLAGS))
         opened._finalizer = weakref.finalize(opened, _closed, opened._descriptor)
         try:
             os.ftruncate(opened._descriptor, good)
             if is_new:
-                sync_directory(path.parent)
+                files.sync_directory(path.parent)
         except OSError:
             opened.close()
             raise

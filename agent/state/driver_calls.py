@@ -19,7 +19,7 @@ from reportclient.plain_text import plain
 LOG = logging.getLogger(__name__)
 
 FILE_NAME = "driver-calls"
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _END = b"\0"
 """Of what holds; what stands behind it in the file is older."""
 _LEFT = "left behind at a stop: "
@@ -54,7 +54,7 @@ class DriverCalls:
         with self._lock, suppress(OSError):
             if self._file is None:
                 self.path.unlink(missing_ok=True)
-                self._file = os.open(self.path, _NEW, files.MODE)
+                self._file = files.opened(self.path, _NEW)
             before = _LEFT if self._stopped else ""
             calls = [(method, one.name) for one in self.drivers for _, method in one.calls.now]
             lines = [f"{before}{method} of driver {name}" for method, name in calls]

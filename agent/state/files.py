@@ -15,7 +15,7 @@ from pathlib import Path
 MODE = 0o644
 """Less the process's umask."""
 _REFUSED = {errno.EACCES, errno.EPERM}
-_FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 def read(path: Path) -> bytes:
@@ -75,6 +75,26 @@ def create(path: Path, data: bytes) -> None:
         os.link(scratch, path)
 
 
+def opened(path: Path, flags: int) -> int:
+    """A descriptor of a file that may be made; see :func:`give_to_owner`."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, MODE)
+    give_to_owner(path)
+    return descriptor
+
+
+def give_to_owner(path: Path) -> None:
+    """What root has made belongs to whose directory it is: commands are often root's, and the
+    agent, which has to write it from then on, is not.
+    """
+    if os.geteuid() != 0:
+        return
+    with contextlib.suppress(OSError):
+        owner, there = path.parent.stat(), path.lstat()
+        made = stat.S_ISREG(there.st_mode) and there.st_nlink == 1  # not led to somebody's file
+        if made and there.st_uid == 0 and owner.st_uid != 0:
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
 def remove(path: Path) -> None:
     """Afterwards there is no such file."""
     path.unlink(missing_ok=True)
@@ -106,7 +126,7 @@ def _filled(scratch: Path, data: bytes, *, durable: bool) -> Iterator[None]:
     scratch.parent.mkdir(parents=True, exist_ok=True)
     scratch.unlink(missing_ok=True)
     try:
-        with os.fdopen(os.open(scratch, _FRESH, MODE), "wb") as file:
+        with os.fdopen(opened(scratch, _FRESH), "wb") as file:
             file.write(data)
             file.flush()
             if durable:

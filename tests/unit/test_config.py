@@ -16,6 +16,8 @@ from agent import config, opts
 from agent.registry import opts as registry_opts
 from agent.registry.opts import RegistryConfigError
 from drivers.libvirt import opts as libvirt_opts
+from reportclient import http
+from reportclient.errors import AuthenticationFailed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SAMPLE = REPOSITORY / "etc" / "compute-agent" / "compute-agent.conf.sample"
@@ -141,6 +143,33 @@ def test_arguments_that_there_are_not_end_with_how_to_use_them(
     with pytest.raises(SystemExit):
         config.load(["--frobnicate"])
     assert "unrecognized arguments: --frobnicate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[DEFAULT]\nhost = $nothing\n", "host in {}, line 2"),
+        ("[DEFAULT]\nhost = $host\n", "host in {}, line 2"),
+        ("[placement]\nregion_name = a$secret\n", "[placement] region_name in {}, line 2"),
+    ],
+)
+def test_a_dollar_that_leads_nowhere_names_the_option_and_nothing_of_its_value(
+    tmp_path: Path, text: str, place: str
+) -> None:
+    with pytest.raises(config.ConfigError, match=r"write \$\$ for a \$") as caught:
+        settings(tmp_path, text)
+    said = str(caught.value)
+    assert said.startswith(place.format(tmp_path / "agent.conf") + ": ")
+    assert "secret" not in said and "nothing" not in said
+
+
+def test_so_does_one_in_a_password(tmp_path: Path) -> None:
+    """Its option is known only once the plugin is that logs in."""
+    text = "auth_type = password\nauth_url = http://127.0.0.1:1/v3\nusername = a\npassword = b$secret\n"
+    conf = loaded(tmp_path, f"[placement]\n{text}")
+    with pytest.raises(AuthenticationFailed, match=r"\[placement\] password: .*\$\$") as caught:
+        http.adapter_from_conf(conf)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_named() -> None:

@@ -343,12 +343,14 @@ def test_what_can_not_be_read_is_named_with_all_else(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").mkdir()
     (tmp_path / "b.yaml").symlink_to(tmp_path / "gone")
     (tmp_path / "c.yaml").write_bytes(b"meta:\n  x: \xff\n")
+    os.mkfifo(tmp_path / "d.yaml")  # nobody will ever write to it
     with pytest.raises(BadFile) as caught:
         texts_in(tmp_path, required=True)
     assert [str(one).removeprefix(f"{tmp_path}/") for one in caught.value.diagnostics] == [
         "a.yaml:1: can't be read: Is a directory",
         "b.yaml:1: can't be read: No such file or directory",
         "c.yaml:2: not UTF-8",
+        "d.yaml:1: can't be read: is no regular file",
     ]
 
 

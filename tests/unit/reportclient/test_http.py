@@ -109,6 +109,23 @@ def test_a_ca_file_that_is_not_there_is_no_traceback():
         http.PlacementAPI(Broken()).request("GET", "/")
 
 
+def test_a_password_that_is_not_set_is_no_traceback():
+    """keystoneauth finds that only when it logs in, and raises nothing of its own."""
+
+    class LoggingIn:
+        def __init__(self, err):
+            self.err = err
+
+        def request(self, *_, **__):
+            raise self.err
+
+    missing = http.PlacementAPI(LoggingIn(Exception("password is a required attribute")))
+    with pytest.raises(AuthenticationFailed, match="password is a required attribute"):
+        missing.request("GET", "/")
+    with pytest.raises(LookupError):  # a mistake of ours stays one
+        http.PlacementAPI(LoggingIn(LookupError("x"))).request("GET", "/")
+
+
 class Said:
     """An answer of whoever stands at Placement's address."""
 

@@ -7,8 +7,12 @@ import os
 import pwd
 from pathlib import Path
 
+import pytest
+
 from agent.nodes.identity import IdentityNotReady, compute_id
+from agent.registry.host_database import HostDatabase
 from agent.state import files
+from agent.state.appended import Appended
 
 
 def refused(path: Path, number: int = errno.EACCES) -> OSError:
@@ -47,3 +51,39 @@ def test_a_directory_that_may_be_given_to_us_later_is_no_reason_to_leave_for_goo
             assert str(tmp_path) in str(err)
         else:
             raise AssertionError("it was read")
+
+
+@pytest.fixture
+def of_the_service(tmp_path):
+    """A directory of another user's, in which root runs a command."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    os.chown(tmp_path, 65534, 65534)
+    return tmp_path
+
+
+WRITERS = {
+    "replaced": lambda path: files.replace(path, b"x"),
+    "created": lambda path: files.create(path, b"x"),
+    "appended to": lambda path: Appended.opened(path, 0).append(b"x"),
+    "a database": lambda path: HostDatabase(str(path)).upgrade(),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_root_makes_in_the_services_directory_is_the_services(of_the_service, writer):
+    WRITERS[writer](of_the_service / "file")
+    owners = {path.name: path.stat().st_uid for path in of_the_service.iterdir()}
+    assert owners == dict.fromkeys(owners, 65534)
+    assert "file" in owners
+
+
+def test_a_file_elsewhere_is_given_to_nobody(of_the_service, tmp_path_factory):
+    """The service's user must get no file of root's by a link that he has made."""
+    secret = tmp_path_factory.mktemp("root") / "secret"
+    secret.write_text("root's")
+    (of_the_service / "soft").symlink_to(secret)
+    (of_the_service / "hard").hardlink_to(secret)
+    for name in ("soft", "hard"):
+        files.give_to_owner(of_the_service / name)
+    assert secret.stat().st_uid == 0
