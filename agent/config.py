@@ -16,7 +16,6 @@ from agent import opts
 from agent.config_files import (
     WrongValue,
     check_values,
-    files_named,
     files_of,
     line_of,
     parse,
@@ -86,10 +85,7 @@ def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.Co
         parse(conf, args, project=PROJECT, prog=PROJECT, version=version())
     except cfg.ConfigFilesNotFoundError as err:
         raise ConfigError(f"no such configuration file: {', '.join(err.config_files)}") from err
-    except UnicodeDecodeError as err:
-        culprit = next(_no_text(args), "a file")
-        raise ConfigError(f"{culprit} is no text in UTF-8: {err}") from err
-    except (cfg.Error, OSError, WrongValue) as err:
+    except (cfg.Error, WrongValue) as err:
         raise ConfigError(" ".join(str(err).split())) from err
     return conf
 
@@ -108,17 +104,6 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
         conf.mutate_config_files()
     except (cfg.Error, ValueError) as err:
         raise ConfigError(with_line(where_read(str(err)))) from err
-
-
-def _no_text(args: Sequence[str]) -> Iterator[Path]:
-    """Which of the configuration files is no text; the parser keeps that to itself."""
-    for path in files_named(args, PROJECT, PROJECT):
-        try:
-            path.read_text(encoding="utf-8")
-        except OSError:
-            continue
-        except UnicodeDecodeError:
-            yield path
 
 
 def settings(conf: cfg.ConfigOpts) -> Settings:

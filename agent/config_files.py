@@ -24,7 +24,7 @@ _SECRET = re.compile(
 
 
 class WrongValue(Exception):
-    """An option can't have the value that a file says; the text has option, file and line."""
+    """A file can't be read, or has a value that its option can't have; the text names the file."""
 
 
 def parse(conf: cfg.ConfigOpts, args: Sequence[str], **said: Any) -> None:
@@ -39,6 +39,11 @@ def parse(conf: cfg.ConfigOpts, args: Sequence[str], **said: Any) -> None:
     try:
         with redirect_stderr(printed):
             conf(list(args), **said)
+    except OSError as err:
+        raise WrongValue(f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
+    except UnicodeDecodeError as err:
+        culprit = next(_no_text(files_named(args, said["project"], said["prog"])), "a file")
+        raise WrongValue(f"{culprit} is no text in UTF-8: {err}") from err
     except SystemExit as end:
         wrong = _ARGUMENT.fullmatch(printed.getvalue().strip())
         if end.code != 1 or wrong is None:
@@ -59,6 +64,17 @@ def files_named(args: Sequence[str], project: str, prog: str) -> Iterator[Path]:
             yield path
         elif path.is_dir():
             yield from sorted(path.glob("*.conf"), reverse=True)
+
+
+def _no_text(files: Iterable[Path]) -> Iterator[Path]:
+    """Which of them is no text; the parser keeps that to itself."""
+    for path in files:
+        try:
+            path.read_text(encoding="utf-8")
+        except OSError:
+            continue
+        except UnicodeDecodeError:
+            yield path
 
 
 def check_values(conf: cfg.ConfigOpts) -> None:

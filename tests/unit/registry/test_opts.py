@@ -13,6 +13,14 @@ from agent.bus.signing import host_key
 from agent.registry import opts, service
 
 
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "r.conf"
+    path.write_bytes(b"[registry]\nbinary = caf\xe9\n")
+    for file, said in ((path, f"{path} is no text in UTF-8"), (tmp_path, f"^{tmp_path}: Is a dir")):
+        with pytest.raises(opts.RegistryConfigError, match=said):
+            opts.load(["--config-file", str(file)])
+
+
 def load(tmp_path: Path, text: str) -> opts.RegistrySettings:
     path = tmp_path / "r.conf"
     path.write_text(text)
