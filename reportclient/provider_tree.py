@@ -115,7 +115,7 @@ class ProviderTree(Edit):
         Others' stay.  Where nobody keeps who said what, nothing goes.
         """
         there = self._find(name_or_uuid)
-        names, uuid = _not_one_word(traits, f"traits of provider {there.name}"), there.uuid
+        names, uuid = _traits(there, traits), there.uuid
         self.add_traits(uuid, *names)
         self._own.traits[uuid], self._own.renewed[uuid] = names, None
 
@@ -140,14 +140,14 @@ class ProviderTree(Edit):
                 f"inventory of provider {provider.name}: a dict like {{'VCPU': {{'total': 8}}}} is "
                 f"needed, {{}} for none, not {inventory!r}"
             )
-        said = _names(inventory)
+        whole = inventory
         if len(self.words) > 1:
-            inventory = self._beside_others(provider, inventory)
-        changed = not _repeats(provider.inventory, inventory)
+            whole = self._beside_others(provider, inventory)
+        changed = not _repeats(provider.inventory, whole)
         if changed:
-            new = read_inventory(inventory, provider.name)
+            new = read_inventory(whole, provider.name)
             self._changed[provider.uuid] = replace(provider, inventory=new)
-        self._own.classes[provider.uuid] = said
+        self._own.classes[provider.uuid] = _names(inventory)
         return changed
 
     def _beside_others(self, provider: Provider, inventory: InventoryDict) -> InventoryDict:
@@ -162,7 +162,7 @@ class ProviderTree(Edit):
         """Set all traits, whoever set those that are there.  Returns whether anything changed."""
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
-        wanted = _not_one_word(traits, f"traits of provider {provider.name}")
+        wanted = _traits(provider, traits)
         if wanted == provider.traits:
             return False
         self._changed[provider.uuid] = replace(provider, traits=wanted)
@@ -173,7 +173,7 @@ class ProviderTree(Edit):
         """Add traits and leave the others alone.  Without any, the provider need not be there."""
         if traits:
             there = self._find(name_or_uuid)
-            named = _not_one_word(traits, f"traits of provider {there.name}")
+            named = _traits(there, traits)
             if not named <= there.traits:
                 self._changed[there.uuid] = replace(there, traits=there.traits | named)
             said = self._own.traits
@@ -183,7 +183,7 @@ class ProviderTree(Edit):
         """Take away traits and leave the others alone.  Without any, as :meth:`add_traits`."""
         if traits:
             there = self._find(name_or_uuid)
-            named = _not_one_word(traits, f"traits of provider {there.name}")
+            named = _traits(there, traits)
             self.update_traits(name_or_uuid, there.traits - named)
 
     def update_aggregates(
@@ -269,16 +269,24 @@ def _not_one_word(values: Iterable[str], what: str) -> frozenset[str]:
     if isinstance(values, str):
         raise ValueError(f"{what}: a list or a set is needed, not the string {values!r}")
     try:
-        return _names(values)
+        return frozenset(values)
     except TypeError:
         raise ValueError(f"{what}: a list or a set of names is needed, not {values!r}") from None
 
 
+def _traits(provider: Provider, traits: Iterable[str]) -> Names:
+    """What can't be written down as a name could not be kept either."""
+    what = f"traits of provider {provider.name}"
+    named = _not_one_word(traits, what)
+    for name in named:
+        if not isinstance(name, str):
+            raise ValueError(f"{what}: {name!r} is no name of a trait")
+    return _names(named)
+
+
 def _names(values: Iterable[str]) -> Names:
     names = frozenset(values)
-    if _TEXT.issuperset(map(type, names)):
-        return names
-    return frozenset(letters(name) if isinstance(name, str) else name for name in names)
+    return names if _TEXT.issuperset(map(type, names)) else frozenset(map(letters, names))
 
 
 _TEXT = frozenset([str])

@@ -330,6 +330,17 @@ def test_what_is_no_name_of_a_class_is_refused_with_the_provider(
         tree.update_inventory("cn1", {"VCPU": {"total": 8}, name: {"total": 1}})
 
 
+@pytest.mark.parametrize("method", ["add_traits", "update_traits", "say_traits"])
+@pytest.mark.parametrize("name", [None, 7, b"CUSTOM_A"])
+def test_what_is_no_name_of_a_trait_is_refused_with_the_provider(
+    tree: ProviderTree, method: str, name: Any
+) -> None:
+    """What a driver asserted is kept in a file, which could not be written any more."""
+    names = ["CUSTOM_A", name]
+    with pytest.raises(ValueError, match="traits of provider cn1: .* is no name of a trait"):
+        getattr(tree, method)("cn1", *(names if method == "add_traits" else [names]))
+
+
 class Said(str, Enum):  # noqa: UP042  # as authors write it
     """Prints as ``Said.GPU``."""
 
