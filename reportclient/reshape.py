@@ -89,7 +89,8 @@ def _is_shaped(held: object) -> bool:
         part.get("resources") if isinstance(part, Mapping) else None for part in parts.values()
     ]
     return all(_is_uuid(uuid) for uuid in parts) and all(
-        isinstance(one, Mapping) and all(type(number) is int for number in one.values())
+        isinstance(one, Mapping)
+        and all(isinstance(name, str) and type(number) is int for name, number in one.items())
         for one in amounts
     )
 

@@ -235,7 +235,8 @@ def test_traits_that_are_no_names_are_told_with_their_provider(method: str, wron
 
 BY_NAME = {"allocations": {"a_gpu": {"resources": {"VGPU": 1}}}}
 GARBAGE = [None, 7, {}, {"allocations": 7}, {"allocations": {"p": None}}, {"allocations": {7: {}}}]
-GARBAGE.append(BY_NAME)
+NO_CLASS = {"allocations": {OWN: {"resources": {None: 1, "VGPU": 1}}}}
+GARBAGE += [BY_NAME, NO_CLASS]
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
