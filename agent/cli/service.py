@@ -117,6 +117,7 @@ class EnableService(OneHost):
 
     def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
         """Refuses one that is enabled: whoever asks has another host in mind, maybe."""
+        _refuse_anothers(services, options.host, "--enable")
         if not services.registry.get_service(options.host).disabled:
             raise CommandError(f"{options.host} is enabled already", "nothing was changed")
         done = services.control.switch(options.host, disabled=False, caller=services.caller)
@@ -143,6 +144,7 @@ class DisableService(OneHost):
 
     def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
         """Record first, then the agent, then what Placement has."""
+        _refuse_anothers(services, options.host, "--disable")
         done = services.control.switch(
             options.host, disabled=True, reason=options.reason, caller=services.caller
         )
@@ -180,6 +182,16 @@ class DeleteService(OneHost):
         """The record; none is shown then."""
         services.registry.delete(options.host)
         return ServiceAnswer([], None, [f"the record of {options.host} is deleted"])
+
+
+def _refuse_anothers(services: Services, host: str, how: str) -> None:
+    """An agent on another service's root would not follow its record."""
+    if services.is_anothers(host):
+        raise CommandError(
+            f"the root of {host} is another service's, which disables and enables it "
+            "([compute] root_provider = attach); nothing was changed",
+            f"where that is nova-compute: openstack compute service set {how} {host} nova-compute",
+        )
 
 
 def _switched(done: Switched, services: Services) -> ServiceAnswer:

@@ -89,6 +89,11 @@ class Services:
         """Who runs this command, as far as this machine knows; for the logs."""
         return Caller(new_request_id(), f"computectl of {_user()}", None, socket.gethostname())
 
+    def is_anothers(self, host: str) -> bool:
+        """Whether another service disables and enables it, as far as is known here."""
+        ours = self._session.settings
+        return ours.rules.attached and ours.host == host
+
     @property
     def control(self) -> Control:
         """Disabling and enabling, with the agents' RPC where there is a message bus."""
