@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.ownership.ledger import Ledger
-from agent.state import before_roots, files
+from agent.state import before_roots
 from agent.state.documents import (
     LEDGER,
     REMOVED,
@@ -107,7 +107,6 @@ class KeptRoot:
         try:
             if path is not None and outdated:
                 path.touch()
-                files.give_to_owner(path)
             elif path is not None and path.exists():
                 path.unlink(missing_ok=True)
         except OSError:
