@@ -228,6 +228,10 @@ class StatePath:
     def is_file(self) -> bool:
         return self.exists() and not self._disk.nodes[self._text].is_directory
 
+    def lstat(self) -> Stat:
+        """Files have no owners here."""
+        raise PermissionError
+
     def stat(self) -> Stat:
         return Stat.of(self._disk.node(self._text))
 
