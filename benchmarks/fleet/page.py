@@ -82,12 +82,12 @@ def _one(results: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _row(one: Mapping[str, Any], compressed: int) -> tuple[object, ...]:
-    after, waits = one["right_after"], one["name"] not in nova.CALLS
-    right = ("never", "") if after is None else (f"{after:g}", f"{after * compressed / PERIOD:.1f}")
+    after = one["right_after"]
+    right = ("", "") if after is None else (f"{after:g}", f"{after * compressed / PERIOD:.1f}")
     return (
         one["name"], one["calls"], one["writes"], _of_nova(one, compressed), one["worst_minute"],
         one["in_placement"].get("p95", ""), one["seen_by_agents"].get("p95", ""),
-        *(right if waits or after is not None else ("", "")),
+        *right,
         f"{one['heartbeats_lost']} of {one['heartbeats']}", one["queued"],
     )  # fmt: skip
 
