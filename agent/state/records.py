@@ -74,7 +74,7 @@ def decoded(data: bytes) -> Decoded:
         if head is None or _digest(head[2]) != head[1]:
             return _end(result, data)
         end = head.end() + int(head[4])
-        if end > result.total:
+        if end >= result.total:  # its last byte is the end of the line
             return result
         body = data[head.end() : end]
         if _digest(body) == head[5]:
@@ -83,7 +83,7 @@ def decoded(data: bytes) -> Decoded:
             return result
         else:
             result.damaged.add(head[3].decode())
-        result.good = min(end + 1, result.total)
+        result.good = end + 1
         if not result.version:
             raise NotARecord("the first record is of something else")
     return result

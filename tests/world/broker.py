@@ -50,8 +50,8 @@ class Broker:
     """How many messages to a queue were answered though they had waited."""
     faults: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
     """What becomes of the next messages to a queue: kind and seconds."""
-    late: list[Message] = field(default_factory=list)
-    """What is on its way for long."""
+    late: list[tuple[str, Message]] = field(default_factory=list)
+    """What is on its way for long, and to which queue."""
 
     # -- clients
 
@@ -83,7 +83,7 @@ class Broker:
         if kind == "unanswered":
             first = replace(message, reply=Promise(self.scheduler))
         if kind == "late":
-            self.late.append(first)
+            self.late.append((queue, first))
             self.scheduler.stray(lambda: self._deliver_late(queue, first), seconds)
         else:
             self._later(self.dice.uniform(0, LATENCY), lambda: self._deliver(queue, first))
@@ -99,7 +99,7 @@ class Broker:
         self.scheduler.call(work, seconds)
 
     def _deliver_late(self, queue: str, message: Message) -> None:
-        self.late.remove(message)
+        self.late.remove((queue, message))
         self._deliver(queue, message)
 
     def _deliver(self, queue: str, message: Message) -> None:

@@ -62,6 +62,7 @@ class Operators:
     def _by_record(self, machine: Machine, disabled: bool) -> None:
         host, restores = machine.host, self.restores
         known = machine.note_version(machine.process)
+        overtaken = self._is_overtaken(host)
         try:
             done = self.control.switch(host, disabled=disabled, reason=REASON if disabled else None)
         except RegistryError:
@@ -69,12 +70,13 @@ class Operators:
             return
         self._expected[host] = frozenset({disabled})
         # After a restore the agent may know another record of this version, or a later one.
-        if done.record.version <= known or restores != self.restores or self._is_overtaken(host):
+        if done.record.version <= known or restores != self.restores or overtaken:
             self.doubt(host, might_be=not disabled)
 
     def _is_overtaken(self, host: str) -> bool:
         """By a call before, which was given up and will be carried out yet."""
-        return any(one.arguments.get("host") == host for one in self.world.broker.late)
+        late = self.world.broker.late
+        return any(host in (queue, one.arguments.get("host")) for queue, one in late)
 
     def by_call(self, machine: Machine, *, disabled: bool) -> None:
         """``openstack compute service set``, of Nova, which keeps its own record."""

@@ -143,6 +143,24 @@ def test_what_was_cut_off_is_written_over(store: RootStore, path: Path) -> None:
     assert kept(again) == {**FIRST, VIEW: 3}
 
 
+def test_after_any_cut_all_that_was_whole_and_what_is_kept_next_is_read(
+    store: RootStore, path: Path
+) -> None:
+    """Also where just the end of the last line is missing."""
+    store.replace(ONE, FIRST)
+    before = len(path.read_bytes())
+    store.save(ONE, {VIEW: 2})
+    whole = path.read_bytes()
+    for end in range(before, len(whole) + 1):
+        path.write_bytes(whole[:end])
+        again = RootStore(path)
+        found = again.load(ONE)
+        assert found == ({**FIRST, VIEW: 2} if end == len(whole) else FIRST)
+        assert again.replace(TWO, SECOND)
+        last = RootStore(path)
+        assert (last.load(ONE), last.load(TWO)) == (found, SECOND), end
+
+
 def test_no_flipped_bit_gives_something_else(store: RootStore, path: Path, caplog) -> None:
     """A bit of each byte: all as before, or nothing of that root, and a line that says so."""
     store.replace(ONE, FIRST)
