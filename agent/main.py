@@ -37,6 +37,7 @@ from agent.registry.errors import RegistryError
 from agent.reload import Reload
 from agent.service import Service
 from agent.state.driver_calls import FILE_NAME, DriverCalls
+from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse, lock
 from agent.switching.switching import host_status, switching
 from agent.told import guru, logs
@@ -94,7 +95,8 @@ def _run(args: list[str], stack: ExitStack) -> int:
         stack.callback(os.close, locked)
     systemd = Systemd.from_environment()
     loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
-    drivers = drivers_of(settings, conf, loop.refresh)
+    store = DriverStore(settings.state_path)
+    drivers = drivers_of(settings, conf, store, loop.refresh)
     calls = DriverCalls(settings.state_path / FILE_NAME, drivers)
     calls.watch()
     for text in config.doubtful_groups(conf):
@@ -118,7 +120,11 @@ def _run(args: list[str], stack: ExitStack) -> int:
     status_file = StatusFile(
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
-    status_file.disk = lambda: status.unkept
+    status_file.disk = lambda: [
+        *filter(None, (status.unkept, calls.problem)),
+        *nodes.problems(),
+        *store.problems(),
+    ]
     service.listeners.append(status_file)
     status.subscribe(status_file.hear)
     if monitoring is not None:

@@ -257,9 +257,14 @@ class Edit(SaidBySource):
             self._generations[provider.uuid] = generation
 
 
-def own_uuid(root: str, name: str) -> str:
-    """The UUID of a provider that a driver left unnumbered, from its root's and its name."""
-    return str(uuidlib.uuid5(uuidlib.UUID(root), name))
+def own_uuid(root: str, name: str, driver: str = "") -> str:
+    """Return the UUID of a provider below a root, made from the root's and its own name.
+
+    With ``driver``, the name of its entry point, no other driver's provider has the same; a
+    provider that a driver left without a UUID gets the one without.  The agent recognises both
+    as this host's, also where its ledger is lost.
+    """
+    return str(uuidlib.uuid5(uuidlib.UUID(root), f"{driver} {name}" if driver else name))
 
 
 def _parents_first(listed: Mapping[str, Mapping[str, Any]]) -> list[str]:

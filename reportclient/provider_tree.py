@@ -159,10 +159,15 @@ class ProviderTree(Edit):
     def update_traits(
         self, name_or_uuid: str, traits: Iterable[str], generation: int | None = None
     ) -> bool:
-        """Set all traits, whoever set those that are there.  Returns whether anything changed."""
+        """Set all traits.  Return whether anything changed.
+
+        The set names what is there, and nothing as absent: what other services set stays in
+        Placement.  See :meth:`remove_traits`.
+        """
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
         wanted = _traits(provider, traits)
+        _allow(self._own.absent_traits, provider.uuid, wanted)
         if wanted == provider.traits:
             return False
         self._changed[provider.uuid] = replace(provider, traits=wanted)
@@ -178,13 +183,21 @@ class ProviderTree(Edit):
                 self._changed[there.uuid] = replace(there, traits=there.traits | named)
             said = self._own.traits
             said[there.uuid] = said.get(there.uuid, named) | named
+            _allow(self._own.absent_traits, there.uuid, named)
 
     def remove_traits(self, name_or_uuid: str, *traits: str) -> None:
-        """Take away traits and leave the others alone.  Without any, as :meth:`add_traits`."""
+        """Say that the provider does not have these traits, and leave the others alone.
+
+        They are removed from Placement whoever set them, also where they are not shown here,
+        unless another driver or a provider file asserts them, they are the agent's own
+        (COMPUTE_NODE, COMPUTE_STATUS_DISABLED, owner traits), or the provider is another
+        service's.  Without any, as :meth:`add_traits`.
+        """
         if traits:
             there = self._find(name_or_uuid)
             named = _traits(there, traits)
-            self.update_traits(name_or_uuid, there.traits - named)
+            self.update_traits(there.uuid, there.traits - named)
+            _deny(self._own.absent_traits, there.uuid, named)
 
     def update_aggregates(
         self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None
@@ -193,6 +206,7 @@ class ProviderTree(Edit):
         provider = self._find(name_or_uuid)
         self._note_generation(provider, generation)
         members = _aggregates(provider, aggregates)
+        _allow(self._own.absent_aggregates, provider.uuid, members)
         if members == provider.aggregates:
             return False
         self._changed[provider.uuid] = replace(provider, aggregates=members)
@@ -208,10 +222,11 @@ class ProviderTree(Edit):
         said[provider.uuid] = said.get(provider.uuid, named) | named
 
     def remove_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
-        """Take away aggregates (UUIDs) and leave the others alone."""
+        """Say that the provider is in none of these aggregates, as :meth:`remove_traits` does."""
         provider = self._find(name_or_uuid)
-        members = provider.aggregates - _aggregates(provider, aggregates)
-        self.update_aggregates(provider.uuid, members)
+        named = _aggregates(provider, aggregates)
+        self.update_aggregates(provider.uuid, provider.aggregates - named)
+        _deny(self._own.absent_aggregates, provider.uuid, named)
 
     def update_resources(self, name_or_uuid: str, resources: Mapping[str, Any]) -> bool:
         """Keep resources that a driver hands out one by one; Placement never sees them."""
@@ -245,6 +260,18 @@ def _note(said: dict[str, Names], uuid: str, there: Names, now: Names) -> None:
     names = (said.get(uuid, frozenset()) & now) | (now - there)
     if names or uuid in said:
         said[uuid] = names
+
+
+def _deny(absent: dict[str, Names], uuid: str, names: Names) -> None:
+    if names:
+        absent[uuid] = absent.get(uuid, frozenset()) | names
+
+
+def _allow(absent: dict[str, Names], uuid: str, names: Names) -> None:
+    """Names that are asserted now are not absent any more."""
+    left = absent.pop(uuid, frozenset()) - names
+    if left:
+        absent[uuid] = left
 
 
 def _repeats(current: Mapping[str, Inventory], records: InventoryDict) -> bool:

@@ -17,6 +17,7 @@ class Words:
 
     ``classes`` are the whole of what it says a provider has; traits and aggregates are those
     that it named, beside which others may stay, but for the traits of what is ``renewed``.
+    ``absent_traits`` and ``absent_aggregates`` are those that it took away by name.
     """
 
     placed: dict[str, None] = field(default_factory=dict)
@@ -25,6 +26,8 @@ class Words:
     aggregates: dict[str, Names] = field(default_factory=dict)
     renewed: dict[str, None] = field(default_factory=dict)
     adopted: dict[str, None] = field(default_factory=dict)
+    absent_traits: dict[str, Names] = field(default_factory=dict)
+    absent_aggregates: dict[str, Names] = field(default_factory=dict)
     silent: bool = False
     """It can't say all: what it said before stays."""
 

@@ -21,16 +21,14 @@ BULK_PAYS_FROM = 8
 def drivers_of(
     settings: config.Settings,
     conf: Any,
+    store: DriverStore,
     wake: Callable[[], None] = lambda: None,
-    *,
-    writing: bool = True,
 ) -> Sequence[LoadedDriver]:
-    """The configured drivers, not opened yet; not ``writing``, they keep nothing.
+    """Return the configured drivers, not opened yet; ``store`` has what they keep.
 
     :raises drivers.errors.DriverError: one can't be loaded.
     :raises agent.config.ConfigError: an option looks mistyped, which their own are known for.
     """
-    store = DriverStore(settings.state_path, writing=writing)
     context = DriverContext(settings.host, settings.state_path, conf, wake, store)
     drivers = loader.load(settings.drivers, context)
     config.refuse_typos(conf)

@@ -216,11 +216,15 @@ class NodeTable:
         now = root_uuids(nodes, own, told, before)
         others = {name: uuid for name, uuid in before.items() if uuid not in now.values()}
         table = {**others, **now}
-        unwritable = self.document is not None and self.document.unwritable
-        if table != self._uuids or own != self._own or unwritable:
+        if table != self._uuids or own != self._own or self.problem:
             self._uuids, self._own = table, own
             self._keep()
         return now
+
+    @property
+    def problem(self) -> str:
+        """Why the table can't be written; empty while it can."""
+        return "" if self.document is None else self.document.problem
 
     @property
     def has_many(self) -> bool:

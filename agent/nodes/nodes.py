@@ -56,6 +56,10 @@ class Nodes:
     _breaker: Breaker | None = None
     _store: RootStore | None = None
 
+    def __post_init__(self) -> None:
+        if self.state_path is not None:
+            self._store = RootStore.of(self.state_path, writing=self.writing)
+
     def period(
         self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
     ) -> list[Report]:
@@ -115,6 +119,11 @@ class Nodes:
         """UUIDs of the roots, or of those of earlier runs; any thread may call it."""
         return list(self.trackers) or (saved_roots(self.state_path) if self.state_path else [])
 
+    def problems(self) -> list[str]:
+        """Why files of the state directory can't be written, of those that can't."""
+        store = "" if self._store is None else self._store.problem
+        return [one for one in (store, self.table.problem, self.additions.problem) if one]
+
     def any_disabled(self) -> bool | None:
         """Whether a root carries COMPUTE_STATUS_DISABLED; ``None`` before Placement was read."""
         if self.rules.attached:
@@ -170,12 +179,11 @@ class Nodes:
         return tracker
 
     def _made(self, uuid: str, name: str) -> Tracker:
-        if self._store is None and self.state_path is not None:
-            self._store = RootStore.of(self.state_path, writing=self.writing)
         kept = None if self._store is None else KeptRoot(self._store, uuid)
         root = Root(uuid, self._through(), self.rules, self.bulk, kept)
         root.load()
         made = Tracker(root, name, self.drivers, self.rules, self.additions, kept)
+        made.new_state = self._store is None or self._store.is_new
         made.ledger = kept.ledger if kept is not None else made.ledger
         if not self.writing:
             made.view = View(drained=made.view.drained)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from agent.ownership.ledger import (
     AGENT,
     DERIVED,
+    DRIVER,
     FILES,
     FORMER,
     NONE,
@@ -27,16 +28,18 @@ from reportclient.snapshot import Snapshot
 def assumed(ledger: Ledger, observed: Snapshot, answers: Round, policy: Policy) -> Ledger:
     """With what counts as this host's though it stands in no ledger.
 
-    Providers below the root whose UUID is made from it and their name; where nothing was
-    kept yet, also the classes of own providers of which a driver speaks, as an inventory
-    belongs to who reports it.  Nobody who is configured holds them: they go if a driver
-    takes them away or leaves them out, and all have answered.  And what drivers adopt: all
-    that a provider has which nobody here holds.
+    Providers below the root whose UUID is made from it and their name; where this host takes
+    over from nova-compute, also the classes of the providers whose inventory a driver sets, as
+    in Nova an inventory belongs to the service that reports it.  No configured manager holds
+    them: a provider goes if a driver removes it, a class if its driver leaves it out.  And what
+    drivers adopt: all that a provider has which no manager here holds.
     """
+    if policy.repeats_only:
+        return ledger
     more: dict[str, Holders] = {}
     drivers = {driver_of(one.manager) for one in answers.statements}
-    takes_over = not (ledger.begun or ledger.lost or policy.attached)
-    spoken = NOTHING.union(*(one.inventoried for one in answers.statements if takes_over))
+    reported = NOTHING.union(*(one.inventoried for one in answers.statements))
+    spoken = reported if policy.takes_over and not ledger.begun else NOTHING
     unheld = observed.providers.keys() - ledger.holders.keys()
     for uuid in (one for one in observed.providers if one in spoken or one in unheld):
         if policy.root not in observed or observed.root_of(uuid) != policy.root:
@@ -45,7 +48,8 @@ def assumed(ledger: Ledger, observed: Snapshot, answers: Round, policy: Policy) 
         if uuid in spoken and row.keys() <= _NO_DRIVERS:
             row[FORMER] = Holding(classes=frozenset(provider.inventory))
         if uuid in unheld and _is_derived(provider, policy.root, drivers):
-            row[DERIVED] = Holding(True, frozenset(provider.inventory))
+            classes = NOTHING if uuid in reported else frozenset(provider.inventory)
+            row[DERIVED] = Holding(True, classes)
         more[uuid] = row
     for statement in () if policy.attached else answers.statements:  # who made it is at work there
         for uuid in statement.adopted & observed.providers.keys():
@@ -64,5 +68,5 @@ _NO_DRIVERS = {AGENT, STATUS, FILES}
 def _is_derived(provider: Provider, root: str, drivers: Iterable[str]) -> bool:
     if provider.uuid == root:
         return False
-    names = (provider.name, *(f"{one.partition(':')[2]} {provider.name}" for one in drivers))
-    return any(provider.uuid == own_uuid(root, name) for name in names)
+    names = ("", *(one.removeprefix(DRIVER) for one in drivers))
+    return any(provider.uuid == own_uuid(root, provider.name, driver) for driver in names)

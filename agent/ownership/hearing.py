@@ -4,7 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain, product
 
-from agent.ownership.ledger import AGENT, FILES, NOTHING, STATUS, Ledger, driver_of
+from agent.ownership.ledger import (
+    AGENT,
+    DERIVED,
+    FILES,
+    FORMER,
+    NONE,
+    NOTHING,
+    STATUS,
+    Holding,
+    Ledger,
+    driver_of,
+    joined,
+)
 from agent.ownership.policy import Policy
 from agent.ownership.statement import Round, Said, Statement
 from reportclient.model import Provider
@@ -13,6 +25,10 @@ from reportclient.snapshot import Snapshot
 
 Drained = Mapping[str, Mapping[str, int]]
 """What was reserved of classes before they were drained, by provider."""
+Denial = tuple[str, str]
+"""The UUID of a provider, and the name of a trait or the UUID of an aggregate."""
+UNKNOWN_BEFORE = frozenset({DERIVED, FORMER})
+"""Managers that only stand for somebody of whom no ledger knows."""
 Sayings = list[tuple[str, Said]]
 """What is said of one provider, and by whom, in the order that decides."""
 
@@ -28,8 +44,12 @@ class Hearing:
     drained: Drained
     problems: dict[Problem, None] = field(default_factory=dict)
     said: dict[str, Sayings] = field(default_factory=dict)
+    denials: dict[Denial, str] = field(default_factory=dict)
+    """Names that Placement has and a driver asserts absent, with the driver's manager."""
     quiet: frozenset[str] = NOTHING
     """Managers whose claims stay as they are."""
+    may_deny: bool = False
+    """Whether the claims of every configured manager are known."""
 
     def __post_init__(self) -> None:
         complete = self.answers.silent | self.answers.waiting <= {AGENT, STATUS}
@@ -39,6 +59,10 @@ class Hearing:
             for one in self.ledger.managers()
             if self.answers.is_silent(one) or not (complete or driver_of(one) in answered)
         )
+        # Files that can't be read claim traits that no ledger has: see Policy.allowed.
+        managers = self.ledger.managers() - {FILES}
+        known = {AGENT, STATUS, *managers, *map(driver_of, managers)}
+        self.may_deny = self.answers.silent | self.answers.waiting <= known
 
     def hear(self) -> list[str]:
         """Find out what counts of the answers; of which providers more is said than what was
@@ -68,7 +92,10 @@ class Hearing:
         there, rows = self.observed.providers, self.ledger.holders
         repeated, others = set[str](), set(self.drained)
         for one in self.answers.statements:
-            others.update(one.denied, one.said if one.manager in self.quiet else ())
+            others.update(one.said if one.manager in self.quiet else ())
+            others.update(
+                uuid for uuid, held in one.denied.items() if held.within(there.get(uuid)) != NONE
+            )
             for uuid, (held, provider) in one.said.items():
                 row = rows.get(uuid, {})
                 same = provider is there.get(uuid) and row.get(one.manager) == held
@@ -83,9 +110,40 @@ class Hearing:
         """By a driver: it says what the provider has, or took it away."""
         return any(uuid in one.gone or uuid in one.inventoried for one in self.answers.statements)
 
-    def denied(self, uuid: str) -> frozenset[str]:
-        """Traits of a provider that are to go, whoever set them."""
-        return NOTHING.union(*(one.denied.get(uuid, ()) for one in self.answers.statements))
+    def denied(self, uuid: str) -> Holding:
+        """Return the traits and aggregates to be removed from a provider, whoever set them.
+
+        The agent's denials always count.  A driver's counts on a provider in the ledger, that is
+        neither attached nor foreign, once the claims of all managers are known, and against
+        nothing that another manager claims or that is the agent's to set.
+        """
+        result = NONE
+        for statement in self.answers.statements:
+            names = statement.denied.get(uuid, NONE)
+            if names != NONE and driver_of(statement.manager) != AGENT:
+                names = names.within(self.observed.get(uuid))
+                names = self._not_claimed(uuid, statement.manager, names)
+                both = [*names.traits, *names.aggregates]
+                self.denials.update({(uuid, name): statement.manager for name in both})
+                waits = frozenset(name for name in both if (uuid, name) in self.policy.contested)
+                names = names.without(Holding(False, NOTHING, waits, waits))
+            result = result.joined(names)
+        return result
+
+    def _not_claimed(self, uuid: str, manager: str, names: Holding) -> Holding:
+        """Of the names that a driver denies those that it may remove."""
+        row = self.ledger.of(uuid)
+        is_ours = any(held.provider for who, held in row.items() if who not in UNKNOWN_BEFORE)
+        if not (self.may_deny and is_ours and self.policy.may_drop(uuid)):
+            return NONE
+        asserted = (
+            one.said[uuid].holding
+            for one in self.answers.statements
+            if one.manager != manager and uuid in one.said
+        )
+        silent = (held for who, held in row.items() if who in self.quiet and who != manager)
+        agents = Holding(traits=self.policy.agent_traits)
+        return names.without(joined([agents, *asserted, *silent]))
 
     def place_in_files(self, uuid: str, name: str) -> str:
         """File and line of what the files say."""

@@ -23,7 +23,7 @@ STATUS = "agent/status"
 """The agent again, for the one trait that it may not know how to set."""
 FILES = "files"
 FORMER = "former"
-"""Whoever asserted what was there, of providers of this host, before a ledger was begun."""
+"""The nova-compute that reported the providers of this host before: see ``Policy.takes_over``."""
 ADOPTED = "adopted"
 """Whoever made what an operator took over (``computectl adopt``); it answers nothing, so that
 it goes once all have answered and nobody reports it."""
@@ -101,15 +101,14 @@ class Ledger:
     """``holders`` by the UUID of the provider.
 
     ``seen`` are the traits of this agent on another service's root that Placement was
-    seen with.  ``begun`` is false where nothing was ever kept for this root, or was
-    ``lost``: then somebody may have had claims that nobody knows of.  ``removed`` is
+    seen with.  ``begun`` is false where nothing was ever kept for this root, or it was lost:
+    then a manager may have had claims that are not in here.  ``removed`` is
     :mod:`agent.ownership.removed`'s.
     """
 
     holders: Mapping[str, Holders] = field(default_factory=dict)
     seen: frozenset[str] = NOTHING
     begun: bool = False
-    lost: bool = False
     removed: Mapping[str, Removed] = field(default_factory=dict)
 
     def of(self, uuid: str) -> Holders:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from agent.ownership.hearing import Hearing
+from agent.ownership.hearing import UNKNOWN_BEFORE, Hearing
 from agent.ownership.ledger import (
     AGENT,
     DERIVED,
@@ -18,9 +18,6 @@ from agent.ownership.ledger import (
 )
 from agent.ownership.statement import Said
 from reportclient.model import Inventory, Provider
-
-UNKNOWN_BEFORE = frozenset({DERIVED, FORMER})
-"""Managers that only stand for somebody of whom no ledger knows."""
 
 
 class OneProvider:
@@ -48,14 +45,14 @@ class OneProvider:
         assert place is not None
         before = self.before or Provider(self.uuid, place.name, place.parent_uuid)
         self._settle_place(before, owner, place, places)
-        gone, said = self.released, self.asserted
+        gone, said, denied = self.released, self.asserted, self.hearing.denied(self.uuid)
         return Provider(
             self.uuid,
             place.name,
             place.parent_uuid,
             self._inventory(before),
-            (before.traits - gone.traits | said.traits) - self.hearing.denied(self.uuid),
-            before.aggregates - gone.aggregates | said.aggregates,
+            (before.traits - gone.traits | said.traits) - denied.traits,
+            (before.aggregates - gone.aggregates | said.aggregates) - denied.aggregates,
         )
 
     def is_leaving(self) -> bool:

@@ -32,19 +32,33 @@ report_in_placement`` off, refuses to start: never set beside another owner, on 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """For the tree of one root.  ``reserved`` are traits that only the agent asserts."""
+    """For the tree of one root.  ``reserved`` are traits that only the agent asserts,
+    ``agent_traits`` those that no driver removes by name.
+    """
 
     root: str
     attached: bool = False
     reserved: frozenset[str] = frozenset({DISABLED})
     foreign: frozenset[str] = frozenset()
     """Sharing providers that no agent of ours made."""
+    takes_over: bool = False
+    """Whether nova-compute reported the root until now: there is evidence for it, and this agent
+    has never run with this state directory."""
+    repeats_only: bool = False
+    """Whether no ledger can be written: then nothing is claimed that the last one lacks."""
+    agent_traits: frozenset[str] = frozenset({DISABLED})
+    contested: frozenset[tuple[str, str]] = frozenset()
+    """Names on providers that a driver denies and another service sets again: left for now."""
 
     def allowed(
         self, manager: str, said: Said, observed: Snapshot, ledger: Ledger
     ) -> tuple[Said | None, list[str]]:
         """What of an assertion counts, and why the rest does not."""
         before, problems = observed.get(said.provider.uuid), list[str]()
+        if self.repeats_only:
+            said = _repeated(manager, said, ledger)
+            if said.holding == NONE:
+                return None, []
         if driver_of(manager) != AGENT:
             said, problems = self._without_reserved(manager, said, before)
         if before is None:
@@ -132,6 +146,15 @@ class Policy:
             yield f"its inventory is its owner's: {', '.join(other)} not reported"
         if holding.aggregates - before.aggregates:
             yield "its aggregates are its owner's: left as they are"
+
+
+def _repeated(manager: str, said: Said, ledger: Ledger) -> Said:
+    """What of an assertion some manager holds; the agent's traits are recognised without that."""
+    uuid, holding = said.provider.uuid, said.holding
+    held = joined(ledger.of(uuid).values())
+    if driver_of(manager) == AGENT and ledger.is_ours(uuid):
+        held = held.joined(Holding(traits=holding.traits))
+    return said._replace(holding=holding.without(holding.without(held)))
 
 
 def _beside_others(said: Said, before: Provider, ledger: Ledger) -> Said:

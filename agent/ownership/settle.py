@@ -23,6 +23,10 @@ no, but it was        M                 M, on another       given up, and told
                                         service's root
 any                   M and N           both, exclusive     the first in order; the other told
 any                   M and N           M only, shared      stays
+yes                   nobody            M denies it by      removed; left alone where M does
+                                        name                not have the provider
+yes                   N                 M denies it by      stays, also while N is silent
+                                        name
 ====================  ================  ==================  =================================
 
 A provider (its name, its parent) and a class are exclusive; traits and aggregates are
@@ -34,10 +38,10 @@ here is what becomes of all.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from agent.ownership.assumed import assumed
-from agent.ownership.hearing import Drained, Hearing
+from agent.ownership.hearing import Denial, Drained, Hearing
 from agent.ownership.ledger import DRIVER, NOTHING, Holders, Ledger, joined, words_for
 from agent.ownership.one_provider import OneProvider
 from agent.ownership.placing import Placing
@@ -53,12 +57,15 @@ class Settled:
     """``desired`` is what Placement shall have; ``ledger`` is to be kept before it is written.
 
     ``before`` is what held until now, with what is :func:`agent.ownership.assumed.assumed`.
+    ``denials`` are traits and aggregates in Placement that a driver asserts absent and nobody
+    here claims, with that driver's manager: removed, unless they are contested.
     """
 
     desired: Snapshot
     ledger: Ledger
     problems: tuple[Problem, ...]
     before: Ledger
+    denials: Mapping[Denial, str] = field(default_factory=dict)
 
 
 def settle(
@@ -82,7 +89,7 @@ def settle(
     _place(hearing, changed, leaving)
     _refuse_removals(hearing)
     desired, after = observed.with_changes(changed), _next_ledger(hearing, rows)
-    return Settled(desired, after, tuple(hearing.problems), before)
+    return Settled(desired, after, tuple(hearing.problems), before, hearing.denials)
 
 
 def _next_ledger(hearing: Hearing, rows: Mapping[str, Holders]) -> Ledger:

@@ -23,8 +23,8 @@ class Statement:
     """``said`` by the UUID of the provider; a manager with a statement has answered.
 
     ``removed`` are providers that it took away by name, ``gone`` also what was below them,
-    ``adopted`` those that somebody made
-    before it, ``denied`` traits that are to go, whoever set them (the agent's own only).
+    ``adopted`` those that somebody made before it.  ``denied`` are traits and aggregates that it
+    asserts absent, by provider: :meth:`agent.ownership.hearing.Hearing.denied` says which go.
     ``places`` names the file and line of an assertion, by provider and what it names.
     """
 
@@ -35,7 +35,7 @@ class Statement:
     inventoried: frozenset[str] = frozenset()
     """Providers of which it said what inventory they have, be it none."""
     adopted: frozenset[str] = frozenset()
-    denied: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    denied: Mapping[str, Holding] = field(default_factory=dict)
     places: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
@@ -185,6 +185,13 @@ def _statement(
         gone=gone,
         inventoried=frozenset(words.classes),
         adopted=frozenset(words.adopted),
+        denied={
+            uuid: Holding(
+                traits=words.absent_traits.get(uuid, NOTHING),
+                aggregates=words.absent_aggregates.get(uuid, NOTHING),
+            )
+            for uuid in words.absent_traits.keys() | words.absent_aggregates.keys()
+        },
     )
 
 

@@ -1,10 +1,15 @@
-"""Whether another service takes our root for its own: by its tag, or by its name.  Pure."""
+"""What other services do to a root of ours: take it for their own, undo or contest our writes.
 
-from collections.abc import Iterable
+Pure.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from agent.ownership.hearing import Denial
+from agent.ownership.ledger import Ledger, words_for
 from agent.period.service_tag import service_of, tags_of_others
-from reportclient.model import Provider
+from reportclient.model import Inventory, Provider
 from reportclient.plan import Operation, SetInventories
 from reportclient.snapshot import Snapshot
 
@@ -23,6 +28,20 @@ class Overturned:
     calm: int = 0
 
 
+DAY = 86400.0
+
+
+@dataclass(slots=True)
+class Contested:
+    """A trait or an aggregate that a driver asserts absent: how often it was removed."""
+
+    manager: str
+    times: int = 0
+    until: float = 0.0
+    """When it may be removed again, should another service set it."""
+    is_there: bool = True
+
+
 @dataclass(slots=True)
 class CompetingOwners:
     """What the last reading of a root showed."""
@@ -34,6 +53,9 @@ class CompetingOwners:
 
     overturned: dict[str, Overturned] = field(default_factory=dict)
     """By the UUID of the provider."""
+    contested: dict[Denial, Contested] = field(default_factory=dict)
+    foreign_records: dict[str, dict[str, Inventory]] = field(default_factory=dict)
+    """Inventory that another service wrote, by provider and class, until we overwrite it."""
     _written: set[str] = field(default_factory=set)
     """Providers that we have written since the last reading."""
 
@@ -80,6 +102,74 @@ class CompetingOwners:
         elif before is not None and before.name == node:
             self.other_name = root.name
 
+    def waiting(self, now: float) -> frozenset[Denial]:
+        """Return the contested names that are not to be removed yet."""
+        return frozenset(each for each, one in self.contested.items() if now < one.until)
+
+    def denied(
+        self, denials: Mapping[Denial, str], after: Snapshot, now: float, gap: float
+    ) -> Iterator[tuple[Denial, str]]:
+        """Note what became of denied names in ``after``, the acknowledged state.
+
+        Yield those that were removed for the first time, with the manager that denies them.
+        The next removal of the same name waits for ``gap`` seconds, then for twice as long.
+        """
+        for denial, manager in denials.items():
+            uuid, name = denial
+            provider, one = after.get(uuid), self.contested.get(denial)
+            is_there = provider is not None and name in provider.traits | provider.aggregates
+            if is_there:
+                if one is not None:
+                    one.is_there = True
+                continue
+            if one is None:
+                one = self.contested[denial] = Contested(manager)
+                yield denial, manager
+            one.until = now + min(gap * 2.0 ** min(one.times, 16), DAY)
+            one.times, one.is_there = one.times + 1, False
+        for uuid, name in self.contested.keys() - denials.keys():
+            provider = after.get(uuid)
+            if provider is not None and name in provider.traits | provider.aggregates:
+                del self.contested[uuid, name]  # no driver denies it any more
+
+    def note_records(self, before: Snapshot, now: Snapshot) -> None:
+        """Note the inventory that changed between two readings: another service wrote it."""
+        for uuid in now.changed_since(before):
+            old, new = before.get(uuid), now.get(uuid)
+            if old is not None and new is not None and old.inventory != new.inventory:
+                self.foreign_records[uuid] = self.foreign_records.get(uuid, {}) | {
+                    name: one
+                    for name, one in new.inventory.items()
+                    if one != old.inventory.get(name)
+                }
+
+    def overwritten(self, before: Snapshot, after: Snapshot, ledger: Ledger) -> list[str]:
+        """Return a text for each provider of which we overwrote what another service had set.
+
+        ``ledger`` says what was ours before.  Nothing is returned for a takeover.
+        """
+        texts = []
+        for uuid in after.changed_since(before):
+            old, new = before.get(uuid), after.get(uuid)
+            if old is None or new is None or not ledger.is_ours(uuid):
+                continue
+            foreign, theirs = self.foreign_records.get(uuid, {}), ledger.foreign_classes(old)
+            changes = [
+                f"{name} {_difference(was, new.inventory[name])}"
+                for name, was in sorted(old.inventory.items())
+                if new.inventory.get(name, was) != was
+                and (name in theirs or foreign.get(name) == was)
+            ]
+            if changes:
+                texts.append(f"provider {new.name} ({uuid}): {'; '.join(changes)}")
+        for uuid, records in [*self.foreign_records.items()]:
+            there = after.get(uuid)
+            left = {n: r for n, r in records.items() if there and there.inventory.get(n) == r}
+            self.foreign_records[uuid] = left
+            if not left:
+                del self.foreign_records[uuid]
+        return texts
+
     def degraded(self, uuid: str, node: str) -> dict[str, str]:
         """What is wrong, by part."""
         degraded = {}
@@ -92,7 +182,24 @@ class CompetingOwners:
                 "its name back. If that is a host with the same compute_id, from a copied disk, "
                 "each takes the provider from the other: stop one, empty its state_path, start it"
             )
-        lasting = [each for each, one in self.overturned.items() if one.times >= OVERTURNED]
+        again = {
+            denial: one
+            for denial, one in self.contested.items()
+            if one.times >= OVERTURNED and one.is_there
+        }
+        if again:
+            (provider, name), one = next(iter(again.items()))
+            degraded["contested"] = (
+                f"{name} of provider {provider} was removed {OVERTURNED} times or more and is set "
+                f"again by another service, while {words_for(one.manager)} reports it absent "
+                f"({len(again)} such names): change what sets it, or the driver"
+            )
+        contested = {provider for provider, _ in self.contested}
+        lasting = [
+            each
+            for each, one in self.overturned.items()
+            if one.times >= OVERTURNED and each not in contested
+        ]
         if lasting:
             degraded["twin"] = (
                 f"somebody else undoes what is written to {len(lasting)} provider(s), "
@@ -100,3 +207,12 @@ class CompetingOwners:
                 "compute_id and name, from a copied disk: stop one, empty its state_path, start it"
             )
         return degraded
+
+
+def _difference(old: Inventory, new: Inventory) -> str:
+    before, after = old.as_dict(), new.as_dict()
+    return ", ".join(
+        f"{field} {before.get(field)} -> {after.get(field)}"
+        for field in after
+        if before.get(field) != after.get(field)
+    )

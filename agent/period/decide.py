@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.ownership.assumed import assumed
-from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger
+from agent.ownership.hearing import Denial
+from agent.ownership.ledger import AGENT, FILES, STATUS, Holding, Ledger
 from agent.ownership.policy import MANAGED_BY_NOVA, Policy
 from agent.ownership.remembered import Remembered
 from agent.ownership.removed import noting_removed
@@ -13,7 +14,8 @@ from agent.ownership.statement import Round, Statement
 from agent.period.ask import Answer, Asking
 from agent.period.leaving import Leaving
 from agent.period.rules import Rules
-from agent.period.traits import agent_statements, identifying_traits
+from agent.period.service_tag import tags_of_others
+from agent.period.traits import COMPUTE_NODE, DISABLED, agent_statements, identifying_traits
 from agent.provider_config.asserted import Asserted, asserted
 from agent.provider_config.entries import Entries
 from drivers.errors import ReshapeFailed
@@ -41,6 +43,10 @@ class Decision:
     plan: Plan
     ledger: Ledger
     files: Asserted = field(default_factory=Asserted)
+    denials: Mapping[Denial, str] = field(default_factory=dict)
+    """See :class:`agent.ownership.settle.Settled`."""
+    takes_over: bool = False
+    """Whether nova-compute reported the root until now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,12 @@ class Decider:
     rules: Rules
     ledger: Ledger = field(default_factory=Ledger)
     service_tag: str = ""
+    new_state: bool = False
+    """Whether this agent has never run with this state directory."""
+    repeats_only: bool = False
+    """Whether no ledger can be written: then nothing new is claimed."""
+    contested: frozenset[Denial] = frozenset()
+    """Denied names that another service sets again, to be left alone in this period."""
     entries: Entries | None = field(default_factory=Entries)
     outside_for: Mapping[str, float] = field(default_factory=dict)
     """For how long children that leave another service's root are outside its tree."""
@@ -91,7 +103,14 @@ class Decider:
         problems = (*plan.problems, *settled.problems, *files.problems)
         theirs = self.uuid if self.rules.attached else None
         ledger = noting_removed(settled.ledger, self.ledger, view, theirs)
-        return Decision(answer, replace(plan, problems=problems), ledger, files)
+        return Decision(
+            answer,
+            replace(plan, problems=problems),
+            ledger,
+            files,
+            settled.denials,
+            policy.takes_over,
+        )
 
     def _settled(
         self, view: View, answer: Answer, policy: Policy, disabled: bool | None
@@ -139,17 +158,25 @@ class Decider:
     def _policy(self, view: View) -> Policy:
         providers, own = view.snapshot.providers, identifying_traits(self.rules.owner_traits)
         others = (uuid for uuid in view.sharing if not own & providers[uuid].traits)
+        root = providers.get(self.uuid)
+        traits = frozenset[str]() if root is None else root.traits
+        from_nova = COMPUTE_NODE in traits and not own & traits
+        agents = {COMPUTE_NODE, DISABLED, self.service_tag, *self.rules.owner_traits}
         return Policy(
             self.uuid,
             self.rules.attached,
             foreign=frozenset(uuid for uuid in others if not self.ledger.is_ours(uuid)),
+            takes_over=self.new_state and from_nova and not self.rules.attached,
+            repeats_only=self.repeats_only,
+            agent_traits=frozenset(agents) | tags_of_others(traits, self.service_tag),
+            contested=self.contested,
         )
 
 
-def _managed_by_nova(observed: Snapshot, ledger: Ledger) -> dict[str, frozenset[str]]:
+def _managed_by_nova(observed: Snapshot, ledger: Ledger) -> dict[str, Holding]:
     """Traits that an earlier version gave its providers on another service's root."""
     ours = (uuid for uuid in ledger.holders if ledger.is_ours(uuid) and uuid in observed)
-    return dict.fromkeys(ours, frozenset({MANAGED_BY_NOVA}))
+    return dict.fromkeys(ours, Holding(traits=frozenset({MANAGED_BY_NOVA})))
 
 
 def _moved(observed: Snapshot, settled: Settled, answer: Answer, policy: Policy) -> Allocations:

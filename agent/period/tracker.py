@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.ownership.ledger import Ledger
+from agent.ownership.ledger import Holding, Ledger, everything_on, joined, words_for
 from agent.ownership.remembered import Remembered
 from agent.ownership.removed import with_restored
 from agent.period.competing import CompetingOwners
@@ -24,9 +24,11 @@ from reportclient.calls import Counting
 from reportclient.diff import diff
 from reportclient.errors import Unreachable
 from reportclient.http import API
+from reportclient.pace import VERIFY_EVERY
 from reportclient.plan import Plan, UpdateProvider
 from reportclient.refusals import RESHAPE
 from reportclient.root import Root
+from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -50,6 +52,8 @@ class Tracker:
     """For whoever asks why it takes so long; empty between two periods."""
     started: bool = False
     """Whether every driver has answered once, and no reshape is left from the start."""
+    new_state: bool = True
+    """Whether the state directory had no file of the agent's when this process started."""
     outside_since: dict[str, float] = field(default_factory=dict)
     """When children that leave another service's root were first seen outside its tree."""
     remembered: Remembered = field(default_factory=Remembered)
@@ -123,8 +127,11 @@ class Tracker:
         if self.rules.attached and self.uuid not in self.view.snapshot:
             self.ledger = Ledger()
             return self._without_root(api)
+        before, ledger = self.view.snapshot, self.ledger
         decision = self._decide(api, now, disabled)
-        self.keep_ledger()  # before Placement is written
+        if not self.keep_ledger() and self.ledger != ledger:
+            self.ledger = ledger  # nothing is claimed in Placement that is not on disk
+            decision = self._decide(api, now, disabled, repeats_only=True)
         self.doing = f"writing to Placement (operations: {len(decision.plan.operations)})"
 
         def judged(outcome: Outcome) -> Outcome:
@@ -135,7 +142,47 @@ class Tracker:
         outcome = self.root.write(
             decision.plan, api, stop=stop, judged=judged, foreign=self.ledger.foreign_classes
         )
+        self._log_foreign(decision, before, ledger, now)
         return self._report(decision, outcome)
+
+    def _log_foreign(
+        self, decision: Decision, before: Snapshot, ledger: Ledger, now: float
+    ) -> None:
+        """Log what was written over what other services had set."""
+        after, gap = self.view.snapshot, self.rules.verify_every or VERIFY_EVERY
+        for text in self.competing.overwritten(before, after, ledger):
+            LOG.warning("Node %s: overwrote what another service had set: %s", self.node, text)
+        for (uuid, name), manager in self.competing.denied(decision.denials, after, now, gap):
+            LOG.info(
+                "Node %s: removed %s from provider %s: %s reports it absent",
+                self.node,
+                name,
+                before.providers[uuid].name,
+                words_for(manager),
+            )
+        self._name_unclaimed(decision, ledger)
+
+    def _name_unclaimed(self, decision: Decision, before: Ledger) -> None:
+        """After a ledger was lost, log once what stays since no manager claims it any more."""
+        answer = decision.answer
+        if before.begun or decision.takes_over or answer.errors or answer.said.silent:
+            return
+        for uuid in self.ledger.holders:
+            provider = self.view.snapshot.get(uuid)
+            if provider is None or not self.ledger.is_ours(uuid):
+                continue
+            left = everything_on(provider).joined(Holding(aggregates=provider.aggregates))
+            left = left.without(joined(self.ledger.of(uuid).values()))
+            names = sorted({*left.classes, *left.traits, *left.aggregates})
+            if names:
+                LOG.warning(
+                    "Node %s: provider %s (%s) keeps %s: no driver or provider file reports them, "
+                    "and the ledger that could tell whose they are is missing",
+                    self.node,
+                    provider.name,
+                    uuid,
+                    ", ".join(names),
+                )
 
     def _switch_once(self, api: Counting, now: float, disabled: bool) -> Report:
         if self.rules.attached:
@@ -172,6 +219,7 @@ class Tracker:
             root = self.view.snapshot.get(self.uuid)
             self.competing.compare_own(before.get(self.uuid), root, self.node, self.service_tag)
             self.competing.compare(before, self.view.snapshot)
+        self.competing.note_records(before, self.view.snapshot)
 
     def _was_read(self, api: API, now: float) -> bool:
         """Whether Placement was read.  One that is away is asked later for what is known of it:
@@ -194,10 +242,9 @@ class Tracker:
         plan = Plan((UpdateProvider(self.uuid, self.uuid, None),))
         self.root.send(plan, Counting(self.root.api))
 
-    def keep_ledger(self) -> None:
-        """On disk, where it is not yet."""
-        if self.kept is not None:
-            self.kept.keep(self.ledger)
+    def keep_ledger(self) -> bool:
+        """Write the ledger to disk, if it is not there yet.  Return whether it is."""
+        return self.kept is None or self.kept.keep(self.ledger)
 
     def is_alone(self) -> bool:
         """Whether the root is all that there is, and carries the service tag."""
@@ -209,7 +256,9 @@ class Tracker:
         root = self.view.snapshot.get(self.uuid)
         return root is not None and trait in root.traits
 
-    def _decide(self, api: API, now: float, disabled: bool | None) -> Decision:
+    def _decide(
+        self, api: API, now: float, disabled: bool | None, *, repeats_only: bool = False
+    ) -> Decision:
         decider = Decider(
             self.uuid,
             self.node,
@@ -217,12 +266,15 @@ class Tracker:
             self.rules,
             with_restored(self.ledger, self.view, self.uuid),
             self.service_tag,
+            self.new_state,
+            repeats_only,
+            self.competing.waiting(now),
             self.additions.entries,
             self._outside_for(now),
             self.remembered,
         )
         may_reshape = self.rules.reshape_when_running or not self.started
-        may_reshape = may_reshape and self.root.refusals.reshape() is None
+        may_reshape = may_reshape and self.root.refusals.reshape() is None and not repeats_only
         read = (lambda: dict(HeldBy(self.view, api))) if may_reshape else None
         self.doing = "asking the drivers"
         decision = decider.decide(self.view, disabled, read)
@@ -258,6 +310,14 @@ class Tracker:
             refused={key: one for key, one in outcome.refused.items() if key not in inside},
         )
 
+    def _unwritable(self) -> dict[str, str]:
+        problem = "" if self.kept is None else self.kept.store.problem
+        if not problem:
+            return {}
+        return {
+            "state_path": f"{problem}; nothing new is claimed in Placement until that is mended"
+        }
+
     def _report(self, decision: Decision, outcome: Outcome) -> Report:
         answer = decision.answer
         broken = [answer.errors[name] for name in answer.reshape_pending if name in answer.errors]
@@ -271,7 +331,8 @@ class Tracker:
             failed=self.root.refusals.causes(outcome.failed),
             draining=self.root.refusals.draining(),
             degraded={part: why for one in self.drivers for part, why in one.degraded().items()}
-            | self.competing.degraded(self.uuid, self.node),
+            | self.competing.degraded(self.uuid, self.node)
+            | self._unwritable(),
             took={name: time for one in self.drivers for name, time in one.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),

@@ -83,13 +83,14 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     said = {host.uuid: Said(Holding(provider=True, traits=present), host)}
     for provider in _other_roots(host.uuid, observed, drivers, identifying_traits(owned)):
         said[provider.uuid] = Said(Holding(traits=owned), provider)
-    own = Statement(AGENT, said, denied={host.uuid: frozenset(told - able) | others})
+    denied = Holding(traits=frozenset(told - able) | others)
+    own = Statement(AGENT, said, denied={host.uuid: denied})
     if disabled is None:
         return (own,)
     status = frozenset({DISABLED})
     if disabled:
         return own, Statement(STATUS, {host.uuid: Said(Holding(traits=status), host)})
-    return own, Statement(STATUS, denied={host.uuid: status})
+    return own, Statement(STATUS, denied={host.uuid: Holding(traits=status)})
 
 
 def _other_roots(

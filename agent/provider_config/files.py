@@ -154,6 +154,11 @@ class ProviderFiles:
         self.diagnostics, self.warnings, self._in_use = (), loaded.warnings, loaded.entries
         self._keep(texts)
 
+    @property
+    def problem(self) -> str:
+        """Why the last good files can't be kept; empty while they can."""
+        return "" if self.kept is None else self.kept.problem
+
     def degraded(self) -> dict[str, str]:
         """What is wrong, by part; empty when all is well, or they are not asked."""
         if not self.diagnostics or self.holding:

@@ -49,8 +49,8 @@ class Document:
     before: frozenset[str] = frozenset()
     writing: bool = True
     """False for who only looks."""
-    unwritable: bool = field(default=False, init=False)
-    """Whether the last :meth:`keep` failed."""
+    problem: str = field(default="", init=False)
+    """Why the last :meth:`keep` failed; empty if it did not."""
     _on_disk: bytes | None = field(default=None, init=False, repr=False)
     _refused: bool = field(default=False, init=False)
 
@@ -93,11 +93,11 @@ class Document:
         try:
             self.save(fields)
         except OSError as err:
-            if not self.unwritable:
+            if not self.problem:
                 LOG.warning("%s can't be written (%s): %s", self.path, files.why(err), otherwise)
-            self.unwritable = True
+            self.problem = f"{self.path} can't be written: {files.why(err)}"
         else:
-            self.unwritable = False
+            self.problem = ""
 
     def remove(self) -> None:
         """Nothing is kept any more.  :raises OSError:"""

@@ -31,6 +31,8 @@ class DriverCalls:
 
     path: Path
     drivers: Iterable[LoadedDriver]
+    problem: str = ""
+    """Why the file can't be written; empty while it can."""
     _file: int | None = None
     _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -51,14 +53,19 @@ class DriverCalls:
         self._note()
 
     def _note(self) -> None:
-        with self._lock, suppress(OSError):
-            if self._file is None:
-                self.path.unlink(missing_ok=True)
-                self._file = files.opened(self.path, _NEW)
+        with self._lock:
             before = _LEFT if self._stopped else ""
             calls = [(method, one.name) for one in self.drivers for _, method in one.calls.now]
             lines = [f"{before}{method} of driver {name}" for method, name in calls]
-            os.pwrite(self._file, "\n".join(lines).encode() + _END, 0)
+            try:
+                if self._file is None:
+                    self.path.unlink(missing_ok=True)
+                    self._file = files.opened(self.path, _NEW)
+                os.pwrite(self._file, "\n".join(lines).encode() + _END, 0)
+            except OSError as err:
+                self.problem = f"{self.path} can't be written: {files.why(err)}"
+            else:
+                self.problem = ""
 
     def __del__(self) -> None:
         if self._file is not None:

@@ -35,6 +35,10 @@ class DriverStore:
         """See :class:`drivers.api.Store`."""
         self._document(name).keep({_SAVED: dict(fields)}, "it is not known after the next start")
 
+    def problems(self) -> list[str]:
+        """Why documents can't be written, of those that can't."""
+        return [one.problem for one in self._documents.values() if one.problem]
+
     def _document(self, name: str) -> Document:
         path = self.state_path / f"driver-{name}.json"
         return self._documents.setdefault(name, Document(path, writing=self.writing))

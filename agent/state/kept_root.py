@@ -147,7 +147,7 @@ class KeptRoot:
             self.store.path,
             what,
         )
-        return Ledger(lost=True)
+        return Ledger()
 
 
 def saved_roots(state_path: Path) -> list[str]:

@@ -41,6 +41,8 @@ LOG = logging.getLogger(__name__)
 
 FILE_NAME = "roots.journal"
 VERSION = 1
+FIRST_FILES = {"compute_id", "driver-calls"}
+"""What may be in the state directory when the agent starts there for the first time."""
 SLACK = 1 << 20
 """Bytes that may be outdated in any case."""
 
@@ -62,14 +64,21 @@ class RootStore:
     """Roots that are not in ``_kept`` any more."""
     _whole: set[str] = field(default_factory=set)
     """Roots of which the file has all that was ever saved."""
-    _problem: str = ""
+    problem: str = ""
+    """Why the file can't be written; empty while it can."""
+    is_new: bool = False
+    """Whether the agent had no file in the state directory yet."""
     _lost_all: bool = False
     _lock: AbstractContextManager[Any] = field(default_factory=threading.RLock, repr=False)
 
     @classmethod
     def of(cls, state_path: Path, *, writing: bool = True) -> "RootStore":
         """The store of the agent with this state directory."""
-        return cls(state_path / FILE_NAME, writing)
+        try:
+            is_new = {path.name for path in state_path.iterdir()} <= FIRST_FILES
+        except OSError:
+            is_new = not state_path.exists()
+        return cls(state_path / FILE_NAME, writing, is_new=is_new)
 
     def roots(self) -> list[str]:
         """UUIDs of the roots of which something is kept, be it damaged."""
@@ -106,7 +115,7 @@ class RootStore:
         """Add, replace and remove documents of a root.
 
         False says that the file does not have all of this root: :meth:`replace` it then.
-        What can't be written is told once.
+        ``problem`` says why something can't be written.
         """
         if self.path is None or not self.writing:
             return True
@@ -150,7 +159,7 @@ class RootStore:
                 self._whole.discard(root)
                 self._tell(err)
                 return False
-            self._problem = ""
+            self.problem = ""
             return True
 
     def _note(self, root: str, size: int) -> None:
@@ -240,8 +249,10 @@ class RootStore:
         )
 
     def _tell(self, err: Exception) -> None:
-        """Once, until something was written."""
-        text = files.why(err) if isinstance(err, OSError) else str(err)
-        if text != self._problem:
-            LOG.warning("What is known of the roots is not kept in %s: %s", self.path, text)
-        self._problem = text
+        """Note why the file can't be written or read: a condition of each node says so."""
+        text = str(err)
+        if isinstance(err, OSError):
+            text = f"{self.path} can't be written: {files.why(err)}"
+        if text != self.problem:
+            LOG.debug("%s", text)
+        self.problem = text

@@ -17,15 +17,17 @@ LATE_AFTER = 3
 """Periods without a word after which an agent counts as stuck."""
 
 
-def checks(reports: Sequence[Report], facts: ServiceFacts, disk: str | None) -> tuple[Check, ...]:
-    """After these reports; ``disk`` says what could not be written to ``state_path``."""
+def checks(
+    reports: Sequence[Report], facts: ServiceFacts, disk: Iterable[str]
+) -> tuple[Check, ...]:
+    """After these reports; ``disk`` says why files of ``state_path`` can't be written."""
     wrong = {
         "placement": (words(r.error) for r in reports if isinstance(r.error, PlacementError)),
         "drivers": _of_drivers(reports),
         "hypervisor": _some(facts.hypervisor),
         "registry": _some(facts.registry),
         "broker": _some(None if facts.rpc in (None, SERVING, NO_RPC) else facts.rpc),
-        "disk": _some(disk),
+        "disk": disk,
         "nodes": (f"{r.node} is not reported fully" for r in reports if not r.ok),
     }
     return tuple(Check(name, _first(texts)) for name, texts in wrong.items())

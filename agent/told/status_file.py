@@ -41,8 +41,8 @@ class StatusFile:
     unwritable: bool = False
     written: AgentStatus | None = None
     """What was said last, also where it can't be written."""
-    disk: Callable[[], str | None] = lambda: None
-    """What else can't be written below ``state_path``."""
+    disk: Callable[[], Sequence[str]] = tuple
+    """Why other files of ``state_path`` can't be written."""
     _reports: Sequence[Report] = ()
 
     def __call__(self, reports: Sequence[Report]) -> None:
@@ -79,11 +79,11 @@ class StatusFile:
                 LOG.warning("The status can't be written to %s: %s", self.directory, files.why(err))
             self.unwritable = True
             why = f"{self.directory / FILE_NAME} can't be written: {files.why(err)}"
-            self.written = self._checked(status, why)
+            self.written = self._checked(status, [why, *self.disk()])
         else:
             self.unwritable = False
 
-    def _checked(self, status: AgentStatus, disk: str | None) -> AgentStatus:
+    def _checked(self, status: AgentStatus, disk: Sequence[str]) -> AgentStatus:
         facts = status.service or ServiceFacts()
         return replace(status, checks=checks(self._reports, facts, disk))
 

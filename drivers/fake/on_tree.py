@@ -71,7 +71,7 @@ def move_allocations(
 
 def own_uuid(root: str, name: str) -> str:
     """The UUID of the driver's own provider ``name`` on the node with the UUID ``root``."""
-    return provider_tree.own_uuid(root, f"scripted {name}")
+    return provider_tree.own_uuid(root, name, "fake")
 
 
 def _uuid_of(root: str, spec: ProviderSpec) -> str:

@@ -51,9 +51,10 @@ class Moving(ComputeDriver):
 
 @pytest.fixture
 def scene(fresh: Scene) -> Scene:
-    """Two guests with a VGPU each on the root, and one without."""
+    """Two guests with a VGPU each on the root, which nova-compute reported, and one without."""
     stranger = fresh.placement.stranger
     stranger.create_provider(NODE, ROOT)
+    stranger.add_trait(ROOT, "COMPUTE_NODE")
     stranger.set_inventory(ROOT, {"VCPU": {"total": 8}, "VGPU": {"total": 4}})
     stranger.add_trait(ROOT, STRANGERS_TRAIT)
     for used in ({"VCPU": 1, "VGPU": 1}, {"VCPU": 1, "VGPU": 2}, {"VCPU": 1}):

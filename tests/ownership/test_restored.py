@@ -131,6 +131,7 @@ def test_what_others_made_after_the_restore_is_theirs_though_its_generations_beg
         host.settled()
     host.says(d=lambda tree: (inventory(VCPU=8)(tree), tree.remove_traits(NODE, "CUSTOM_LATER")))
     host.settled()
+    host.says(d=inventory(VCPU=8))  # what is denied by name goes whoever sets it
     restore()
     host.settled()
     host.stranger.add_trait(host.root, "CUSTOM_LATER")

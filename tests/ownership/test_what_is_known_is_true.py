@@ -344,9 +344,10 @@ def splits(tree: Any, allocations: Any) -> None:
                 del held["allocations"][ROOT]
 
 
-def test_allocations_on_a_strangers_pool_are_neither_shown_nor_moved(placement) -> None:
+def test_allocations_on_a_strangers_pool_are_neither_shown_nor_moved(placement, tmp_path) -> None:
     """Thousands of guests of other hosts may use it: they are not even asked for."""
-    host = Host(placement, {"a": both(inventory(VCPU=8, VGPU=8), aggregates(RACK))})
+    says = both(inventory(VCPU=8, VGPU=8), aggregates(RACK))
+    host = Host(placement, {"a": says}, state=tmp_path)
     stranger = host.stranger
     stranger.create_provider("pool", POOL)
     stranger.set_inventory(POOL, {"DISK_GB": {"total": 900}})
@@ -369,8 +370,10 @@ def test_allocations_on_a_strangers_pool_are_neither_shown_nor_moved(placement) 
     host.settled()
 
 
-def test_a_guest_that_comes_while_its_provider_is_reshaped_is_moved_too(placement) -> None:
-    host = Host(placement, {"a": inventory(VCPU=8, VGPU=8)})
+def test_a_guest_that_comes_while_its_provider_is_reshaped_is_moved_too(
+    placement, tmp_path
+) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8, VGPU=8)}, state=tmp_path)
     host.settled()
     first = host.stranger.put_allocation({ROOT: {"VGPU": 1}})
     host.restart(a=splits)
@@ -384,3 +387,75 @@ def test_a_guest_that_comes_while_its_provider_is_reshaped_is_moved_too(placemen
     for guest, amount in ((first, 1), (late[0], 2)):
         found = host.stranger.allocation(guest)["allocations"]
         assert {uuid: part["resources"] for uuid, part in found.items()} == {gpu: {"VGPU": amount}}
+
+
+# -- values that other services set on providers of ours
+
+
+def test_a_value_that_another_service_set_is_overwritten_and_told_once(
+    placement, tmp_path, caplog
+) -> None:
+    says = both(inventory(VCPU=8, MEMORY_MB=100), child("card", VGPU=7))
+    host = Host(placement, {"a": says}, state=tmp_path)
+    host.settled()
+    for uuid, records in ((ROOT, {"VCPU": 5, "MEMORY_MB": 90}), (host.uuid("card"), {"VGPU": 5})):
+        host.stranger.set_inventory(uuid, {n: {"total": t} for n, t in records.items()})
+    caplog.clear()
+    host.settled()
+    assert host.totals() == {"VCPU": 8, "MEMORY_MB": 100} and host.totals("card") == {"VGPU": 7}
+    lines = [one.getMessage() for one in caplog.records if "overwrote" in one.getMessage()]
+    (root,) = [line for line in lines if f"provider {NODE} (" in line]
+    (card,) = [line for line in lines if "provider card (" in line]
+    assert "VCPU total 5 -> 8" in root and "MEMORY_MB total 90 -> 100" in root
+    assert "VGPU total 5 -> 7" in card
+
+
+def test_a_class_that_an_operator_made_and_a_driver_begins_to_report_is_told(
+    placement, tmp_path, caplog
+) -> None:
+    host = Host(placement, {"a": inventory(VCPU=8)}, state=tmp_path)
+    host.settled()
+    records = {name: {"total": one["total"]} for name, one in host.records().items()}
+    host.stranger.set_inventory(ROOT, {**records, "CUSTOM_LICENSE": {"total": 5}})
+    host.settled()
+    assert "overwrote" not in caplog.text
+    host.restart(a=inventory(VCPU=8, CUSTOM_LICENSE=7))
+    host.settled()
+    assert caplog.text.count("CUSTOM_LICENSE total 5 -> 7") == 1
+
+
+def test_what_is_taken_over_and_what_the_driver_changes_itself_is_not_told(
+    placement, tmp_path, caplog
+) -> None:
+    placement.stranger.create_provider(NODE, ROOT)
+    placement.stranger.add_trait(ROOT, "COMPUTE_NODE")
+    placement.stranger.set_inventory(ROOT, {"VCPU": {"total": 5}})
+    host = Host(placement, {"a": inventory(VCPU=8)}, state=tmp_path)
+    host.settled()
+    host.says(a=inventory(VCPU=9))
+    host.settled()
+    assert "overwrote" not in caplog.text
+
+
+def test_nothing_new_is_claimed_while_no_ledger_can_be_written(placement, tmp_path) -> None:
+    """What is there is kept right, and what it would add waits."""
+    host = Host(placement, {"a": both(inventory(VCPU=8), child("card", VGPU=7))}, state=tmp_path)
+    host.settled()
+    host.stranger.set_inventory(ROOT, {"VCPU": {"total": 5}})
+    journal = tmp_path / "roots.journal"
+    kept = journal.read_bytes()
+    journal.unlink()
+    journal.mkdir()
+    more = both(inventory(VCPU=8, MEMORY_MB=9), child("card", VGPU=7), child("new", FPGA=1))
+    host.says(a=both(more, traits("CUSTOM_NEW")))
+    for _ in range(2):
+        complaint = host.complaints()
+        assert str(journal) in complaint and "nothing new is claimed" in complaint
+    assert host.totals() == {"VCPU": 8} and host.totals("card") == {"VGPU": 7}
+    assert not host.is_there("new") and host.custom() == set()
+    assert any(str(journal) in text for text in host.nodes.problems())
+    journal.rmdir()
+    journal.write_bytes(kept)
+    host.settled()
+    assert host.is_there("new") and host.custom() == {"CUSTOM_NEW"}
+    assert host.nodes.problems() == []

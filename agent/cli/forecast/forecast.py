@@ -18,6 +18,7 @@ from agent.period.foreign_roots import RootAwaited
 from agent.period.tracker import Tracker
 from agent.service import Service
 from agent.state.document import Unusable
+from agent.state.driver_store import DriverStore
 from agent.switching.service_file import ServiceFile
 from agent.told.conditions import Condition, Severity, errors
 from agent.told.reports import Report
@@ -211,7 +212,9 @@ def open_nodes(
     """
     settings = session.settings
     with redirect_stdout(sys.stderr):  # what drivers print is no part of the answer
-        drivers = drivers_of(settings, session.conf, writing=False)
+        drivers = drivers_of(
+            settings, session.conf, DriverStore(settings.state_path, writing=False)
+        )
         nodes = nodes_of(settings, drivers, api, own_uuid, writing=False)
         nodes.additions.holding = holding
         nodes.additions.load()

@@ -76,10 +76,9 @@ def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
         mine = {name: one for name, one in records if report.whose.get(name, HOST) == source}
         with tree.source(source):
             tree.update_inventory(root, mine)
-    there = {trait for trait, has in report.traits.items() if has}
     with tree.source(TRAITS):
-        tree.update_traits(root, tree.data(root).traits - report.traits.keys() | there)
-        tree.add_traits(root, *there)
+        tree.remove_traits(root, *(name for name, has in report.traits.items() if not has))
+        tree.add_traits(root, *(name for name, has in report.traits.items() if has))
 
 
 def _going(

@@ -42,7 +42,7 @@ _OWNER = "OWNER_"
 
 def child_uuid(root: str, name: str) -> str:
     """The UUID of this driver's provider ``name`` below the root with the UUID ``root``."""
-    return own_uuid(root, f"libvirt {name}")
+    return own_uuid(root, name, "libvirt")
 
 
 def sources_of(name: str) -> frozenset[str]:

@@ -174,16 +174,16 @@ def test_who_is_silent_holds_nobody_up(world: tuple[Snapshot, Ledger, Round]) ->
 @few
 @given(asked, st.booleans())
 def test_without_a_ledger_nothing_that_drivers_left_unsaid_goes(
-    world: tuple[Snapshot, Ledger, Round], lost: bool
+    world: tuple[Snapshot, Ledger, Round], takes_over: bool
 ) -> None:
     observed, _, said = world
-    settled = settle(observed, Ledger(lost=lost), said, POLICY)
+    settled = settle(observed, Ledger(), said, replace(POLICY, takes_over=takes_over))
     spoken = frozenset[str]().union(*(one.inventoried for one in said.statements))
     for uuid, before in observed.providers.items():
         after = settled.desired.get(uuid)
         assert after is not None
         assert before.traits <= after.traits and before.aggregates <= after.aggregates
-        if lost or uuid not in spoken:
+        if not takes_over or uuid not in spoken:
             assert before.inventory.keys() <= after.inventory.keys()
 
 

@@ -160,9 +160,10 @@ def test_what_was_never_seen_on_an_attached_root_is_tried_again() -> None:
     assert not settled.problems
 
 
-@pytest.mark.parametrize("ledger", [Ledger(), Ledger(lost=True)], ids=["never kept", "lost"])
-def test_without_a_ledger_a_device_of_nobodys_stays(ledger: Ledger) -> None:
-    settled = settle(FULL, ledger, answers(says(ONE, root())), OWN)
+@pytest.mark.parametrize("takes_over", [True, False])
+def test_without_a_ledger_a_device_of_nobodys_stays(takes_over: bool) -> None:
+    policy = replace(OWN, takes_over=takes_over)
+    settled = settle(FULL, Ledger(), answers(says(ONE, root())), policy)
     assert settled.desired is FULL
 
 

@@ -171,9 +171,9 @@ def test_a_full_disk_is_told_once_tried_again_and_leaves_the_old_file(
     assert os.listdir(one.path.parent) == [one.path.name]
     told = [record.getMessage() for record in caplog.records]
     assert told == [f"{one.path} can't be written (No space left on device): it may be lost"]
-    assert one.unwritable
+    assert one.problem
     one.keep({"name": "other", "nodes": {}}, "")
-    assert not one.unwritable
+    assert not one.problem
     assert document(tmp_path).load(same) == {"name": "other", "nodes": {}}
 
 

@@ -1,0 +1,154 @@
+"""A missing ledger removes nothing, but where nova-compute reported this host until now."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+
+import pytest
+
+from drivers.fake import on_tree
+from drivers.libvirt.tree import names
+from drivers.loader import GROUP
+from reportclient.provider_tree import own_uuid
+from reportclient.testing.fake_placement import FakePlacement
+from tests.ownership.world import NODE, OWNER, ROOT, Host, both, child, inventory, own, removes
+
+REPORTS = both(inventory(VCPU=8), child("card", VGPU=2))
+CARD = own("card")
+
+
+@dataclass
+class Case:
+    """What happened to the host before this start, and whether Nova's old classes go."""
+
+    name: str
+    happen: Callable[[Host], None]
+    takes_over: bool = False
+    attached: bool = False
+    named: bool = True
+    """Whether what stays without a manager is named in the log."""
+
+
+def nothing(host: Host) -> None:
+    """There is no provider yet."""
+
+
+def from_nova(host: Host) -> None:
+    host.stranger.create_provider(NODE, ROOT)
+    host.stranger.add_trait(ROOT, "COMPUTE_NODE")
+
+
+def lived(host: Host) -> None:
+    """The agent has reported this host, and Placement has its tag."""
+    host.settled()
+
+
+def state_lost(host: Host) -> None:
+    lived(host)
+    assert host.state is not None
+    shutil.rmtree(host.state)
+    host.state.mkdir()
+
+
+def restored(host: Host) -> None:
+    lived(host)
+    assert host.state is not None
+    shutil.copytree(host.state, host.state.with_name("backup"))
+    shutil.rmtree(host.state)
+    shutil.copytree(host.state.with_name("backup"), host.state)
+
+
+def half_restored(host: Host) -> None:
+    """All but the file with the ledger."""
+    lived(host)
+    host.lose_all()
+
+
+def untagged(host: Host) -> None:
+    """The ledger is missing and an operator has removed the owner trait by hand."""
+    half_restored(host)
+    host.stranger.remove_trait(ROOT, OWNER)
+
+
+def back_from_nova(host: Host) -> None:
+    """nova-compute had the root back meanwhile; state_path is that of then, without the ledger."""
+    untagged(host)
+    host.stranger.add_trait(ROOT, "OWNER_NOVA")
+
+
+CASES = [
+    Case("first start", nothing, named=False),
+    Case("takeover from Nova", from_nova, takes_over=True),
+    Case("state directory lost", state_lost),
+    Case("restored", restored, named=False),
+    Case("half restored", half_restored),
+    Case("tag removed by hand", untagged),
+    Case("back from Nova", back_from_nova),
+    Case("attached", from_nova, attached=True, named=False),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_nobody_asserts(case: Case, tmp_path, caplog) -> None:
+    """A class, a trait and an aggregate of another service, on the root and on our child."""
+    placement = FakePlacement()
+    host = Host(placement, {"d": REPORTS}, state=tmp_path / "state")
+    case.happen(host)
+    stranger, aggregate = placement.stranger, "6f1c2b1e-3c55-4b0e-9a39-5d0f6f6b7a01"
+    theirs = [uuid for uuid in (ROOT, CARD) if uuid in {host.uuid(name) for name in (NODE, "card")}]
+    for uuid in (one for one in theirs if host.is_there(NODE)):
+        records = {n: {"total": r["total"]} for n, r in stranger.inventory(uuid).items()}
+        stranger.set_inventory(uuid, {**records, "DISK_GB": {"total": 5}})
+        stranger.add_trait(uuid, "CUSTOM_THEIRS")
+        stranger.set_aggregates(uuid, [aggregate])
+    host.attached = case.attached
+    host.restart()
+    caplog.clear()
+    for _ in range(3):
+        host.period()
+    for uuid in theirs if host.is_there(NODE) and case.name != "first start" else ():
+        assert ("DISK_GB" in stranger.inventory(uuid)) is not case.takes_over
+        assert "CUSTOM_THEIRS" in stranger.traits(uuid)
+        assert aggregate in stranger.aggregates(uuid)
+    if not case.attached:
+        assert host.totals()["VCPU"] == 8 and host.totals("card")["VGPU"] == 2
+    lines = [one.getMessage() for one in caplog.records if "no driver or provider" in one.message]
+    if case.named and not case.takes_over:
+        assert len(lines) == len(theirs), "once, a line for each provider"
+        for line in lines:
+            assert all(name in line for name in ("DISK_GB", "CUSTOM_THEIRS", aggregate))
+    else:
+        assert lines == []
+
+
+def test_a_takeover_ends_with_the_first_start(tmp_path) -> None:
+    """An agent that ran and was stopped before it reported has seen nothing that tells of Nova."""
+    host = Host(FakePlacement(), {"d": REPORTS}, state=tmp_path / "state")
+    from_nova(host)
+    host.stranger.set_inventory(ROOT, {"DISK_GB": {"total": 5}})
+    assert host.state is not None
+    host.state.mkdir(exist_ok=True)
+    (host.state / "status.json").write_text("{}")
+    host.restart()
+    host.settled()
+    assert host.totals() == {"VCPU": 8, "DISK_GB": 5}
+
+
+@pytest.mark.parametrize(
+    ("driver", "uuid_of"),
+    [("d", own_uuid), ("fake", on_tree.own_uuid), ("libvirt", names.child_uuid)],
+)
+def test_a_child_of_ours_by_its_uuid_goes_when_its_driver_removes_it(
+    tmp_path, driver, uuid_of
+) -> None:
+    """The names of drivers are those of their entry points."""
+    assert driver == "d" or driver in {one.name for one in entry_points(group=GROUP)}
+    reports = both(inventory(VCPU=8), child("card", uuid=uuid_of(ROOT, "card"), VGPU=2))
+    host = Host(FakePlacement(), {driver: reports}, state=tmp_path / "state")
+    half_restored(host)
+    host.restart(**{driver: both(inventory(VCPU=8), removes("card"))})
+    host.settled()
+    assert not host.is_there("card")
