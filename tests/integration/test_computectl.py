@@ -229,7 +229,7 @@ def a_period(host: AgentHost) -> list[tuple]:
     rules = config.Rules(owner_traits=settings.rules.owner_traits)
     own = host.compute_id.read_text().strip()
     bulk = BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM)
-    nodes = Nodes(own, drivers, api, rules, bulk)
+    nodes = Nodes(own, drivers, api, rules, bulk, settings.state_path, writing=False)
     [report] = nodes.period(time.monotonic())
     assert report.ok, report.texts()
     return api.writes
