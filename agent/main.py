@@ -13,12 +13,13 @@ import logging
 import os
 import random
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from agent import config, opts
@@ -232,8 +233,31 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
     LOG.info("Reporting %s, first in %.0f s", settings.host, first_in)
     # Python handles signals in the main thread: that one must not hang in some driver's C.
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:
-        pool.submit(loop.run, service.period, settings.interval, first_in).result()
+        done = pool.submit(loop.run, service.period, settings.interval, first_in)
+        _wait_interruptibly(done)
+        done.result()
     LOG.info("Stopped")
+
+
+def _wait_interruptibly(done: Future[None]) -> None:
+    """Return once ``done`` is; every signal that arrives meanwhile is handled at once.
+
+    Of two signals in quick succession the second does not wake a thread that waits for a lock;
+    its byte in the wakeup descriptor does.
+    """
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+
+    def wake(_: object) -> None:
+        with suppress(OSError):
+            writer.send(b"\0")
+
+    with reader, writer:
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        done.add_done_callback(wake)
+        while not done.done():
+            reader.recv(4096)
+        signal.set_wakeup_fd(-1)
 
 
 def _ready_at_the_latest(service: Service) -> None:

@@ -199,13 +199,21 @@ _BARE = (SystemExit, LookupError, TypeError, AttributeError, NotImplementedError
 """Errors whose text alone says nothing to who has not written the code."""
 
 
+LONGEST_WORDS = 1000
+
+
 def words(err: BaseException) -> str:
-    """What an error says, or its type if it says nothing; a driver's may not even do that."""
+    """Return what an error says, or its type if it says nothing; a driver's may not even do that.
+
+    At most ``LONGEST_WORDS`` characters: log lines, conditions and status files are made of it.
+    """
     kind = type(err).__name__
     try:
         said = str(err)
     except Exception:  # noqa: BLE001  somebody's __str__ may raise anything
         return f"{kind} (its text can't be read)"
+    if len(said) > LONGEST_WORDS:
+        said = f"{said[:LONGEST_WORDS]}... ({len(said):,} characters in all)"
     if isinstance(err, _BARE):
         return f"{kind}: {said}"
     return said or kind

@@ -16,7 +16,7 @@ from stevedore.extension import Extension
 
 from drivers.api import ComputeDriver, Configurable, DriverContext
 from drivers.deadline import WITHIN, Calls
-from drivers.errors import DriverLoadFailed, DriverNotFound
+from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady
 from drivers.fitness import capabilities_problem, class_problem, speaks_the_older_way
 from drivers.legacy import older_methods, policy_from
 from drivers.loaded import LoadedDriver, words
@@ -37,6 +37,7 @@ def load(names: Sequence[str], context: DriverContext) -> list[LoadedDriver]:
     :raises DriverNotFound: none of this name is installed; the message lists those that are.
     :raises DriverLoadFailed: it is installed but can't be used; the message names the
         entry point, and the cause is chained.
+    :raises DriverNotReady: its import or constructor hangs, or says that it is not ready now.
     """
     within = call_timeout(context.conf)
     extensions = [_extension(name, within) for name in dict.fromkeys(names)]
@@ -74,6 +75,8 @@ def driver_from(
     try:
         driver = Calls(within)(f"{extension.plugin.__name__}()", make)
         problem = capabilities_problem(driver.capabilities)
+    except DriverNotReady as err:  # it may be another time
+        raise DriverNotReady(_text(extension, origin, str(err))) from err
     except (Exception, SystemExit) as err:
         raise _failed(extension, origin, f"can't be made: {_said(err)}") from err
     if problem is not None:
@@ -101,8 +104,12 @@ def _say_once_what_is_old(name: str, driver: ComputeDriver) -> None:
 
 
 def _failed(extension: Extension[Any], origin: str | None, problem: str) -> DriverLoadFailed:
+    return DriverLoadFailed(_text(extension, origin, problem))
+
+
+def _text(extension: Extension[Any], origin: str | None, problem: str) -> str:
     origin = origin or installed().get(extension.name) or _origin(extension.entry_point)
-    return DriverLoadFailed(f"driver {extension.name!r} = {origin}: {problem}")
+    return f"driver {extension.name!r} = {origin}: {problem}"
 
 
 def _extension(name: str, within: float) -> Extension[Any]:
@@ -111,6 +118,8 @@ def _extension(name: str, within: float) -> Extension[Any]:
 
     try:
         manager = Calls(within)("import", read)
+    except DriverNotReady as err:
+        raise DriverNotReady(f"driver {name!r} = {installed().get(name)}: {err}") from err
     except (Exception, SystemExit) as err:
         origins = installed()
         if name not in origins:

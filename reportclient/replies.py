@@ -122,7 +122,7 @@ def _body(response: Any) -> dict[str, Any] | None:
         return {} if response.status_code in (201, 204) else None
     try:
         body = jsonlib.loads(response.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) and body else None
 

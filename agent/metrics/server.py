@@ -15,7 +15,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from pathlib import Path
-from socketserver import BaseServer, ThreadingMixIn, UnixStreamServer
+from socketserver import BaseServer, UnixStreamServer
 from socketserver import TCPServer as TcpServer
 from typing import Any
 
@@ -25,6 +25,8 @@ AGAIN = 10.0
 """Seconds until a port or path that could not be had is tried again."""
 PATIENCE = 10
 """Seconds for one request: who connects and says nothing shall keep no thread."""
+AT_ONCE = 8
+"""Connections at the same time."""
 SOCKET_MODE = 0o660
 
 Answer = tuple[HTTPStatus, str, bytes]
@@ -119,8 +121,35 @@ def _refuse_others(path: Path) -> None:
         raise FileExistsError(17, "another process listens there")
 
 
-class _Threads(ThreadingMixIn):
-    daemon_threads = True
+class _Threads(BaseServer):
+    """At most ``AT_ONCE`` connections, each with a thread: a further one ends the oldest, so that
+    connections on which nothing is asked keep nobody from asking.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        self._free = threading.Semaphore(AT_ONCE)
+        self._connections: dict[Any, None] = {}
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            for oldest in list(self._connections)[:1]:
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._free.acquire()
+        self._connections[request] = None
+        serve = threading.Thread(target=self._serve, args=[request, client_address], daemon=True)
+        serve.start()
+
+    def _serve(self, request: Any, client_address: Any) -> None:
+        try:
+            self.finish_request(request, client_address)
+        except Exception:  # noqa: BLE001  of one request
+            self.handle_error(request, client_address)
+        finally:
+            self._connections.pop(request, None)
+            self.shutdown_request(request)
+            self._free.release()
 
     def handle_error(self, *_: Any) -> None:
         """Whoever goes away in the middle is no news."""

@@ -30,6 +30,8 @@ _FOR_JOURNAL = {
     "logging_exception_prefix": CONTINUED,
 }
 """The journal knows the time and the process."""
+LONGEST_MESSAGE = 20_000
+"""Characters of one message; the middle of a longer one is left out."""
 _QUIET = (
     *("alembic", "amqp", "keystoneauth", "keystonemiddleware", "kombu", "oslo.messaging"),
     *("oslo_db", "oslo_messaging", "oslo_metrics", "sqlalchemy", "stevedore", "urllib3"),
@@ -111,7 +113,7 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The message in one line whatever is in it, a traceback in more."""
         record = copy.copy(record)
-        record.msg, record.args = plain(record.getMessage()), None
+        record.msg, record.args = _bounded(plain(record.getMessage())), None
         record.exc_text = None  # of another formatter
         text = self._without_summary(self._inner.format(record), record)
         mark = f"<{_priority(record.levelno)}>" if self._journal else ""
@@ -130,6 +132,13 @@ class Lines(logging.Formatter):
         if "%(error_summary)s" in formats:
             return text.replace(summary, plain(summary), 1)
         return text.replace(f": {summary}", "", 1)
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    half, left = LONGEST_MESSAGE // 2, len(text) - LONGEST_MESSAGE
+    return f"{text[:half]}... ({left:,} characters left out) ...{text[-half:]}"
 
 
 def _priority(level: int) -> int:

@@ -319,6 +319,18 @@ def test_sigusr2_writes_what_runs_where_and_no_secret(agent: AgentProcess) -> No
     assert "No Guru Meditation Report" not in agent.log
 
 
+def test_a_signal_right_after_another_is_not_lost(agent: AgentProcess) -> None:
+    agent.options += "update_resources_interval = 3600\nperiodic_fuzzy_delay = 0\n"
+    agent.start()
+    agent.until_logged("reported", times=1)
+    for times in range(1, 13):
+        agent.send(signal.SIGHUP)
+        agent.send(signal.SIGUSR1)
+        agent.until_logged("SIGUSR1 means nothing", times=times)
+    agent.send(signal.SIGHUP)
+    assert agent.stop() == 0
+
+
 def test_signals_of_other_services_end_nothing_and_the_version_is_told(
     agent: AgentProcess,
 ) -> None:

@@ -13,8 +13,10 @@ from stevedore.driver import DriverManager
 from stevedore.extension import Extension, ExtensionManager
 
 from drivers.api import ComputeDriver, DriverContext, Identified, Lifecycle, Unwell
-from drivers.errors import DriverLoadFailed, DriverNotFound
+from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady
+from drivers.loaded import words
 from drivers.loader import GROUP, LoadedDriver, driver_from, installed, load
+from drivers.opts import CALL_OPTS
 
 MODULE = """
 import sys
@@ -45,6 +47,11 @@ class Newer(Good):
 class Explosive(Good):
     def __init__(self, context): raise OSError("no such device")
 
+class Hanging(Good):
+    def __init__(self, context):
+        import threading
+        threading.Event().wait()
+
 class NoAbilities(Good):
     capabilities = None
 
@@ -73,6 +80,8 @@ t-no-attribute = acme_drivers:Goof
 t-import = acme_broken:Good
 t-exit = acme_exits:Good
 t-assert = acme_asserts:Good
+t-import-hangs = acme_hangs:Good
+t-hangs = acme_drivers:Hanging
 """
 
 
@@ -83,6 +92,7 @@ def acme(tmp_path: Path, monkeypatch):
     (tmp_path / "acme_broken.py").write_text("import acme_missing_library\n")
     (tmp_path / "acme_exits.py").write_text("import sys\nsys.exit('bye')\n")
     (tmp_path / "acme_asserts.py").write_text("assert False, 'a wrong day'\n")
+    (tmp_path / "acme_hangs.py").write_text("import threading\nthreading.Event().wait()\n")
     distribute(tmp_path, "acme_drivers", "2.5", ENTRY_POINTS)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(ExtensionManager, "ENTRY_POINT_CACHE", {})
@@ -243,3 +253,20 @@ def test_an_extension_of_stevedores_test_instance_works_without_a_configuration(
 def test_without_a_distribution_the_module_and_class_are_named(tmp_path):
     with pytest.raises(DriverLoadFailed, match=f"driver 'plain' = {__name__}:dict: "):
         driver_from(extension(dict), DriverContext("host1", tmp_path))
+
+
+@pytest.mark.parametrize(("name", "call"), [("t-import-hangs", "import"), ("t-hangs", "Hanging()")])
+def test_a_driver_that_hangs_when_it_is_loaded_may_be_well_at_the_next_start(
+    acme, context, name: str, call: str
+) -> None:
+    context.conf.register_opts(CALL_OPTS, "compute")
+    context.conf.set_override("driver_timeout", 1, "compute")
+    with pytest.raises(DriverNotReady) as caught:
+        load([name], context)
+    assert str(caught.value).startswith(f"driver '{name}' = acme_")
+    assert f"{call} has not returned within 1 s" in str(caught.value)
+
+
+def test_what_an_error_says_is_bounded() -> None:
+    text = words(ValueError("x" * 100_000))
+    assert len(text) < 1100 and text.endswith("(100,000 characters in all)")

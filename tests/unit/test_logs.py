@@ -70,6 +70,7 @@ logs.start(conf, "x")
 logging.getLogger("agent.x").warning("well")
 logging.getLogger("kombu").info("for its authors")
 logging.getLogger("agent.y").info("not shown")
+logging.getLogger("agent.long").warning("long " + 50_000 * "x" + " end")
 try:
     raise ValueError("bad\\n2026-01-01 INFO agent.x forged\\x1b")
 except ValueError:
@@ -98,6 +99,12 @@ def test_it_is_the_journal_only_where_standard_error_is_its_stream() -> None:
     first, *rest = said(stream="1:2")
     assert first.startswith("20") and first.endswith(" WARNING agent.x [-] well")
     assert rest[-2:] == ["prog: one", r"  two\x1b"]
+
+
+def test_the_middle_of_a_very_long_record_is_left_out() -> None:
+    text = "\n".join(said())
+    assert " long xxx" in text and "x end" in text and "characters left out" in text
+    assert len(text) < 25_000
 
 
 @pytest.mark.parametrize("stream", ["", "1:2"])

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import pytest
@@ -280,6 +282,29 @@ def test_a_server_that_is_stopped_when_it_is_about_to_serve_ends(caplog: Any) ->
         eventually(lambda: stopping.ident is not None and not stopping.is_alive())
     finally:
         log.removeHandler(handler)
+
+
+def test_connections_on_which_nothing_is_asked_keep_nobody_from_asking() -> None:
+    port, before = free_port(), threading.active_count()
+    server = over_tcp("127.0.0.1", port, {"/healthz": lambda _: (HTTPStatus.OK, "text/plain", b"")})
+    server.start()
+    eventually(lambda: is_answered(port))
+    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(60)]
+    try:
+        assert is_answered(port)
+        assert threading.active_count() - before < 20
+    finally:
+        for one in idle:
+            one.close()
+        server.stop()
+
+
+def is_answered(port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=60) as answer:
+            return bool(answer.status == HTTPStatus.OK)
+    except URLError:
+        return False
 
 
 def test_the_textfile_is_written_by_one_thread_at_a_time(tmp_path: Path, monkeypatch: Any) -> None:

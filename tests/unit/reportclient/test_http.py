@@ -224,6 +224,10 @@ def test_somebody_else_at_placements_address_is_told_with_the_address():
     )
 
 
+def test_an_answer_that_is_nested_too_deeply_is_not_placements():
+    assert "not in Placement's words" in str(refused(200, b"[" * 1_000_000))
+
+
 def test_an_endpoint_that_the_catalog_lacks_says_which_options_choose_it():
     assert "[placement] endpoint_override, region_name" in failing(ksa.EndpointNotFound())
 
