@@ -54,7 +54,8 @@ class Outcome:
 
     ``failed`` are the providers (or names) that could not be written, and why, and
     ``refused`` the operations that Placement did not want; ``stopped_by`` is what
-    ended the plan early, at ``stopped_at``: it has to be planned anew.  ``bulk_refused``
+    ended the plan early, at ``stopped_at``: it has to be planned anew.  ``faulted`` are the
+    operations at which Placement failed by itself.  ``bulk_refused``
     tells that bulk writes are not to be had, and that single ones were sent instead.
     """
 
@@ -65,6 +66,7 @@ class Outcome:
     stopped_by: PlacementError | None = None
     stopped_at: Operation | None = None
     bulk_refused: bool = False
+    faulted: Mapping[str, Operation] = field(default_factory=dict)
 
 
 def never() -> bool:
@@ -80,18 +82,21 @@ def apply(  # noqa: PLR0913  how it is sent is given by name
     stop: Callable[[], bool] = never,
     at_once: int = 1,
     failed: Mapping[str, PlacementError] = {},
+    patience: int = FAULTS,
 ) -> Outcome:
     """Send the plan's operations in their order.
 
     ``stop`` is asked before each operation: true leaves the rest to the next period.
     Up to ``at_once`` operations that do not depend on each other are sent at the same
     time.  ``failed`` are providers that failed before: what depends on them is left out.
+    ``patience``: after so many operations at which Placement failed the rest is left; with 0
+    none is sent a second time either.
     """
     if not plan:
         return Outcome(view)
     width = at_once if len(plan) >= WORTH_IT else 1
     with ThreadPoolExecutor(width, thread_name_prefix="placement") as pool:
-        run = _Run(ViewEdit(view), api, pool, failed=dict(failed))
+        run = _Run(ViewEdit(view), api, pool, patience, failed=dict(failed))
         for batch in independent(plan, width):
             if run.stopped_by is not None or stop():
                 break
@@ -130,6 +135,7 @@ class _Run:
     edit: ViewEdit
     api: API
     pool: ThreadPoolExecutor
+    patience: int
     done: list[Operation] = field(default_factory=list)
     failed: dict[str, PlacementError] = field(default_factory=dict)
     refused: dict[str, Operation] = field(default_factory=dict)
@@ -137,7 +143,7 @@ class _Run:
     stopped_at: Operation | None = None
     bulk_refused: bool = False
     unsure: bool = False
-    faults: int = 0
+    faulted: dict[str, Operation] = field(default_factory=dict)
 
     def attempt(self, batch: list[Operation]) -> None:
         if self.bulk_refused:
@@ -153,7 +159,8 @@ class _Run:
     def _result(self, operation: Operation) -> Result:
         result = self._sent(operation)
         # A 500 may be a race that Placement lost: worth one more try.
-        return self._sent(operation) if isinstance(result, ServerFault) else result
+        again = isinstance(result, ServerFault) and self.patience > 0
+        return self._sent(operation) if again else result
 
     def _sent(self, operation: Operation) -> Result:
         try:
@@ -170,9 +177,9 @@ class _Run:
                 result, (Conflict, Unreachable)
             ):
                 self._one_by_one(operation, result)
-            case ServerFault() if self.faults < FAULTS:
+            case ServerFault() if len(self.faulted) < self.patience:
                 self.unsure = True
-                self.faults += 1
+                self.faulted[subject_of(operation)] = operation
                 self.failed[subject_of(operation)] = result
             case AlreadyThere() | Conflict() | NotFound() | Unreachable():
                 self.unsure = True
@@ -202,6 +209,7 @@ class _Run:
             self.stopped_by,
             self.stopped_at,
             self.bulk_refused,
+            self.faulted,
         )
 
     def _without_failed(self, operation: Operation) -> Operation:

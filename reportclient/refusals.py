@@ -9,7 +9,15 @@ above it and is to go as well.  What others have on such a provider is left as i
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from reportclient.errors import AlreadyThere, InUse, PlacementError
+from reportclient.errors import (
+    AlreadyThere,
+    Conflict,
+    InUse,
+    NotFound,
+    PlacementError,
+    ServerFault,
+    UnknownNames,
+)
 from reportclient.model import Inventory, Provider
 from reportclient.plan import (
     CreateProvider,
@@ -32,6 +40,8 @@ def nothing_foreign(_: Provider) -> Collection[str]:
     return ()
 
 
+FAULTY = (AlreadyThere, Conflict, NotFound, ServerFault, UnknownNames)
+"""Errors that pass by themselves, as a rule; operations that met one may be sent again soon."""
 RESHAPE = "reshape"
 """The subject of a refused reshape: kept until the next try, though nobody plans it then."""
 
@@ -41,13 +51,24 @@ class Refusals:
     """Refused operations and their errors, by the UUID of the provider (or by name)."""
 
     by_subject: dict[str, tuple[Operation, PlacementError]] = field(default_factory=dict)
+    before: dict[str, tuple[Operation, PlacementError]] = field(default_factory=dict)
+    """The same as it was before all was asked for again."""
     failed_reshape: BaseException | None = None
     """A reshape that a driver could not do; it is not asked every period either."""
 
     def forget(self) -> None:
         """Ask for everything again."""
-        self.by_subject.clear()
+        self.before = self.by_subject
+        self.by_subject = {}
         self.failed_reshape = None
+
+    def forget_faults(self) -> None:
+        """Ask again for what Placement itself failed at, or what others kept us from."""
+        self.by_subject = {
+            key: one
+            for key, one in self.by_subject.items()
+            if key == RESHAPE or not isinstance(one[1], FAULTY)
+        }
 
     def reshape(self) -> BaseException | None:
         """Why no reshape is tried now."""

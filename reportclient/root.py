@@ -15,22 +15,23 @@ from typing import Any, Protocol, TypeVar
 
 from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_random_exponential
 
-from reportclient.apply import Outcome, apply, never, subject_of
+from reportclient.apply import FAULTS, Outcome, apply, never, subject_of
 from reportclient.calls import Counting
 from reportclient.errors import (
     AlreadyThere,
     Conflict,
     NotFound,
     PlacementError,
+    ServerFault,
     UnknownNames,
     Unreachable,
 )
 from reportclient.explain import elsewhere, explained
 from reportclient.http import API
-from reportclient.pace import Pace, Times
+from reportclient.pace import Pace, Times, doubled
 from reportclient.plan import CreateProvider, Operation, Plan, bulked
 from reportclient.reader import Listed, refresh, with_lone_root
-from reportclient.refusals import ForeignClasses, Refusals, nothing_foreign
+from reportclient.refusals import FAULTY, ForeignClasses, Refusals, nothing_foreign
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -86,12 +87,24 @@ class Root:
     """When what was refused is asked for again."""
     hold: tuple[float, PlacementError] | None = None
     """Until when Placement asked to be left alone, and in which answer."""
+    rest: tuple[float, PlacementError] | None = None
+    """Until when nothing is written since the last attempt achieved nothing, and why."""
+    setbacks: int = 0
+    """Attempts that Placement has failed, or others undone, since the last one without."""
+    again_at: float = 0.0
+    """When what met such an error is sent again."""
     silence: Unreachable | None = None
     """How Placement did not answer when it was asked last."""
     _stopped: tuple[Operation, View] | None = None
     """Where the try before this one stopped, and the view by then."""
     _met: tuple[Any, ...] | None = None
     """What ended the try before this one, and the view by then."""
+    _written: list[Operation] = field(default_factory=list)
+    """What this attempt has written until now."""
+    _faulted: bool = False
+    """Whether Placement itself failed at a write of this attempt."""
+    _is_old: bool = False
+    """Whether this attempt met an error that was explained before."""
 
     def load(self) -> None:
         """Begin with the view that was saved; it is verified before it is built upon."""
@@ -104,17 +117,24 @@ class Root:
             self.store.forget(self.uuid)
 
     def attempt(
-        self, now: float, once: Callable[[Counting], T], api: API | None = None
+        self,
+        now: float,
+        once: Callable[[Counting], T],
+        api: API | None = None,
+        *,
+        urgent: bool = False,
     ) -> tuple[T | Exception, Counting]:
         """Do ``once``, again if somebody else wrote in between; what came of it, and its calls.
 
         ``now`` in seconds of a monotonic clock; ``api`` for another one than the root's.
-        Never raises; what was acknowledged is kept in any case.
+        ``urgent``: also while the root rests.  Never raises; what was acknowledged is kept.
         """
         counted = Counting(api or self.api)
-        if self.hold is not None and now < self.hold[0]:
-            return self.hold[1], counted
+        for wait in (self.hold, None if urgent else self.rest):
+            if wait is not None and now < wait[0]:
+                return wait[1], counted
         self._stopped = self._met = None
+        self._written, self._faulted, self._is_old = counted.done, False, False
         retrying = Retrying(
             retry=self._plan_anew,
             stop=stop_after_attempt(ATTEMPTS),
@@ -133,6 +153,8 @@ class Root:
             result = err
         counted.tries = retrying.statistics.get("attempt_number", 1)
         self._note_answer(result, counted.calls, now)
+        if not urgent:
+            self._note_faults(result, now)
         if self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted
@@ -147,6 +169,8 @@ class Root:
         if now >= self.ask_again_at:
             self.refusals.forget()
             self.ask_again_at = now + (self.times.verify_every or ASK_AGAIN)
+        elif now >= self.again_at:
+            self.refusals.forget_faults()
         if not self.is_due(now):
             return False
         audit = self.pace.audits(now, self.times)
@@ -198,7 +222,16 @@ class Root:
         planned = plan.operations
         plan = bulked(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
         blocking, at_once = self.refusals.blocking(), self.times.at_once
-        sent = apply(plan, self.view, api, stop=stop, at_once=at_once, failed=blocking)
+        patience = 0 if self.setbacks else FAULTS
+        sent = apply(
+            plan,
+            self.view,
+            api,
+            stop=stop,
+            at_once=at_once,
+            failed=blocking,
+            patience=patience,
+        )
         outcome = self._acknowledged(sent, api)
         outcome = judged(outcome) if judged else outcome
         self.learn(outcome, api)
@@ -237,6 +270,7 @@ class Root:
             self.bulk.chunk = 0
         errors = explained(outcome, self.uuid, api)
         self.refusals.remember(outcome.refused, errors)
+        self._remember_faults(outcome)
         there = {
             key: one
             for key, one in outcome.refused.items()
@@ -247,7 +281,7 @@ class Root:
             met.append(outcome.stopped_by)
             if isinstance(outcome.stopped_by, AlreadyThere) and outcome.stopped_at is not None:
                 there[""] = outcome.stopped_at
-        for made in there.values():
+        for made in there.values() if not self.setbacks else ():
             if isinstance(made, CreateProvider):
                 self._read_around(made, api)
         if met:
@@ -265,16 +299,50 @@ class Root:
         else:
             self.pace.unanswered(now, self.times, certain=self.view.certain)
 
+    def _remember_faults(self, outcome: Outcome) -> None:
+        """What Placement itself failed at waits, so that the rest of the plan has its turn."""
+        faulted = {key: (one, outcome.failed[key]) for key, one in outcome.faulted.items()}
+        stop = outcome.stopped_at
+        if isinstance(outcome.stopped_by, ServerFault) and stop is not None:
+            faulted[subject_of(stop)] = stop, outcome.stopped_by
+        self.refusals.by_subject |= faulted
+        self._faulted |= bool(faulted)
+
+    def _note_faults(self, result: object, now: float) -> None:
+        """Rest longer each time that an attempt achieved nothing.
+
+        One that wrote after such a rest shows that Placement is well again.
+        """
+        if isinstance(result, FAULTY) or self._faulted:
+            longest = self.times.verify_every or ASK_AGAIN
+            gap = doubled(self.times.period, self.setbacks, longest)
+            self.setbacks += 1
+            self.again_at = now + gap
+            met = next(
+                (e for _, e in self.refusals.by_subject.values() if isinstance(e, FAULTY)), None
+            )
+            why = result if isinstance(result, PlacementError) else met
+            self.rest = None if self._written or why is None else (now + gap, why)
+        elif self._written and self.rest is not None:
+            self.refusals.forget_faults()
+            self.setbacks, self.rest = 0, None
+        elif not any(isinstance(err, FAULTY) for _, err in self.refusals.by_subject.values()):
+            self.setbacks, self.rest = 0, None
+
     def _note_stop(self, outcome: Outcome, err: PlacementError) -> None:
         operation = outcome.stopped_at
         if operation is None:
             return
-        if (operation, outcome.view) == self._stopped:
+        if (operation, outcome.view) == self._stopped or self.setbacks:
             self.refusals.by_subject[subject_of(operation)] = (operation, err)
         self._stopped = operation, outcome.view
 
     def _read_around(self, made: CreateProvider, api: API) -> None:
         """A provider that we would create is there: half made before a crash, or by a twin."""
+        if self.refusals.before.get(made.uuid, (None,))[0] == made:
+            self.refusals.by_subject[made.uuid] = self.refusals.before[made.uuid]
+            self._is_old = True
+            return
         self.read(api)
         if made.uuid in self.view.snapshot:
             return
@@ -287,9 +355,9 @@ class Root:
         err = state.outcome.exception() if state.outcome is not None else None
         if not isinstance(err, PLAN_ANEW):
             return False
-        met = (err.args[0], self.view, *self.refusals.by_subject)
+        met = (err.args[0], self.view, len(self._written))
         same, self._met = met == self._met, met
-        return not same
+        return not same and bool(self._written or not (self.setbacks or self._is_old))
 
 
 PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)

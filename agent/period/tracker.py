@@ -98,12 +98,15 @@ class Tracker:
         pace, silence = self.root.pace, self.root.silence
         if again and silence is not None and pace.is_left_to_periods(now, self.root.times):
             return Report(self.node, error=silence, occasion=Occasion.SWITCH)
-        report = self.attempt(now, lambda api: self._switch_once(api, now, disabled))
+        once = lambda api: self._switch_once(api, now, disabled)  # noqa: E731
+        report = self.attempt(now, once, urgent=True)
         return replace(report, occasion=Occasion.SWITCH)
 
-    def attempt(self, now: float, once: Callable[[Counting], Report]) -> Report:
+    def attempt(
+        self, now: float, once: Callable[[Counting], Report], *, urgent: bool = False
+    ) -> Report:
         """Do it, again after a conflict; what came of it.  Never raises: the report tells."""
-        result, api = self.root.attempt(now, once)
+        result, api = self.root.attempt(now, once, urgent=urgent)
         self.doing = ""
         report = Report(self.node, error=result) if isinstance(result, Exception) else result
         self.competing.wrote(api.done)

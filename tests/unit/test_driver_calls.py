@@ -17,7 +17,7 @@ from agent.period.rules import Rules
 from agent.service import Service
 from drivers.api import ComputeDriver, DriverContext, DriverError, ReshapeNeeded
 from drivers.deadline import Calls, DriverHangs
-from drivers.errors import DriverLoadFailed
+from drivers.errors import DriverNotReady
 from drivers.fitness import class_problem
 from drivers.loaded import LoadedDriver
 from drivers.loader import driver_from
@@ -216,7 +216,7 @@ def test_a_driver_that_hangs_while_it_is_made_is_named(
     conf = cfg.ConfigOpts()
     conf([], project="x", default_config_files=[str(file)], default_config_dirs=[])
     extension = Extension("slow", None, Slow, None)
-    with pytest.raises(DriverLoadFailed, match=r"driver 'slow' = .*Slow\(\) has not returned"):
+    with pytest.raises(DriverNotReady, match=r"driver 'slow' = .*Slow\(\) has not returned"):
         driver_from(extension, DriverContext("a", tmp_path, conf), "m:Slow")
 
 

@@ -26,7 +26,6 @@ from agent.switching import machine
 from reportclient import apply as apply_module
 from reportclient import root as root_module
 from reportclient.plan import SetAggregates, SetTraits
-from reportclient.root import Root
 from tests.world.setup import Setup, setup_of
 from tests.world.story import Failure, events_of, failure, shortest
 from tests.world.world import many, world
@@ -78,18 +77,6 @@ def _forgets_a_trait(monkeypatch: pytest.MonkeyPatch) -> None:
         return send(operation, generations, api)
 
     monkeypatch.setattr(apply_module, "send", some)
-
-
-def _does_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a conflict, or a lost reply."""
-    refresh = Root.refresh
-
-    def certain(self, *args, **named):
-        if self.view.generations:
-            self.view = replace(self.view, certain=True)
-        return refresh(self, *args, **named)
-
-    monkeypatch.setattr(Root, "refresh", certain)
 
 
 def _takes_what_is_a_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +177,6 @@ def _any(_: Setup) -> bool:
 
 DEFECTS: tuple[tuple[Plant, int, Callable[[Setup], bool]], ...] = (
     (_forgets_a_trait, 4, _any),
-    (_does_not_read_again, 900, _any),
     (_takes_what_is_a_strangers, 529, _any),
     (_believes_any_record, 38, _any),
     (_thinks_that_classes_are_its_own, 35, _any),

@@ -1,0 +1,109 @@
+"""A Placement that fails steadily: one read and one write a try, at doubled gaps; then all is right."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from reportclient import errors
+from reportclient.testing.fake_placement import FakePlacement
+from tests.ownership.world import NODE, VERIFY, Host, both, child, inventory, traits
+
+PERIOD = 60.0
+CHILDREN = [f"child{n}" for n in range(6)]
+
+
+@dataclass
+class Steady(FakePlacement):
+    """Answers each such request with the same error, while ``error`` is set."""
+
+    method: str = ""
+    path: str = ""
+    error: errors.PlacementError | None = None
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def request(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        if self.error and re.search(self.method, method) and re.search(self.path, path):
+            self.fail_next(method, re.escape(path), self.error)
+        return super().request(method, path, **more)
+
+
+EVERY_WRITE = ("PUT|POST|DELETE", "")
+ERRORS: dict[str, tuple[tuple[str, str], Callable[[], errors.PlacementError]]] = {
+    "500 on every write": (EVERY_WRITE, lambda: errors.ServerFault("500 made up")),
+    "409 on every write": (EVERY_WRITE, lambda: errors.Conflict("409 made up")),
+    "409 on every create": (("POST", "providers$"), lambda: errors.AlreadyThere("409 made up")),
+    "404 on every create": (("POST", "providers$"), lambda: errors.NotFound("404 made up")),
+    "404 on every write": (EVERY_WRITE, lambda: errors.NotFound("404 made up")),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_what_fails_steadily_costs_a_read_and_a_write_at_doubled_gaps(case: str, tmp_path) -> None:
+    (method, path), error = ERRORS[case]
+    placement = Steady(method, path)
+    reports = both(inventory(VCPU=8), *(child(name, VGPU=1) for name in CHILDREN))
+    host = Host(placement, {"d": reports}, state=tmp_path, rules={"period": PERIOD})
+    placement.error = error()
+    first = host.calls_of(lambda: host.period(PERIOD))
+    assert len(first) <= 12, first
+    tried = []
+    for _ in range(60):
+        calls = host.calls_of(lambda: host.period(PERIOD))
+        reads = [one for one in calls if one.startswith("GET")]
+        assert len(reads) <= 1 and len(calls) - len(reads) <= 1, calls
+        if len(calls) > len(reads):
+            tried.append(host.now)
+    gaps = [after - before for before, after in itertools.pairwise(tried)]
+    # A verification comes up to half its interval earlier or later.
+    assert all(gap >= VERIFY / 2 - PERIOD for gap in gaps[4:]), gaps
+    assert len(tried) < 20, "60 periods"
+    placement.error = None
+    for _ in range(12):
+        host.period(PERIOD)
+    assert host.settled().ok
+    assert host.names() == {NODE, *CHILDREN}
+
+
+def test_what_fails_at_one_provider_holds_up_no_other(tmp_path) -> None:
+    placement = Steady()
+    reports = both(inventory(VCPU=8), *(child(name, VGPU=1) for name in CHILDREN))
+    host = Host(placement, {"d": reports}, state=tmp_path, rules={"period": PERIOD})
+    host.settled()
+    placement.method, placement.path = "PUT", f"{host.uuid('child0')}/traits"
+    placement.error = errors.ServerFault("500 made up")
+    marks = [traits("CUSTOM_NEW", provider=name) for name in CHILDREN]
+    host.says(d=both(reports, *marks))
+    for _ in range(3):
+        host.period(PERIOD)
+    assert [host.custom(name) for name in CHILDREN] == [set(), *5 * [{"CUSTOM_NEW"}]]
+    assert "500 made up" in host.complaints(PERIOD)
+    writes = 0
+    for _ in range(60):
+        calls = host.calls_of(lambda: host.period(PERIOD))
+        writes += sum(not one.startswith("GET") for one in calls)
+    assert writes < 20
+    placement.error = None
+    for _ in range(12):
+        host.period(PERIOD)
+    assert host.custom("child0") == {"CUSTOM_NEW"}
+
+
+def test_a_disabled_host_is_tried_while_the_root_rests(tmp_path) -> None:
+    placement = Steady(*EVERY_WRITE)
+    host = Host(placement, {"d": inventory(VCPU=8)}, state=tmp_path, rules={"period": PERIOD})
+    host.settled()
+    placement.error = errors.ServerFault("500 made up")
+    host.says(d=inventory(VCPU=9))
+    for _ in range(5):
+        host.period(PERIOD)
+    placement.error = None
+    assert host.switch(disabled=True).ok
+    assert "COMPUTE_STATUS_DISABLED" in host.traits()
