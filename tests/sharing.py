@@ -8,12 +8,11 @@ files, workers or runs they are.
 
 from __future__ import annotations
 
-import fcntl
-import os
-import tempfile
+import errno
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -67,7 +66,7 @@ class OneAtATime:
 
     def __init__(self) -> None:
         self._name: str | None = None
-        self._lock: IO[str] | None = None
+        self._lock: socket.socket | None = None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(
@@ -87,9 +86,21 @@ class OneAtATime:
             self._lock.close()
         self._name, self._lock = name, None
         if name is not None:
-            path = Path(tempfile.gettempdir(), f"compute-agent-tests-{os.getuid()}-{name}.lock")
-            self._lock = path.open("w")
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self._lock = _taken(f"\0compute-agent-tests-{name}")
+
+
+def _taken(address: str) -> socket.socket:
+    """The abstract socket with this name, once nobody has it: it leaves no file behind."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    while True:
+        try:
+            made.bind(address)
+        except OSError as err:
+            if err.errno != errno.EADDRINUSE:
+                raise
+            time.sleep(0.05)
+        else:
+            return made
 
 
 def _named(item: pytest.Item) -> str | None:

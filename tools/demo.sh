@@ -72,7 +72,7 @@ choose_driver() {
 
 # Sets LIBVIRT_URI, or returns 1.
 find_libvirt() {
-    if [ "$(id -u)" -eq 0 ] && start_private_libvirtd; then return; fi
+    if { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; } && start_private_libvirtd; then return; fi
     if libvirt_answers qemu:///system; then
         say "using this machine's libvirtd, qemu:///system"
         LIBVIRT_URI=qemu:///system
@@ -89,11 +89,11 @@ start_private_libvirtd() {
     say "starting a private libvirtd in $directory"
     mkdir -p "$directory"
     # A session of its own: Ctrl-C is for the agent; libvirtd ends after it.
-    setsid "$ROOT/tools/private-libvirtd.sh" "$directory" >"$log" 2>&1 </dev/null &
+    as_root setsid "$ROOT/tools/private-libvirtd.sh" "$directory" >"$log" 2>&1 </dev/null &
     LIBVIRTD_PID=$!
     local second
     for second in $(seq 30); do
-        if ! kill -0 "$LIBVIRTD_PID" 2>/dev/null; then break; fi
+        if [ ! -e "/proc/$LIBVIRTD_PID" ]; then break; fi
         if libvirt_answers "$uri"; then
             LIBVIRT_URI=$uri
             return
@@ -125,13 +125,18 @@ fall_back_to_the_script() {
 stop() {
     local pid=${!1} tenth
     printf -v "$1" ''
-    if [ -z "$pid" ] || ! kill -TERM "$pid" 2>/dev/null; then return 0; fi
+    if [ -z "$pid" ] || ! signal_to TERM "$pid"; then return 0; fi
     for tenth in $(seq 100); do
-        if ! kill -0 "$pid" 2>/dev/null; then return 0; fi
+        if [ ! -e "/proc/$pid" ]; then return 0; fi
         sleep 0.1
     done
     say "process $pid did not end in $((tenth / 10)) s and is killed"
-    kill -KILL "$pid" 2>/dev/null || true
+    signal_to KILL "$pid" || true
+}
+
+# signal_to NAME PID: also to what was started through sudo, which passes it on.
+signal_to() {
+    kill "-$1" "$2" 2>/dev/null || { [ -e "/proc/$2" ] && as_root kill "-$1" "$2" 2>/dev/null; }
 }
 
 stop_everything() {

@@ -9,7 +9,7 @@
 #   PID      DIR/run/libvirtd.pid (libvirtd itself, not what watches over it)
 #   log      DIR/log/libvirtd.log
 #
-# SIGTERM or SIGINT ends it and everything that it started.
+# Whoever may enter DIR may use it: keep that to yourself (chmod 700).  SIGTERM or SIGINT ends it and everything that it started.
 set -euo pipefail
 
 die() {
@@ -51,6 +51,7 @@ namespaces = []
 END
 cat >"$dir/etc/libvirtd.conf" <<END
 unix_sock_dir = "$dir/run/libvirt"
+unix_sock_rw_perms = "0777"
 auth_unix_rw = "none"
 auth_unix_ro = "none"
 log_outputs = "3:file:/var/log/libvirt/libvirtd.log"

@@ -43,9 +43,27 @@ set_up() {
     shift
     LOG=$(mktemp "${TMPDIR:-/tmp}/compute-agent-setup.XXXXXX") ||
         fail "no file can be made in ${TMPDIR:-/tmp}" "Is the disk full?  See: df -h"
+    take_checkout_back
     choose_python "$@"
     make_environment "$extras"
     rm -f "$LOG"
+}
+
+# What root made in somebody's checkout (sudo tools/demo.sh) is given to whose checkout it is,
+# or the next command of that user could not write there.
+take_checkout_back() {
+    local owner roots directory
+    owner=$(stat -c %u:%g "$ROOT")
+    if [ "${owner%:*}" = 0 ]; then return; fi
+    for directory in "$ROOT" "$VENV"; do
+        roots=$(find "$directory" -xdev -user 0 -print -quit 2>/dev/null || true)
+        if [ -z "$roots" ]; then continue; fi
+        if [ "$(id -u)" -ne 0 ] && ! sudo -n true 2>/dev/null; then
+            fail "$roots belongs to root: something was run with sudo here" \
+                "Give it back: sudo chown -R $(id -un) $directory"
+        fi
+        as_root find "$directory" -xdev -user 0 -exec chown -h "$owner" {} +
+    done
 }
 
 # quietly NEXT-STEP COMMAND...: run it with its output in the log; on failure show the
@@ -100,21 +118,50 @@ install_packages() {
     say "installing system packages: ${missing[*]}"
     quietly 'Is there a network?  Are the sources in /etc/apt right?' \
         as_root apt-get -q update
+    local before
+    before=$(units_on_disk)
     quietly "Is there a network?  By hand, as root: apt-get install ${missing[*]}" \
         as_root env DEBIAN_FRONTEND=noninteractive sh -c "$WITHOUT_STARTING" sh \
         apt-get -q -y --no-install-recommends -o DPkg::Lock::Timeout=120 install "${missing[@]}"
+    disable_new_units "$before"
 }
 
 # A command during which Debian starts no service that it installs: what is needed of
-# them is started privately.
+# them is started privately.  A reload is allowed: D-Bus has to hear of a new polkit.
 # shellcheck disable=SC2016
 WITHOUT_STARTING='
 policy=/usr/sbin/policy-rc.d
 if [ ! -e $policy ]; then
-    printf "#!/bin/sh\nexit 101\n" >$policy && chmod 755 $policy
+    {
+        echo "#!/bin/sh"
+        echo "for word; do case \$word in *start) exit 101 ;; esac; done"
+        echo "exit 0"
+    } >$policy && chmod 755 $policy
     trap "rm -f $policy" EXIT
 fi
 "$@"'
+
+# Servers that only tests need.  What this run has installed of them does not start at boot,
+# where it would listen; what was there before is left as it is.
+SERVER_UNITS=(rabbitmq-server.service epmd.service epmd.socket mariadb.service postgresql.service
+    prometheus.service)
+
+units_on_disk() {
+    local unit
+    for unit in "${SERVER_UNITS[@]}"; do
+        if [ -e "/lib/systemd/system/$unit" ]; then echo "$unit"; fi
+    done
+}
+
+disable_new_units() {
+    local unit new=()
+    for unit in $(units_on_disk); do
+        case " ${1//$'\n'/ } " in *" $unit "*) ;; *) new+=("$unit") ;; esac
+    done
+    if [ ${#new[@]} -eq 0 ] || ! command -v systemctl >/dev/null; then return 0; fi
+    as_root systemctl disable --quiet "${new[@]}" >>"$LOG" 2>&1 || true
+    say "not started at boot, as only tests need them: ${new[*]}"
+}
 
 installed() {
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
@@ -147,7 +194,9 @@ make_environment() {
     local extras=$1 stamp wanted
     mkdir -p "$VENV" 2>/dev/null || fail "can't make $VENV" \
         "Choose another place: COMPUTE_AGENT_VENV=/some/where $0"
-    exec 9>"$VENV/.lock"
+    (: >>"$VENV/.lock") 2>/dev/null || fail "$VENV can't be written by $(id -un)" \
+        "Give it back: sudo chown -R $(id -un) $VENV, or choose another place with COMPUTE_AGENT_VENV"
+    exec 9>>"$VENV/.lock"
     flock 9 # two of these at once would spoil each other's work
     stamp=$VENV/.installed-${extras//,/-}
     wanted=$(fingerprint)

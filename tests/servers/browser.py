@@ -52,6 +52,7 @@ class Browser(Server):
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env={**os.environ, "TMPDIR": self._profile, "HOME": self._profile},
         )
         os.close(theirs_in)
         os.close(theirs_out)

@@ -54,7 +54,12 @@ class DatabaseServer(Server):
             self._run(*self._initialise())
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                self._serve(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._as_user()
+                self._serve(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment(),
+                **self._as_user(),
             )
         wait_for(self._answers, self._process, self._log, timeout)
 
@@ -96,16 +101,28 @@ class DatabaseServer(Server):
 
     def _run(self, *command: str) -> str:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=300, **self._as_user()
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env=self._environment(),
+            **self._as_user(),
         )
         if done.returncode:
             raise RuntimeError(f"{command[0]}: {done.stdout[-500:]}{done.stderr[-1500:]}")
         return done.stdout
 
+    def _environment(self) -> dict[str, str]:
+        """A MariaDB that starts removes the temporary files of another with the same TMPDIR."""
+        return {**os.environ, "TMPDIR": str(self.directory / "tmp"), "HOME": str(self.directory)}
+
     def _own(self) -> None:
+        (self.directory / "tmp").mkdir(exist_ok=True)
         if os.geteuid() == 0:
             entry = pwd.getpwnam(self.user)
-            os.chown(self.directory, entry.pw_uid, entry.pw_gid)
+            for path in (self.directory, self.directory / "tmp"):
+                os.chown(path, entry.pw_uid, entry.pw_gid)
 
     def _as_user(self) -> dict[str, object]:
         if os.geteuid() != 0:

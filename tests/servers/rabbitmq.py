@@ -121,6 +121,7 @@ class RabbitMQ(Server):
             "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
             "LANG": "C.UTF-8",
             "HOME": str(here / "home"),
+            "TMPDIR": str(here / "home"),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "ERL_EPMD_PORT": str(self.epmd_port),
             "RABBITMQ_CONF_ENV_FILE": "/dev/null",

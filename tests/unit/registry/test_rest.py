@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ from agent.registry.control import Control
 from agent.registry.rest.application import ComputeApplication, Discovery
 from agent.registry.rest.policy import by_policy
 from agent.registry.web import Identified
+from tests.servers.reference import reference_python
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
-REFERENCE = os.environ.get("COMPUTE_AGENT_REFERENCE_VENV")
+REFERENCE = reference_python()
 UUID = record().uuid
 OTHER = "00000000-0000-0000-0000-000000000000"
 ROOTS = ("6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca", "9cbb8ef1-1a5c-4ba1-9d4b-9b0a05d3c8a1")
@@ -350,7 +350,7 @@ def test_answers_have_the_shapes_that_nova_has_schemas_for() -> None:
         assert status == 200, (path, version, answer)
         answers.append((module, schema, answer))
     done = subprocess.run(
-        [f"{REFERENCE}/bin/python", "-W", "ignore", "-c", NOVA_CHECKS],
+        [str(REFERENCE), "-W", "ignore", "-c", NOVA_CHECKS],
         input=json.dumps(answers),
         capture_output=True,
         text=True,
