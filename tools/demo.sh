@@ -89,7 +89,9 @@ start_private_libvirtd() {
     say "starting a private libvirtd in $directory"
     mkdir -p "$directory"
     # A session of its own: Ctrl-C is for the agent; libvirtd ends after it.
-    as_root setsid "$ROOT/tools/private-libvirtd.sh" "$directory" >"$log" 2>&1 </dev/null &
+    local through=()
+    if [ "$(id -u)" -ne 0 ]; then through=(sudo -n); fi
+    "${through[@]}" setsid "$ROOT/tools/private-libvirtd.sh" "$directory" >"$log" 2>&1 </dev/null &
     LIBVIRTD_PID=$!
     local second
     for second in $(seq 30); do
