@@ -21,11 +21,14 @@ def open_registry(
     caller: Caller | None = None,
     *,
     host: str = "",
+    command_on: str = "",
 ) -> Registry:
     """For an agent or a command; ``transport`` may be ``None`` where access is direct.
 
     ``caller`` stands in the log of compute-registry; by default the agent of this machine.
-    ``host`` is that of an agent, which signs with its own key.
+    ``host`` is that of an agent, which signs with its own key; ``command_on`` that of the machine
+    on which a command runs: without a master key it signs with that host's, and may what its
+    agent may.
 
     :raises RegistryUnavailable: the database can't be opened, or there is no message bus.
     """
@@ -35,14 +38,15 @@ def open_registry(
         from agent.registry.client import RegistryClient  # noqa: PLC0415  oslo.messaging
 
         ours = caller or Caller(user="compute-agent", where=socket.gethostname())
-        return RegistryClient.over(transport, caller=ours, sign=_sign(settings, host))
+        return RegistryClient.over(transport, caller=ours, sign=_sign(settings, host, command_on))
     return _open_database(settings, own=bool(host))
 
 
-def _sign(settings: RegistrySettings, host: str) -> Sign | None:
-    if host and settings.host_key:
-        return Signer(settings.host_key, host).signed
-    return Operator(settings.master_key).signer().signed if settings.master_key else None
+def _sign(settings: RegistrySettings, host: str, command_on: str) -> Sign | None:
+    if settings.master_key and not (host and settings.host_key):
+        return Operator(settings.master_key).signer().signed
+    own = host or command_on
+    return Signer(settings.host_key, own).signed if settings.host_key and own else None
 
 
 def _open_database(settings: RegistrySettings, *, own: bool) -> Registry:

@@ -65,8 +65,14 @@ REGISTRY: list[cfg.Opt] = [
         secret=True,
         help="For compute-registry and for operators' computectl, never on a hypervisor: calls "
         "over the bus have to be signed, and these are. Any long random text, such as of "
-        "openssl rand -hex 32. Left out: whoever has a credential of the broker can switch "
-        "every host.",
+        "openssl rand -hex 32. compute-registry needs it, or unsigned_calls.",
+    ),
+    cfg.BoolOpt(
+        "unsigned_calls",
+        default=False,
+        help="For compute-registry without a master_key: answer calls over the bus that nobody "
+        "has signed. Then whoever has a credential of the broker, such as that of one "
+        "hypervisor, can disable, force down and delete every host.",
     ),
     cfg.StrOpt(
         "host_key",
@@ -166,6 +172,7 @@ class RegistrySettings:
     page: bool = True
     master_key: str = ""
     host_key: str = ""
+    unsigned_calls: bool = False
 
 
 def settings(conf: cfg.ConfigOpts) -> RegistrySettings:

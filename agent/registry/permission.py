@@ -24,9 +24,16 @@ class OfTheRegistry:
         """:raises NotPermitted: the call is not signed, or not by one who may make it."""
         who = self.operator.who(wire.TOPIC, method, arguments, context)
         if who is None:
-            raise NotPermitted(f"{method} is not signed, or not with a key of [registry]")
+            raise NotPermitted(
+                f"{method} is not signed, or not with a key of [registry]: set master_key where "
+                "operators use computectl, host_key on the hypervisor"
+            )
         if who and (method not in OF_AGENTS or arguments.get("host") != who):
-            raise NotPermitted(f"the agent of {who} may not {method} {arguments.get('host')!a}")
+            whom = f" {arguments['host']!a}" if "host" in arguments else ""
+            raise NotPermitted(
+                f"the host_key of {who} does not allow {method}{whom}: run this where [registry] "
+                "master_key is set"
+            )
 
 
 @dataclass(frozen=True, slots=True)

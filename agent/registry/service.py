@@ -155,6 +155,8 @@ class _Process:
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
+            if transport is not None and not settings.master_key:
+                self._refuse_unsigned()
             store = self.store = self._store(database, stack)
             self.reload.follow = self._follow
             self._patiently(database.upgrade, database.shown)
@@ -226,6 +228,20 @@ class _Process:
             self.stop.wait(random.uniform(wait / 2, wait))
             wait = min(wait * 2, 15.0)
         return None
+
+    def _refuse_unsigned(self) -> None:
+        """:raises RegistryConfigError: there is no key, and nobody has said that none is wanted."""
+        if not self.settings.unsigned_calls:
+            raise opts.RegistryConfigError(
+                "[registry] master_key is not set: whoever has a credential of the broker could "
+                "disable and delete every host. Set it to what `openssl rand -hex 32` prints and "
+                "give each agent its host_key (--host-key-of HOST), or set [registry] "
+                "unsigned_calls = true"
+            )
+        LOG.warning(
+            "Calls over the message bus are not signed ([registry] unsigned_calls): whoever has a "
+            "credential of the broker can disable, force down and delete every host"
+        )
 
     def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}"

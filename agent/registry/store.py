@@ -38,6 +38,8 @@ class SqlRegistry:
     binary: str = BINARY
     damaged: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What can't be read of a host's record, and is in the log."""
+    refused: set[tuple[str, str]] = field(default_factory=set)
+    """Roots of hosts that are up, with the host that claimed each in vain, as in the log."""
 
     def list_services(self, *, after: str = "", limit: int | None = None) -> list[ServiceRecord]:
         """All records by host, or a page of them: ``limit`` of those after this host."""
@@ -93,7 +95,11 @@ class SqlRegistry:
         )
 
         def work(sent: Statements) -> ServiceRecord | None:
-            changed = sent.change(beat, host=host, down_after=self.down_after, **said)
+            known = {"host": host, "down_after": self.down_after}
+            changed = sent.change(f"{beat} AND roots = :roots", **known, **said)
+            if not changed:
+                roots = " ".join(self._granted(sent, host, said["roots"].split()))
+                changed = sent.change(beat, **known, **{**said, "roots": roots})
             row = self._row(sent, host)
             if row is None or (not changed and row["address"] in (None, said["address"])):
                 return None  # made by another after our update looked: look again
@@ -102,6 +108,39 @@ class SqlRegistry:
             return self._record(row)
 
         return self._run(work)
+
+    def _granted(self, sent: Statements, host: str, roots: Sequence[str]) -> list[str]:
+        """Of the roots that a heartbeat names those that are this host's, or nobody's any more.
+
+        Nodes move between hosts; a root that another host, which is up, reports does not.
+        """
+        row = next(iter(sent.rows("SELECT roots FROM services WHERE host = :host", host=host)), {})
+        had = str(row.get("roots") or "").split()
+        granted = list(roots)
+        for root in (one for one in roots if one not in had):
+            for rival in sent.rows(
+                f"{self._select} WHERE host <> :host AND roots LIKE :part",
+                host=host,
+                part=f"%{root}%",
+            ):
+                other, silent_for = rival["host"], rival["silent_for"]
+                if silent_for is None or silent_for > self.down_after:
+                    left = [one for one in str(rival["roots"]).split() if one != root]
+                    sent.change(
+                        "UPDATE services SET roots = :roots WHERE host = :host",
+                        roots=" ".join(left),
+                        host=other,
+                    )
+                    LOG.info("The root %s of %s, which is down, is now %s's", root, other, host)
+                elif root in granted:
+                    granted.remove(root)
+                    if (root, host) not in self.refused:
+                        LOG.warning(
+                            "%s claims the root %s of %s, which is up: refused", host, root, other
+                        )
+                    self.refused.add((root, host))
+        self.refused -= {(root, host) for root in granted}
+        return granted
 
     def _insert(self, host: str) -> None:
         new = (

@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.bus.signing import Signer, host_key
+from agent.registry.client import RegistryClient
 from agent.registry.database import open_database
 from agent.registry.store import SqlRegistry
 from tests.integration.agent_host import AgentHost, Said
@@ -228,6 +231,36 @@ def test_an_agent_that_is_up_is_called_and_placement_has_the_trait_when_the_comm
         finally:
             agent.terminate()
             agent.wait(60)
+
+
+@pytest.mark.skipif(bool(rabbitmq.missing()), reason=str(rabbitmq.missing()))
+def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
+    host: AgentHost, tmp_path: Path, transport: Callable[[str], Any]
+) -> None:
+    registry_directory = tmp_path / "registry"
+    registry_directory.mkdir()
+    more = "master_key = a long random text\n"
+    with (
+        RabbitMQ() as broker,
+        RegistryProcess(registry_directory, transport_url=broker.url, more=more),
+    ):
+        key = host_key("a long random text", "host1")
+        host.script(SCRIPT)
+        host.configure(
+            more=f"[registry]\naccess = rpc\nhost_key = {key}\n[DEFAULT]\n"
+            f"transport_url = {broker.url}"
+        )
+        sign = Signer(key, "host1").signed
+        client = RegistryClient.over(transport(broker.url), timeout=60, sign=sign)
+        client.heartbeat("host1", "here", "6.5", [])
+        shown = host.ctl("service", "show", "host1", "-f", "json")
+        assert shown.code == 0, shown
+        assert "not signed" not in host.ctl("audit").err
+        for words in (("service", "list"), ("service", "show", "host2")):
+            said = host.ctl(*words)
+            assert said.code != 0
+            assert "the host_key of host1 does not allow" in said.err, said
+            assert "master_key" in said.err
 
 
 def wait_for_service(host: AgentHost) -> dict[str, Any]:

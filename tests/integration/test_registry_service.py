@@ -212,6 +212,23 @@ def test_with_nothing_to_serve_it_says_so(tmp_path: Path) -> None:
     assert "transport_url" in said
 
 
+def test_without_keys_it_serves_the_bus_only_where_that_is_wanted(tmp_path: Path) -> None:
+    registry = RegistryProcess(tmp_path, transport_url=f"rabbit://u:p@127.0.0.1:{free_port()}/")
+    with registry:
+        registry.wait_for(lambda: "Calls over the message bus are not signed" in registry.log)
+    registry.config.write_text(registry.config.read_text().replace("unsigned_calls = true", ""))
+    done = subprocess.run(
+        [sys.executable, "-c", "from agent.registry.service import main; main()"]
+        + ["--config-file", str(registry.config)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "[registry] master_key is not set" in done.stderr and "openssl rand" in done.stderr
+
+
 # -- REST
 
 

@@ -207,6 +207,38 @@ def test_a_host_that_moved_is_taken_over_once_its_old_place_is_silent(
 # -- status
 
 
+A_ROOT = "c0ffee00-0000-4000-8000-00000000000a"
+ANOTHER = "c0ffee00-0000-4000-8000-00000000000b"
+
+
+def test_a_root_of_a_host_that_is_up_is_not_claimed_by_another(
+    registry: Registry, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry.heartbeat("host1", "rack 1", "6.1", [A_ROOT])
+    for _ in range(2):
+        claimed = registry.heartbeat("host2", "rack 2", "6.1", [A_ROOT, ANOTHER])
+        assert claimed.roots == (ANOTHER,)
+    assert registry.get_service("host1").roots == (A_ROOT,)
+    assert caplog.text.count(f"host2 claims the root {A_ROOT} of host1, which is up: refused") == 1
+    # host1 does not report it any more.
+    registry.heartbeat("host1", "rack 1", "6.1", [])
+    assert registry.heartbeat("host2", "rack 2", "6.1", [A_ROOT, ANOTHER]).roots == (
+        A_ROOT,
+        ANOTHER,
+    )
+
+
+def test_a_root_of_a_host_that_is_down_moves_to_who_reports_it(
+    registry: Registry, later: Callable[[float], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    registry.heartbeat("host1", "rack 1", "6.1", [A_ROOT, ANOTHER])
+    later(61)
+    assert registry.heartbeat("host2", "rack 2", "6.1", [A_ROOT]).roots == (A_ROOT,)
+    assert f"The root {A_ROOT} of host1, which is down, is now host2's" in caplog.text
+    assert registry.get_service("host1").roots == (ANOTHER,)
+
+
 def test_disabling_and_enabling_is_kept_through_heartbeats(registry: Registry) -> None:
     version = registry.heartbeat("host1", "a1", "6.1", ()).version
     disabled = registry.set_status("host1", disabled=True, reason=" new disks ")

@@ -46,10 +46,11 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 def _add_services(host: Host) -> None:
     away = f"transport_url = rabbit://guest:guest@127.0.0.1:{free_port()}/\n"
     records = host.database.create("records")
+    unsigned = "[registry]\nunsigned_calls = true\n"
     serves = f"rest_port = {host.port}\nauth_strategy = noauth\n"
-    host.add("serving", f"[DEFAULT]\n{away}[registry]\nconnection = {records}\n{serves}")
+    host.add("serving", f"[DEFAULT]\n{away}{unsigned}connection = {records}\n{serves}")
     nowhere = f"mysql+pymysql://root:secret@127.0.0.1:{free_port()}/x"
-    host.add("early", f"[DEFAULT]\n{away}[registry]\nconnection = {nowhere}\n")
+    host.add("early", f"[DEFAULT]\n{away}{unsigned}connection = {nowhere}\n")
     host.add("broken", "[DEFAULT]\n[registry]\nreport_interval = 100\n")
     host.start("serving", "early", "broken")
 

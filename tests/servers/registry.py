@@ -36,9 +36,10 @@ class RegistryProcess(Server):
         self.directory = directory
         self._environment = {**os.environ, **(environment or {})}
         self.config = directory / "registry.conf"
+        unsigned = "" if "master_key" in more else "unsigned_calls = true\n"
         self.config.write_text(
             f"[DEFAULT]\nstate_path = {directory}\ntransport_url = {transport_url}\n"
-            f"[registry]\n{more}\n"
+            f"[registry]\n{unsigned}{more}\n"
         )
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -44,7 +44,7 @@ def test_an_agent_records_its_own_host() -> None:
 def test_it_does_nothing_to_others_and_nothing_that_is_for_operators(
     method: str, sent: dict[str, Any]
 ) -> None:
-    with pytest.raises(NotPermitted, match="the agent of host1 may not"):
+    with pytest.raises(NotPermitted, match="the host_key of host1 does not allow"):
         registry(HOST1, method, sent)
     registry(Operator(MASTER).signer(), method, sent)
 

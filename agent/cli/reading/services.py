@@ -82,7 +82,8 @@ class Services:
         """:raises RegistryError: it can't be opened."""
         from agent.registry.access import open_registry  # noqa: PLC0415  oslo.messaging is slow
 
-        return open_registry(self._settings, self._transport, self.caller)
+        ours = self._session.settings.host
+        return open_registry(self._settings, self._transport, self.caller, command_on=ours)
 
     @cached_property
     def caller(self) -> Caller:
