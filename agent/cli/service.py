@@ -18,7 +18,7 @@ from reportclient.plain_text import plain
 
 COLUMNS = (
     *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),
-    *("placement_agrees", "address", "contested_by", "uuid", "disabled_at", "damaged"),
+    *("placement_agrees", "address", "contested_by", "uuid", "disabled_at", "damaged", "attached"),
 )
 TITLES = ("status", "state", "rpc", "last seen", "roots", "placement")
 
@@ -117,8 +117,8 @@ class EnableService(OneHost):
 
     def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
         """Refuses one that is enabled: whoever asks has another host in mind, maybe."""
-        _refuse_anothers(services, options.host, "--enable")
-        if not services.registry.get_service(options.host).disabled:
+        record = services.registry.get_service(options.host)
+        if not (record.disabled or record.attached):
             raise CommandError(f"{options.host} is enabled already", "nothing was changed")
         done = services.control.switch(options.host, disabled=False, caller=services.caller)
         return _switched(done, services)
@@ -144,7 +144,6 @@ class DisableService(OneHost):
 
     def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
         """Record first, then the agent, then what Placement has."""
-        _refuse_anothers(services, options.host, "--disable")
         done = services.control.switch(
             options.host, disabled=True, reason=options.reason, caller=services.caller
         )
@@ -184,16 +183,6 @@ class DeleteService(OneHost):
         return ServiceAnswer([], None, [f"the record of {options.host} is deleted"])
 
 
-def _refuse_anothers(services: Services, host: str, how: str) -> None:
-    """An agent on another service's root would not follow its record."""
-    if services.is_anothers(host):
-        raise CommandError(
-            f"the root of {host} is another service's, which disables and enables it "
-            "([compute] root_provider = attach); nothing was changed",
-            f"where that is nova-compute: openstack compute service set {how} {host} nova-compute",
-        )
-
-
 def _switched(done: Switched, services: Services) -> ServiceAnswer:
     record = done.record
     said = [f"the record says: {record.host} is {record.status}"]
@@ -215,7 +204,7 @@ def in_lines(services: Iterable[ObservedService], screen: Screen) -> Iterator[st
     for seen in services:
         record = seen.record
         cells = (
-            *(record.status, seen.state, record.rpc_version or "?", ago(record.silent_for)),
+            *(record.shown_status, seen.state, record.rpc_version or "?", ago(record.silent_for)),
             *(str(len(record.roots)), seen.agreement),
         )
         bad = seen.agrees is False or record.contested_by is not None or record.damaged
@@ -233,7 +222,8 @@ def in_full(services: Iterable[ObservedService], screen: Screen) -> Iterator[str
         reason = f" ({plain(record.disabled_reason)})" if record.disabled_reason else ""
         seconds = ago(record.silent_for)
         last = f"last heartbeat {seconds} ago" if record.last_seen else "no heartbeat ever"
-        yield f"{screen.paint(record.host, 'bold')}  {record.status}{reason}, {seen.state}, {last}"
+        status = f"{record.shown_status}{reason}"
+        yield f"{screen.paint(record.host, 'bold')}  {status}, {seen.state}, {last}"
         if record.disabled_at is not None:
             yield f"  disabled  since {record.disabled_at:%Y-%m-%d %H:%M:%S} UTC"
         yield f"  uuid      {record.uuid}"
@@ -250,6 +240,8 @@ def _placement(seen: ObservedService) -> str:
     if not roots:
         return "has nothing of it, as far as the record tells"
     has = f"has {DISABLED} on {seen.with_trait} of {counted(roots, 'root')}"
+    if seen.record.attached:
+        return f"{has}; nova-compute sets it"
     return has if seen.agrees else f"{has}, and does not agree yet"
 
 
@@ -264,4 +256,5 @@ def _row(seen: ObservedService) -> list[object]:
         *(list(record.roots), seen.agrees, record.address, record.contested_by, record.uuid),
         record.disabled_at.isoformat() if record.disabled_at else None,
         list(record.damaged),
+        record.attached,
     ]

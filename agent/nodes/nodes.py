@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -10,11 +10,12 @@ from agent.nodes.breaker import Breaker
 from agent.nodes.departures import Departures, roll_call
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.workers import Job, Workers
+from agent.ownership.ledger import ADOPTED, Holding, Ledger
 from agent.period.foreign_roots import ForeignRoots
 from agent.period.rules import Rules
 from agent.period.service_tag import tag_of
 from agent.period.tracker import Tracker
-from agent.period.traits import DISABLED
+from agent.period.traits import DISABLED, identifying_traits
 from agent.provider_config.files import ProviderFiles
 from agent.state.kept_root import KeptRoot, saved_roots
 from agent.state.roots import RootStore
@@ -185,9 +186,35 @@ class Nodes:
         made = Tracker(root, name, self.drivers, self.rules, self.additions, kept)
         made.new_state = self._store is None or self._store.is_new
         made.ledger = kept.ledger if kept is not None else made.ledger
+        made.ledger = self._of_this_mode(made)
         if not self.writing:
             made.view = View(drained=made.view.drained)
         return made
+
+    def _of_this_mode(self, made: Tracker) -> Ledger:
+        """The ledger, without what this agent held of a root that is nova-compute's by now.
+
+        The option alone decides whose a root is.  Of one that was this agent's only the traits
+        that say so are still its own, to be taken away.
+        """
+        ledger, uuid = made.ledger, made.uuid
+        if not self.rules.attached and ledger.begun and not ledger.is_ours(uuid):
+            LOG.warning(
+                "Node %s was attached until now, and is this agent's ([compute] root_provider): "
+                "nova-compute must not run here; inventory that it reported and no driver here "
+                "reports stays until it is removed by hand",
+                made.node,
+            )
+        if not self.rules.attached or not ledger.is_ours(uuid):
+            return ledger
+        LOG.warning(
+            "Node %s was reported by this agent, and is attached now ([compute] root_provider): "
+            "the root's inventory and traits are left to nova-compute; what is below it stays this "
+            "agent's. computectl retire --hand-back gives back the host as a whole",
+            made.node,
+        )
+        owners = Holding(traits=identifying_traits(self.rules.owner_traits))
+        return replace(ledger, holders={**ledger.holders, uuid: {ADOPTED: owners}})
 
     def _through(self) -> Breaker:
         if self._breaker is None:

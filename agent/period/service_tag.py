@@ -27,6 +27,11 @@ def service_of(tag: str) -> str:
     return tag.removeprefix(_PREFIX).lower().replace("_", "-")
 
 
+def is_service_tag(trait: str) -> bool:
+    """Whether some service's tag is this trait."""
+    return _TAG.fullmatch(trait) is not None
+
+
 def tags_of_others(traits: Iterable[str], own: str) -> frozenset[str]:
     """Tags among these traits that are not ``own``."""
-    return frozenset(each for each in traits if each != own and _TAG.fullmatch(each))
+    return frozenset(each for each in traits if each != own and is_service_tag(each))

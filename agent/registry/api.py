@@ -23,7 +23,13 @@ class Registry(Protocol):
         """The record with this UUID."""
 
     def heartbeat(
-        self, host: str, address: str, rpc_version: str | None, roots: Sequence[str]
+        self,
+        host: str,
+        address: str,
+        rpc_version: str | None,
+        roots: Sequence[str],
+        *,
+        attached: bool = False,
     ) -> ServiceRecord:
         """Say that the agent of ``host`` is alive; the first time makes the record.
 

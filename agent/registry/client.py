@@ -57,9 +57,21 @@ class RegistryClient:
         return wire.from_wire(self._call("find_service", uuid=uuid))
 
     def heartbeat(
-        self, host: str, address: str, rpc_version: str | None, roots: Sequence[str]
+        self,
+        host: str,
+        address: str,
+        rpc_version: str | None,
+        roots: Sequence[str],
+        *,
+        attached: bool = False,
     ) -> ServiceRecord:
-        said = {"address": address, "rpc_version": rpc_version, "roots": list(roots)}
+        said: dict[str, Any] = {
+            "address": address,
+            "rpc_version": rpc_version,
+            "roots": list(roots),
+        }
+        if attached:
+            said["attached"] = True
         return wire.from_wire(self._call("heartbeat", host=host, **said))
 
     def set_status(

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from agent.bus.caller import NOBODY, REASON, Caller
 from agent.registry.api import Registry
+from agent.registry.errors import Attached
 from agent.registry.record import DOWN_AFTER, ServiceRecord
 from reportclient.plain_text import plain
 
@@ -78,6 +79,7 @@ class Control:
 
         :raises RegistryError: the record could not be changed; nothing else was done then.
         """
+        self._refuse_attached(host, "--disable" if disabled else "--enable")
         record = self.registry.set_status(host, disabled=disabled, reason=reason)
         # Before the call: the agent's log may say the same earlier otherwise.
         log_switched(record, caller)
@@ -92,6 +94,7 @@ class Control:
 
         :raises RegistryError:
         """
+        self._refuse_attached(host, "--down" if forced_down else "--up")
         record = self.registry.set_forced_down(host, forced_down=forced_down)
         log_forced(record, caller)
         if not forced_down:
@@ -103,6 +106,14 @@ class Control:
         """Forget a host.  :raises RegistryError:"""
         self.registry.delete(host)
         log_deleted(host, caller)
+
+    def _refuse_attached(self, host: str, how: str) -> None:
+        """:raises Attached: its agent would not follow the record."""
+        if self.registry.get_service(host).attached:
+            raise Attached(
+                f"{host} is attached: its compute service is nova-compute's, and nothing was "
+                f"changed; in Nova: openstack compute service set {how} {host} nova-compute"
+            )
 
     def _call(self, record: ServiceRecord, caller: Caller) -> Switched:
         why_not = reason_not_to_call(record, self.down_after)

@@ -56,10 +56,18 @@ class RegistryEndpoint:
 
     @_answered
     def heartbeat(
-        self, _: Context, host: str, address: str, rpc_version: str | None, roots: list[str]
+        self,
+        _: Context,
+        host: str,
+        address: str,
+        rpc_version: str | None,
+        roots: list[str],
+        attached: bool = False,
+        **_unknown: Any,
     ) -> Answer:
-        """An agent is alive."""
-        return wire.to_wire(self.store.heartbeat(host, address, rpc_version, roots))
+        """Note that an agent is alive; what a later version says besides is ignored."""
+        record = self.store.heartbeat(host, address, rpc_version, roots, attached=attached)
+        return wire.to_wire(record)
 
     @_answered
     def set_status(

@@ -20,6 +20,10 @@ class HostTaken(RegistryError):
     """
 
 
+class Attached(RegistryError):
+    """The host's compute service is nova-compute's.  Next: whoever asked, by Nova's API."""
+
+
 class ReasonRefused(RegistryError):
     """A reason that can't be stored: empty, too long, or given while enabling."""
 

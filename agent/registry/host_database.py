@@ -48,7 +48,7 @@ CREATE TABLE IF NOT EXISTS services (
     UNIQUE (host)
 );
 """
-ADDED = {"disabled_at": "DOUBLE"}
+ADDED = {"disabled_at": "DOUBLE", "attached": "BOOLEAN"}
 """Columns that came later, in their order.
 
 A test holds all this against the migrations.  The version in the file stays the first one:

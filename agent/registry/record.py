@@ -46,6 +46,8 @@ class ServiceRecord:
     contested_by: str | None = None
     """The address of another agent with this host's name, refused within the last minute."""
     version: int = 1
+    attached: bool = False
+    """Whether its agent reports beside nova-compute, whose service Nova's API disables."""
     damaged: tuple[str, ...] = ()
     """Columns whose contents can't be read; what they stand for counts as unknown here."""
 
@@ -61,6 +63,11 @@ class ServiceRecord:
     def status(self) -> str:
         """``enabled`` or ``disabled``."""
         return "disabled" if self.disabled else "enabled"
+
+    @property
+    def shown_status(self) -> str:
+        """The same for people, who are told where it is not this registry's to say."""
+        return "attached: Nova's" if self.attached else self.status
 
     @property
     def is_auto(self) -> bool:

@@ -63,10 +63,22 @@ class SqlRegistry:
         return self._record(found[0])
 
     def heartbeat(
-        self, host: str, address: str, rpc_version: str | None, roots: Sequence[str]
+        self,
+        host: str,
+        address: str,
+        rpc_version: str | None,
+        roots: Sequence[str],
+        *,
+        attached: bool = False,
     ) -> ServiceRecord:
         checks.heartbeat(host, address, rpc_version, roots)
-        said = {"address": address, "rpc_version": rpc_version, "roots": " ".join(roots)}
+        checks.flag("attached", attached)
+        said = {
+            "address": address,
+            "rpc_version": rpc_version,
+            "roots": " ".join(roots),
+            "attached": attached,
+        }
         found = self._beat(host, said)
         if found is None:
             self._insert(host)
@@ -86,7 +98,7 @@ class SqlRegistry:
         """The record now; another's address in it has kept ours out."""
         beat = (
             "UPDATE services SET address = :address, rpc_version = :rpc_version, roots = :roots, "
-            f"last_seen = {self.database.now} WHERE host = :host "
+            f"attached = :attached, last_seen = {self.database.now} WHERE host = :host "
             f"AND (address = :address OR address IS NULL OR {self._is_silent})"
         )
         contest = (
@@ -249,7 +261,7 @@ class SqlRegistry:
         now = self.database.now
         return (
             f"SELECT id, uuid, host, {self.database.binary}, disabled, disabled_reason, "
-            "disabled_at, forced_down, rpc_version, last_seen, roots, address, version, "
+            "disabled_at, forced_down, rpc_version, last_seen, roots, address, version, attached, "
             f"{now} - last_seen AS silent_for, "
             f"CASE WHEN contested_at > {now} - {DOWN_AFTER} THEN contested_by END AS contested_by "
             "FROM services"

@@ -73,5 +73,6 @@ _READERS: Mapping[str, tuple[Callable[[Any], Any], Any]] = {
     "address": (_text, None),
     "contested_by": (_text, None),
     "version": (_number, 0),
+    "attached": (bool, False),  # NULL before its agent's first heartbeat said so
 }
 """By column: how it is read, and what stands for what can't be."""

@@ -48,6 +48,8 @@ class Heartbeat:
     rpc_version: Callable[[], str | None] = lambda: None
     """``None`` while nobody could call us."""
     every: float = 10.0
+    attached: bool = False
+    """The service is nova-compute's: heartbeats say that, and its record decides nothing here."""
     beside: Callable[[Callable[[], None], str], object] = in_thread
     """Runs what has a name beside everything else."""
     answered: threading.Event = field(default_factory=threading.Event)
@@ -81,6 +83,8 @@ class Heartbeat:
 
     def read_once(self) -> None:
         """Read the record without saying that anybody is alive.  Never raises."""
+        if self.attached:
+            return
         seen = self.status.current
         try:
             record = self._opened().get_service(self.host)
@@ -121,8 +125,14 @@ class Heartbeat:
         for _ in range(ROUNDS):
             before = self.status.current
             record = registry.heartbeat(
-                self.host, self.address, self.rpc_version(), tuple(self.roots())
+                self.host,
+                self.address,
+                self.rpc_version(),
+                tuple(self.roots()),
+                attached=self.attached,
             )
+            if self.attached:
+                return
             if self.status.current is not before:
                 continue  # a call came meanwhile, maybe with a later record than this one
             seen = self._seen_with(record, before)

@@ -176,6 +176,7 @@ def switching(
         # Nobody shall call us before we can answer.
         lambda: VERSION_6 if server is not None and server.serving.is_set() else None,
         every=settings.registry.report_interval,
+        attached=settings.rules.attached,
     )
     hypervisor = Hypervisor(status, status.loop)
     status.subscribe(heartbeat.hear)

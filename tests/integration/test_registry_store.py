@@ -207,6 +207,18 @@ def test_a_host_that_moved_is_taken_over_once_its_old_place_is_silent(
 # -- status
 
 
+def test_a_host_is_attached_as_long_as_its_heartbeats_say_so(registry: Registry) -> None:
+    assert registry.heartbeat("host1", "rack 1", "6.1", ROOTS, attached=True).attached
+    assert registry.get_service("host1").attached
+    assert not registry.heartbeat("host1", "rack 1", "6.1", ROOTS).attached
+
+
+def test_what_a_later_agent_says_besides_is_ignored(registry: Registry) -> None:
+    endpoint = RegistryEndpoint(registry)  # type: ignore[arg-type]
+    answer = endpoint.heartbeat({}, "host1", "rack 1", "6.1", [], of_a_later_version=1)
+    assert answer["value"]["host"] == "host1"
+
+
 A_ROOT = "c0ffee00-0000-4000-8000-00000000000a"
 ANOTHER = "c0ffee00-0000-4000-8000-00000000000b"
 

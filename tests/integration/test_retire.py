@@ -117,7 +117,7 @@ def test_of_anothers_root_only_ours_goes(host, placement, tmp_path) -> None:
     placement.stranger.add_trait(root, "HW_CPU_X86_VMX")
     assert host.agent().code == 0
     assert len(names(placement)) == 2
-    said = host.ctl("retire", "--yes")
+    said = host.ctl("retire", "--yes", "--nova-stopped")
     assert (said.code, said.err) == (0, "")
     assert names(placement) == {"nova1"}
     assert placement.stranger.traits(root) == {"HW_CPU_X86_VMX"}

@@ -44,7 +44,7 @@ class FakeRegistry:
     on_the_way: list = field(default_factory=list)
     """Happens while an answer to a heartbeat is on its way."""
 
-    def heartbeat(self, host, address, rpc_version, roots):
+    def heartbeat(self, host, address, rpc_version, roots, *, attached=False):
         self._check()
         if self.taken:
             raise HostTaken("host1 runs at there, this one at here")

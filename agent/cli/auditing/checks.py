@@ -104,7 +104,7 @@ def _silent(record: ServiceRecord) -> Condition:
     text = "has never sent a heartbeat" if never else f"no heartbeat for {ago(record.silent_for)}"
     known = record.forced_down or record.disabled
     forced = ", forced down" if record.forced_down else ""
-    status = f"{record.status}{forced}"
+    status = f"{record.shown_status}{forced}"
     severity = Severity.WARNING if known else Severity.ERROR
     step = f"start compute-agent there; {GIVE_UP} {record.host}"
     return Condition(f"{text} ({status})", record.host, severity, step)

@@ -102,7 +102,10 @@ class FleetAudit:
             )
             return
         for one in nodes:
-            step = f"start its agent, or computectl retire there; {DELETE} {one['uuid']}"
+            step = (
+                "start its agent; where nova-compute reports it now: computectl retire --hand-back "
+                "there; where the host is given up: computectl retire there"
+            )
             text = "no host of the registry reports it"
             self.audit.add(ORPHANS, [Condition(text, one["name"], next_step=step)], one["uuid"])
             with self.audit.trying(OWNERSHIP):

@@ -1,6 +1,6 @@
 """What goes when a host is taken out of Placement, and what is in the way.  GETs only.
 
-A root costs 1 GET, each provider below and beside it 1 more for who uses it.
+A root costs 2 GETs, each provider below and beside it 1 more for who uses it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +23,7 @@ from reportclient.reader import (
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
+NODE = "COMPUTE_NODE"
 SHOWN = 5
 """How many consumers are named."""
 
@@ -66,7 +67,8 @@ class Leaving:
     """One root with all of this host's below and beside it.
 
     ``marks`` is what its traits become where the root is another service's and stays.
-    ``reported_by`` others since: then nothing of it goes.
+    ``reported_by`` others since, by their service tags, or by COMPUTE_NODE where that is not
+    known: then nothing of it goes.
     """
 
     root: str
@@ -96,12 +98,29 @@ class Leaving:
         return Plan(tuple(operations))
 
 
-def leaving(
-    root: str, ledger: Ledger, api: API, *, attached: bool = False, service: str | None = None
+def leaving(  # noqa: PLR0913  by name
+    root: str,
+    ledger: Ledger,
+    api: API,
+    *,
+    owners: frozenset[str],
+    attached: bool = False,
+    service: str | None = None,
 ) -> Leaving:
-    """What goes with this root.  ``service``: this one's UUID, where others have its nodes too."""
+    """What goes with this root.
+
+    A compute node without one of the ``owners``' traits may be nova-compute's by now: it stays.
+    ``service``: this one's UUID, where others have its nodes too.
+    """
     listed = {item["uuid"]: item for item in members_of(root, api)}
-    others = _marks(root, service, api) if service and root in listed else frozenset[str]()
+    others = frozenset[str]()
+    if root in listed and not attached:
+        traits = traits_of(root, api)
+        if NODE in traits and not owners & traits:
+            others = frozenset({NODE})
+        elif service:
+            own = tag_of(service)
+            others = tags_of_others(traits, own) if own not in traits else others
     if others:
         return Leaving(root, (), reported_by=others)
     below = [_leaver(item, ledger, root, api) for item in _ours(listed, root, ledger, attached)]
@@ -111,12 +130,6 @@ def leaving(
     return Leaving(root, (*reversed(below), *beside), generations, kept)
 
 
-def _marks(root: str, service: str, api: API) -> frozenset[str]:
-    own = tag_of(service)
-    traits = traits_of(root, api)
-    return tags_of_others(traits, own) if own not in traits else frozenset()
-
-
 def _ours(
     listed: Mapping[str, Listed], root: str, ledger: Ledger, attached: bool
 ) -> Iterator[Listed]:
@@ -124,8 +137,9 @@ def _ours(
     tree = Snapshot.build(_provider(item) for item in listed.values())
     going: set[str] = set()
     for one in tree.walk(root) if root in tree else ():
-        is_root = one.uuid == root and not attached
-        if is_root or ledger.is_ours(one.uuid) or one.parent_uuid in going:
+        # The root was this agent's before it was attached: the ledger may still say so.
+        is_ours = not attached if one.uuid == root else ledger.is_ours(one.uuid)
+        if is_ours or one.parent_uuid in going:
             going.add(one.uuid)
             yield listed[one.uuid]
 

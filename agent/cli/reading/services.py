@@ -43,13 +43,15 @@ class ObservedService:
     def agrees(self) -> bool | None:
         """Whether Placement says the same as the record; ``None`` if nobody knows."""
         roots = len(self.record.roots)
-        if self.with_trait is None or not roots:
+        if self.with_trait is None or not roots or self.record.attached:
             return None
         return self.with_trait == (roots if self.record.disabled else 0)
 
     @property
     def agreement(self) -> str:
         """The same in a word."""
+        if self.record.attached:
+            return "-"
         return {True: "agrees", False: "DIFFERS", None: "?"}[self.agrees]
 
     @property
@@ -89,11 +91,6 @@ class Services:
     def caller(self) -> Caller:
         """Who runs this command, as far as this machine knows; for the logs."""
         return Caller(new_request_id(), f"computectl of {_user()}", None, socket.gethostname())
-
-    def is_anothers(self, host: str) -> bool:
-        """Whether another service disables and enables it, as far as is known here."""
-        ours = self._session.settings
-        return ours.rules.attached and ours.host == host
 
     @property
     def control(self) -> Control:
@@ -171,6 +168,7 @@ _NEXT_STEPS: Mapping[type[errors.RegistryError], tuple[str, int]] = {
     errors.ReasonRefused: ("nothing was changed", UNUSABLE),
     errors.InputRefused: ("nothing was changed", UNUSABLE),
     errors.StillUp: ("nothing was deleted", UNUSABLE),
+    errors.Attached: ("ask Nova", UNUSABLE),
     errors.HostTaken: ("give one of them another host", UNUSABLE),
     errors.RegistryUnavailable: (
         "see [registry] and transport_url; is compute-registry up?",

@@ -80,7 +80,7 @@ def chosen(
 def _searched(one: ObservedService) -> str:
     record = one.record
     reason = record.disabled_reason or ""
-    return f"{record.host} {record.status} {one.state} {one.agreement} {reason}".lower()
+    return f"{record.host} {record.shown_status} {one.state} {one.agreement} {reason}".lower()
 
 
 def changes(before: Hosts, now: Hosts, at: float) -> list[Change]:
@@ -171,7 +171,7 @@ def _cells(one: ObservedService) -> dict[str, tuple[str, str]]:
         reason = (f"another agent has this name: {record.contested_by}", "red")
     return {
         "host": (record.host, "bold"),
-        "status": (record.status, "yellow" if record.disabled else ""),
+        "status": (record.shown_status, "yellow" if record.disabled else ""),
         "state": (one.state, "green" if one.up else "yellow" if record.forced_down else "red"),
         "seen": (ago(record.silent_for), "" if one.up else "red"),
         "rpc": (record.rpc_version or "?", "dim"),

@@ -23,6 +23,7 @@ _STATUSES: Mapping[type[errors.RegistryError], int] = {
     errors.InputRefused: 400,
     errors.StillUp: 409,
     errors.Changed: 409,
+    errors.Attached: 409,
     errors.HostTaken: 409,
     errors.RegistryUnavailable: 503,
 }

@@ -1,34 +1,58 @@
-"""A host whose root is another service's: its record is followed by nobody."""
+"""A host whose root is another service's: its record says so, and switching it is Nova's."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from agent.cli.app import ComputeCtl
+from agent.registry.host_database import HostDatabase
+from agent.registry.store import SqlRegistry
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     config = tmp_path / "agent.conf"
-    config.write_text(
-        f"[DEFAULT]\nhost = host1\nstate_path = {tmp_path}\n[compute]\nroot_provider = attach\n"
-    )
+    config.write_text(f"[DEFAULT]\nhost = host1\nstate_path = {tmp_path}\n")
+    database = HostDatabase(str(tmp_path / "services.sqlite"))
+    database.upgrade()
+    registry = SqlRegistry(database)
+    registry.heartbeat("host1", "rack 1", None, [], attached=True)
+    registry.heartbeat("host2", "rack 2", None, [])
+    database.dispose()
     return config
 
 
-@pytest.mark.parametrize("how", ["disable", "enable"])
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (("disable", "host1"), "--disable"),
+        (("enable", "host1"), "--enable"),
+        (("force-down", "host1"), "--down"),
+        (("force-down", "host1", "--unset"), "--up"),
+    ],
+)
 def test_switching_it_is_refused_with_the_command_that_does(
-    config: Path, how: str, capsys: pytest.CaptureFixture[str]
+    config: Path, words: tuple[str, ...], command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ComputeCtl().run(["--config-file", str(config), "service", how, "host1"]) == 2
+    assert ComputeCtl().run(["--config-file", str(config), "service", *words]) == 2
     said = capsys.readouterr().err
-    assert f"openstack compute service set --{how} host1 nova-compute" in said
+    assert f"openstack compute service set {command} host1 nova-compute" in said
     assert "nothing was changed" in said
-    assert not list(config.parent.glob("services.sqlite*")), "no record was made"
 
 
-def test_others_are_not(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ComputeCtl().run(["--config-file", str(config), "service", "disable", "host2"]) == 2
-    assert "no service has the host name host2" in capsys.readouterr().err
+def test_others_are_switched(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ComputeCtl().run(["--config-file", str(config), "service", "disable", "host2"])
+    assert "host2 is disabled" in capsys.readouterr().out
+
+
+def test_it_is_shown_as_attached(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ComputeCtl().run(["--config-file", str(config), "service", "list"])
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if "host1" in one]
+    assert "attached: Nova's" in line and "DIFFERS" not in line
+    ComputeCtl().run(["--config-file", str(config), "service", "list", "-f", "json"])
+    rows = {row["host"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (rows["host1"]["attached"], rows["host2"]["attached"]) == (True, False)
+    assert rows["host1"]["placement_agrees"] is None

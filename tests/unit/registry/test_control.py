@@ -5,8 +5,22 @@ from __future__ import annotations
 import pytest
 
 from agent.registry.control import NOBODY, Control
-from agent.registry.errors import ReasonRefused, UnknownHost
+from agent.registry.errors import Attached, ReasonRefused, UnknownHost
 from tests.unit.registry.fakes import Agents, OneRecord, record
+
+
+def test_an_attached_host_is_novas_to_disable_and_to_force_down() -> None:
+    log: list[object] = []
+    control = Control(OneRecord(record(attached=True), log), Agents(log))
+    for act, command in (
+        (lambda: control.switch("host1", disabled=True), "--disable host1 nova-compute"),
+        (lambda: control.switch("host1", disabled=False), "--enable host1 nova-compute"),
+        (lambda: control.force_down("host1", NOBODY, forced_down=True), "--down host1"),
+    ):
+        with pytest.raises(Attached) as refused:
+            act()
+        assert f"openstack compute service set {command}" in str(refused.value)
+    assert log == []
 
 
 def test_a_host_that_is_up_has_its_record_changed_first_and_is_then_called() -> None:

@@ -40,6 +40,9 @@ def test_only_an_older_schema_is_migrated(tmp_path: Path) -> None:
     engine.dispose()
 
 
+ADDED = [("disabled_at", "DOUBLE", 0, 0), ("attached", "BOOLEAN", 0, 0)]
+
+
 def test_an_upgrade_keeps_the_record_and_a_downgrade_what_was_written_since(
     tmp_path: Path,
 ) -> None:
@@ -62,7 +65,7 @@ def test_an_upgrade_keeps_the_record_and_a_downgrade_what_was_written_since(
         older, "SELECT * FROM alembic_version"
     )
     columns = "SELECT name, type, \"notnull\", pk FROM pragma_table_info('services')"
-    assert rows(file, columns) == [*rows(older, columns), ("disabled_at", "DOUBLE", 0, 0)]
+    assert rows(file, columns) == [*rows(older, columns), *ADDED]
     kept = "SELECT id, uuid, host, binary, disabled, forced_down, version FROM services"
     assert rows(file, kept)[0] == (
         1,
