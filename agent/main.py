@@ -39,6 +39,7 @@ from agent.reload import Reload
 from agent.service import Service
 from agent.state.driver_calls import FILE_NAME, DriverCalls
 from agent.state.driver_store import DriverStore
+from agent.state.files import unusable
 from agent.state.lock import InUse, lock
 from agent.switching.switching import host_status, switching
 from agent.told import guru, logs
@@ -125,6 +126,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         *filter(None, (status.unkept, calls.problem)),
         *nodes.problems(),
         *store.problems(),
+        *unusable(settings.state_path),
     ]
     service.listeners.append(status_file)
     status.subscribe(status_file.hear)

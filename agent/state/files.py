@@ -95,6 +95,26 @@ def give_to_owner(path: Path) -> None:
             os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
+_OURS = (".journal", ".json", ".sqlite", "compute_id", "driver-calls")
+"""How the names of the agent's files in its state directory end."""
+
+
+def unusable(directory: Path) -> list[str]:
+    """Say of each of the agent's files that something else is in its place, or that it is another
+    user's, who lets nobody write.
+    """
+    problems = []
+    with contextlib.suppress(OSError):
+        for path in sorted(directory.iterdir()):
+            if not path.name.endswith(_OURS):
+                continue
+            if not stat.S_ISREG(path.lstat().st_mode):
+                problems.append(f"{path} is no regular file")
+            elif not os.access(path, os.R_OK | os.W_OK):
+                problems.append(f"{path} can't be read and written by {_user(os.geteuid())}")
+    return problems
+
+
 def remove(path: Path) -> None:
     """Afterwards there is no such file."""
     path.unlink(missing_ok=True)

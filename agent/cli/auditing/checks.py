@@ -85,6 +85,9 @@ def reporting(
     record = service.record
     host = record.host
     yield from service.conditions()
+    if record.attached:
+        text = "is attached: its service, and whether it is disabled, is nova-compute's"
+        yield Condition(text, host, Severity.INFO)
     if not alive:
         yield _silent(record)
     elif record.forced_down:

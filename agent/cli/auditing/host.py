@@ -111,7 +111,10 @@ class HostAudit:
         for one in marked:
             if one["uuid"] not in roots:
                 text = "carries this service's tag, and is no node of this host"
-                step = f"if it is given up: openstack resource provider delete {one['uuid']}"
+                step = (
+                    "where another service reports it: remove the tag; to see what it has: "
+                    f"computectl tree {one['uuid']}"
+                )
                 self.audit.add(ORPHANS, [Condition(text, one["name"], next_step=step)], one["uuid"])
 
 

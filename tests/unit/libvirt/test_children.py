@@ -284,3 +284,14 @@ def test_cells_and_devices_move_in_one_reshape(tree):
     assert totals(guests) == before
     assert holds(guests, GUESTS[0], "pci_0000_84_00_0") == {"VGPU": 1}
     assert holds(guests, GUESTS[0]) == {"DISK_GB": 5}
+
+
+def test_each_trait_that_is_known_is_named_as_there_or_not_there(tree):
+    """Whoever set it: a CPU of before, nova-compute, somebody's hand."""
+    tree.add_traits(NODE, "HW_CPU_X86_AVX2", "CUSTOM_FOREIGN")
+    traits = {"HW_CPU_X86_AVX": True, "HW_CPU_X86_AVX2": False, "HW_CPU_X86_SSE": False}
+    write_report(tree, NODE, HostReport(traits=traits), None)
+    said = tree.words["traits"]
+    assert said.traits[ROOT] == {"HW_CPU_X86_AVX"}
+    assert said.absent_traits[ROOT] == {"HW_CPU_X86_AVX2", "HW_CPU_X86_SSE"}
+    assert tree.data(NODE).traits == {"HW_CPU_X86_AVX", "CUSTOM_FOREIGN"}

@@ -122,6 +122,22 @@ def test_a_project_in_the_path_is_passed_over() -> None:
 # -- 2.53
 
 
+@pytest.mark.parametrize(
+    ("body", "command"),
+    [
+        ({"status": "disabled"}, "--disable"),
+        ({"status": "enabled"}, "--enable"),
+        ({"forced_down": True}, "--down"),
+    ],
+)
+def test_an_attached_host_is_refused_with_novas_command(body: Any, command: str) -> None:
+    api = Api(attached=True)
+    status, said = api("PUT", f"/v2.1/os-services/{UUID}", body, version="2.53")
+    assert status == 409
+    assert f"openstack compute service set {command} host1 nova-compute" in json.dumps(said)
+    assert not [one for one in api.log if one[0] != "get"]  # type: ignore[index]
+
+
 def test_one_call_changes_status_reason_and_forced_down() -> None:
     api = Api()
     body = {"status": "disabled", "disabled_reason": "why", "forced_down": True}
