@@ -47,7 +47,13 @@ class Small(ComputeDriver):
 class Agent:
     """Nodes of one service against one Placement, period by period."""
 
-    def __init__(self, placement: RealPlacement, *drivers: ComputeDriver, **rules: Any) -> None:
+    def __init__(
+        self,
+        placement: RealPlacement,
+        *drivers: ComputeDriver,
+        state: Path | None = None,
+        **rules: Any,
+    ) -> None:
         self.placement = placement
         self.now = 0.0
         named = [LoadedDriver.of(f"driver{n}", driver) for n, driver in enumerate(drivers, 1)]
@@ -56,6 +62,7 @@ class Agent:
             named,
             PlacementAPI(token_adapter(placement.url, "admin")),
             Rules(**{"owner_traits": (OWNER,), "verify_every": VERIFY, **rules}),
+            state_path=state,
         )
 
     def period(self, after: float = 2 * VERIFY, **options: Any) -> Report:

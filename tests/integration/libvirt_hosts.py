@@ -41,7 +41,8 @@ class DocumentedHost:
 
     def start(self, text: str = "", beside: Sequence[ComputeDriver] = (), **rules: Any) -> Agent:
         """``beside`` are further drivers, asked after this one."""
-        return Agent(self.placement, self.driver(text), *beside, **rules)
+        state = self.directory / "agent"
+        return Agent(self.placement, self.driver(text), *beside, state=state, **rules)
 
     def driver(self, text: str = "") -> LibvirtDriver:
         """As it is made at a start."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from agent.told.conditions import Severity
@@ -126,6 +128,7 @@ def test_what_another_agent_reported_before_is_taken_over_with_its_guests(host):
     stranger = host.placement.stranger
     theirs = stranger.create_child(ROOT, on(DISKS[0]), child_uuid("theirs"))
     stranger.set_inventory(theirs, {NVME: {"total": 1, "reserved": 1}})
+    shutil.rmtree(host.directory / "agent")  # with a ledger it would be known to be another's
     agent = host.reported(PCI % "")
     assert providers(host.placement)[on(DISKS[0])]["uuid"] == theirs
     assert record(host, on(DISKS[0]))["reserved"] == 1, "as the operator had it"
@@ -136,10 +139,13 @@ def test_what_another_agent_reported_before_is_taken_over_with_its_guests(host):
 
 
 def old_root(host):
-    host.reported("")
+    """As nova-compute reported it."""
     stranger = host.placement.stranger
+    stranger.create_provider(NODE, ROOT)
+    stranger.add_trait(ROOT, "COMPUTE_NODE")
+    sizes = {"VCPU": {"total": 8, "allocation_ratio": 4.0}, "MEMORY_MB": {"total": 4096}}
     more = {"VGPU": {"total": 8}, "MEM_ENCRYPTION_CONTEXT": {"total": 15, "max_unit": 1}}
-    stranger.set_inventory(ROOT, {**stranger.inventory(ROOT), **more})
+    stranger.set_inventory(ROOT, {**sizes, **more})
     own = {"VCPU": 1, "MEMORY_MB": 64, "VGPU": 3, "MEM_ENCRYPTION_CONTEXT": 1}
     return [stranger.put_allocation({ROOT: own}) for _ in range(2)], own
 

@@ -133,13 +133,13 @@ DISK = {"DISK_GB": {"total": 100}}
 class Devices:
     """A driver that writes whatever report it has now."""
 
-    def __init__(self, placement):
-        self.placement = placement
+    def __init__(self, placement, state):
+        self.placement, self.state = placement, state
         self.now = HostReport(CPUS)
 
     def start(self, report):
         self.now = report
-        agent = Agent(self.placement, Small(self.write))
+        agent = Agent(self.placement, Small(self.write), state=self.state)
         return agent, agent.period()
 
     def write(self, tree, node, allocations):
@@ -156,8 +156,8 @@ def gpu(number, cell):
     return Reported(name, inventory, cell=cell, from_root=frozenset({"VGPU"}))
 
 
-def test_a_class_moves_from_the_root_to_devices_below_cells_in_one_request(placement):
-    devices = Devices(placement)
+def test_a_class_moves_from_the_root_to_devices_below_cells_in_one_request(placement, tmp_path):
+    devices = Devices(placement, tmp_path)
     assert devices.start(HostReport({**CPUS, "VGPU": {"total": 8}}))[1].ok
     guests = [placement.stranger.put_allocation({ROOT: {"VCPU": 1, "VGPU": 3}}) for _ in range(2)]
     mark = placement.mark()
@@ -173,8 +173,8 @@ def test_a_class_moves_from_the_root_to_devices_below_cells_in_one_request(place
     assert [found[gpu(n, n).name]["parent"] for n in range(2)] == CELLS
 
 
-def test_devices_in_use_get_another_place_when_cells_come_and_go(placement):
-    devices = Devices(placement)
+def test_devices_in_use_get_another_place_when_cells_come_and_go(placement, tmp_path):
+    devices = Devices(placement, tmp_path)
     assert devices.start(HostReport(CPUS, {}, [gpu(0, 1)]))[1].ok
     uuid = providers(placement)[gpu(0, 1).name]["uuid"]
     who = placement.stranger.put_allocation({uuid: {"VGPU": 2}, ROOT: {"VCPU": 1}})
@@ -186,8 +186,8 @@ def test_devices_in_use_get_another_place_when_cells_come_and_go(placement):
     assert holds(placement, who) == {gpu(0, 1).name: {"VGPU": 2}, NODE: {"VCPU": 1}}
 
 
-def test_a_device_in_use_that_vanishes_is_drained_and_goes_when_it_is_free(placement):
-    devices = Devices(placement)
+def test_a_device_in_use_that_vanishes_is_drained_and_goes_when_it_is_free(placement, tmp_path):
+    devices = Devices(placement, tmp_path)
     assert devices.start(HostReport(CPUS, {}, [gpu(0, 0)]))[1].ok
     uuid = providers(placement)[gpu(0, 0).name]["uuid"]
     who = placement.stranger.put_allocation({uuid: {"VGPU": 2}})
@@ -201,7 +201,7 @@ def test_a_device_in_use_that_vanishes_is_drained_and_goes_when_it_is_free(place
 
 def test_an_older_placement_keeps_devices_where_they_are_and_says_why(tmp_path):
     with RealPlacement(tmp_path / "placement", max_microversion="1.36") as older:
-        devices = Devices(older)
+        devices = Devices(older, tmp_path / "state")
         assert devices.start(HostReport(CPUS, {}, [gpu(0, 1)]))[1].ok
         _, report = devices.start(HostReport(DISK, cells(), [gpu(0, 1)]))
         assert "1.37" in " ".join(report.texts())

@@ -96,6 +96,7 @@ def test_the_driver_after_reports_and_reshapes_in_a_real_placement(placement, tm
     loaded = driver_from(Extension("acme", None, kind, None), context, "docs/porting.rst")
     stranger = placement.stranger
     stranger.create_provider("host1", ROOT)
+    stranger.add_trait(ROOT, "COMPUTE_NODE")
     stranger.set_inventory(ROOT, {"VGPU": {"total": 16}})
     consumer = stranger.put_allocation({ROOT: {"VGPU": 4}})
     nodes = Nodes(

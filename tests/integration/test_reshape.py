@@ -29,10 +29,16 @@ def totals(placement, who):
     return found
 
 
+@pytest.fixture(autouse=True)
+def state(placement, tmp_path):
+    """Where each agent of a test keeps its ledger."""
+    placement.state = tmp_path
+
+
 def agent_with(placement, root_inventory, **rules):
     driver = tree_driver(1)
     driver.inventories[NODE] = root_inventory
-    agent = Agent(placement.url, driver, **rules)
+    agent = Agent(placement.url, driver, placement.state, **rules)
     report = agent.period()
     assert report.ok, report.texts()
     return agent, driver
@@ -66,7 +72,7 @@ def test_vgpu_moves_from_the_root_to_its_children_with_the_guests_that_use_it(pl
     guests = [consumer(placement, {"VCPU": 1, "VGPU": 1}) for _ in range(3)]
     before = [totals(placement, who) for who in guests]
     rebuild_with(driver, vgpu_to_children)
-    again = Agent(placement.url, driver)
+    again = Agent(placement.url, driver, placement.state)
     report = again.period()
     assert report.ok, report.texts()
     assert [totals(placement, who) for who in guests] == before
@@ -88,7 +94,7 @@ def test_a_resource_class_is_renamed_under_its_guests(placement):
         tree.update_inventory(NODE, {"CUSTOM_NEW": {"total": 8}})
 
     rebuild_with(driver, renamed)
-    assert Agent(placement.url, driver).period().ok
+    assert Agent(placement.url, driver, placement.state).period().ok
     assert holdings(placement, who) == {ROOT: {"CUSTOM_NEW": 3}}
 
 
@@ -105,7 +111,7 @@ def test_pinned_guests_move_from_vcpu_to_pcpu(placement):
         tree.update_inventory(NODE, {"VCPU": {"total": 8}, "PCPU": {"total": 8}})
 
     rebuild_with(driver, dedicated)
-    assert Agent(placement.url, driver).period().ok
+    assert Agent(placement.url, driver, placement.state).period().ok
     assert holdings(placement, pinned) == {ROOT: {"PCPU": 4}}
     assert holdings(placement, shared) == {ROOT: {"VCPU": 2}}
 
@@ -121,7 +127,7 @@ def test_a_driver_that_loses_allocations_is_stopped_before_anything_is_sent(plac
 
     rebuild_with(driver, loses)
     start = placement.mark()
-    report = Agent(placement.url, driver).period()
+    report = Agent(placement.url, driver, placement.state).period()
     assert isinstance(report.error, ReshapeFailed)
     assert who in str(report.error)
     assert "VGPU 2" in str(report.error)
@@ -133,7 +139,7 @@ def test_a_driver_that_loses_allocations_is_stopped_before_anything_is_sent(plac
 def test_a_driver_that_edits_allocations_elsewhere_is_stopped(placement):
     driver = tree_driver(3)
     driver.inventories[NODE] = {"VCPU": {"total": 16}, "VGPU": {"total": 8}}
-    assert Agent(placement.url, driver).period().ok
+    assert Agent(placement.url, driver, placement.state).period().ok
     who = consumer(placement, {"VCPU": 1})
     leaf = placement.request("GET", f"/resource_providers?name={NODE}_leaf1")
     leaf_uuid = leaf["resource_providers"][0]["uuid"]
@@ -145,7 +151,7 @@ def test_a_driver_that_edits_allocations_elsewhere_is_stopped(placement):
         allocations[who]["allocations"][leaf_uuid] = {"resources": {"CUSTOM_LEAF": 1}}
 
     rebuild_with(driver, misplaces)
-    report = Agent(placement.url, driver).period()
+    report = Agent(placement.url, driver, placement.state).period()
     assert leaf_uuid in str(report.error)
     assert who in str(report.error)
 
@@ -162,7 +168,7 @@ def test_a_driver_that_gives_up_ends_the_start_but_not_a_running_agent(placement
     running = agent.period()
     assert "guest 1" in " ".join(running.texts())
     assert not running.fatal
-    assert Agent(placement.url, driver).period().fatal
+    assert Agent(placement.url, driver, placement.state).period().fatal
 
 
 def test_amounts_of_different_classes_are_not_exchanged(placement):
@@ -179,7 +185,7 @@ def test_amounts_of_different_classes_are_not_exchanged(placement):
         mine["VCPU"], mine["MEMORY_MB"] = mine["MEMORY_MB"], mine["VCPU"]
 
     rebuild_with(driver, exchanged)
-    report = Agent(placement.url, driver).period()
+    report = Agent(placement.url, driver, placement.state).period()
     assert who in str(report.error)
     assert holdings(placement, who)[ROOT] == {"VCPU": 2, "MEMORY_MB": 512}
 
@@ -195,7 +201,7 @@ def test_a_driver_that_was_not_ready_at_start_may_still_reshape(placement):
         vgpu_to_children(tree, allocations)
 
     rebuild_with(driver, late)
-    agent = Agent(placement.url, driver)
+    agent = Agent(placement.url, driver, placement.state)
     assert not agent.period().ok
     ready.append(True)
     report = agent.period()
@@ -254,7 +260,7 @@ def test_a_guest_that_comes_in_between_is_moved_too(placement):
             guests.append(consumer(placement, {"VCPU": 1, "VGPU": 1}))
 
     rebuild_with(driver, races)
-    report = Agent(placement.url, driver).period()
+    report = Agent(placement.url, driver, placement.state).period()
     assert report.ok, report.texts()
     assert [totals(placement, who) for who in guests] == [{"VCPU": 1, "VGPU": 1}] * 2
     assert all(holdings(placement, who)[ROOT] == {"VCPU": 1} for who in guests)
@@ -262,10 +268,11 @@ def test_a_guest_that_comes_in_between_is_moved_too(placement):
 
 def test_without_the_role_a_reshape_changes_nothing_and_explains_itself(tmp_path):
     with RealPlacement(tmp_path / "placement", reshaper_for_admin=False) as placement:
+        placement.state = tmp_path / "state"
         _, driver = agent_with(placement, {"VCPU": {"total": 16}, "VGPU": {"total": 8}})
         who = consumer(placement, {"VCPU": 1, "VGPU": 1})
         rebuild_with(driver, vgpu_to_children)
-        report = Agent(placement.url, driver).period()
+        report = Agent(placement.url, driver, placement.state).period()
         text = " ".join(report.texts())
         assert "403" in text
         assert "service" in text, "the role that is missing"
@@ -275,8 +282,9 @@ def test_without_the_role_a_reshape_changes_nothing_and_explains_itself(tmp_path
 @pytest.mark.parametrize("bulk_chunk", [2, 50])
 def test_bulk_writes_fall_back_to_single_ones_where_the_role_is_missing(tmp_path, bulk_chunk):
     with RealPlacement(tmp_path / "placement", reshaper_for_admin=False) as placement:
+        placement.state = tmp_path / "state"
         driver = tree_driver(5)
-        agent = Agent(placement.url, driver, bulk_chunk=bulk_chunk)
+        agent = Agent(placement.url, driver, placement.state, bulk_chunk=bulk_chunk)
         assert agent.period().ok
         first = [r for r in placement.requests() if r.path == "/reshaper"]
         assert [r.status for r in first] == [403]
@@ -292,6 +300,6 @@ def test_a_reshape_that_takes_away_what_is_in_use_is_refused_and_says_so(placeme
     _, driver = agent_with(placement, old)
     who = consumer(placement, {"VGPU": 1, "CUSTOM_OLD": 1})
     rebuild_with(driver, vgpu_to_children)
-    report = Agent(placement.url, driver).period()
+    report = Agent(placement.url, driver, placement.state).period()
     assert "nothing was moved" in str(report.texts()), report.texts()
     assert holdings(placement, who)[ROOT] == {"VGPU": 1, "CUSTOM_OLD": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 
@@ -493,9 +494,9 @@ def on_the_root(tree, nodename, allocations=None):
 
 
 @pytest.fixture
-def guest(placement: RealPlacement) -> str:
+def guest(placement: RealPlacement, tmp_path: Path) -> str:
     """Somebody who uses a CPU and two devices, all on the root."""
-    Agent(placement, Small(on_the_root)).settle()
+    Agent(placement, Small(on_the_root), state=tmp_path).settle()
     return placement.stranger.put_allocation({ROOT: {"VCPU": 1, "CUSTOM_DEVICE": 2}})
 
 
@@ -505,10 +506,10 @@ def resources_of(placement: RealPlacement, guest: str) -> dict[str, dict[str, in
 
 
 def test_a_reshape_at_start_moves_inventory_and_allocations_together(
-    placement: RealPlacement, guest: str
+    placement: RealPlacement, guest: str, tmp_path: Path
 ) -> None:
     driver = Small(split)
-    agent = Agent(placement, driver)
+    agent = Agent(placement, driver, state=tmp_path)
     report = agent.period()
     assert report.ok, report.texts()
     assert totals(placement) == {"VCPU": 8}

@@ -1,0 +1,251 @@
+"""A reshape moves what guests have, and loses and invents nothing: each rule, and each law."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reportclient.model import Inventory, Provider
+from reportclient.plan import Reshape, SetInventories
+from reportclient.reshape import (
+    Affected,
+    AllocationsBroken,
+    edited_providers,
+    generations_after,
+    moved_allocations,
+    refuse_misshapen,
+    reshape_payload,
+    used_providers,
+)
+from reportclient.snapshot import Snapshot
+
+ROOT, CHILD, OTHER = (f"c0ffee00-0000-4000-8000-00000000000{n}" for n in range(3))
+GUEST, SECOND = (f"00000000-0000-4000-8000-00000000000{n}" for n in range(2))
+
+
+def held(**amounts: dict[str, int]) -> dict[str, Any]:
+    """One consumer's record; providers by ``root``, ``child`` and ``other``."""
+    uuids = {"root": ROOT, "child": CHILD, "other": OTHER}
+    parts = {uuids[name]: {"resources": dict(one)} for name, one in amounts.items()}
+    return {"allocations": parts, "project_id": "p", "user_id": "u", "consumer_generation": 3}
+
+
+def providers(**inventories: dict[str, int]) -> Snapshot:
+    uuids = {"root": (ROOT, None), "child": (CHILD, ROOT), "other": (OTHER, ROOT)}
+    return Snapshot.build(
+        Provider(
+            uuids[name][0],
+            name,
+            uuids[name][1],
+            {key: Inventory(total).over(None) for key, total in classes.items()},
+        )
+        for name, classes in inventories.items()
+    )
+
+
+VGPU_MOVES = Affected.between(
+    providers(root={"VCPU": 8, "VGPU": 4}, other={"FPGA": 1}),
+    providers(root={"VCPU": 8}, child={"VGPU": 4}, other={"FPGA": 1}),
+)
+BEFORE = {GUEST: held(root={"VCPU": 2, "VGPU": 1})}
+
+
+def moved(after: dict[str, Any], affected: Affected = VGPU_MOVES) -> Any:
+    return moved_allocations(BEFORE, {GUEST: after}, affected)
+
+
+def test_what_is_affected_is_what_has_another_inventory_before_and_after() -> None:
+    assert VGPU_MOVES.providers() == {ROOT, CHILD}
+    assert (VGPU_MOVES.appeared(), VGPU_MOVES.vanished()) == (set(), set())
+    renamed = Affected.between(providers(root={"VGPU": 4}), providers(root={"CUSTOM_VGPU": 4}))
+    assert (renamed.appeared(), renamed.vanished()) == ({"CUSTOM_VGPU"}, {"VGPU"})
+
+
+def test_a_consumer_that_moved_is_written_whole_with_its_own_generation() -> None:
+    after = held(root={"VCPU": 2}, child={"VGPU": 1})
+    assert moved({**after, "consumer_generation": 99, "project_id": "another"}) == {
+        GUEST: {**BEFORE[GUEST], "allocations": after["allocations"]}
+    }
+
+
+def test_a_consumer_that_is_as_before_is_not_written() -> None:
+    assert moved(copy.deepcopy(BEFORE[GUEST])) == {}
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ({}, "were lost"),
+        ({**BEFORE, SECOND: held(root={"VCPU": 1})}, "were invented"),
+    ],
+)
+def test_a_consumer_is_neither_lost_nor_invented(after: dict[str, Any], said: str) -> None:
+    with pytest.raises(AllocationsBroken, match=said):
+        moved_allocations(BEFORE, after, VGPU_MOVES)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        held(root={"VCPU": 2}),
+        held(root={"VCPU": 2}, child={"VGPU": 2}),
+        held(root={"VCPU": 1}, child={"VGPU": 1}),
+        held(root={"VCPU": 2}, child={"VCPU": 1}),
+    ],
+    ids=["less", "more", "less of another class", "into a class that was there"],
+)
+def test_a_consumers_amounts_stay_what_they_are(after: dict[str, Any]) -> None:
+    with pytest.raises(AllocationsBroken, match="do not add up"):
+        moved(after)
+
+
+def test_another_provider_loses_nothing_though_the_sum_is_right() -> None:
+    before = {GUEST: held(root={"VGPU": 1}, other={"FPGA": 1})}
+    after = {GUEST: held(root={"VGPU": 1}, child={"FPGA": 1})}
+    with pytest.raises(AllocationsBroken, match=f"on provider {OTHER} were changed"):
+        moved_allocations(before, after, VGPU_MOVES)
+
+
+def test_another_provider_may_get_what_moves() -> None:
+    """It had room all along."""
+    before = {GUEST: held(root={"VGPU": 1})}
+    after = {GUEST: held(other={"VGPU": 1})}
+    assert moved_allocations(before, after, VGPU_MOVES).keys() == {GUEST}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fits"),
+    [
+        ({"VGPU": 4}, {"CUSTOM_VGPU": 4}, True),
+        ({"VGPU": 4, "CUSTOM_VGPU": 1}, {"CUSTOM_VGPU": 4}, True),
+        ({"VGPU": 4}, {"VGPU": 4, "CUSTOM_VGPU": 4}, True),
+        ({"VGPU": 4, "CUSTOM_VGPU": 1}, {"VGPU": 4, "CUSTOM_VGPU": 2}, False),
+    ],
+    ids=["renamed", "the old one vanished", "the new one appeared", "both were and are there"],
+)
+def test_amounts_change_their_class_only_where_inventory_does(
+    old: dict[str, int], new: dict[str, int], fits: bool
+) -> None:
+    before, after = {GUEST: held(root={"VGPU": 2})}, {GUEST: held(root={"CUSTOM_VGPU": 2})}
+    affected = Affected.between(providers(root=old), providers(root=new))
+    if fits:
+        assert moved_allocations(before, after, affected).keys() == {GUEST}
+    else:
+        with pytest.raises(AllocationsBroken, match="do not add up"):
+            moved_allocations(before, after, affected)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [None, {}, {"allocations": []}, {"allocations": {ROOT: {}}}, {"allocations": {"root": {}}}]
+    + [{"allocations": {ROOT: {"resources": {"VCPU": "2"}}}}]
+    + [{"allocations": {ROOT: {"resources": {"VCPU": True}}}}]
+    + [{"allocations": {ROOT.upper(): {"resources": {"VCPU": 2}}}}],
+)
+def test_what_is_no_record_of_a_consumer_is_refused_by_name(wrong: Any) -> None:
+    with pytest.raises(AllocationsBroken, match=f"consumer {GUEST}"):
+        refuse_misshapen({GUEST: wrong})
+
+
+def test_where_amounts_differ_and_where_any_are() -> None:
+    after = {GUEST: held(root={"VCPU": 2, "VGPU": 0}, child={"VGPU": 1}, other={})}
+    assert edited_providers(BEFORE, after) == {ROOT, CHILD}
+    assert used_providers(after) == {ROOT, CHILD}
+
+
+def test_the_payload_has_the_generations_that_were_read_and_no_empty_parts() -> None:
+    reshape = Reshape(
+        {ROOT: {"VCPU": Inventory(8).over(None)}, CHILD: {}},
+        {GUEST: held(root={"VCPU": 2}, child={})},
+    )
+    payload = reshape_payload(reshape, {ROOT: 5, CHILD: 1, OTHER: 9})
+    assert {u: p["resource_provider_generation"] for u, p in payload["inventories"].items()} == {
+        ROOT: 5,
+        CHILD: 1,
+    }
+    assert payload["inventories"][CHILD]["inventories"] == {}
+    assert payload["allocations"][GUEST]["allocations"] == {ROOT: {"resources": {"VCPU": 2}}}
+    assert payload["allocations"][GUEST]["consumer_generation"] == 3
+
+
+def test_generations_after_it_are_what_placement_makes_them() -> None:
+    """Two for an inventory, one for an empty one, one more where allocations were written."""
+    reshape = Reshape(
+        {ROOT: {"VCPU": Inventory(8).over(None)}, CHILD: {}},
+        {
+            GUEST: held(root={"VCPU": 2}, other={"FPGA": 1}),
+            SECOND: held(root={"VCPU": 1}, child={}),
+        },
+    )
+    assert generations_after(reshape, {ROOT: 5, CHILD: 1, OTHER: 9}) == {
+        ROOT: 8,
+        CHILD: 2,
+        OTHER: 10,
+    }
+    bulk = SetInventories({ROOT: {"VCPU": Inventory(8).over(None)}})
+    assert generations_after(bulk, {ROOT: 5}) == {ROOT: 7}
+
+
+# -- laws
+
+amounts = st.dictionaries(st.sampled_from(["VCPU", "VGPU", "FPGA"]), st.integers(1, 3), max_size=3)
+records = st.fixed_dictionaries({"root": amounts, "child": amounts, "other": amounts})
+totals = st.fixed_dictionaries({"root": amounts, "child": amounts, "other": amounts})
+
+
+@given(records, records, totals, totals)
+def test_what_passes_changes_no_consumers_total_and_touches_nothing_unedited(
+    before: dict[str, Any], after: dict[str, Any], old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    affected = Affected.between(providers(**old), providers(**new))
+    was, now = held(**before), held(**after)
+    try:
+        found = moved_allocations({GUEST: was}, {GUEST: now}, affected)
+    except AllocationsBroken:
+        return
+    if not found:
+        assert _amounts(was) == _amounts(now)
+        return
+    assert found[GUEST]["allocations"] == now["allocations"]
+    assert _total(was) == _total(now)
+    unedited = {ROOT, CHILD, OTHER} - affected.providers()
+    for uuid in unedited:
+        for name, amount in was["allocations"][uuid]["resources"].items():
+            assert now["allocations"][uuid]["resources"].get(name, 0) >= amount
+
+
+def _amounts(record: dict[str, Any]) -> dict[tuple[str, str], int]:
+    parts = record["allocations"].items()
+    return {(uuid, name): n for uuid, one in parts for name, n in one["resources"].items()}
+
+
+def _total(record: dict[str, Any]) -> int:
+    return sum(_amounts(record).values())
+
+
+@given(records, totals)
+def test_a_class_keeps_its_total_where_no_class_came_or_went(
+    before: dict[str, Any], old: dict[str, Any]
+) -> None:
+    """Inventory that only changes its place."""
+    new = {"root": old["child"], "child": old["other"], "other": old["root"]}
+    affected = Affected.between(providers(**old), providers(**new))
+    was = held(**before)
+    now = held(root=before["child"], child=before["other"], other=before["root"])
+    try:
+        moved_allocations({GUEST: was}, {GUEST: now}, affected)
+    except AllocationsBroken:
+        return
+    assert _by_class(was) == _by_class(now)
+
+
+def _by_class(record: dict[str, Any]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (_, name), amount in _amounts(record).items():
+        found[name] += amount
+    return found
