@@ -229,7 +229,9 @@ class Client:
     def _read(self, tracked: Root, request_id: str | None) -> None:
         now = self._clock()
         api = self._tagged(request_id)
-        result, _ = tracked.attempt(now, lambda counting: tracked.refresh(counting, now), api)
+        result, _ = tracked.attempt(
+            now, lambda counting: tracked.refresh(counting, now), api, urgent=True
+        )
         if isinstance(result, Exception):
             tracked.view = tracked.view.stale()
             raise result
@@ -248,7 +250,8 @@ class Client:
             tracked.refresh(api, now)
             return once(api)
 
-        result, api = tracked.attempt(now, read_first, self._tagged(request_id))
+        # Whoever calls has a pace of his own: no call is refused because one before it failed.
+        result, api = tracked.attempt(now, read_first, self._tagged(request_id), urgent=True)
         if isinstance(result, Exception):
             raise result
         result = replace(result, calls=api.calls, done=tuple(api.done))

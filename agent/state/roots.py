@@ -41,8 +41,9 @@ LOG = logging.getLogger(__name__)
 
 FILE_NAME = "roots.journal"
 VERSION = 1
-FIRST_FILES = {"compute_id", "driver-calls"}
-"""What may be in the state directory when the agent starts there for the first time."""
+FIRST_FILES = {"compute_id", "driver-calls", "lost+found"}
+"""What may be in the state directory when the agent starts there for the first time, besides what
+libraries keep in a home directory (``.cache``)."""
 SLACK = 1 << 20
 """Bytes that may be outdated in any case."""
 
@@ -75,7 +76,8 @@ class RootStore:
     def of(cls, state_path: Path, *, writing: bool = True) -> "RootStore":
         """The store of the agent with this state directory."""
         try:
-            is_new = {path.name for path in state_path.iterdir()} <= FIRST_FILES
+            names = {path.name for path in state_path.iterdir()}
+            is_new = {name for name in names if not name.startswith(".")} <= FIRST_FILES
         except OSError:
             is_new = not state_path.exists()
         return cls(state_path / FILE_NAME, writing, is_new=is_new)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from reportclient import errors
+from reportclient.client import Client
 from reportclient.testing.fake_placement import FakePlacement
-from tests.ownership.world import NODE, VERIFY, Host, both, child, inventory, traits
+from tests.ownership.world import NODE, ROOT, VERIFY, Host, both, child, inventory, traits
 
 PERIOD = 60.0
 CHILDREN = [f"child{n}" for n in range(6)]
@@ -107,3 +109,19 @@ def test_a_disabled_host_is_tried_while_the_root_rests(tmp_path) -> None:
     placement.error = None
     assert host.switch(disabled=True).ok
     assert "COMPUTE_STATUS_DISABLED" in host.traits()
+
+
+def test_a_caller_of_the_library_is_served_each_time() -> None:
+    """Who calls has a pace of his own."""
+    placement = Steady(*EVERY_WRITE)
+    client = Client(placement)
+    placement.stranger.create_provider(NODE, ROOT)
+    client.edit(ROOT, lambda tree: None)
+    placement.error = errors.ServerFault("500 made up")
+    for _ in range(4):
+        mark = placement.mark()
+        with suppress(errors.PlacementError):
+            client.edit(ROOT, lambda tree: tree.add_traits(ROOT, "HW_CPU_X86_AVX"))
+        assert any(one.is_write for one in placement.since(mark))
+    placement.error = None
+    assert client.edit(ROOT, lambda tree: tree.add_traits(ROOT, "HW_CPU_X86_AVX")).done

@@ -197,7 +197,8 @@ def test_files_that_nobody_can_read_may_claim_it(host, tmp_path) -> None:
 def test_it_goes_again_at_doubled_gaps_and_a_contest_is_told(host) -> None:
     """With a verification every 300 s: removed at once, then after 300 s, 600 s, 1,200 s."""
     host.rules = {"verify_every": VERIFY, "audit_every": 10 * VERIFY}
-    host.settled()
+    host.period()
+    assert not has(host)
     removed_at, complaint = [host.now], ""
     for _ in range(400):
         if not has(host):
