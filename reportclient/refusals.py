@@ -52,7 +52,7 @@ class Refusals:
 
     by_subject: dict[str, tuple[Operation, PlacementError]] = field(default_factory=dict)
     before: dict[str, tuple[Operation, PlacementError]] = field(default_factory=dict)
-    """The same as it was before all was asked for again."""
+    """Refused operations of before the last verification."""
     failed_reshape: BaseException | None = None
     """A reshape that a driver could not do; it is not asked every period either."""
 
@@ -63,7 +63,7 @@ class Refusals:
         self.failed_reshape = None
 
     def forget_faults(self) -> None:
-        """Ask again for what Placement itself failed at, or what others kept us from."""
+        """Forget operations that met an error which may pass, so that they are sent again."""
         self.by_subject = {
             key: one
             for key, one in self.by_subject.items()

@@ -100,7 +100,7 @@ class Root:
     _met: tuple[Any, ...] | None = None
     """What ended the try before this one, and the view by then."""
     _written: list[Operation] = field(default_factory=list)
-    """What this attempt has written until now."""
+    """Operations that this attempt has written."""
     _faulted: bool = False
     """Whether Placement itself failed at a write of this attempt."""
     _is_old: bool = False
@@ -300,7 +300,7 @@ class Root:
             self.pace.unanswered(now, self.times, certain=self.view.certain)
 
     def _remember_faults(self, outcome: Outcome) -> None:
-        """What Placement itself failed at waits, so that the rest of the plan has its turn."""
+        """Let operations that Placement failed at wait, so that the rest of the plan is sent."""
         faulted = {key: (one, outcome.failed[key]) for key, one in outcome.faulted.items()}
         stop = outcome.stopped_at
         if isinstance(outcome.stopped_by, ServerFault) and stop is not None:

@@ -34,7 +34,7 @@ class Retired:
     wanted: bool = True
     """Whether somebody said yes."""
     said: tuple[str, ...] = ()
-    """What was handed back, for people."""
+    """Lines for people: which roots were handed back."""
     shown: bool = False
     """Whether it was on the screen already, when somebody said no."""
 
@@ -122,7 +122,7 @@ class Retire(DrawnOrListed[Retired]):
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
 
     def _removed_in_steps(self, session: Session, planned: Retired, api: API) -> Retired:
-        """As the agent removes a child of another service's root, with progress."""
+        """Remove children of an attached root in steps, with progress on standard error."""
         gone: set[str] = set()
         failed: list[PlacementError] = []
         for root in planned.roots:

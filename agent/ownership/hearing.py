@@ -131,7 +131,7 @@ class Hearing:
         return result
 
     def _not_claimed(self, uuid: str, manager: str, names: Holding) -> Holding:
-        """Of the names that a driver denies those that it may remove."""
+        """Return those of the names that a driver denies which it may remove."""
         row = self.ledger.of(uuid)
         is_ours = any(held.provider for who, held in row.items() if who not in UNKNOWN_BEFORE)
         if not (self.may_deny and is_ours and self.policy.may_drop(uuid)):

@@ -149,7 +149,7 @@ class Policy:
 
 
 def _repeated(manager: str, said: Said, ledger: Ledger) -> Said:
-    """What of an assertion some manager holds; the agent's traits are recognised without that."""
+    """Return the part of an assertion that a manager holds; the agent's own traits always count."""
     uuid, holding = said.provider.uuid, said.holding
     held = joined(ledger.of(uuid).values())
     if driver_of(manager) == AGENT and ledger.is_ours(uuid):

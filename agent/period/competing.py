@@ -1,4 +1,4 @@
-"""What other services do to a root of ours: take it for their own, undo or contest our writes.
+"""Other services at a root of ours: they take it for their own, undo or contest our writes.
 
 Pure.
 """

@@ -66,7 +66,7 @@ class ServiceRecord:
 
     @property
     def shown_status(self) -> str:
-        """The same for people, who are told where it is not this registry's to say."""
+        """The status for people: of an attached host it is nova-compute's."""
         return "attached: Nova's" if self.attached else self.status
 
     @property

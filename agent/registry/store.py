@@ -122,7 +122,7 @@ class SqlRegistry:
         return self._run(work)
 
     def _granted(self, sent: Statements, host: str, roots: Sequence[str]) -> list[str]:
-        """Of the roots that a heartbeat names those that are this host's, or nobody's any more.
+        """Return those of the named roots that are this host's, or no other host's that is up.
 
         Nodes move between hosts; a root that another host, which is up, reports does not.
         """

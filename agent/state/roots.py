@@ -42,8 +42,7 @@ LOG = logging.getLogger(__name__)
 FILE_NAME = "roots.journal"
 VERSION = 1
 FIRST_FILES = {"compute_id", "driver-calls", "lost+found"}
-"""What may be in the state directory when the agent starts there for the first time, besides what
-libraries keep in a home directory (``.cache``)."""
+"""Names that may be in the state directory before the agent's first start, besides hidden ones."""
 SLACK = 1 << 20
 """Bytes that may be outdated in any case."""
 

@@ -197,9 +197,8 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
         assert registry.stop() == 0
 
 
-def test_with_nothing_to_serve_it_says_so(tmp_path: Path) -> None:
-    registry = RegistryProcess(tmp_path)
-    done = subprocess.run(
+def run_to_its_end(registry: RegistryProcess) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-c", "from agent.registry.service import main; main()"]
         + ["--config-file", str(registry.config)],
         capture_output=True,
@@ -207,6 +206,11 @@ def test_with_nothing_to_serve_it_says_so(tmp_path: Path) -> None:
         timeout=300,
         check=False,
     )
+
+
+def test_with_nothing_to_serve_it_says_so(tmp_path: Path) -> None:
+    registry = RegistryProcess(tmp_path)
+    done = run_to_its_end(registry)
     assert done.returncode == 2
     (said,) = [line for line in done.stderr.splitlines() if " INFO " not in line]
     assert "transport_url" in said
@@ -217,14 +221,7 @@ def test_without_keys_it_serves_the_bus_only_where_that_is_wanted(tmp_path: Path
     with registry:
         registry.wait_for(lambda: "Calls over the message bus are not signed" in registry.log)
     registry.config.write_text(registry.config.read_text().replace("unsigned_calls = true", ""))
-    done = subprocess.run(
-        [sys.executable, "-c", "from agent.registry.service import main; main()"]
-        + ["--config-file", str(registry.config)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_to_its_end(registry)
     assert done.returncode == 2
     assert "[registry] master_key is not set" in done.stderr and "openssl rand" in done.stderr
 

@@ -41,7 +41,7 @@ while [ "$1" != -- ]; do
 done
 shift
 exec systemd-nspawn --quiet --boot --register=no --keep-unit --console=pipe --link-journal=no \
-    --resolv-conf=off --timezone=off --directory="$root" "$@" systemd.unit=basic.target
+    --resolv-conf=off --timezone=off --directory="$root" --machine="compute-agent-$$" "$@" systemd.unit=basic.target
 """
 HIERARCHIES = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
 UNSHARE = ("unshare", "--mount", "--propagation=private")

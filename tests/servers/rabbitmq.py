@@ -116,6 +116,7 @@ class RabbitMQ(Server):
 
     def _environment(self) -> dict[str, str]:
         here = self.directory
+        ctl = str(free_port())  # of a range that all brokers of a machine share otherwise
         erlang = "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none"
         return {
             "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
@@ -126,6 +127,9 @@ class RabbitMQ(Server):
             "ERL_EPMD_PORT": str(self.epmd_port),
             "RABBITMQ_CONF_ENV_FILE": "/dev/null",
             "RABBITMQ_CONFIG_FILE": str(here / "rabbitmq.conf"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(here / "advanced.config"),
+            "RABBITMQ_CTL_DIST_PORT_MIN": ctl,
+            "RABBITMQ_CTL_DIST_PORT_MAX": ctl,
             "RABBITMQ_MNESIA_BASE": str(here / "mnesia"),
             "RABBITMQ_LOG_BASE": str(here / "log"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(here / "enabled_plugins"),

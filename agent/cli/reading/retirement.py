@@ -107,7 +107,7 @@ def leaving(  # noqa: PLR0913  by name
     attached: bool = False,
     service: str | None = None,
 ) -> Leaving:
-    """What goes with this root.
+    """Return what goes with this root.
 
     A compute node without one of the ``owners``' traits may be nova-compute's by now: it stays.
     ``service``: this one's UUID, where others have its nodes too.

@@ -25,7 +25,7 @@ PROGRESS_EVERY = 60.0
 
 @dataclass(slots=True)
 class StepsOut:
-    """Of one attached root; ``wait`` is in seconds, ``None``: children are never deleted."""
+    """The removal of one attached root's children; ``wait`` in seconds, ``None``: never deleted."""
 
     root: Leaving
     kept: KeptRoot
@@ -35,7 +35,7 @@ class StepsOut:
     failed: list[PlacementError] = field(default_factory=list)
 
     def run(self) -> Iterator[str]:
-        """Do it; yields what has been done, and what is waited for."""
+        """Take all steps; yield a line of progress for each wait."""
         view = self.kept.load()
         going = {one.provider.uuid for one in self.root.leavers if one.fate == "goes"}
         since: dict[str, float] = {}
