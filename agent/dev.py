@@ -60,7 +60,7 @@ def start_placement(conf: Any, stack: ExitStack) -> Dev:
         raise ConfigError(f"--dev: {err}") from err
     stack.callback(server.stop)
     path = state_path / FILE_NAME
-    path.write_text(_configuration(conf, server), encoding="utf-8")
+    path.write_text(configuration(conf, server), encoding="utf-8")
     return Dev(server.url, server.token, path)
 
 
@@ -70,7 +70,7 @@ def _server(directory: Path) -> Any:
     raise ConfigError(f"--dev: no entry point of {SERVERS} is installed: reinstall compute-agent")
 
 
-def _configuration(conf: Any, server: Any) -> str:
+def configuration(conf: Any, server: Any) -> str:
     """Every option that somebody set, and a ``[placement]`` of our own."""
     written = as_written(conf)
     sections: dict[str, list[str]] = {"DEFAULT": []}

@@ -153,13 +153,12 @@ class Loop:
         One period serves everybody who asked before it began.
         """
         while not self.stopping:
-            self._do_what_is_due()
-            self._drain()
+            self.run_jobs()
             now, due = self.clock(), schedule.due
             if due <= now or (self._asked and self._rest_until <= now):
                 self._asked = False
                 return due > now
-            wanted = [due, *(at for at, _ in self._later)]
+            wanted = [due, self.next_job_at()]
             if self._asked:
                 wanted.append(self._rest_until)
             self._sleep(min(wanted) - now)
@@ -174,11 +173,12 @@ class Loop:
         except queue.Empty:
             self.idle()
 
-    def _drain(self) -> None:
-        while not self.stopping and not self.commands.empty():
-            self.commands.get().run()
+    def next_job_at(self) -> float:
+        """Return when the first job of :meth:`later` is due, by ``clock``; infinity without one."""
+        return min((at for at, _ in self._later), default=inf)
 
-    def _do_what_is_due(self) -> None:
+    def run_jobs(self) -> None:
+        """Run the jobs that are due or were posted.  Only for the loop's thread."""
         now = self.clock()
         due = [work for at, work in self._later if at <= now]
         self._later = [(at, work) for at, work in self._later if at > now]
@@ -187,6 +187,8 @@ class Loop:
                 work()
             except Exception:
                 LOG.exception("A job failed")
+        while not self.stopping and not self.commands.empty():
+            self.commands.get().run()
 
     def _cancel_jobs(self) -> None:
         """Nobody shall wait for a loop that has ended."""

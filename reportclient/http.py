@@ -60,7 +60,7 @@ class PlacementAPI:
         on_answer: Callable[[], None] | None = None,
         max_version: str | None = None,
     ) -> None:
-        self._adapter = adapter
+        self.adapter = adapter
         self._on_answer = on_answer
         self._newest = min(max_version or NEWEST, NEWEST, key=numbers)
         self._version = self._newest
@@ -91,7 +91,7 @@ class PlacementAPI:
 
     def _send(self, method: str, path: str, json: Any) -> Any:
         try:
-            response = self._adapter.request(
+            response = self.adapter.request(
                 path,
                 method,
                 json=json,

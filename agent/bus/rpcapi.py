@@ -41,7 +41,7 @@ class ComputeAgentAPI:
         ``sign`` is for agents that demand it.
         """
         target = Target(exchange=exchange, topic=TOPIC, version=VERSION_OF_CALLS)
-        self._rpc = RpcClient(
+        self.rpc = RpcClient(
             transport, target, timeout, monitor, slots=threading.Semaphore(at_once), sign=sign
         )
 
@@ -65,7 +65,7 @@ class ComputeAgentAPI:
         """
         version = {} if record_version is None else {RECORD_VERSION: record_version}
         context = {**about, **version}
-        answer: str = self._rpc.call(
+        answer: str = self.rpc.call(
             "set_host_enabled", server=host, context=context, enabled=enabled
         )
         return answer

@@ -110,7 +110,7 @@ class Retire(DrawnOrListed[Retired]):
             if options.yes or (can_ask and self._agreed(planned, options)):
                 if session.settings.rules.attached and not options.nova_stopped:
                     return self._removed_in_steps(session, planned, api)
-                return _removed(session, planned, api)
+                return removed(session, planned, api)
             return replace(planned, wanted=False, shown=can_ask)
 
     def _agreed(self, planned: Retired, options: argparse.Namespace) -> bool:
@@ -184,7 +184,8 @@ def _leaving_roots(session: Session, api: API) -> list[Leaving]:
     return found
 
 
-def _removed(session: Session, planned: Retired, api: API) -> Retired:
+def removed(session: Session, planned: Retired, api: API) -> Retired:
+    """Remove from Placement what was planned, and return it with what came of it."""
     gone: set[str] = set()
     failed: list[PlacementError] = []
     for root in planned.roots:

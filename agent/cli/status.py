@@ -102,7 +102,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
         return observed_status(session, sources=options.sources)
 
     def draw(self, answer: ObservedStatus, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        return "\n".join(_lines(answer, screen))
+        return "\n".join(status_lines(answer, screen))
 
     def table(self, answer: ObservedStatus) -> Table:
         service = [getattr(answer.service, name) for name in SERVICE]
@@ -128,7 +128,8 @@ def observed_status(session: Session, *, sources: bool = False) -> ObservedStatu
     return ObservedStatus(written, time.time(), lives(written.pid, written.started), sources)
 
 
-def _lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
+def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
+    """Yield the lines that a person reads."""
     written = status.written
     wrong = "not well" if status.alive else "not running, what it said last"
     health = "well" if status.well else screen.paint(wrong, "red")

@@ -50,7 +50,7 @@ class Watch(OperatorCommand):
     def answer(self, options: argparse.Namespace) -> int:
         """Show it until somebody leaves."""
         _refuse_pipes(self.app.stdout, "service list" if options.all else "status")
-        _refuse_without_rich()
+        refuse_without_rich()
         if options.words and not options.all:
             raise CommandError("words filter the hosts of the registry", "add --all")
         session = self.session()
@@ -70,7 +70,8 @@ def _refuse_pipes(stdout: object, other: str) -> None:
         raise CommandError(what, f"computectl {other} says the same once")
 
 
-def _refuse_without_rich() -> None:
+def refuse_without_rich() -> None:
+    """:raises CommandError: the extra ``watch`` is not installed."""
     try:
         import rich  # noqa: F401, PLC0415  an extra
     except ImportError:

@@ -44,7 +44,8 @@ class PageServer:
     """The option that says where."""
     make: Callable[[], BaseServer]
     again: float = AGAIN
-    _ended: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Set once the server is to stop."""
     _server: BaseServer | None = None
     """The one that serves, or is about to: no other can be told to end."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -56,7 +57,7 @@ class PageServer:
     def stop(self) -> None:
         """Take no more requests."""
         with self._lock:
-            self._ended.set()
+            self.ended.set()
             server, self._server = self._server, None
         if server is not None:
             server.shutdown()
@@ -64,7 +65,7 @@ class PageServer:
 
     def _run(self) -> None:
         said = ""
-        while not self._ended.is_set():
+        while not self.ended.is_set():
             try:
                 server = self.make()
             except OSError as err:
@@ -77,10 +78,10 @@ class PageServer:
                         self.option,
                     )
                 said = why
-                self._ended.wait(self.again)
+                self.ended.wait(self.again)
                 continue
             with self._lock:
-                if self._ended.is_set():
+                if self.ended.is_set():
                     server.server_close()
                     return
                 self._server = server
@@ -106,7 +107,7 @@ def over_unix(path: Path, pages: Pages) -> PageServer:
         with suppress(FileNotFoundError):
             _refuse_others(path)
             path.unlink()
-        return _Unix(str(path), _handler(pages))
+        return UnixServer(str(path), _handler(pages))
 
     return PageServer(str(path), "listen_socket", make)
 
@@ -165,7 +166,9 @@ class _Tcp(_Threads, TcpServer):
         super().__init__(address, handler)
 
 
-class _Unix(_Threads, UnixStreamServer):
+class UnixServer(_Threads, UnixStreamServer):
+    """On a socket in the file system, for one group."""
+
     bound = False
 
     def server_bind(self) -> None:

@@ -75,7 +75,7 @@ class Nodes:
         if not trackers:
             no_node = {f"driver {self.drivers[0].name}": "has no node"}
             return self._awaited() or [Report(NOBODY, degraded=no_node)]
-        self._through().close()
+        self.breaker().close()
         self._watch_departures(now)
         if trackers[0].service_tag or self.departures.by_uuid:
             self._call_roll(trackers, now)
@@ -97,7 +97,7 @@ class Nodes:
             trackers = list(self.trackers.values()) or self._from_before() or self.current()
         except (Exception, SystemExit) as err:  # noqa: BLE001  as above
             return [self._nobody(err)]
-        self._through().close()
+        self.breaker().close()
         return self._each(trackers, lambda one: one.switch(now, disabled=disabled, again=again))
 
     def _free_names(self, trackers: Sequence[Tracker]) -> None:
@@ -169,7 +169,7 @@ class Nodes:
             if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
                 self.foreign_roots.forget(tracker.node)
         self.foreign_roots.own = self.own_uuid
-        uuids = self.foreign_roots.find(nodes, told, self._through())
+        uuids = self.foreign_roots.find(nodes, told, self.breaker())
         self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}
         return list(self.trackers.values())
 
@@ -181,7 +181,7 @@ class Nodes:
 
     def _made(self, uuid: str, name: str) -> Tracker:
         kept = None if self._store is None else KeptRoot(self._store, uuid)
-        root = Root(uuid, self._through(), self.rules, self.bulk, kept)
+        root = Root(uuid, self.breaker(), self.rules, self.bulk, kept)
         root.load()
         made = Tracker(root, name, self.drivers, self.rules, self.additions, kept)
         made.new_state = self._store is None or self._store.is_new
@@ -216,7 +216,8 @@ class Nodes:
         owners = Holding(traits=identifying_traits(self.rules.owner_traits))
         return replace(ledger, holders={**ledger.holders, uuid: {ADOPTED: owners}})
 
-    def _through(self) -> Breaker:
+    def breaker(self) -> Breaker:
+        """Return the way to Placement that all roots share, made at the first call."""
         if self._breaker is None:
             self._breaker = Breaker(self.api, self.rules.nodes_at_once)
         return self._breaker
@@ -227,7 +228,7 @@ class Nodes:
 
     def _call_roll(self, trackers: Sequence[Tracker], now: float) -> None:
         free = [one for one in trackers if self.workers.busy(one.uuid) is None]
-        listed = roll_call(free, self.departures, tag_of(self.own_uuid), self._through(), now)
+        listed = roll_call(free, self.departures, tag_of(self.own_uuid), self.breaker(), now)
         if listed is not None:
             self.departures.compare(listed, self.trackers, self._made_for, now)
 

@@ -45,16 +45,16 @@ class RegistryClient:
         found: list[ServiceRecord] = []
         while True:
             after = found[-1].host if found else ""
-            page = self._call("list_services", after=after, limit=wire.PAGE)
+            page = self.call("list_services", after=after, limit=wire.PAGE)
             found += map(wire.from_wire, page)
             if len(page) < wire.PAGE:
                 return found
 
     def get_service(self, host: str) -> ServiceRecord:
-        return wire.from_wire(self._call("get_service", host=host))
+        return wire.from_wire(self.call("get_service", host=host))
 
     def find_service(self, uuid: str) -> ServiceRecord:
-        return wire.from_wire(self._call("find_service", uuid=uuid))
+        return wire.from_wire(self.call("find_service", uuid=uuid))
 
     def heartbeat(
         self,
@@ -72,7 +72,7 @@ class RegistryClient:
         }
         if attached:
             said["attached"] = True
-        return wire.from_wire(self._call("heartbeat", host=host, **said))
+        return wire.from_wire(self.call("heartbeat", host=host, **said))
 
     def set_status(
         self,
@@ -83,15 +83,19 @@ class RegistryClient:
         expected_version: int | None = None,
     ) -> ServiceRecord:
         said = {"disabled": disabled, "reason": reason, "expected_version": expected_version}
-        return wire.from_wire(self._call("set_status", host=host, **said))
+        return wire.from_wire(self.call("set_status", host=host, **said))
 
     def set_forced_down(self, host: str, *, forced_down: bool) -> ServiceRecord:
-        return wire.from_wire(self._call("set_forced_down", host=host, forced_down=forced_down))
+        return wire.from_wire(self.call("set_forced_down", host=host, forced_down=forced_down))
 
     def delete(self, host: str) -> None:
-        self._call("delete", host=host)
+        self.call("delete", host=host)
 
-    def _call(self, method: str, **arguments: Any) -> Any:
+    def call(self, method: str, **arguments: Any) -> Any:
+        """Call a method of the registry by its name, and return its answer's value.
+
+        :raises agent.registry.errors.RegistryError: the registry refused it, or is away.
+        """
         try:
             answer = self.rpc.call(method, context=self.caller.context(), **arguments)
         except MessagingError as err:

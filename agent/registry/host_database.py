@@ -92,7 +92,7 @@ class HostDatabase:
     def run(self, work: Callable[[Statements], R]) -> R:
         try:
             with self._connection() as connection, connection:
-                return work(_Sent(connection))
+                return work(Sent(connection))
         except sqlite3.IntegrityError as err:
             raise Duplicate(str(err)) from err
         except sqlite3.Error as err:
@@ -124,7 +124,7 @@ class HostDatabase:
             if not ADDED.keys() <= _columns(connection):
                 # Readers do not wait for the writer, nor it for them.
                 connection.execute("PRAGMA journal_mode=WAL")
-                _make(connection)
+                make_table(connection)
         except BaseException:
             connection.close()
             raise
@@ -150,7 +150,7 @@ def _is_damaged(err: BaseException | None) -> bool:
     return code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
-def _make(connection: sqlite3.Connection) -> None:
+def make_table(connection: sqlite3.Connection) -> None:
     """Once, whoever else tries to at the same time."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -166,7 +166,9 @@ def _columns(connection: sqlite3.Connection) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class Sent:
+    """Statements on one connection, in one transaction."""
+
     connection: sqlite3.Connection
 
     def rows(self, sql: str, **values: Any) -> Sequence[Mapping[str, Any]]:

@@ -35,7 +35,7 @@ class KeptRoot:
     root: str
     view: View = field(default_factory=View)
     ledger: Ledger = field(default_factory=Ledger)
-    _kept: tuple[View, Ledger] = field(default_factory=lambda: (View(), Ledger()))
+    saved: tuple[View, Ledger] = field(default_factory=lambda: (View(), Ledger()))
     """As they are in the store."""
     _unusable: bool = False
     """Something in the store can't be used: all is replaced, or it would never be mended."""
@@ -54,7 +54,7 @@ class KeptRoot:
             return self.view
         self.view = self._view_in(of_kind(VIEW, documents))
         self.ledger = self._ledger_in(of_kind(LEDGER, documents), of_kind(REMOVED, documents))
-        self._kept = self.view, self.ledger
+        self.saved = self.view, self.ledger
         return self.view
 
     def save(self, root: str, view: View) -> None:  # noqa: ARG002
@@ -74,7 +74,7 @@ class KeptRoot:
     def forget(self, root: str = "") -> None:  # noqa: ARG002
         """Keep nothing of this root any more."""
         self.store.forget(self.root)
-        self._kept = View(), Ledger()
+        self.saved = View(), Ledger()
         before_roots.forget(self.store.directory, self.root)
         self._mark(outdated=False)
 
@@ -87,11 +87,11 @@ class KeptRoot:
         now = self.view, self.ledger
         if not self.view.generations and not self.ledger.begun:
             return True
-        if self._unusable or not self.store.save(self.root, *changes(self._kept, now)):
+        if self._unusable or not self.store.save(self.root, *changes(self.saved, now)):
             everything, _ = changes((View(), Ledger()), now)
             if not self.store.replace(self.root, everything):
                 return False
-        self._kept, self._unusable = now, False
+        self.saved, self._unusable = now, False
         return True
 
     # -- a view that could not be kept

@@ -54,12 +54,13 @@ class Heartbeat:
     """Runs what has a name beside everything else."""
     answered: threading.Event = field(default_factory=threading.Event)
     """Set once the registry has answered, or refused us."""
+    wake: threading.Event = field(default_factory=threading.Event)
+    """Set where the next heartbeat is not to wait."""
     taken: str | None = None
     """Who else uses this host's name."""
     _registry: Registry | None = None
     _tried: tuple[int, bool, str | None] | None = None
     """Version, status and reason of the record, should our last write have come through."""
-    _wake: threading.Event = field(default_factory=threading.Event)
     _ended: bool = False
 
     def start(self) -> None:
@@ -69,17 +70,17 @@ class Heartbeat:
     def stop(self) -> None:
         """Send no more; one that is under way ends with the process."""
         self._ended = True
-        self._wake.set()
+        self.wake.set()
 
     def follow(self, connect: Callable[[], Registry], every: float) -> None:
         """From the next heartbeat on, which comes now."""
         self.connect, self.every, self._registry = connect, every, None
-        self._wake.set()
+        self.wake.set()
 
     def hear(self, notice: Notice) -> None:
         """Beat soon: there is something to tell."""
         if isinstance(notice, Decided | Serving):
-            self._wake.set()
+            self.wake.set()
 
     def read_once(self) -> None:
         """Read the record without saying that anybody is alive.  Never raises."""
@@ -115,10 +116,10 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._ended:
-            self._wake.clear()
+            self.wake.clear()
             self.beat()
             # Spread, so that hosts that were started together do not stay in step.
-            self._wake.wait(self.every * random.uniform(EARLIEST_BEAT, LATEST_BEAT))
+            self.wake.wait(self.every * random.uniform(EARLIEST_BEAT, LATEST_BEAT))
 
     def _exchange(self) -> None:
         registry = self._opened()

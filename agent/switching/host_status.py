@@ -75,11 +75,13 @@ class HostStatus:
     """Why the status could not be kept on disk."""
     registry_lost: str | None = None
     """Why the registry does not answer."""
+    registered: threading.Event = field(default_factory=threading.Event)
+    """Set while the registry has what was decided here."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held while the status changes."""
     _listeners: list[Callable[[Notice], object]] = field(default_factory=list)
-    _in_step: threading.Event = field(default_factory=threading.Event)
     _changed_at: float | None = None
     """When this process heard of the record's last change."""
-    _lock: threading.RLock = field(default_factory=threading.RLock)
     _tries: int = 0
     _retry_is_set: bool = False
 
@@ -102,7 +104,7 @@ class HostStatus:
     def publish(self, notice: Notice) -> None:
         """Tell all who subscribed."""
         if isinstance(notice, Decided):
-            self._in_step.clear()
+            self.registered.clear()
         for listener in self._listeners:
             listener(notice)
 
@@ -119,7 +121,7 @@ class HostStatus:
         A call can be overtaken by a later one, or by a heartbeat that brought a later
         record: then it says nothing new.
         """
-        with self._lock:
+        with self.lock:
             changed = after_call(self.current, disabled=disabled, version=version)
             if changed is not self.current:
                 self._changed_at = self.wall()
@@ -150,7 +152,7 @@ class HostStatus:
     def period_done(self, reports: Sequence[Report], found: bool | None) -> None:
         """``found``: whether the roots carry the trait, where that is known."""
         if self.unkept is not None:
-            with self._lock:
+            with self.lock:
                 self._keep(self.current)
         if self.waiting is not None and all(_why_not(report) is None for report in reports):
             self.waiting, self._tries = None, 0
@@ -162,7 +164,7 @@ class HostStatus:
 
     def adopt(self, record: ServiceRecord, seen: ServiceStatus) -> bool:
         """What the registry says holds now, unless something was decided since ``seen``."""
-        with self._lock:
+        with self.lock:
             if self.current is not seen:
                 return False
             new = after_record(seen, record)
@@ -181,7 +183,7 @@ class HostStatus:
 
     def acknowledge(self, record_version: int) -> ServiceStatus:
         """The record has this version because of what was decided here; returns the status."""
-        with self._lock:
+        with self.lock:
             self._keep(replace(self.current, record_version=record_version))
             return self.current
 
@@ -189,13 +191,13 @@ class HostStatus:
         """It has all that is acknowledged."""
         self.registry_lost = None
         if self.current.acknowledged:
-            self._in_step.set()
+            self.registered.set()
             if not self.current.acknowledged:  # decided between the two lines above
-                self._in_step.clear()
+                self.registered.clear()
 
     def in_step(self, within: float) -> bool:
         """Wait until the registry has what was decided here; not for one that is away."""
-        return self._in_step.wait(0 if self.registry_lost else within)
+        return self.registered.wait(0 if self.registry_lost else within)
 
     def changed_after(self, sent: float) -> bool:
         """Whether the record was certainly changed after that time, in seconds since the epoch."""
@@ -209,7 +211,7 @@ class HostStatus:
         return tuple(Condition(text, part) for part, text in wrong.items() if text is not None)
 
     def _move(self, event: Event, reason: str | None = None) -> bool:
-        with self._lock:
+        with self.lock:
             new = after(self.current, event, reason)
             if new is self.current:
                 return False
@@ -252,10 +254,13 @@ class HostStatus:
         self.waiting = f"COMPUTE_STATUS_DISABLED is not written yet: {why_not}"
         if not self._retry_is_set:
             self._retry_is_set = True
-            self.loop.later(self._pause(), self._retry)
+            self.loop.later(self.next_pause(), self._retry)
 
-    def _pause(self) -> float:
-        """Full jitter: what failed for many hosts at once must not come back at once."""
+    def next_pause(self) -> float:
+        """Return the seconds until the next try, at most twice as many as before.
+
+        Full jitter: hosts that failed together do not come back together.
+        """
         longest = doubled(FIRST_RETRY, self._tries, self.longest_retry)
         self._tries += 1
         return random.uniform(0, longest)

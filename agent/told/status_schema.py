@@ -2,7 +2,7 @@
 
 A reader passes over fields that it does not know, and takes the default of one that is not
 there; so a field that is added needs no new version, and ``VERSION`` grows only where one
-changes its meaning or goes: then a reader for the version before stands in ``_READERS``.
+changes its meaning or goes: then a reader for the version before stands in ``READERS``.
 Times are seconds since the epoch.
 """
 
@@ -97,7 +97,7 @@ def from_json(data: Any) -> AgentStatus:
     version = data["version"]
     if isinstance(version, int) and version > VERSION:
         raise LaterVersion(version)
-    node = _READERS[version]
+    node = READERS[version]
     numbers = isinstance(data["pid"], int) and isinstance(data["updated"], int | float)
     if not numbers or not isinstance(data["interval"], int | float | None):
         raise ValueError("pid, updated or interval is not a number")
@@ -138,4 +138,4 @@ def _made(kind: Callable[..., T], data: Mapping[str, Any]) -> T:
     return kind(**{name: value for name, value in data.items() if name in names})
 
 
-_READERS: Mapping[int, Callable[[Mapping[str, Any]], NodeStatus]] = {1: _node_of_1, 2: _node_of_2}
+READERS: Mapping[int, Callable[[Mapping[str, Any]], NodeStatus]] = {1: _node_of_1, 2: _node_of_2}

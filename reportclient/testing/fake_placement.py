@@ -82,6 +82,10 @@ class FakePlacement(Endpoints):
         """
         self._failures.append(Failure(method, re.compile(path), error, after))
 
+    def forget_failures(self) -> None:
+        """Fail no more: what :meth:`fail_next` was called for and has not come."""
+        self._failures.clear()
+
     @property
     def unused_failures(self) -> list[Failure]:
         return list(self._failures)

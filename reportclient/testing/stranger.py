@@ -19,10 +19,10 @@ class Send(Protocol):
 
 class Stranger:
     def __init__(self, send: Send) -> None:
-        self._send = send
+        self.send = send
 
     def provider(self, uuid: str) -> dict[str, Any]:
-        return self._send("GET", f"/resource_providers/{uuid}")
+        return self.send("GET", f"/resource_providers/{uuid}")
 
     def create_provider(self, name: str, uuid: str | None = None) -> str:
         return self._create(name, uuid, None)
@@ -31,30 +31,30 @@ class Stranger:
         return self._create(name, uuid, parent)
 
     def delete_provider(self, uuid: str) -> None:
-        self._send("DELETE", f"/resource_providers/{uuid}")
+        self.send("DELETE", f"/resource_providers/{uuid}")
 
     def rename(self, uuid: str, name: str) -> None:
-        self._send("PUT", f"/resource_providers/{uuid}", json={"name": name})
+        self.send("PUT", f"/resource_providers/{uuid}", json={"name": name})
 
     def move(self, uuid: str, parent: str | None) -> None:
         """Below another provider, or to the top (``None``); takes microversion 1.37."""
         body = {"name": self.provider(uuid)["name"], "parent_provider_uuid": parent}
-        self._send("PUT", f"/resource_providers/{uuid}", json=body)
+        self.send("PUT", f"/resource_providers/{uuid}", json=body)
 
     def add_trait(self, uuid: str, trait: str) -> None:
         if trait.startswith("CUSTOM_"):
-            self._send("PUT", f"/traits/{trait}")
+            self.send("PUT", f"/traits/{trait}")
         self.set_traits(uuid, {trait, *self.traits(uuid)})
 
     def remove_trait(self, uuid: str, trait: str) -> None:
         self.set_traits(uuid, self.traits(uuid) - {trait})
 
     def traits(self, uuid: str) -> set[str]:
-        return set(self._send("GET", f"/resource_providers/{uuid}/traits")["traits"])
+        return set(self.send("GET", f"/resource_providers/{uuid}/traits")["traits"])
 
     def set_traits(self, uuid: str, traits: Iterable[str]) -> None:
         body = {"traits": sorted(traits), **self._generation(uuid)}
-        self._send("PUT", f"/resource_providers/{uuid}/traits", json=body)
+        self.send("PUT", f"/resource_providers/{uuid}/traits", json=body)
 
     def set_aggregates(
         self, uuid: str, aggregates: Iterable[str], *, old_microversion: bool = False
@@ -62,23 +62,23 @@ class Stranger:
         """With the old microversion the provider's generation does not move."""
         path = f"/resource_providers/{uuid}/aggregates"
         if old_microversion:
-            self._send("PUT", path, json=sorted(aggregates), microversion="1.18")
+            self.send("PUT", path, json=sorted(aggregates), microversion="1.18")
             return
         body = {"aggregates": sorted(aggregates), **self._generation(uuid)}
-        self._send("PUT", path, json=body)
+        self.send("PUT", path, json=body)
 
     def aggregates(self, uuid: str) -> set[str]:
-        return set(self._send("GET", f"/resource_providers/{uuid}/aggregates")["aggregates"])
+        return set(self.send("GET", f"/resource_providers/{uuid}/aggregates")["aggregates"])
 
     def set_inventory(self, uuid: str, inventory: Mapping[str, Mapping[str, Any]]) -> None:
         for name in inventory:
             if name.startswith("CUSTOM_"):
-                self._send("PUT", f"/resource_classes/{name}")
+                self.send("PUT", f"/resource_classes/{name}")
         body = {"inventories": inventory, **self._generation(uuid)}
-        self._send("PUT", f"/resource_providers/{uuid}/inventories", json=body)
+        self.send("PUT", f"/resource_providers/{uuid}/inventories", json=body)
 
     def inventory(self, uuid: str) -> dict[str, dict[str, Any]]:
-        found = self._send("GET", f"/resource_providers/{uuid}/inventories")["inventories"]
+        found = self.send("GET", f"/resource_providers/{uuid}/inventories")["inventories"]
         return dict(found)
 
     def put_allocation(
@@ -92,18 +92,18 @@ class Stranger:
             "allocations": {uuid: {"resources": dict(used)} for uuid, used in uses.items()},
             "consumer_generation": known.get("consumer_generation"),
         }
-        self._send("PUT", f"/allocations/{consumer}", json=body, microversion="1.38")
+        self.send("PUT", f"/allocations/{consumer}", json=body, microversion="1.38")
         return consumer
 
     def allocation(self, consumer: str) -> dict[str, Any]:
-        return self._send("GET", f"/allocations/{consumer}", microversion="1.38")
+        return self.send("GET", f"/allocations/{consumer}", microversion="1.38")
 
     def delete_allocation(self, consumer: str) -> None:
-        self._send("DELETE", f"/allocations/{consumer}")
+        self.send("DELETE", f"/allocations/{consumer}")
 
     def _create(self, name: str, uuid: str | None, parent: str | None) -> str:
         body = {"name": name, "uuid": uuid or str(uuid4()), "parent_provider_uuid": parent}
-        return str(self._send("POST", "/resource_providers", json=body)["uuid"])
+        return str(self.send("POST", "/resource_providers", json=body)["uuid"])
 
     def _generation(self, uuid: str) -> dict[str, int]:
         return {"resource_provider_generation": self.provider(uuid)["generation"]}

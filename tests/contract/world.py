@@ -79,7 +79,7 @@ class World:
 
     def truth(self, *roots: str) -> Snapshot:
         """What Placement has, by a reading of our own."""
-        send = self.stranger._send
+        send = self.stranger.send
         listed: list[dict[str, Any]] = []
         for root in roots or (ROOT,):
             listed += send("GET", f"/resource_providers?in_tree={root}")["resource_providers"]

@@ -117,7 +117,7 @@ class Scene:
 
     def agent(self, state: Path | None = None, **rules: Any) -> Agent:
         made = Agent(self.proxy.url, self.driver, state or self.state, **rules)
-        made.api._adapter.session.session.mount("http://", Impatient(self.proxy))
+        made.api.adapter.session.session.mount("http://", Impatient(self.proxy))
         return made
 
     def settle(self) -> None:

@@ -83,8 +83,8 @@ def test_a_refused_password_is_said_and_placement_is_not_asked(scene, agent, key
 
 
 def test_a_keystone_that_is_away_is_a_period_lost(scene, agent, keystone):
-    keystone._server.shutdown()
-    keystone._server.server_close()
+    keystone.server.shutdown()
+    keystone.server.server_close()
     report = agent.period()
     assert isinstance(report.error, Unreachable)
     assert scene.proxy.seen == []

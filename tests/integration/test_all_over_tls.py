@@ -78,9 +78,9 @@ class Cloud:
         files += [self.registry.directory / "log"]
         files = [one for one in files if one not in (self.agent.config, self.registry.config)]
         found = {str(one): one.read_bytes().decode("utf-8", "replace") for one in files}
-        for process in (self.agent.process, self.registry._process):
+        for pid in (self.agent.process.pid, self.registry.pid):
             for name in ("cmdline", "environ"):
-                path = Path(f"/proc/{process.pid}/{name}")
+                path = Path(f"/proc/{pid}/{name}")
                 found[str(path)] = path.read_text(errors="replace")
         return found | self.pages()
 
@@ -217,7 +217,7 @@ def everything_raises(cloud: Cloud, headers: dict[str, str]) -> None:
     script.write_text(script.read_text() + failing)
     agent.until(lambda: TRACEBACK in agent.log and "no such cell" in agent.log, LONG)
     # Bytes, where there were numbers: no JSON can have them.
-    cloud.database._sql("ALTER TABLE registry.services MODIFY id VARBINARY(20)")
+    cloud.database.sql("ALTER TABLE registry.services MODIFY id VARBINARY(20)")
     listing = f"{cloud.rest}/v2.1/os-services"
     registry.wait_for(lambda: fetch(listing, **headers)[0] == 500, LONG)
     registry.wait_for(lambda: TRACEBACK in registry.log, LONG)

@@ -95,7 +95,7 @@ def test_with_the_documented_users_all_works_and_no_host_switches_or_records_ano
         connection.Producer().publish(envelope, exchange="", routing_key="compute.host1")
     with pytest.raises(RemoteFault, match="not signed"):
         ComputeAgentAPI(buses["operator"]).set_host_enabled("host1", True)
-    assert agent._asked == [False]
+    assert agent.asked == [False]
     assert server.stop(30)
 
 

@@ -41,11 +41,11 @@ def session_broker() -> Iterator[RabbitMQ]:
 @pytest.fixture
 def broker(session_broker: RabbitMQ) -> Iterator[RabbitMQ]:
     """Up at the start and at the end of each test, whatever it does to it."""
-    if session_broker._broker is None:
+    if session_broker.process is None:
         session_broker.start()
     yield session_broker
-    if session_broker._broker is not None:
-        os.killpg(session_broker._broker.pid, signal.SIGCONT)
+    if session_broker.process is not None:
+        os.killpg(session_broker.process.pid, signal.SIGCONT)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def add_user(broker: RabbitMQ, name: str, password: str) -> None:
     # The one in the PATH becomes another user, who has not the private broker's cookie.
     ctl = str(next(SERVERS.glob("rabbitmq_server-*/sbin/rabbitmqctl")))
     for words in (["add_user", name, password], ["set_permissions", name, ".*", ".*", ".*"]):
-        subprocess.run([ctl, *words], env=broker._environment(), check=True, capture_output=True)
+        subprocess.run([ctl, *words], env=broker.environment(), check=True, capture_output=True)
 
 
 def test_a_broker_that_is_down_at_the_start(agent, broker, placement) -> None:
@@ -134,9 +134,9 @@ def test_the_status_says_that_calls_do_not_arrive(agent, broker) -> None:
 
 
 def test_a_broker_that_hangs_at_the_start(agent, broker) -> None:
-    os.killpg(broker._broker.pid, signal.SIGSTOP)
+    os.killpg(broker.process.pid, signal.SIGSTOP)
     reported(agent)
-    os.killpg(broker._broker.pid, signal.SIGCONT)
+    os.killpg(broker.process.pid, signal.SIGCONT)
     agent.until_logged("Answering calls")
     assert called(broker, False) == "disabled"
 
@@ -146,7 +146,7 @@ def test_a_broker_that_hangs_while_it_runs_stops_no_report_and_no_switch(
 ) -> None:
     reported(agent)
     agent.until_logged("Answering calls")
-    group = broker._broker.pid
+    group = broker.process.pid
     os.killpg(group, signal.SIGSTOP)
     try:
         root = root_of(agent)

@@ -60,7 +60,7 @@ def stuck(agent: AgentProcess, tmp_path: Path) -> AgentProcess:
     (package / "entry_points.txt").write_text(ENTRY_POINTS)
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: stuck-driver\nVersion: 1\n")
     (package.parent / "stuck_driver.py").write_text(STUCK_IN_C)
-    agent.environment["PYTHONPATH"] = f"{agent._environment()['PYTHONPATH']}:{package.parent}"
+    agent.environment["PYTHONPATH"] = f"{agent.whole_environment()['PYTHONPATH']}:{package.parent}"
     agent.environment["XDG_CACHE_HOME"] = str(tmp_path)  # stevedore's
     return agent
 

@@ -133,7 +133,7 @@ def test_a_call_that_could_not_be_sent_is_not_sent_late(
     own_broker.start()
     assert until_answered(used) == "enabled"
     time.sleep(2.0)  # for what would come late
-    assert False not in agent._asked
+    assert False not in agent.asked
     server.stop()
 
 
@@ -357,7 +357,7 @@ def test_a_disable_by_rest_calls_the_agent_that_is_up(
                 OpenStack_API_Version="compute 2.53",
             )
             assert status == 200, text
-        assert agent._asked == [False]
+        assert agent.asked == [False]
         assert "old speaks RPC 4.9" in process.log
         server.stop()
 

@@ -394,7 +394,8 @@ def test_first_heartbeats_at_once_make_one_record(registry: Registry) -> None:
 def test_a_record_made_while_the_first_heartbeat_looks_is_nobodys_yet(
     new_url: Callable[[str], str],
 ) -> None:
-    database = open_database(new_url("postgresql"))
+    url = new_url("postgresql")
+    database, other = open_database(url), open_database(url)
     database.upgrade()
     registry = SqlRegistry(database)
     made: list[str] = []
@@ -403,12 +404,13 @@ def test_a_record_made_while_the_first_heartbeat_looks_is_nobodys_yet(
     def make_the_record(*executed: object) -> None:
         if not made and str(executed[2]).startswith("UPDATE"):
             made.append("host1")
-            registry._insert("host1")
+            SqlRegistry(other).heartbeat("host1", "a1", "6.1", ())
 
     assert registry.heartbeat("host1", "a1", "6.1", ()).address == "a1"
     assert made == ["host1"]
     assert registry.get_service("host1").contested_by is None
     database.dispose()
+    other.dispose()
 
 
 # -- looking, and forgetting
@@ -497,7 +499,7 @@ def test_wrong_input_is_an_error_for_its_caller_and_no_loss_of_the_database(
     registry.heartbeat("host1", "a1", "6.1", ())
     ask = getattr(registry, method)
     if isinstance(registry, RegistryClient):  # as anybody may send it
-        ask = functools.partial(registry._call, method)
+        ask = functools.partial(registry.call, method)
     with pytest.raises(InputRefused, match=named):
         ask(**RIGHT[method] | wrong)
     assert [each.host for each in registry.list_services()] == ["host1"]
@@ -513,7 +515,7 @@ def test_wrong_input_is_an_error_for_its_caller_and_no_loss_of_the_database(
 def test_a_page_that_can_not_be_is_refused(registry: Registry, page: dict[str, object]) -> None:
     ask = registry.list_services
     if isinstance(registry, RegistryClient):
-        ask = functools.partial(registry._call, "list_services")
+        ask = functools.partial(registry.call, "list_services")
     with pytest.raises(InputRefused):
         ask(**page)
 
@@ -523,7 +525,7 @@ def test_what_no_method_takes_is_an_error_for_its_caller(
     over_rpc: RegistryClient, sent: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(RegistryError, match="get_service"):
-        over_rpc._call("get_service", **sent)
+        over_rpc.call("get_service", **sent)
     assert "Traceback" not in caplog.text
 
 

@@ -32,10 +32,10 @@ class HungAgent:
     target = Target(version="5.13")
 
     def __init__(self) -> None:
-        self._go = threading.Event()
+        self.go = threading.Event()
 
     def set_host_enabled(self, _context: dict[str, object], enabled: bool) -> str:
-        self._go.wait(200)
+        self.go.wait(200)
         return "enabled" if enabled else "disabled"
 
 
@@ -54,7 +54,7 @@ def hung(transport: Callable[[str], Any]) -> Iterator[Callable[[str, int], HungA
         return agent
 
     yield hang
-    agent._go.set()
+    agent.go.set()
     with ThreadPoolExecutor(len(servers)) as together:
         list(together.map(lambda each: each.stop(60), servers))
 
@@ -109,7 +109,7 @@ def test_agents_that_hang_hold_up_neither_their_callers_nor_other_hosts(
         assert "an earlier call" in headers["x-compute-agent"]
         assert body["service"]["status"] == "enabled"
         database.dispose()
-    assert agent._asked == [False]
+    assert agent.asked == [False]
     healthy.stop(30)
 
 

@@ -60,7 +60,7 @@ def mode(site: Site, tmp_path: Path) -> Path:
     (package.parent / "sick_driver.py").write_text(DRIVER.format(mode=str(mode)))
     agent = site.agent
     agent.compute_driver = "sick"
-    agent.environment["PYTHONPATH"] = f"{agent._environment()['PYTHONPATH']}:{package.parent}"
+    agent.environment["PYTHONPATH"] = f"{agent.whole_environment()['PYTHONPATH']}:{package.parent}"
     agent.environment["XDG_CACHE_HOME"] = str(tmp_path)  # stevedore's
     return mode
 

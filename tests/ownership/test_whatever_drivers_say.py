@@ -136,8 +136,7 @@ class World:
             method, path, error = REFUSALS[number]
             self.placement.fail_next(method, path, error())
         self.host.period()
-        self.placement.unused_failures.clear()
-        self.placement._failures.clear()
+        self.placement.forget_failures()
         self.host.period()
         last = self.host.period()
         self._expect(said)

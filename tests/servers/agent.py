@@ -67,7 +67,7 @@ class AgentProcess:
             capture_output=True,
             text=True,
             timeout=300,
-            env=self._environment(),
+            env=self.whole_environment(),
         )
 
     def start(self, *arguments: str) -> None:
@@ -80,7 +80,7 @@ class AgentProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self._environment(),
+                env=self.whole_environment(),
             )
 
     def send(self, signum: int) -> None:
@@ -123,6 +123,6 @@ class AgentProcess:
     ) -> None:
         self.kill()
 
-    def _environment(self) -> dict[str, str]:
+    def whole_environment(self) -> dict[str, str]:
         ours = {"PYTHONPATH": str(REPOSITORY), **self.environment}
         return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **ours}

@@ -44,7 +44,7 @@ class DatabaseServer(Server):
 
     def create(self, database: str) -> str:
         """A new, empty database; its URL."""
-        self._sql(f"CREATE DATABASE {database}")
+        self.sql(f"CREATE DATABASE {database}")
         return self.url(database)
 
     def start(self, timeout: float = 120.0) -> None:
@@ -92,7 +92,7 @@ class DatabaseServer(Server):
     def _client(self) -> list[str]:
         raise NotImplementedError
 
-    def _sql(self, text: str) -> str:
+    def sql(self, text: str) -> str:
         return self._run(*self._client(), text)
 
     def _answers(self) -> bool:
@@ -179,24 +179,24 @@ class ReplicatedMariaDB(MariaDB):
 
     def follow(self, primary: ReplicatedMariaDB) -> None:
         """Copy all that is written there, and go on."""
-        self._sql(
+        self.sql(
             f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={primary.port}, "
             "MASTER_USER='root', MASTER_USE_GTID=slave_pos; START SLAVE"
         )
 
     def catch_up_with(self, primary: ReplicatedMariaDB) -> None:
         """Wait until it has all that is there now."""
-        there = primary._sql("SELECT @@gtid_binlog_pos").split()[-1]
-        left = self._sql(f"SELECT MASTER_GTID_WAIT('{there}', 60)").split()[-1]
-        assert left == "0", self._sql("SHOW SLAVE STATUS\\G")
+        there = primary.sql("SELECT @@gtid_binlog_pos").split()[-1]
+        left = self.sql(f"SELECT MASTER_GTID_WAIT('{there}', 60)").split()[-1]
+        assert left == "0", self.sql("SHOW SLAVE STATUS\\G")
 
     def lag(self) -> None:
         """Nothing comes any more."""
-        self._sql("STOP SLAVE")
+        self.sql("STOP SLAVE")
 
     def promote(self) -> None:
         """Be the primary."""
-        self._sql("STOP SLAVE; RESET SLAVE ALL")
+        self.sql("STOP SLAVE; RESET SLAVE ALL")
 
     def _serve(self) -> list[str]:
         words = [word for word in super()._serve() if word != "--skip-log-bin"]

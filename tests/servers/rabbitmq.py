@@ -47,7 +47,7 @@ class RabbitMQ(Server):
         self.port, self.distribution, self.epmd_port = free_port(), free_port(), free_port()
         self.directory = Path(tempfile.mkdtemp(prefix="mq-", dir="/tmp"))
         self._epmd: subprocess.Popen[bytes] | None = None
-        self._broker: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -56,29 +56,29 @@ class RabbitMQ(Server):
 
     def start(self, timeout: float = 120.0) -> None:
         """Start it, on the same port and data as before, and wait until it takes connections."""
-        assert self._broker is None or self._broker.poll() is not None, "it runs already"
+        assert self.process is None or self.process.poll() is not None, "it runs already"
         self._prepare()
-        env = self._environment()
+        env = self.environment()
         if self._epmd is None:
             self._epmd = self._child(["epmd", "-address", "127.0.0.1"], env)
-        self._broker = self._child([str(_server())], env)
-        wait_for(self._answers, self._broker, self._output, timeout)
+        self.process = self._child([str(_server())], env)
+        wait_for(self._answers, self.process, self._output, timeout)
 
     @property
     def pids(self) -> list[int]:
         """Its processes; each may have children."""
-        return [each.pid for each in (self._broker, self._epmd) if each is not None]
+        return [each.pid for each in (self.process, self._epmd) if each is not None]
 
     def kill9(self) -> None:
         """SIGKILL to the broker; returns when it is gone."""
-        broker, self._broker = self._broker, None
+        broker, self.process = self.process, None
         assert broker is not None
         end(broker, signal.SIGKILL, group=True)
 
     def send(self, signum: signal.Signals) -> None:
         """To the broker and all that it started."""
-        assert self._broker is not None
-        os.killpg(self._broker.pid, signum)
+        assert self.process is not None
+        os.killpg(self.process.pid, signum)
 
     def control(self, *command: str) -> str:
         """What ``rabbitmqctl`` says."""
@@ -86,7 +86,7 @@ class RabbitMQ(Server):
         ctl = str(next(SERVERS.glob("rabbitmq_server-*/sbin/rabbitmqctl")))
         return subprocess.run(
             [ctl, "--quiet", *command],
-            env=self._environment(),
+            env=self.environment(),
             check=True,
             capture_output=True,
             text=True,
@@ -99,9 +99,9 @@ class RabbitMQ(Server):
 
     def stop(self) -> None:
         """End it and forget its data."""
-        for process in (self._broker, self._epmd):
+        for process in (self.process, self._epmd):
             end(process, group=True)
-        self._broker = self._epmd = None
+        self.process = self._epmd = None
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _output(self) -> str:
@@ -114,7 +114,7 @@ class RabbitMQ(Server):
         (self.directory / "rabbitmq.conf").write_text(text)
         (self.directory / "enabled_plugins").write_text("[].")
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         here = self.directory
         ctl = str(free_port())  # of a range that all brokers of a machine share otherwise
         erlang = "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none"

@@ -85,10 +85,10 @@ class RecordingAgent:
     target = Target(version="6.0")
 
     def __init__(self) -> None:
-        self._asked: list[bool] = []
+        self.asked: list[bool] = []
 
     def set_host_enabled(self, _context: dict[str, object], enabled: bool) -> str:
-        self._asked.append(enabled)
+        self.asked.append(enabled)
         return "enabled" if enabled else "disabled"
 
 

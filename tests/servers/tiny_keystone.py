@@ -18,18 +18,16 @@ class TinyKeystone:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v3"
+        return f"http://127.0.0.1:{self.server.server_address[1]}/v3"
 
     def token(self) -> str:
         self.issued.append(f"token-{len(self.issued) + 1}")
         return self.issued[-1]
 
     def __enter__(self) -> TinyKeystone:
-        self._server = ThreadingHTTPServer(
-            ("127.0.0.1", 0), type("Bound", (_Handler,), {"k": self})
-        )
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_Handler,), {"k": self}))
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(
@@ -38,8 +36,8 @@ class TinyKeystone:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.server.shutdown()
+        self.server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

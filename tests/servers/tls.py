@@ -154,7 +154,7 @@ class SecureMariaDB(MariaDB):
     def secured(self, database: str, user: str, password: str) -> str:
         """A new database of a new user; its URL."""
         self.create(database)
-        self._sql(
+        self.sql(
             f"CREATE USER {user} IDENTIFIED BY '{password}' REQUIRE SSL; "
             f"GRANT ALL ON {database}.* TO {user}"
         )
@@ -166,8 +166,8 @@ class SecureMariaDB(MariaDB):
     def read_certificate(self) -> None:
         """What was issued last holds from now on; nobody stays connected."""
         self.authority.copied(self.directory)
-        self._sql("FLUSH SSL")
-        self._sql("KILL USER registry")
+        self.sql("FLUSH SSL")
+        self.sql("KILL USER registry")
 
     def _serve(self) -> list[str]:
         ca, cert, key = self.authority.copied(self.directory)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from agent import config
-from agent.dev import Show, _configuration
+from agent.dev import Show, configuration
 from agent.told.reports import Report
 from drivers.libvirt.opts import list_opts as libvirt_opts
 from reportclient.model import Provider
@@ -49,7 +49,7 @@ def test_what_it_writes_for_computectl_is_good_in_every_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     conf = config.load(["--state-path", "here/state"])
-    assert f"state_path = {tmp_path}/here/state\n" in _configuration(conf, Served("http://p"))
+    assert f"state_path = {tmp_path}/here/state\n" in configuration(conf, Served("http://p"))
     assert config.settings(conf).state_path == tmp_path / "here" / "state"
 
 
@@ -94,7 +94,7 @@ def loaded(path: Path, *arguments: str) -> Any:
 def test_the_configuration_for_computectl_says_the_same(tmp_path: Path) -> None:
     (tmp_path / "ours.conf").write_text(WRITTEN)
     before = loaded(tmp_path / "ours.conf", "--compute-driver", "fake,libvirt")
-    (tmp_path / "dev.conf").write_text(_configuration(before, Served("http://here")))
+    (tmp_path / "dev.conf").write_text(configuration(before, Served("http://here")))
     after = loaded(tmp_path / "dev.conf")
     assert (after.host, after.compute_driver) == ("host1", ["fake", "libvirt"])
     assert after.reserved_huge_pages == before.reserved_huge_pages

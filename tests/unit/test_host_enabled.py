@@ -66,7 +66,7 @@ def test_each_change_is_told_once_in_periods_and_at_once_when_switched(tmp_path)
     assert driver.heard == [True]
     status.ask(disabled=True)
     status.ask(disabled=True)
-    loop._drain()
+    loop.run_jobs()
     assert driver.heard == [True, False]
 
 

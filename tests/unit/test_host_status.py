@@ -117,12 +117,10 @@ class World:
         """All that is due up to then, at its time."""
         until = self.now + seconds
         while True:
-            self.loop._drain()
-            due = [at for at, _ in self.loop._later if at <= until]
-            if not due:
+            self.loop.run_jobs()
+            if self.loop.next_job_at() > until:
                 break
-            self.now = max(self.now, min(due))
-            self.loop._do_what_is_due()
+            self.now = max(self.now, self.loop.next_job_at())
         self.now = until
 
     def beat(self) -> None:
@@ -244,7 +242,7 @@ def test_pauses_grow_to_the_interval_and_are_spread(world) -> None:
     world.status.longest_retry = 60
     pauses = []
     for _ in range(300):
-        pauses.append(world.status._pause())
+        pauses.append(world.status.next_pause())
     assert all(pause <= 2**n for n, pause in enumerate(pauses[:6]))
     assert 50 < max(pauses) <= 60 and min(pauses[10:]) < 10
 
@@ -268,7 +266,10 @@ def test_several_failures_make_one_retry(world) -> None:
     for _ in range(5):
         world.status.ask(disabled=True)
     world.step()
-    assert len(world.loop._later) == 1
+    writes = len(world.writes)
+    world.broken = None
+    world.step(120)
+    assert len(world.writes) == writes + 1
 
 
 # -- the registry
@@ -391,7 +392,8 @@ def test_an_operator_can_disable_a_host_in_a_registry_that_was_restored(world, r
 def test_an_operator_can_enable_a_host_in_a_registry_that_was_restored(world, restarted) -> None:
     clock = [1_800_000_000.0]
     database = MemoryDatabase(lambda: clock[0])
-    world.registry = world.heartbeat._registry = SqlRegistry(database)
+    world.registry = SqlRegistry(database)
+    world.heartbeat.follow(lambda: world.registry, every=10)
     world.beat()
     database.back_up()
     for disabled in (True, False, True):
@@ -744,7 +746,7 @@ def _called(world, enabled, version=None, context=None):
     thread = threading.Thread(target=lambda: answers.put(called.set_host_enabled(said, enabled)))
     thread.start()
     while thread.is_alive():
-        world.loop._drain()
+        world.loop.run_jobs()
         thread.join(0.001)
     return answers.get(timeout=60)
 

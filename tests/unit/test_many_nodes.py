@@ -231,7 +231,7 @@ def test_a_placement_that_is_away_is_not_waited_for_by_every_node(placement) -> 
     reports = service.period(2 * VERIFY)
     assert not any(report.ok for report in reports)
     assert len(placement.since(mark)) <= 2
-    placement._failures.clear()
+    placement.forget_failures()
     assert service.calls(2 * VERIFY) == {"GET required": 1}
 
 
@@ -444,10 +444,10 @@ def test_a_node_taken_over_at_the_last_moment_is_not_removed(placement) -> None:
                 assert all(report.ok for report in other.period())
             return placement.request(method, path, **options)
 
-    service.nodes._through().api = Between()
+    service.nodes.breaker().api = Between()
     service.period(WAIT)
     assert tag_of(TWO) in placement.stranger.traits(uuid_of("goes"))
-    service.nodes._through().api = placement
+    service.nodes.breaker().api = placement
     service.calls(WAIT)
     assert not service.nodes.departures.by_uuid
     assert there(placement, "goes")
@@ -464,7 +464,7 @@ def test_a_node_removed_while_it_is_taken_over_is_made_again(placement) -> None:
                 assert all(report.ok for report in other.period())
             return placement.request(method, path, **options)
 
-    service.nodes._through().api = Between()
+    service.nodes.breaker().api = Between()
     service.period(WAIT)
     assert not there(placement, "goes")
     assert all(report.ok for report in other.period(2 * VERIFY))

@@ -155,12 +155,14 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
     status = HostStatus(ServiceFile.of(tmp_path), Loop(lambda: None), lambda *_: [])
     status.current = ServiceStatus(disabled=False)
     service = Service("host1", nodes, Systemd(), lambda: False, status)
+    heard: list[Any] = []
+    service.listeners.append(heard.append)
     service.open()
     drivers[1].opening.then = partial(later.watch, None)
     assert service.period() is False
     (uuid,) = nodes.trackers
     assert placement.stranger.traits(uuid) >= {"CUSTOM_FIRST"}
-    assert "later could not start: no board" in str(service._last["a"].texts())
+    assert "later could not start: no board" in str(heard[-1][0].texts())
     later.backend = True
     assert service.period() is True
     assert placement.stranger.traits(uuid) >= {"CUSTOM_FIRST", "CUSTOM_BOARD"}

@@ -76,7 +76,7 @@ def test_a_trait_that_was_written_is_told_by_the_status() -> None:
     service, heard = service_of(Report("node", calls=7))
     service.period()
     service.status.ask(disabled=True)
-    service.status.loop._drain()
+    service.status.loop.run_jobs()
     assert len(heard) == 2
 
 

@@ -194,7 +194,7 @@ class StatePath:
     __fspath__ = __str__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StatePath) and other._text == self._text
+        return isinstance(other, StatePath) and str(other) == self._text
 
     def __hash__(self) -> int:
         return hash(self._text)

@@ -89,7 +89,7 @@ class Process:
             return False
         gone = (one.tracker for one in self.nodes.departures.by_uuid.values())
         trackers = (*self.nodes.trackers.values(), *gone)
-        return any(one.kept is None or one.kept._kept[1] != one.ledger for one in trackers)
+        return any(one.kept is None or one.kept.saved[1] != one.ledger for one in trackers)
 
 
 @dataclass(eq=False)
@@ -294,8 +294,8 @@ class Machine:
 
         status: Any = host_status(settings, loop, write)
         status.wall = self.wall
-        status._in_step = Event(self.scheduler)
-        status._lock = Lock(self.scheduler)
+        status.registered = Event(self.scheduler)
+        status.lock = Lock(self.scheduler)
         return status  # type: ignore[no-any-return]
 
     def _switching(
@@ -317,7 +317,7 @@ class Machine:
         beat.connect = lambda: RegistryClient(rpc, Caller(user="agent"))
         beat.rpc_version = lambda: VERSION_6 if server.serving.is_set() else None
         beat.beside = lambda work, _: self.scheduler.spawn(work, process)
-        beat.answered, beat._wake = Event(self.scheduler), Event(self.scheduler)
+        beat.answered, beat.wake = Event(self.scheduler), Event(self.scheduler)
         switches.hypervisor.clock = self.scheduler.clock
         return switches  # type: ignore[no-any-return]
 

@@ -36,7 +36,7 @@ class Operators:
 
     def __post_init__(self) -> None:
         agents: Any = ComputeAgentAPI(None, timeout=60.0)
-        agents._rpc = Client(self.world.broker, 60.0)
+        agents.rpc = Client(self.world.broker, 60.0)
         client: Any = Client(self.world.broker, 10.0, REGISTRY)
         self.agents = agents
         self.control = Control(RegistryClient(client), agents, down_after=180.0)

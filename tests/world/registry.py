@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from agent.registry.database import Duplicate, R, Statements
 from agent.registry.errors import RegistryUnavailable, UnknownHost
-from agent.registry.host_database import _make, _Sent
+from agent.registry.host_database import Sent, make_table
 from agent.registry.record import ServiceRecord
 from agent.registry.store import SqlRegistry
 
@@ -37,7 +37,7 @@ class MemoryDatabase:
             raise RegistryUnavailable("the database does not answer")
         try:
             with self._connection:
-                return work(_Sent(self._connection))
+                return work(Sent(self._connection))
         except sqlite3.IntegrityError as err:
             raise Duplicate(str(err)) from err
 
@@ -58,7 +58,7 @@ def _empty() -> bytes:
     """The database with its table."""
     connection = sqlite3.connect(":memory:")
     connection.row_factory = sqlite3.Row
-    _make(connection)
+    make_table(connection)
     return connection.serialize()
 
 

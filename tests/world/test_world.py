@@ -17,9 +17,9 @@ import pytest
 
 from agent.nodes.departures import Departures
 from agent.ownership.one_provider import OneProvider
+from agent.ownership.policy import Policy
 from agent.ownership.statement import Round, Statement
 from agent.period import decide as decide_module
-from agent.period.decide import Decider
 from agent.provider_config.files import ProviderFiles
 from agent.state.kept_root import KeptRoot
 from agent.switching import machine
@@ -112,24 +112,26 @@ def _believes_any_record(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _thinks_that_classes_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Puts its inventory in the place of all that is there."""
-    inventory = OneProvider._inventory
+    after = OneProvider.after
 
-    def own(self, before):
+    def own(self):
         said = {name for _, one in self.sayings for name in one.holding.classes}
-        after = inventory(self, before)
-        return {name: record for name, record in after.items() if name in said or not said}
+        found = after(self)
+        if found is None or not said:
+            return found
+        records = found.inventory.items()
+        return replace(found, inventory={name: one for name, one in records if name in said})
 
-    monkeypatch.setattr(OneProvider, "_inventory", own)
+    monkeypatch.setattr(OneProvider, "after", own)
 
 
 def _takes_the_owners_root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asserts on Nova's root what it does on its own."""
-    policy = Decider._policy
 
-    def own(self, view):
-        return replace(policy(self, view), attached=False)
+    def own(root, attached, **more):
+        return Policy(root, attached=False, **more)
 
-    monkeypatch.setattr(Decider, "_policy", own)
+    monkeypatch.setattr(decide_module, "Policy", own)
 
 
 def _looks_for_nothing_outside(monkeypatch: pytest.MonkeyPatch) -> None:

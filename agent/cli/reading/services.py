@@ -114,7 +114,7 @@ class Services:
     ) -> tuple[list[ObservedService], str | None]:
         """With what Placement has, or why it can't be asked; one GET for all."""
         try:
-            disabled, why_not = _with_trait(api or self._session.placement()), None
+            disabled, why_not = disabled_roots(api or self._session.placement()), None
         except PlacementError as err:
             disabled, why_not = None, str(err)
         found = []
@@ -145,7 +145,8 @@ def _user() -> str:
         return f"user {os.getuid()}"
 
 
-def _with_trait(api: API) -> frozenset[str]:
+def disabled_roots(api: API) -> frozenset[str]:
+    """Return the UUIDs of the roots with COMPUTE_STATUS_DISABLED."""
     return frozenset(each["uuid"] for each in part_of(WITH_TRAIT, "resource_providers", api))
 
 

@@ -42,7 +42,7 @@ class Login:
     log_in: LogIn
     session: Any
     error_page: SendPage
-    _plugins: OrderedDict[Credentials, Any] = field(default_factory=OrderedDict)
+    plugins: OrderedDict[Credentials, Any] = field(default_factory=OrderedDict)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """WSGI; for the page only."""
@@ -57,7 +57,7 @@ class Login:
         try:
             return self._enter(credentials, environ, start_response)
         except (ksa.Unauthorized, ksa.NotFound, ksa.BadRequest):
-            self._plugins.pop(credentials, None)
+            self.plugins.pop(credentials, None)
             return self._ask(start_response, "Keystone does not know this application credential")
         except (ksa.ClientException, OSError) as err:
             words = f"Keystone can't be asked: {type(err).__name__}"
@@ -67,15 +67,15 @@ class Login:
         self, credentials: Credentials, environ: Environ, start_response: StartResponse
     ) -> Iterable[bytes]:
         """With the token that is known; if that is refused, once more with a new one."""
-        plugin_before = self._plugins.get(credentials)
+        plugin_before = self.plugins.get(credentials)
         plugin = plugin_before or self.log_in(credentials)
         answer = self._tried(plugin, environ)
         if plugin_before is not None and answer.status.startswith("401"):
             plugin.invalidate()
             answer = self._tried(plugin, environ)
-        self._plugins[credentials] = plugin  # not before: whoever makes some up fills no memory
-        while len(self._plugins) > REMEMBERED:
-            self._plugins.popitem(last=False)
+        self.plugins[credentials] = plugin  # not before: whoever makes some up fills no memory
+        while len(self.plugins) > REMEMBERED:
+            self.plugins.popitem(last=False)
         start_response(answer.status, answer.headers)
         return answer.body
 

@@ -63,10 +63,11 @@ class Watch:
             if self._there:
                 self._wake.wait()
             else:
-                self._ask()
+                self.ask()
                 self._ended.wait(self._pause)
 
-    def _ask(self) -> None:
+    def ask(self) -> None:
+        """Probe the connection once, and note what that says of it."""
         losses = self._losses
         try:
             self._probe()

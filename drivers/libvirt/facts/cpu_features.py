@@ -27,7 +27,7 @@ HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 # fmt: off
 # By libvirt's names of CPUID bits: those whose trait is called as they are, and the others;
 # two where libvirt renamed one.
-_X86_FEATURES = {name.upper(): (name,) for name in (
+X86_FEATURES = {name.upper(): (name,) for name in (
     "3dnow", "abm", "avx", "avx2", "avx512bitalg", "avx512bw", "avx512cd", "avx512dq",
     "avx512er", "avx512f", "avx512ifma", "avx512pf", "avx512vbmi", "avx512vbmi2", "avx512vl",
     "avx512vnni", "bmi2", "f16c", "fma4", "mmx", "mpx", "pdpe1gb", "sgx", "sse", "sse2",
@@ -51,7 +51,7 @@ _AARCH64_FEATURES = (
 # fmt: on
 
 _BY_FEATURE: dict[str, dict[str, tuple[str, ...]]] = {
-    "x86_64": {f"HW_CPU_X86_{name}": bits for name, bits in _X86_FEATURES.items()},
+    "x86_64": {f"HW_CPU_X86_{name}": bits for name, bits in X86_FEATURES.items()},
     "aarch64": {f"HW_CPU_AARCH64_{name.upper()}": (name,) for name in _AARCH64_FEATURES},
 }
 _BY_FEATURE["i686"] = _BY_FEATURE["x86_64"]

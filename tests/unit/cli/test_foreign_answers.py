@@ -9,7 +9,7 @@ import pytest
 
 from agent.cli.asking.habits import unknown
 from agent.cli.reading.all_trees import Selection, read_trees
-from agent.cli.reading.services import _with_trait
+from agent.cli.reading.services import disabled_roots
 from agent.cli.reading.trees import names_in, read_tree
 from reportclient.errors import UnknownNames, Unreachable
 
@@ -30,7 +30,7 @@ class Foreign:
         lambda api: read_tree(ROOT, api),
         lambda api: names_in([ROOT], api),
         lambda api: unknown(UnknownNames("400", names=frozenset({"HW_X"})), api),
-        _with_trait,
+        disabled_roots,
     ],
     ids=["trees", "tree", "names", "unknown names", "services"],
 )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent.cli.reading.retirement import Leaver, Leaving
-from agent.cli.retire import Retired, _removed
+from agent.cli.retire import Retired, removed
 from reportclient.errors import Conflict, PlacementError, Unreachable
 from reportclient.model import Provider
 
@@ -34,7 +34,7 @@ def test_a_placement_that_is_away_is_not_waited_for_at_each_root(
     kept = SimpleNamespace(forget=lambda: pytest.fail("it is still in Placement"))
     session = SimpleNamespace(kept=lambda *_, **__: kept)
     placement = Refusing(error)
-    answer = _removed(session, planned, placement)
+    answer = removed(session, planned, placement)
     assert len(placement.asked) == tried
     assert [str(one) for one in answer.failed] == [str(error)] * tried
     assert answer.gone == frozenset()

@@ -14,7 +14,7 @@ from rich.console import Console
 from agent.cli.reading.services import ObservedService
 from agent.cli.shared.errors import CommandError
 from agent.cli.status import ObservedStatus
-from agent.cli.watch import _refuse_without_rich
+from agent.cli.watch import refuse_without_rich
 from agent.cli.watching import fleet as hosts
 from agent.cli.watching import host as this_host
 from agent.cli.watching.controls import GONE, Controls, keys_in
@@ -235,5 +235,5 @@ def test_numbers_are_read_wherever_they_go(tmp_path: Path) -> None:
 
 def test_without_rich_the_extra_is_named() -> None:
     with mock.patch.dict(sys.modules, {"rich": None}), pytest.raises(CommandError) as failed:
-        _refuse_without_rich()
+        refuse_without_rich()
     assert "pip install 'compute-agent[watch]'" in str(failed.value)

@@ -80,10 +80,10 @@ class FakeLibvirt:
         }
 
     def open(self, uri: str) -> FakeConnection:
-        return self._connect("open", self.down)
+        return self.connect("open", self.down)
 
     def openReadOnly(self, uri: str) -> FakeConnection:
-        return self._connect("openReadOnly", self.read_only_down or self.down)
+        return self.connect("openReadOnly", self.read_only_down or self.down)
 
     def hang(self) -> None:
         """From now on nothing is answered."""
@@ -105,7 +105,7 @@ class FakeLibvirt:
             self.hung.set()
             self.released.wait(600)
 
-    def _connect(self, call: str, problem: FakeLibvirtError | None) -> FakeConnection:
+    def connect(self, call: str, problem: FakeLibvirtError | None) -> FakeConnection:
         self.record(call)
         if problem is not None:
             raise problem

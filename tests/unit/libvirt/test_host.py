@@ -224,7 +224,7 @@ def test_opening_has_a_deadline_as_well(impatient, binding):
 )
 def test_where_writing_is_not_allowed_a_read_only_connection_does(host, binding, refusal):
     binding.down, binding.read_only_down = refusal, None
-    binding.openReadOnly = lambda uri: FakeLibvirt._connect(binding, "openReadOnly", None)
+    binding.openReadOnly = lambda uri: FakeLibvirt.connect(binding, "openReadOnly", None)
     assert host.hostname() == "node-1"
     assert binding.calls[:2] == ["open", "openReadOnly"]
 

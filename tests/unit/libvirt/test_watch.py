@@ -102,7 +102,7 @@ def test_a_change_is_told_once() -> None:
     for _ in range(3):
         watch.lost("gone")
     for _ in range(3):
-        watch._ask()
+        watch.ask()
     watch.lost("gone again")
     assert told == ["gone", None, "gone again"]
 
@@ -110,7 +110,7 @@ def test_a_change_is_told_once() -> None:
 def test_a_loss_during_the_question_is_not_overlooked() -> None:
     told: list[str | None] = []
     watch = Watch(lambda: watch.lost("gone"), told.append)
-    watch._ask()
+    watch.ask()
     assert told == ["gone"]
 
 

@@ -23,7 +23,7 @@ from agent.metrics import exposition
 from agent.metrics.monitoring import Measured, Monitoring, outcome_of, route_of
 from agent.metrics.numbers import Numbers
 from agent.metrics.opts import MonitoringSettings
-from agent.metrics.server import PageServer, _Unix, over_tcp, over_unix
+from agent.metrics.server import PageServer, UnixServer, over_tcp, over_unix
 from agent.switching.notices import Called, HeartbeatDone
 from agent.told.conditions import Check
 from agent.told.reports import Occasion, Report
@@ -258,7 +258,7 @@ def test_who_could_not_have_a_socket_leaves_it_to_who_has_it(started: Any, tmp_p
     second.stop()
     assert get_over(path, "/healthz") == 200
     with pytest.raises(OSError, match="in use"):
-        _Unix(str(path), BaseHTTPRequestHandler)  # bound since it was looked for
+        UnixServer(str(path), BaseHTTPRequestHandler)  # bound since it was looked for
     assert get_over(path, "/healthz") == 200
     first.stop()
     assert not path.exists()
@@ -272,7 +272,7 @@ def test_a_server_that_is_stopped_when_it_is_about_to_serve_ends(caplog: Any) ->
         def emit(self, record: logging.LogRecord) -> None:
             if "Metrics and health at" in record.getMessage():
                 stopping.start()
-                eventually(server._ended.is_set)
+                eventually(server.ended.is_set)
 
     log, handler = logging.getLogger("agent.metrics.server"), AtThisMoment()
     caplog.set_level(logging.INFO)

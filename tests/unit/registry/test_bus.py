@@ -21,7 +21,7 @@ class Endpoint:
     target = Target(version="1.2")
 
     def __init__(self) -> None:
-        self._hold = threading.Event()
+        self.hold = threading.Event()
 
     def double(self, _: dict[str, object], number: int) -> int:
         return number * 2
@@ -30,7 +30,7 @@ class Endpoint:
         raise ValueError("no such thing")
 
     def hang(self, _: dict[str, object]) -> None:
-        self._hold.wait(3600)
+        self.hold.wait(3600)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def client(endpoint: Endpoint, transport: Callable[[str], Any]) -> Iterator[RpcC
     server.start()
     assert server.serving.wait(60)
     yield RpcClient(bus, Target(topic="t", version="1.0"), timeout=60.0)
-    endpoint._hold.set()
+    endpoint.hold.set()
     assert server.stop(60)
 
 

@@ -227,7 +227,7 @@ def test_made_up_credentials_fill_no_memory_while_keystone_is_away() -> None:
     door = Door(ksa.ConnectFailure("x"))
     for number in range(5):
         door(HTTP_AUTHORIZATION=basic(f"id{number}:s"))
-    assert not door.login._plugins
+    assert not door.login.plugins
 
 
 def test_credentials_are_not_taken_where_others_can_listen() -> None:

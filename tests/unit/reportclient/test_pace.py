@@ -101,7 +101,7 @@ class Disabled:
             else:
                 again = now > self.asked_at and host.pace.silent
                 tries = not (again and host.pace.is_left_to_periods(now, host.times))
-                self.retry_at += self.status._pause()
+                self.retry_at += self.status.next_pause()
             if tries:
                 asked[int(now)] += self.tried(now, away=away(now))
         host.until(end, away, asked)

@@ -12,13 +12,13 @@ import pytest
 
 import agent.cli.status
 from agent.cli.shared.screen import Screen
-from agent.cli.status import COLUMNS, ObservedStatus, _lines
+from agent.cli.status import COLUMNS, ObservedStatus, status_lines
 from agent.told.conditions import Check, Condition, Severity
 from agent.told.reports import Occasion, Report
 from agent.told.status_file import StatusFile
 from agent.told.status_schema import (
-    _READERS,
     FILE_NAME,
+    READERS,
     VERSION,
     AgentStatus,
     LaterVersion,
@@ -47,11 +47,11 @@ def stored(version: int) -> dict[str, Any]:
 
 
 def test_every_version_has_a_reader_and_a_file_that_an_agent_wrote() -> None:
-    assert set(_READERS) == set(range(1, VERSION + 1))
-    assert {path.name for path in DATA.iterdir()} == {f"status-v{n}.json" for n in _READERS}
+    assert set(READERS) == set(range(1, VERSION + 1))
+    assert {path.name for path in DATA.iterdir()} == {f"status-v{n}.json" for n in READERS}
 
 
-@pytest.mark.parametrize("version", _READERS)
+@pytest.mark.parametrize("version", READERS)
 def test_a_file_of_any_version_says_what_its_agent_said(version: int) -> None:
     status = from_json(stored(version))
     assert (status.host, status.pid, status.interval) == ("host1", 4711, 60)
@@ -62,7 +62,7 @@ def test_a_file_of_any_version_says_what_its_agent_said(version: int) -> None:
     assert node.texts(Severity.ERROR)[0] == "driver libvirt: no disk"
     assert node.took == {"libvirt capabilities": 0.0021}
     assert node.reshape_pending == ("libvirt",)
-    shown = "\n".join(_lines(ObservedStatus(status, status.updated, alive=True), Screen()))
+    shown = "\n".join(status_lines(ObservedStatus(status, status.updated, alive=True), Screen()))
     for text in ("disabled (new disks)", "no disk", "in use by 8d1d", "do it: computectl reshape"):
         assert text in shown
 

@@ -1,0 +1,73 @@
+"""Tests use public names only: a private one may go, or mean something else, with any change."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+OF_OTHERS = {
+    *("_asdict", "_fields", "_make", "_replace", "_exit"),  # Python
+    "_option_string_actions",  # argparse's parsers have no other listing
+    "_content",  # of a requests.Response that a test makes
+    # Nova's, which drivers and tests beside Nova call by these names
+    *("_get_allocation_ratios", "_get_reserved_host_disk_gb_from_config", "_update_to_placement"),
+}
+"""Names of other projects that have no public one."""
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in {"_"}
+
+
+def private_names(source: str) -> Iterator[tuple[int, str]]:
+    """Lines and names: ``x._name`` of another object, imports of ``_name``, patches of one."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Attribute(value=ast.Name("self" | "cls")):
+                continue
+            case ast.Attribute(value=ast.Call(func=ast.Name("super"))):
+                continue
+            case ast.Attribute(attr=name) if is_private(name) and name not in OF_OTHERS:
+                yield node.lineno, name
+            case ast.ImportFrom(names=names):
+                yield from ((node.lineno, one.name) for one in names if is_private(one.name))
+            case ast.Call(
+                func=ast.Attribute(attr="setattr" | "delattr"),
+                args=[_, ast.Constant(str(name)), *_],
+            ):
+                if is_private(name):
+                    yield node.lineno, name
+            case ast.Call(
+                func=ast.Attribute(attr="setattr" | "delattr"), args=[ast.Constant(str(path)), *_]
+            ):
+                if any(is_private(part) for part in path.split(".")):
+                    yield node.lineno, path
+            case _:
+                pass
+
+
+def test_no_test_names_a_private_member() -> None:
+    found = [
+        f"{path.relative_to(TESTS)}:{line}: {name}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for line, name in private_names(path.read_text())
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_private_members_are_found_in_each_form() -> None:
+    source = (
+        "from agent.x import _one\n"
+        "host._two\n"
+        "monkeypatch.setattr(Host, '_three', 1)\n"
+        "monkeypatch.setattr('agent.x._four', 1)\n"
+        "self._own; super()._own; row._replace(x=1); x.__class__\n"
+    )
+    assert sorted(private_names(source)) == [
+        (1, "_one"),
+        (2, "_two"),
+        (3, "_three"),
+        (4, "agent.x._four"),
+    ]
