@@ -7,18 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
+from agent.told.reports import Report
 from drivers.api import ComputeDriver, DriverContext
-from drivers.loader import LoadedDriver
-from reportclient.http import PlacementAPI, token_adapter
 from reportclient.root import BulkWrites
-from tests.waiting import no_pause
+from tests import agents
+from tests.agents import NODE, OWNER, ROOT, VERIFY
 
-ROOT = "c0ffee00-0000-4000-8000-000000000001"
-NODE = "host1"
-OWNER = "CUSTOM_OWNER_COMPUTE_AGENT"
-VERIFY = 300.0
+__all__ = ["NODE", "OWNER", "ROOT", "VERIFY", "Agent", "leaf_uuid", "tree_driver"]
 
 
 class Tree(ComputeDriver):
@@ -51,32 +46,18 @@ class Tree(ComputeDriver):
         self.edit(provider_tree, allocations)
 
 
-class Agent:
-    """One agent's working parts, against one Placement; time is told, not waited for."""
+class Agent(agents.Agent):
+    """With one driver, called ``tree``; periods are a minute apart unless a test says otherwise."""
 
-    def __init__(self, url: str, driver: ComputeDriver, state: Path | None = None, **rules: Any):
-        self.now = 0.0
+    def __init__(
+        self, url: str, driver: ComputeDriver, state: Path | None = None, **rules: Any
+    ) -> None:
+        bulk = BulkWrites(rules.pop("bulk_chunk", 0))
+        super().__init__(url, named={"tree": driver}, state=state, bulk=bulk, **rules)
         self.driver = driver
-        self.api = PlacementAPI(token_adapter(url, "admin"))
-        chunk = rules.pop("bulk_chunk", 0)
-        self.nodes = Nodes(
-            ROOT,
-            [LoadedDriver.of("tree", driver)],
-            self.api,
-            Rules(**{"owner_traits": (OWNER,), "verify_every": VERIFY, "pause": no_pause, **rules}),
-            BulkWrites(chunk),
-            state,
-        )
 
-    def period(self, after: float = 60.0, **options: Any):
-        self.now += after
-        (report,) = self.nodes.period(self.now, **options)
-        return report
-
-    @property
-    def tracker(self):
-        (tracker,) = self.nodes.trackers.values()
-        return tracker
+    def period(self, after: float = 60.0, **options: Any) -> Report:
+        return super().period(after, **options)
 
 
 def tree_driver(size: int, *, aggregate: str | None = None) -> Tree:

@@ -6,7 +6,7 @@ import re
 
 from agent.cli.drawing.text_tree import draw_tree
 from agent.cli.shared.screen import Screen
-from tests.integration.agents import ROOT, Agent
+from tests.agents import ROOT, Agent
 from tests.integration.test_libvirt_docs import block
 
 NOT_SHOWN = ("COMPUTE_", "CUSTOM_OWNER", "HW_CPU_")

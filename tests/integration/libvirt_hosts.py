@@ -13,7 +13,7 @@ from drivers.api import ComputeDriver
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from tests.integration.agents import NODE, ROOT, Agent
+from tests.agents import NODE, ROOT, Agent
 from tests.servers.placement import RealPlacement
 from tests.unit.libvirt.fake_binding import FakeLibvirt
 from tests.unit.libvirt.hosts import with_disk

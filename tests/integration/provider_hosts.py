@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
 from agent.period.service_tag import tag_of
-from agent.provider_config.files import ProviderFiles
 from agent.told.reports import Report
 from drivers.api import ComputeDriver
-from drivers.loader import LoadedDriver
-from reportclient.http import PlacementAPI, token_adapter
 from reportclient.testing.fake_placement import FakePlacement
-from tests.integration.agents import OWNER, ROOT, VERIFY
+from tests.agents import OWNER, ROOT, VERIFY, Agent
 from tests.servers.placement import RealPlacement
 
 HEAD = "meta: {schema_version: '1.0'}\nproviders:\n"
@@ -34,58 +28,39 @@ def entry(whom: str, *traits: str, **classes: int) -> str:
 EVERY_ROOT = "uuid: $COMPUTE_NODE"
 
 
-class Host:
-    """One agent's working parts, period by period; time is told."""
+class Host(Agent):
+    """One agent with provider files; it begins with :meth:`start`."""
 
     def __init__(
         self, placement: FakePlacement | RealPlacement, directory: Path, *drivers: ComputeDriver
     ) -> None:
-        self.placement = placement
-        self.stranger = placement.stranger
-        self.files, self.state = directory / "provider_config", directory / "state"
+        (directory / "state").mkdir()
+        super().__init__(placement, *drivers, state=directory / "state")
+        self.files = directory / "provider_config"  # read with the start
         self.files.mkdir()
-        self.state.mkdir()
-        self.drivers = drivers
-        self.now = 0.0
-        self.nodes: Nodes
+        self.stranger = placement.stranger
 
     def write(self, *entries: str, name: str = "a.yaml") -> Path:
+        assert self.files is not None
         path = self.files / name
         path.write_text(HEAD + "".join(entries) if entries else HEAD + "  []\n")
         return path
 
     def start(self) -> None:
         """As after any end of the process: everything that it knew is gone."""
-        real = isinstance(self.placement, RealPlacement)
-        api = PlacementAPI(token_adapter(self.placement.url, "admin")) if real else self.placement
-        named = [LoadedDriver.of(f"driver{n}", each) for n, each in enumerate(self.drivers, 1)]
-        rules = Rules(owner_traits=(OWNER,), verify_every=VERIFY)
-        additions = ProviderFiles.of(self.files, self.state)
-        additions.load()
-        self.nodes = Nodes(ROOT, named, api, rules, state_path=self.state, additions=additions)
-
-    def reload(self) -> None:
-        """What SIGHUP does."""
-        self.nodes.additions.read()
+        self.restart()
 
     def period(self, after: float = 10.0, **options: Any) -> Report:
-        (report,) = self.periods(after, **options)
-        return report
+        return super().period(after, **options)
 
     def periods(self, after: float = 10.0, **options: Any) -> list[Report]:
-        self.now += after
-        return self.nodes.period(self.now, **options)
+        return super().periods(after, **options)
 
     def settle(self) -> None:
         for _ in range(3):
             reports = self.periods(2 * VERIFY)
             assert all(report.ok for report in reports), [one.texts() for one in reports]
         assert not any(report.done for report in reports)
-
-    def calls_of(self, action: Callable[[], object]) -> list[str]:
-        mark = self.placement.mark()
-        action()
-        return [f"{one.method} {one.path}" for one in self.placement.since(mark)]
 
     def custom(self, uuid: str = ROOT) -> set[str]:
         """Custom traits, but for the owner's and the mark of a service with many nodes."""

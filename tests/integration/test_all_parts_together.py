@@ -11,7 +11,7 @@ from agent.period.traits import DISABLED
 from agent.state.roots import FILE_NAME
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from reportclient.testing.fake_placement import FakePlacement
-from tests.integration.agents import NODE, ROOT, VERIFY, Small, child_uuid, devices
+from tests.agents import NODE, ROOT, VERIFY, Small, child_uuid, devices
 from tests.integration.provider_hosts import EVERY_ROOT, Host, entry
 
 DEVICE = f"{NODE}_dev1"

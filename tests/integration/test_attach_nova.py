@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext
-from drivers.loader import LoadedDriver
-from reportclient.http import PlacementAPI, token_adapter
+from tests.agents import Agent
 from tests.servers.placement import RealPlacement
 from tests.servers.reference import NovaBeside, reference_python
 
@@ -52,9 +49,7 @@ class Both:
     def __init__(self, placement: RealPlacement, nova: NovaBeside) -> None:
         self.placement, self.nova, self.now = placement, nova, 0.0
         self.driver = Cards()
-        rules = Rules(owner_traits=("CUSTOM_OURS",), verify_every=300.0, attached=True)
-        api = PlacementAPI(token_adapter(placement.url, "admin"))
-        self.nodes = Nodes("", [LoadedDriver.of("cards", self.driver)], api, rules)
+        self.nodes = Agent(placement, self.driver, root="", attached=True).nodes
 
     def agents_turn(self, later: float = 400.0) -> list[str]:
         mark = self.placement.mark()

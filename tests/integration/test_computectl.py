@@ -16,11 +16,11 @@ import pytest
 
 from agent import config
 from agent.nodes.composed import BULK_PAYS_FROM
-from agent.nodes.nodes import Nodes
 from drivers import loader
 from drivers.api import DriverContext
 from reportclient.http import PlacementAPI, adapter_from_conf
 from reportclient.root import BulkWrites
+from tests.agents import Agent
 from tests.integration.agent_host import AgentHost, Said
 from tests.servers.placement import RealPlacement
 
@@ -228,9 +228,16 @@ def a_period(host: AgentHost) -> list[tuple]:
     api = Recording(PlacementAPI(adapter_from_conf(conf)))
     rules = config.Rules(owner_traits=settings.rules.owner_traits)
     own = host.compute_id.read_text().strip()
-    bulk = BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM)
-    nodes = Nodes(own, drivers, api, rules, bulk, settings.state_path, writing=False)
-    [report] = nodes.period(time.monotonic())
+    agent = Agent(
+        api,
+        named={one.name: one.driver for one in drivers},
+        root=own,
+        bulk=BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM),
+        state=settings.state_path,
+        writing=False,
+        rules=rules,
+    )
+    report = agent.period(time.monotonic())
     assert report.ok, report.texts()
     return api.writes
 

@@ -19,7 +19,7 @@ from drivers.api import DriverContext, ProviderTree
 from drivers.libvirt.connection.host import Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from tests.integration.agents import ROOT, Agent
+from tests.agents import ROOT, Agent
 from tests.integration.switched import options, root_of
 from tests.integration.test_hypervisor_lost import reported
 from tests.servers.agent import AgentProcess

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.agents import NODE, ROOT, Small
+from tests.agents import NODE, ROOT, Small
 from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
 from tests.integration.provider_hosts import EVERY_ROOT, Host, entry
 from tests.integration.test_libvirt_devices import DISKS, GPUS, NVME, on, on_gpu, plug, record

@@ -10,7 +10,7 @@ from agent.cli.drawing.text_tree import draw_tree
 from agent.cli.shared.screen import Screen
 from drivers.libvirt.facts.guest_models import Question, TpmChoice, model_traits
 from drivers.libvirt.opts import DEFAULT_OPTS, LIBVIRT_OPTS
-from tests.integration.agents import NODE, ROOT, Agent
+from tests.agents import NODE, ROOT, Agent
 from tests.integration.libvirt_hosts import DocumentedHost, drawn
 from tests.integration.test_libvirt_docs import FEATURES, PAGES, block
 from tests.unit.libvirt.fake_binding import DATA, FakeDomain

@@ -8,7 +8,7 @@ from agent.told.conditions import Severity
 from drivers.errors import ReshapeFailed
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport, Reported
-from tests.integration.agents import NODE, ROOT, Agent, Small, child_uuid
+from tests.agents import NODE, ROOT, Agent, Small, child_uuid
 from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
 from tests.servers.placement import RealPlacement
 from tests.unit.libvirt.hosts import capabilities, cell

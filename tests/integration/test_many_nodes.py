@@ -6,16 +6,14 @@ from collections import Counter
 from pathlib import Path
 
 from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
 from agent.period.service_tag import tag_of
 from drivers.api import ComputeDriver, DriverContext
-from drivers.loader import LoadedDriver
-from reportclient.http import PlacementAPI, token_adapter
+from tests.agents import ROOT as SERVICE
+from tests.agents import VERIFY, Agent
 from tests.servers.placement import RealPlacement
 
-SERVICE = "c0ffee00-0000-4000-8000-000000000001"
 COUNT = 60
-VERIFY, WAIT = 300.0, 900.0
+WAIT = 900.0
 
 
 class Rack(ComputeDriver):
@@ -38,11 +36,8 @@ def test_roots_made_verified_removed_and_added_at_a_real_placement(
     driver, now = Rack(COUNT), 0.0
 
     def service() -> Nodes:
-        api = PlacementAPI(token_adapter(placement.url, "admin"))
-        rules = Rules(
-            owner_traits=("CUSTOM_OURS",), verify_every=VERIFY, audit_every=None, nodes_at_once=4
-        )
-        return Nodes(SERVICE, [LoadedDriver.of("rack", driver)], api, rules, state_path=tmp_path)
+        agent = Agent(placement, driver, state=tmp_path, audit_every=None, nodes_at_once=4)
+        return agent.nodes
 
     def kinds(nodes: Nodes, after: float) -> Counter[str]:
         nonlocal now

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reportclient.provider_tree import ProviderTree
-from tests.integration.agents import NODE, OWNER, Agent, Small, child_uuid
+from tests.agents import NODE, OWNER, Agent, Small, child_uuid
 from tests.integration.libvirt_hosts import DocumentedHost, providers
 from tests.unit.libvirt.devices import GPU, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice

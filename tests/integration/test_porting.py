@@ -11,12 +11,10 @@ import pytest
 from stevedore.extension import Extension
 
 from agent import config
-from agent.nodes.nodes import Nodes
 from drivers.api import DriverContext
 from drivers.loader import driver_from
-from reportclient.http import PlacementAPI, token_adapter
+from tests.agents import ROOT, VERIFY, Agent
 from tests.integration.agent_host import AgentHost
-from tests.integration.agents import ROOT, VERIFY
 from tests.integration.transcripts import Command, steps
 from tests.unit.test_legacy import Nodes as NamesNode
 from tests.unit.test_legacy import asked, load
@@ -99,13 +97,10 @@ def test_the_driver_after_reports_and_reshapes_in_a_real_placement(placement, tm
     stranger.add_trait(ROOT, "COMPUTE_NODE")
     stranger.set_inventory(ROOT, {"VGPU": {"total": 16}})
     consumer = stranger.put_allocation({ROOT: {"VGPU": 4}})
-    nodes = Nodes(
-        ROOT,
-        [loaded],
-        PlacementAPI(token_adapter(placement.url, "admin")),
-        config.settings(context.conf).rules,
+    agent = Agent(
+        placement, named={"acme": loaded.driver}, rules=config.settings(context.conf).rules
     )
-    (report,) = nodes.period(VERIFY, disabled=False)
+    report = agent.period(VERIFY, disabled=False)
     assert report.ok, report.texts()
     listed = placement.request("GET", f"/resource_providers?in_tree={ROOT}")
     uuids = {each["name"]: each["uuid"] for each in listed["resource_providers"]}

@@ -12,7 +12,7 @@ from agent.state.roots import FILE_NAME
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Unreachable
 from reportclient.testing.fake_placement import FakePlacement
-from tests.integration.agents import (
+from tests.agents import (
     NODE,
     ROOT,
     VERIFY,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
-from tests.integration.agents import (
+from tests.agents import (
     NODE,
     OWNER,
     ROOT,

@@ -16,6 +16,8 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
+from tests.agents import Agent
+
 
 class Absent(types.ModuleType):
     """Of oslo.vmware or zvmconnector: Nova's modules import them, and what runs here asks nothing of it."""
@@ -53,11 +55,7 @@ from nova.virt.zvm import driver as zvm  # type: ignore[import-not-found]
 from oslo_config import cfg
 from oslo_utils import units
 
-from agent.period.rules import Rules
-from agent.period.tracker import Tracker
 from drivers.api import ComputeDriver, DriverContext, ReshapeFailed, ReshapeNeeded
-from drivers.loaded import LoadedDriver
-from reportclient.root import Root
 from reportclient.testing.fake_placement import FakePlacement
 
 NODE, UUID = "compute1", "c0ffee00-0000-4000-8000-00000000000a"
@@ -169,15 +167,14 @@ def periods(kind: type[OnNova]) -> list[dict[str, Any]]:
     """What became of each period of a driver."""
     conf = cfg.ConfigOpts()
     conf([], project="nova-bodies", default_config_files=[], default_config_dirs=[])
-    loaded = LoadedDriver.of(kind.__name__, kind(DriverContext(NODE, Path(), conf)))
-    placement = FakePlacement()
-    tracker = Tracker(Root(UUID, placement), NODE, [loaded], Rules(owner_traits=("CUSTOM_OWNER",)))
+    driver = kind(DriverContext(NODE, Path(), conf))
+    agent = Agent(FakePlacement(), named={kind.__name__: driver}, root=UUID)
     told = []
-    for number in range(PERIODS):
-        report = tracker.period(number * 60.0)
+    for _ in range(PERIODS):
+        report = agent.period(60.0)
         complaints = {str(key): str(text) for key, text in report.conditions().items()}
         told.append({"complaints": complaints, "done": len(report.done)})
-    tree = tracker.view.edit()
+    tree = agent.tracker.view.edit()
     providers = [tree.data(uuid) for uuid in tree.get_provider_uuids(NODE)]
     told[-1]["tree"] = {
         one.name: {name: record["total"] for name, record in one.inventory.items()}

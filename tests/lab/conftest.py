@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from drivers.libvirt.driver import LibvirtDriver
-from tests.integration.agents import Agent
+from tests.agents import Agent
 from tests.servers.lab import Lab
 from tests.servers.placement import RealPlacement
 from tests.unit.libvirt.test_settings import context

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from tests.integration.agents import ROOT
+from tests.agents import ROOT
 from tests.integration.libvirt_hosts import holds, providers
 from tests.servers.lab import GPU, NODE
 

@@ -6,64 +6,42 @@ say what drivers and files assert, what others do, and what Placement has afterw
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.nodes.identity import NodeTable
-from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
-from agent.provider_config.files import ProviderFiles
 from agent.state.roots import FILE_NAME as KEPT
 from agent.state.roots import RootStore
 from agent.told.reports import Report
-from drivers.api import ComputeDriver, DriverContext, DriverNotReady
+from drivers.api import DriverNotReady
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport
-from drivers.loader import LoadedDriver
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
-from tests.waiting import no_pause
+from tests.agents import NODE as NODE
+from tests.agents import OWNER as OWNER
+from tests.agents import ROOT as ROOT
+from tests.agents import VERIFY, Agent, Body, Small
+from tests.agents import both as both
 
-ROOT, NODE = "c0ffee00-0000-4000-8000-000000000001", "host1"
-OWNER = "CUSTOM_OWNER_COMPUTE_AGENT"
-VERIFY, AUDIT = 300.0, 86400.0
+AUDIT = 86400.0
 SOON = 60.0
 """Seconds after which nothing is verified yet."""
 HEAD = "meta: {schema_version: '1.0'}\nproviders:\n"
 
-Body = Callable[..., None]
-"""``(tree)``, or ``(tree, allocations)``: what a driver does in ``update_provider_tree``."""
-
-
 # -- what drivers say
 
 
-class Scripted(ComputeDriver):
-    def __init__(self, body: Body, nodes: list[str]) -> None:
-        super().__init__(DriverContext(nodes[0], Path("/nonexistent")))
-        self.body, self.nodes = body, nodes
-        self.told: Mapping[str, str] = {}
+class Scripted(Small):
+    """It may know UUIDs of its nodes."""
 
-    def get_available_nodes(self):
-        return self.nodes
+    def __init__(self, body: Body, nodes: list[str]) -> None:
+        super().__init__(body, nodes)
+        self.told: Mapping[str, str] = {}
 
     def get_nodenames_by_uuid(self):
         return {uuid: name for name, uuid in self.told.items()}
-
-    def update_provider_tree(self, provider_tree, nodename, allocations=None):
-        wants_allocations = len(inspect.signature(self.body).parameters) > 1
-        self.body(provider_tree, *([allocations] if wants_allocations else []))
-
-
-def both(*bodies: Body) -> Body:
-    def body(tree: Any) -> None:
-        for each in bodies:
-            each(tree)
-
-    return body
 
 
 def inventory(provider: str = NODE, **totals: int) -> Body:
@@ -194,24 +172,22 @@ class Host:
     def restart(self, **drivers: Body) -> None:
         """A new process; with other drivers if some are given."""
         self.drivers = drivers or self.drivers
-        loaded = [
-            LoadedDriver.of(name, Scripted(body, self.names_of_nodes))
-            for name, body in self.drivers.items()
-        ]
-        self._scripted: dict[str, Any] = {each.name: each.driver for each in loaded}
+        self._scripted: dict[str, Any] = {
+            name: Scripted(body, self.names_of_nodes) for name, body in self.drivers.items()
+        }
         for driver in self._scripted.values():
             driver.capabilities = self.capabilities
-        rules = {"verify_every": VERIFY, "audit_every": AUDIT, "attached": self.attached}
-        rules |= {"pause": no_pause}
-        self.nodes = Nodes(
-            "" if self.attached else self.root,
-            loaded,
+        rules = {"audit_every": AUDIT, "attached": self.attached, **self.rules}
+        agent = Agent(
             self.door,
-            Rules(owner_traits=(OWNER,), **{**rules, **self.rules}),
-            state_path=self.state,
-            table=NodeTable() if self.state is None else NodeTable.of(self.state),
-            additions=self._additions(),
+            named=self._scripted,
+            root="" if self.attached else self.root,
+            state=self.state,
+            files=self.files,
+            keeps_names=True,
+            **rules,
         )
+        self.nodes = agent.nodes
 
     def says(self, **bodies: Body) -> None:
         """From now on these drivers say something else."""
@@ -350,15 +326,6 @@ class Host:
         mark = self.placement.mark()
         action()
         return [f"{one.method} {one.path}" for one in self.placement.since(mark)]
-
-    def _additions(self) -> ProviderFiles:
-        if self.files is None:
-            return ProviderFiles()
-        assert self.state is not None, "files need a place for what was added"
-        self.files.mkdir(exist_ok=True)
-        made = ProviderFiles.of(self.files, self.state)
-        made.load()
-        return made
 
 
 def own(name: str, root: str = ROOT) -> str:

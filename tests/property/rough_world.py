@@ -10,21 +10,19 @@ import re
 import shutil
 import uuid as uuidlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
 from agent.state.roots import RootStore
 from drivers.api import ComputeDriver, DriverContext, ReshapeNeeded
-from drivers.loader import LoadedDriver
 from reportclient import errors
 from reportclient.apply import FAULTS
 from reportclient.root import ATTEMPTS, BulkWrites
 from reportclient.testing.stranger import Stranger
 from reportclient.view import View
-from tests.waiting import no_pause
+from tests.agents import Agent
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 NODE = "host1"
@@ -514,9 +512,14 @@ class World:
         }
 
     def _nodes(self) -> Nodes:
-        rules = Rules(
-            owner_traits=(OWNER,), verify_every=VERIFY, audit_every=AUDIT, at_once=self.at_once
+        agent = Agent(
+            self.rough,
+            named={"wishing": self.driver},
+            state=self.state,
+            bulk=BulkWrites(self.chunk),
+            verify_every=VERIFY,
+            audit_every=AUDIT,
+            at_once=self.at_once,
+            reshape_when_running=True,
         )
-        rules = replace(rules, reshape_when_running=True, pause=no_pause)
-        drivers = [LoadedDriver.of("wishing", self.driver)]
-        return Nodes(ROOT, drivers, self.rough, rules, BulkWrites(self.chunk), self.state)
+        return agent.nodes

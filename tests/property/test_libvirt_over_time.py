@@ -12,17 +12,15 @@ from dataclasses import replace
 
 import pytest
 
-from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
 from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.loader import LoadedDriver
 from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import Agent
 from tests.profiles import examples
 from tests.unit.libvirt.devices import GPU, NIC, NIC_VF, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt
-from tests.unit.libvirt.hosts import NODE, ROOT, capabilities, cell, with_disk
+from tests.unit.libvirt.hosts import NODE, capabilities, cell, with_disk
 from tests.unit.libvirt.test_settings import context
 
 CPUS = 8
@@ -84,11 +82,9 @@ class World:
         host = Host("fake:///one", self.binding, Deadlines(20, 20), self.directory)
         with_disk(host, 500 * 1024**3)
         told = replace(context(self.directory, self.options), state_path=state)
-        named = [LoadedDriver.of("libvirt", LibvirtDriver(told, host))]
-        rules = Rules(owner_traits=("CUSTOM_OWNER",), verify_every=300.0)
-        nodes = Nodes(ROOT, named, placement, rules, state_path=state)
-        for now in range(0, 5000, 1000):
-            (report,) = nodes.period(float(now))
+        agent = Agent(placement, named={"libvirt": LibvirtDriver(told, host)}, state=state)
+        for _ in range(5):
+            report = agent.period(1000.0)
             if "no room for" in str(report.error):
                 host.close()
                 return None
@@ -96,7 +92,7 @@ class World:
             assert "reshape" not in str(report.texts()), report.texts()
         assert not report.done, "it becomes quiet"
         host.close()
-        return nodes.trackers[ROOT].view.snapshot
+        return agent.view
 
     def guests_go(self, all_of_them=False):
         for who in [one for one in self.guests if all_of_them or self.chance.random() < 0.4]:

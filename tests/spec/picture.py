@@ -15,7 +15,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from tests.integration.agents import ROOT
+from tests.agents import ROOT
 from tests.servers.placement import RealPlacement
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reportclient.provider_tree import ProviderTree
-from tests.integration.agents import OWNER, ROOT, Agent, Small
+from tests.agents import OWNER, ROOT, Agent, Small
 from tests.servers.placement import RealPlacement
 from tests.spec.picture import (
     AGG,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reportclient.provider_tree import ProviderTree
-from tests.integration.agents import NODE, ROOT, Agent, Small, child_uuid
+from tests.agents import NODE, ROOT, Agent, Small, child_uuid
 from tests.servers.placement import RealPlacement
 
 OURS = "aaaaaaaa-0000-4000-8000-000000000001"

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
-from drivers.loader import LoadedDriver
 from reportclient import errors
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
+from tests import agents
 
 THEIRS, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
 AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"
@@ -52,31 +50,14 @@ def cards(*numbers: int, traits: tuple[str, ...] = ()) -> Body:
     return body
 
 
-class Agent:
-    def __init__(
-        self,
-        placement: FakePlacement,
-        body: Body,
-        own: str = "",
-        state: Path | None = None,
-        **options: Any,
-    ) -> None:
-        self.placement, self.now = placement, 0.0
-        self.driver = Devices(body, [NODE])
-        rules = Rules(
-            owner_traits=("CUSTOM_OURS",),
-            verify_every=300.0,
-            audit_every=None,
-            attached=True,
-            **options,
-        )
-        loaded = [LoadedDriver.of("cards", self.driver)]
-        self.nodes = Nodes(own, loaded, placement, rules, state_path=state)
+class Agent(agents.Agent):
+    """Attached to another service's root."""
 
-    def period(self, after: float = 600.0, **options: Any) -> Any:
-        self.now += after
-        (report,) = self.nodes.period(self.now, **options)
-        return report
+    def __init__(self, placement: FakePlacement, body: Body, own: str = "", **options: Any) -> None:
+        self.driver = Devices(body, [NODE])
+        wanted = {"owner_traits": ("CUSTOM_OURS",), "audit_every": None, "attached": True}
+        wanted |= {"root": own, "named": {"cards": self.driver}, **options}
+        super().__init__(placement, **wanted)
 
     def writes(self, **options: Any) -> list[tuple[str, str]]:
         """Of a period in which all is well."""

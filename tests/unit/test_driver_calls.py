@@ -12,8 +12,6 @@ import pytest
 from oslo_config import cfg
 from stevedore.extension import Extension
 
-from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
 from agent.service import Service
 from drivers.api import ComputeDriver, DriverContext, DriverError, ReshapeNeeded
 from drivers.deadline import Calls, DriverHangs
@@ -22,6 +20,7 @@ from drivers.fitness import class_problem
 from drivers.loaded import LoadedDriver
 from drivers.loader import driver_from
 from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import Agent
 from tests.unit.test_nodes import OWN, service_of
 from tests.waiting import eventually
 
@@ -248,9 +247,8 @@ def test_a_reshape_with_garbage_in_it_is_told_with_the_driver(garbage: Any) -> N
             allocations["consumer1"] = garbage
 
     placement = FakePlacement()
-    driver = LoadedDriver.of("mine", Reshapes("", threading.Event()))
-    nodes = Nodes(OWN, [driver], placement, Rules(owner_traits=("CUSTOM_OWNER",)))
-    (report,) = nodes.period(0.0)
+    agent = Agent(placement, named={"mine": Reshapes("", threading.Event())}, root=OWN)
+    report = agent.period(0.0)
     assert "consumer consumer1: {'allocations':" in str(report.driver_errors["mine"])
     assert "is needed, not" in str(report.driver_errors["mine"])
 

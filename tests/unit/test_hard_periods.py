@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
-from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
+from drivers.api import DriverNotReady, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.testing.stranger import Stranger
+from tests import agents
+from tests.agents import Small
 
 ROOT, NODE = "c0ffee00-0000-4000-8000-000000000001", "host1"
 SHARED = "aaaaaaaa-0000-4000-8000-00000000000a"
 CELL = "cccccccc-0000-4000-8000-000000000001"
 OTHER = "aaaaaaaa-0000-4000-8000-00000000000b"
-
-
-class Part(ComputeDriver):
-    def __init__(self, body):
-        super().__init__(DriverContext(NODE, Path("/nonexistent")))
-        self.body, self.nodes = body, [NODE]
-
-    def get_available_nodes(self):
-        return self.nodes
-
-    def update_provider_tree(self, provider_tree, nodename, allocations=None):
-        self.body(provider_tree)
 
 
 def tree_of(count):
@@ -45,19 +31,12 @@ def tree_of(count):
     return body
 
 
-class Agent:
+class Agent(agents.Agent):
     def __init__(self, placement, *bodies, **rules):
-        self.placement, self.now = placement, 0.0
-        loaded = [LoadedDriver.of(f"d{n}", Part(body)) for n, body in enumerate(bodies, 1)]
-        self.drivers = [each.driver for each in loaded]
-        ours = {"owner_traits": ("CUSTOM_OURS",), "verify_every": 300.0, "audit_every": None}
-        wanted = {**ours, **rules}
-        self.nodes = Nodes(ROOT, loaded, placement, Rules(**wanted))
+        super().__init__(placement, *map(Small, bodies), **{"audit_every": None, **rules})
 
     def period(self, after=60.0):
-        self.now += after
-        (report,) = self.nodes.period(self.now)
-        return report
+        return super().period(after)
 
     def seen(self, name):
         (tracker,) = self.nodes.trackers.values()
@@ -257,7 +236,7 @@ def test_of_a_consumer_a_driver_decides_only_what_it_holds_where(placement):
     def flat(tree):
         tree.update_inventory(NODE, {"VGPU": {"total": 4}})
 
-    class Reshapes(Part):
+    class Reshapes(Small):
         def update_provider_tree(self, provider_tree, nodename, allocations=None):
             if allocations is None and provider_tree.has_inventory(NODE):
                 raise ReshapeNeeded
@@ -271,7 +250,7 @@ def test_of_a_consumer_a_driver_decides_only_what_it_holds_where(placement):
     placement.stranger.put_allocation({ROOT: {"VGPU": 1}}, consumer)
     before = placement.stranger.allocation(consumer)
     agent = Agent(placement, flat)
-    agent.nodes.drivers = [LoadedDriver.of("d1", Reshapes(None))]
+    agent.nodes.drivers = [LoadedDriver.of("driver1", Reshapes(None))]
     report = agent.period()
     assert report.ok, report.texts()
     after = placement.stranger.allocation(consumer)
@@ -296,7 +275,7 @@ def test_a_thread_that_is_at_its_tree_still_is_its_drivers_error_alone(placement
 
     agent = Agent(placement, kept_at, adds)
     report = agent.period()
-    assert "d1" in report.driver_errors and report.error is None
+    assert "driver1" in report.driver_errors and report.error is None
     assert "CUSTOM_GOLD" in agent.seen(NODE).traits
 
 
@@ -311,7 +290,7 @@ def test_a_root_that_a_driver_moves_is_its_error_alone(placement):
     agent = Agent(placement, moves, adds)
     for _ in range(2):
         report = agent.period()
-        assert "it moved the root provider host1" in str(report.driver_errors["d1"])
+        assert "it moved the root provider host1" in str(report.driver_errors["driver1"])
         assert "CUSTOM_GOLD" in agent.seen(NODE).traits
 
 
@@ -327,5 +306,5 @@ def test_capabilities_that_break_later_are_their_drivers_error_and_stay_as_they_
     assert agent.period().ok
     agent.drivers[0].capabilities = wrong
     report = agent.period(600)
-    assert report.error is None and "capabilities" in str(report.driver_errors["d1"])
+    assert report.error is None and "capabilities" in str(report.driver_errors["driver1"])
     assert {"CUSTOM_GOLD", "COMPUTE_VOLUME_MULTI_ATTACH"} <= agent.seen(NODE).traits

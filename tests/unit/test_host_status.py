@@ -261,15 +261,15 @@ def test_a_period_that_wrote_it_ends_the_waiting(world) -> None:
     assert len(world.writes) == writes
 
 
-def test_several_failures_make_one_retry(world) -> None:
+def test_several_failures_make_one_retry(world, monkeypatch) -> None:
+    monkeypatch.setattr("agent.switching.host_status.random.uniform", lambda low, high: high)
     world.broken = Unreachable("away")
     for _ in range(5):
         world.status.ask(disabled=True)
     world.step()
-    writes = len(world.writes)
-    world.broken = None
-    world.step(120)
-    assert len(world.writes) == writes + 1
+    asked = len(world.writes)
+    world.step(2.5)
+    assert len(world.writes) == asked + 1, "after one second, and then after two more"
 
 
 # -- the registry
@@ -500,7 +500,38 @@ def test_an_answer_waits_for_the_registry_but_not_for_one_that_is_away(world) ->
     assert not world.status.in_step(3600)
 
 
+def test_a_decision_during_a_heartbeat_is_the_one_that_the_registry_gets(world) -> None:
+    """Not the one before it, which others would follow until the next heartbeat."""
+    world.status.ask(disabled=True)
+    world.registry.on_the_way.append(lambda: world.status.ask(disabled=False))
+    world.beat()
+    assert not world.registry.writes
+    assert not world.registry.record.disabled and not world.placement and world.known.acknowledged
+
+
+def test_beside_nova_compute_the_record_decides_nothing(world) -> None:
+    world.heartbeat.attached = True
+    world.registry.operator(disabled=True)
+    world.heartbeat.read_once()
+    world.beat()
+    assert world.status.disabled is False and not world.writes
+    assert not world.registry.writes
+
+
 # -- the hypervisor
+
+
+def test_a_host_with_two_hypervisors_is_enabled_once_both_are_back(world) -> None:
+    other = world.hypervisor.listener("ironic")
+    world.told("gone")
+    other("gone, too")
+    world.step()
+    other(None)
+    world.step(3600)
+    assert world.placement
+    world.told(None)
+    world.step(3600)
+    assert not world.placement
 
 
 def test_a_lost_hypervisor_disables_and_its_return_enables(world) -> None:

@@ -10,17 +10,15 @@ from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
-from agent.nodes.nodes import Nodes
 from agent.nodes.workers import Workers
-from agent.period.rules import Rules
 from agent.period.service_tag import service_of, tag_of, tags_of_others
 from agent.provider_config.files import ProviderFiles
 from agent.state.kept_root import saved_roots
 from agent.state.roots import RootStore
 from drivers.api import ComputeDriver, DriverContext
-from drivers.loader import LoadedDriver
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import Agent
 from tests.waiting import eventually
 
 ONE = "c0ffee00-0000-4000-8000-000000000001"
@@ -80,29 +78,17 @@ class OneByOne:
             return self.placement.request(method, path, **options)
 
 
-class Service:
+class Service(Agent):
     def __init__(
-        self,
-        placement: FakePlacement,
-        driver: Rack,
-        own: str = ONE,
-        state: Path | None = None,
-        **rules: Any,
+        self, placement: FakePlacement, driver: Rack, own: str = ONE, **options: Any
     ) -> None:
-        self.placement, self.driver, self.now = placement, driver, 0.0
-        wanted = {"owner_traits": ("CUSTOM_OURS",), "verify_every": VERIFY, "audit_every": None}
-        self.nodes = Nodes(
-            own,
-            [LoadedDriver.of("rack", driver)],
-            OneByOne(placement),
-            Rules(**{**wanted, **rules}),
-            state_path=state,
-            workers=Workers(patience=PATIENT),
-        )
+        api, workers = OneByOne(placement), Workers(patience=PATIENT)
+        options = {"audit_every": None, **options}
+        super().__init__(api, named={"rack": driver}, root=own, workers=workers, **options)
+        self.placement, self.driver = placement, driver
 
     def period(self, after: float = 60.0) -> list[Any]:
-        self.now += after
-        return self.nodes.period(self.now)
+        return self.periods(after)
 
     def calls(self, after: float = 60.0) -> Counter[str]:
         """What a period asks, by kind; all is well in it."""

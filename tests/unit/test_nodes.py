@@ -18,7 +18,6 @@ from agent.nodes.identity import NODES as FILE_NAME
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.nodes import Nodes
 from agent.ownership.ledger import Holding, Ledger
-from agent.period.rules import Rules
 from agent.service import Service
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
@@ -29,8 +28,8 @@ from agent.told.reports import Report
 from agent.told.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverNotReady
-from drivers.loader import LoadedDriver
 from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import Agent
 from tests.unit.test_loaded_driver import Mute
 
 OWN = str(uuid4())
@@ -76,9 +75,7 @@ class NoPlacement:
 
 
 def nodes_of(driver: ComputeDriver) -> Nodes:
-    return Nodes(
-        OWN, [LoadedDriver.of("mine", driver)], NoPlacement(), Rules(owner_traits=("CUSTOM_OWNER",))
-    )
+    return Agent(NoPlacement(), named={"mine": driver}, root=OWN).nodes
 
 
 def service_of(driver: ComputeDriver) -> Service:
@@ -150,8 +147,8 @@ def test_a_driver_beside_others_that_can_not_start_yet_stops_nobody_and_is_tried
             provider_tree.add_traits(nodename, "CUSTOM_FIRST")
 
     placement, later = FakePlacement(), Later()
-    drivers = [LoadedDriver.of("first", First(["a"])), LoadedDriver.of("later", later)]
-    nodes = Nodes(OWN, drivers, placement, Rules(owner_traits=("CUSTOM_OWNER",)))
+    nodes = Agent(placement, named={"first": First(["a"]), "later": later}, root=OWN).nodes
+    drivers = nodes.drivers
     status = HostStatus(ServiceFile.of(tmp_path), Loop(lambda: None), lambda *_: [])
     status.current = ServiceStatus(disabled=False)
     service = Service("host1", nodes, Systemd(), lambda: False, status)

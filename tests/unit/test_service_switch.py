@@ -16,7 +16,7 @@ from agent.switching.service_file import ServiceFile
 from agent.told.reports import Report
 from agent.told.systemd import Systemd
 from reportclient.errors import Unreachable
-from tests.integration.agents import ROOT, Agent, Small, inventory
+from tests.agents import ROOT, Agent, Small, inventory
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
 from agent.state.roots import FILE_NAME
 from drivers.api import ComputeDriver, DriverContext, DriverNotReady, ReshapeNeeded
-from drivers.loader import LoadedDriver
 from reportclient.provider_tree import own_uuid
 from reportclient.testing.fake_placement import FakePlacement
+from tests import agents
+from tests.agents import Small
 
 ROOT, NODE = "c0ffee00-0000-4000-8000-000000000001", "host1"
 AGGREGATE = "aaaaaaaa-0000-4000-8000-00000000000a"
@@ -69,24 +68,11 @@ def fails(tree: Any) -> None:
     raise DriverNotReady("not now")
 
 
-class Agent:
+class Agent(agents.Agent):
     def __init__(self, placement: FakePlacement, state: Path | None = None, **bodies: Body):
-        self.placement, self.now = placement, 0.0
-        loaded = [LoadedDriver.of(name, Scripted(body)) for name, body in bodies.items()]
-        self.drivers: dict[str, Any] = {each.name: each.driver for each in loaded}
-        rules = Rules(owner_traits=("CUSTOM_OURS",), verify_every=300.0, audit_every=None)
-        self.nodes = Nodes(ROOT, loaded, placement, rules, state_path=state)
-
-    def period(self, after: float = 600.0):
-        self.now += after
-        (report,) = self.nodes.period(self.now)
-        return report
-
-    def settled(self):
-        assert self.period().ok
-        report = self.period()
-        assert report.ok and not report.done, report.texts()
-        return report
+        named = {name: Small(body) for name, body in bodies.items()}
+        rules = {"owner_traits": ("CUSTOM_OURS",), "audit_every": None}
+        super().__init__(placement, named=named, state=state, **rules)
 
     def totals(self, uuid: str = ROOT) -> dict[str, int]:
         found = self.placement.stranger.inventory(uuid)
@@ -111,9 +97,9 @@ def test_drivers_that_set_the_whole_root_do_not_wipe_out_each_other(placement, o
     agent = Agent(placement, **{name: bodies[name] for name in order})
     agent.settled()
     assert agent.totals() == {"VCPU": 8, "MEMORY_MB": 512, "FPGA": 2}
-    agent.drivers["b"].body = whole_root(FPGA=3)
+    agent.named["b"].body = whole_root(FPGA=3)
     assert agent.period(60).calls == 1
-    agent.drivers["a"].body = whole_root(VCPU=8)
+    agent.named["a"].body = whole_root(VCPU=8)
     assert agent.period(60).calls == 1
     assert agent.totals() == {"VCPU": 8, "FPGA": 3}
 
@@ -122,7 +108,7 @@ def test_what_is_done_with_a_root_is_known_while_it_is_done_and_nothing_after_it
     seen: list[str] = []
     agent = Agent(placement, a=lambda _: seen.append(agent.nodes.trackers[ROOT].doing))
     agent.settled()
-    agent.drivers["a"].body = fails
+    agent.named["a"].body = fails
     assert not agent.period().ok
     assert (set(seen), agent.nodes.trackers[ROOT].doing) == ({"asking the drivers"}, "")
 
@@ -155,13 +141,13 @@ def test_only_the_part_of_the_one_that_fails_is_frozen(placement) -> None:
     first = both(whole_root(VCPU=8, MEMORY_MB=512), children("cell", 0, 1))
     agent = Agent(placement, a=first, b=both(whole_root(FPGA=2), children("card", 0, 1)))
     agent.settled()
-    agent.drivers["b"].body = fails
-    agent.drivers["a"].body = both(whole_root(VCPU=16), children("cell", 1, 2))
+    agent.named["b"].body = fails
+    agent.named["a"].body = both(whole_root(VCPU=16), children("cell", 1, 2))
     report = agent.period()
     assert list(report.driver_errors) == ["b"]
     assert agent.totals() == {"VCPU": 16, "FPGA": 2}, "a's class went, b's stayed"
     assert agent.names() == {NODE, "cell1", "cell2", "card0", "card1"}
-    agent.drivers["b"].body = both(whole_root(FPGA=1), children("card", 1))
+    agent.named["b"].body = both(whole_root(FPGA=1), children("card", 1))
     agent.settled()
     assert agent.totals() == {"VCPU": 16, "FPGA": 1}
     assert agent.names() == {NODE, "cell1", "cell2", "card1"}
@@ -208,14 +194,14 @@ def test_a_contested_class_is_the_first_ones_and_is_told_with_both_names(placeme
     assert agent.totals() == {"VCPU": 8, "FPGA": 2}
     report = agent.period()
     assert report.texts() and not report.done, "no war"
-    agent.drivers["b"].body = whole_root(VCPU=8, FPGA=2)
+    agent.named["b"].body = whole_root(VCPU=8, FPGA=2)
     assert agent.period().ok, "who says the same contests nothing"
 
 
 def test_an_earlier_driver_gets_a_class_that_a_later_one_had(placement) -> None:
     agent = Agent(placement, a=whole_root(VCPU=8), b=whole_root(FPGA=2))
     agent.settled()
-    agent.drivers["a"].body = whole_root(VCPU=8, FPGA=7)
+    agent.named["a"].body = whole_root(VCPU=8, FPGA=7)
     assert agent.period().texts()
     assert agent.totals() == {"VCPU": 8, "FPGA": 7}
 
@@ -223,8 +209,8 @@ def test_an_earlier_driver_gets_a_class_that_a_later_one_had(placement) -> None:
 def test_a_class_that_one_gives_up_may_be_another_ones(placement) -> None:
     agent = Agent(placement, a=whole_root(VCPU=8, FPGA=1), b=whole_root(PGPU=1))
     agent.settled()
-    agent.drivers["a"].body = whole_root(VCPU=8)
-    agent.drivers["b"].body = whole_root(PGPU=1, FPGA=5)
+    agent.named["a"].body = whole_root(VCPU=8)
+    agent.named["b"].body = whole_root(PGPU=1, FPGA=5)
     agent.settled()
     assert agent.totals() == {"VCPU": 8, "PGPU": 1, "FPGA": 5}
 
@@ -239,7 +225,7 @@ def test_another_ones_provider_is_not_taken_away_renamed_or_moved(placement) -> 
         tree.rename("cell1", "mine")
         tree.update_inventory(NODE, {"FPGA": {"total": 2}})
 
-    agent.drivers["b"].body = bully
+    agent.named["b"].body = bully
     report = agent.period()
     said = " ".join(report.texts())
     assert "driver b renamed or moved it; driver a reports it" in said
@@ -268,7 +254,7 @@ def test_drivers_that_take_away_all_that_they_do_not_know_live_side_by_side(plac
     agent = Agent(placement, a=reports("cell0", "cell1"), b=reports("card0", "card1"))
     agent.settled()
     assert agent.names() == {NODE, "cell0", "cell1", "card0", "card1"}
-    agent.drivers["a"].body = reports("cell1")
+    agent.named["a"].body = reports("cell1")
     agent.settled()
     assert agent.names() == {NODE, "cell1", "card0", "card1"}
 
@@ -281,7 +267,7 @@ def test_a_device_below_another_ones_provider_outlives_it_and_both_are_told(plac
 
     agent = Agent(placement, a=children("cell", 0), b=card)
     agent.settled()
-    agent.drivers["a"].body = children("cell")
+    agent.named["a"].body = children("cell")
     report = agent.period()
     assert "both are kept" in " ".join(report.texts())
     assert agent.names() == {NODE, "cell0", "card"}
@@ -298,7 +284,7 @@ def test_a_name_taken_from_another_ones_provider_refuses_the_whole_answer(placem
         tree.remove("cell0")
         tree.new_child("cell0", NODE, AGGREGATE)
 
-    agent.drivers["b"].body = thief
+    agent.named["b"].body = thief
     report = agent.period()
     assert "another driver reports" in str(report.driver_errors["b"])
     assert agent.names() == {NODE, "cell0"} and not report.done
@@ -322,10 +308,10 @@ def test_a_trait_stays_while_one_of_those_who_set_it_does(placement) -> None:
     agent.settled()
     custom = {"CUSTOM_A", "CUSTOM_B", "CUSTOM_BOTH"}
     assert custom <= placement.stranger.traits(ROOT)
-    agent.drivers["a"].body = sets("CUSTOM_A", aggregates=(AGGREGATE,))
+    agent.named["a"].body = sets("CUSTOM_A", aggregates=(AGGREGATE,))
     agent.settled()
     assert custom <= placement.stranger.traits(ROOT)
-    agent.drivers["b"].body = both(sets("CUSTOM_B"), lambda t: t.update_aggregates(NODE, []))
+    agent.named["b"].body = both(sets("CUSTOM_B"), lambda t: t.update_aggregates(NODE, []))
     agent.settled()
     assert placement.stranger.traits(ROOT) & custom == {"CUSTOM_A", "CUSTOM_B"}
     assert placement.stranger.aggregates(ROOT) == {AGGREGATE}
@@ -363,11 +349,11 @@ def test_a_driver_taken_out_while_another_can_not_be_asked_keeps_its_part(
 
 def test_the_host_can_do_what_one_of_its_drivers_can(placement) -> None:
     agent = Agent(placement, host=whole_root(VCPU=8), cards=children("card", 1))
-    agent.drivers["host"].capabilities = {
+    agent.named["host"].capabilities = {
         "supports_multiattach": True,
         "supports_bfv_rescue": False,
     }
-    agent.drivers["cards"].capabilities = dict.fromkeys(agent.drivers["host"].capabilities, False)
+    agent.named["cards"].capabilities = dict.fromkeys(agent.named["host"].capabilities, False)
     placement.stranger.create_provider(NODE, ROOT)
     placement.stranger.add_trait(ROOT, "COMPUTE_RESCUE_BFV")
     agent.settled()
@@ -424,7 +410,7 @@ def test_allocations_that_a_failing_driver_edited_are_not_moved(placement, tmp_p
     agent = Agent(placement, tmp_path, gpus=lambda _: None, cards=lambda _: None)
     for name, body in (("gpus", needs_reshape), ("cards", fails_halfway)):
         ask = lambda tree, _, allocations=None, body=body: body(tree, allocations)  # noqa: E731
-        agent.drivers[name].update_provider_tree = ask
+        agent.named[name].update_provider_tree = ask
     report = agent.period()
     assert report.driver_errors.keys() == {"cards"}
     found = placement.stranger.allocation(consumer)["allocations"]

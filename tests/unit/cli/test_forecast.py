@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.cli.forecast.forecast import KeptStatus, of_root
-from agent.nodes.nodes import Nodes
-from agent.period.rules import Rules
 from drivers.api import ComputeDriver, DriverContext
-from drivers.loader import LoadedDriver
 from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import Agent
 from tests.integration.agent_host import AgentHost
 from tests.kit.installed import SETS_ALL_TRAITS, install
 
@@ -32,9 +30,7 @@ class Unsure(ComputeDriver):
 
 def test_a_driver_that_can_not_say_how_it_is_does_not_end_the_plan() -> None:
     placement = FakePlacement()
-    nodes = Nodes(
-        ROOT, [LoadedDriver.of("unsure", Unsure())], placement, Rules(owner_traits=("CUSTOM_OURS",))
-    )
+    nodes = Agent(placement, named={"unsure": Unsure()}, root=ROOT).nodes
     nodes.current()
     (tracker,) = nodes.trackers.values()
     foreseen = of_root(tracker, nodes, placement, False, KeptStatus(None))

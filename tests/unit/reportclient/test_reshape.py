@@ -118,6 +118,21 @@ def test_another_provider_may_get_what_moves() -> None:
     assert moved_allocations(before, after, VGPU_MOVES).keys() == {GUEST}
 
 
+def test_another_provider_may_get_more_of_what_it_holds_for_the_consumer() -> None:
+    before = {GUEST: held(root={"VGPU": 1}, other={"VGPU": 1, "FPGA": 1})}
+    after = {GUEST: held(other={"VGPU": 2, "FPGA": 1})}
+    assert moved_allocations(before, after, VGPU_MOVES).keys() == {GUEST}
+
+
+def test_a_provider_that_goes_counts_as_edited() -> None:
+    gone = Affected.between(
+        providers(root={"VCPU": 8}, child={"VGPU": 4}, other={"VGPU": 1}),
+        providers(root={"VCPU": 8}, other={"VGPU": 5}),
+    )
+    before, after = {GUEST: held(child={"VGPU": 1})}, {GUEST: held(other={"VGPU": 1})}
+    assert moved_allocations(before, after, gone).keys() == {GUEST}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "fits"),
     [

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from agent.told.reports import Occasion, Report
-from tests.integration.agents import Agent, Small, inventory
+from tests.agents import Agent, Small, inventory
 from tests.unit.test_service_switch import service_of
 
 

@@ -1,0 +1,242 @@
+"""The one builder of an agent for tests: drivers around a Placement, period by period.
+
+Time is told, not waited for.  What a test wants otherwise it gives by name; every name that
+:class:`Agent` does not have is a rule (:class:`agent.period.rules.Rules`).
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from agent.nodes.identity import NodeTable
+from agent.nodes.nodes import Nodes
+from agent.nodes.workers import Workers
+from agent.period.rules import Rules
+from agent.period.tracker import Tracker
+from agent.provider_config.files import ProviderFiles
+from agent.told.reports import Report
+from drivers.api import ComputeDriver, DriverContext
+from drivers.loader import LoadedDriver
+from reportclient.http import API, PlacementAPI, token_adapter
+from reportclient.provider_tree import ProviderTree
+from reportclient.root import BulkWrites
+from reportclient.snapshot import Snapshot
+from reportclient.testing.fake_placement import FakePlacement
+from tests.waiting import no_pause
+
+if TYPE_CHECKING:
+    from tests.servers.placement import RealPlacement
+
+ROOT = "c0ffee00-0000-4000-8000-000000000001"
+NODE = "host1"
+OWNER = "CUSTOM_OWNER_COMPUTE_AGENT"
+VERIFY = 300.0
+
+Body = Callable[..., None]
+"""``(tree)``, ``(tree, allocations)`` or ``(tree, nodename, allocations)``: what a driver does."""
+
+
+class Small(ComputeDriver):
+    """A driver whose ``update_provider_tree`` is a function; it keeps what it was shown."""
+
+    def __init__(self, body: Body, nodes: list[str] | None = None, **capabilities: bool) -> None:
+        super().__init__(DriverContext(NODE, Path("/nonexistent")))
+        self.body = body
+        self.nodes = nodes or [NODE]
+        self.capabilities: Mapping[str, bool] = capabilities  # type: ignore[misc]
+        self.trees: list[ProviderTree] = []
+
+    def get_available_nodes(self) -> list[str]:
+        return self.nodes
+
+    def update_provider_tree(
+        self, provider_tree: ProviderTree, nodename: str, allocations: Any = None
+    ) -> None:
+        self.trees.append(copy.deepcopy(provider_tree))
+        wants = len(inspect.signature(self.body).parameters)
+        about = {1: (), 2: (allocations,), 3: (nodename, allocations)}[wants]
+        self.body(provider_tree, *about)
+
+    @property
+    def shown(self) -> list[dict[str, Any]]:
+        """Each tree that it was shown: the providers by UUID."""
+        return [{u: tree.data(u) for u in tree.get_provider_uuids()} for tree in self.trees]
+
+
+Placement: TypeAlias = "FakePlacement | RealPlacement | API | str"
+"""``str``: the URL of a real one."""
+
+
+def door_to(placement: Placement) -> API:
+    """The API that an agent has of this Placement."""
+    url = placement if isinstance(placement, str) else getattr(placement, "url", None)
+    return placement if url is None else PlacementAPI(token_adapter(url, "admin"))  # type: ignore[return-value]
+
+
+class Agent:
+    """Nodes of one service against one Placement.
+
+    Drivers are called ``driver1``, ``driver2``, … in this order, or as ``named`` has them.
+    ``state`` is the state directory: without one nothing is kept over a :meth:`restart`.
+    ``files`` is the directory of provider files.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        *drivers: ComputeDriver,
+        named: Mapping[str, ComputeDriver] | None = None,
+        root: str = ROOT,
+        state: Path | None = None,
+        files: Path | None = None,
+        bulk: BulkWrites | None = None,
+        workers: Workers | None = None,
+        keeps_names: bool = False,
+        writing: bool = True,
+        rules: Rules | None = None,
+        **some_rules: Any,
+    ) -> None:
+        self.placement: Any = placement
+        self.api = door_to(placement)
+        self.now = 0.0
+        self.drivers, self.named = drivers, dict(named or {})
+        wanted = {"owner_traits": (OWNER,), "verify_every": VERIFY, "pause": no_pause}
+        self.rules = rules or Rules(**{**wanted, **some_rules})
+        self.root, self.state, self.files, self.writing = root, state, files, writing
+        self.bulk, self.workers = bulk or BulkWrites(), workers or Workers()
+        self.keeps_names = keeps_names
+        self.restart()
+
+    def restart(self) -> None:
+        """A new process: all that is not in the state directory is gone."""
+        numbered = {f"driver{n}": driver for n, driver in enumerate(self.drivers, 1)}
+        named = {**numbered, **self.named}
+        loaded = [LoadedDriver.of(name, driver) for name, driver in named.items()]
+        additions = ProviderFiles()
+        if self.files is not None:
+            assert self.state is not None, "files need a place for what was added"
+            self.files.mkdir(exist_ok=True)
+            additions = ProviderFiles.of(self.files, self.state)
+            additions.load()
+        keeps = self.keeps_names and self.state is not None
+        self.nodes = Nodes(
+            self.root,
+            loaded,
+            self.api,
+            self.rules,
+            self.bulk,
+            self.state,
+            table=NodeTable.of(self.state) if keeps and self.state else NodeTable(),
+            additions=additions,
+            workers=self.workers,
+            writing=self.writing,
+        )
+
+    def period(self, after: float = 2 * VERIFY, **options: Any) -> Report:
+        """By default so much later that Placement is verified."""
+        (report,) = self.periods(after, **options)
+        return report
+
+    def periods(self, after: float = 2 * VERIFY, **options: Any) -> list[Report]:
+        """Of every node."""
+        self.now += after
+        return self.nodes.period(self.now, **options)
+
+    def settle(self) -> None:
+        """Until a verification has nothing more to write."""
+        for _ in range(3):
+            reports = self.periods()
+            assert all(report.ok for report in reports), [one.texts() for one in reports]
+        assert not any(report.done for report in reports)
+
+    def settled(self, **options: Any) -> Report:
+        """Two periods in which all is well, the second of which finds nothing to do."""
+        first = self.period(**options)
+        assert first.ok, first.texts()
+        report = self.period(**options)
+        assert report.ok and not report.done, (report.texts(), report.done)
+        return report
+
+    def switch(self, *, disabled: bool) -> Report:
+        (report,) = self.nodes.switch(self.now, disabled=disabled)
+        return report
+
+    def reload(self) -> None:
+        """What SIGHUP does."""
+        self.nodes.additions.read()
+
+    def calls_of(self, action: Callable[[], object]) -> list[str]:
+        mark = self.placement.mark()
+        action()
+        return [f"{r.method} {r.path}" for r in self.placement.since(mark)]
+
+    @property
+    def tracker(self) -> Tracker:
+        (tracker,) = self.nodes.trackers.values()
+        return tracker
+
+    @property
+    def view(self) -> Snapshot:
+        """What the agent knows of Placement."""
+        return self.tracker.view.snapshot
+
+
+def child_uuid(name: str, root: str = ROOT) -> str:
+    """What an unnumbered child gets."""
+    return str(uuid.uuid5(uuid.UUID(root), name))
+
+
+def both(*bodies: Body) -> Body:
+    def body(tree: Any) -> None:
+        for each in bodies:
+            each(tree)
+
+    return body
+
+
+def inventory(total: int = 8) -> Body:
+    """Everything on the root."""
+
+    def body(tree: ProviderTree, nodename: str, allocations: Any = None) -> None:
+        tree.update_inventory(nodename, {"VCPU": {"total": total}})
+
+    return body
+
+
+def whole_root(**totals: int) -> Body:
+    """Sets the root's whole inventory, as a driver does that knows of no other."""
+
+    def body(tree: Any) -> None:
+        tree.update_inventory(NODE, {name: {"total": total} for name, total in totals.items()})
+
+    return body
+
+
+def devices(*names: str, total: int = 1) -> Body:
+    """A child for each name; those of ours that are not named are removed."""
+
+    def body(tree: ProviderTree, nodename: str, allocations: Any = None) -> None:
+        for uuid_ in tree.get_provider_uuids_in_tree(nodename):
+            name = tree.data(uuid_).name
+            if name.startswith(f"{nodename}_dev") and name not in names:
+                tree.remove(uuid_)
+        for name in names:
+            if not tree.exists(name):
+                tree.new_child(name, nodename)
+            tree.update_inventory(name, {"CUSTOM_DEVICE": {"total": total}})
+
+    return body
+
+
+def fails(error: BaseException) -> Body:
+    def body(tree: ProviderTree, nodename: str, allocations: Any = None) -> None:
+        tree.update_inventory(nodename, {"VCPU": {"total": 666}})
+        tree.add_traits(nodename, "CUSTOM_HALF_DONE")
+        raise error
+
+    return body

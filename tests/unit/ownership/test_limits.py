@@ -1,0 +1,411 @@
+"""What is never claimed, removed or taken over, and what the ledger keeps: each limit by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent.ownership.hearing import Drained
+from agent.ownership.ledger import AGENT, FILES, FORMER, RESTORED, Holding, Ledger, Removed
+from agent.ownership.policy import DISABLED, Policy
+from agent.ownership.removed import MOST, noting_removed, with_restored
+from agent.ownership.settle import Settled, settle
+from agent.ownership.showing import shown_to
+from agent.ownership.statement import Round, Said, Statement
+from reportclient.model import Inventory, Provider
+from reportclient.provider_tree import own_uuid
+from reportclient.snapshot import Snapshot
+from reportclient.view import View
+from tests.unit.ownership.small import (
+    ATTACHED,
+    DEVICE,
+    ONE,
+    OWN,
+    ROOT,
+    TWO,
+    answers,
+    device,
+    holding,
+    kept,
+    names,
+    root,
+    says,
+    there,
+)
+
+A, B = "CUSTOM_A", "CUSTOM_B"
+HOST = (ONE, ROOT, holding(provider=True))
+
+
+def texts(settled: Settled) -> str:
+    return " | ".join(one.text for one in settled.problems)
+
+
+# -- another service's providers
+
+
+def test_a_provider_that_another_service_made_is_not_changed() -> None:
+    said = answers(says(ONE, root(), device(8, A)))
+    settled = settle(there(root(), device(4)), kept(HOST), said, OWN)
+    assert settled.desired.providers[DEVICE] == device(4)
+    assert not settled.ledger.of(DEVICE)
+    assert (
+        f"was made by somebody else: not changed (to take it over: computectl adopt {DEVICE}"
+        in (texts(settled))
+    )
+
+
+def test_without_a_ledger_a_driver_may_report_what_is_there() -> None:
+    """Who made it can't be known: a driver that reports it anew has its own again."""
+    said = answers(says(ONE, root(), device(8, A)))
+    settled = settle(there(root(), device(4)), Ledger(), said, OWN)
+    assert settled.desired.providers[DEVICE] == device(8, A)
+    assert settled.ledger.is_ours(DEVICE) and not settled.problems
+
+
+POOL = Provider(DEVICE, "pool", None, device(8).inventory)
+BESIDE_POOL = replace(OWN, foreign=frozenset({DEVICE}))
+
+
+def test_nothing_is_made_below_another_services_sharing_provider() -> None:
+    third = "c0ffee00-0000-4000-8000-000000000009"
+    below = Provider(third, "below", DEVICE, device(1).inventory)
+    settled = settle(
+        there(root(), POOL), kept(HOST), answers(says(ONE, root(), below)), BESIDE_POOL
+    )
+    assert third not in settled.desired
+    assert "is below a provider that belongs to somebody else: not made" in texts(settled)
+
+
+def test_another_services_sharing_provider_is_not_changed() -> None:
+    edited = replace(POOL, traits=names(A))
+    settled = settle(
+        there(root(), POOL), kept(HOST), answers(says(ONE, root(), edited)), BESIDE_POOL
+    )
+    assert settled.desired.providers[DEVICE] == POOL
+    assert "belongs to somebody else and shares with us: not changed" in texts(settled)
+
+
+def test_a_name_that_another_services_provider_has_is_not_taken() -> None:
+    third = "c0ffee00-0000-4000-8000-000000000009"
+    card = Provider(third, "device", ROOT)
+    settled = settle(there(root(), device()), kept(HOST), answers(says(ONE, root(), card)), OWN)
+    assert third not in settled.desired
+    assert f"its name is that of {DEVICE}, which is not this agent's" in texts(settled)
+
+
+@pytest.mark.parametrize(
+    ("policy", "uuid", "ours", "may"),
+    [
+        (OWN, ROOT, False, True),
+        (ATTACHED, ROOT, True, False),
+        (OWN, DEVICE, True, True),
+        (OWN, DEVICE, False, False),
+        (BESIDE_POOL, DEVICE, True, False),
+    ],
+    ids=["own root", "attached root", "ours", "in no ledger", "foreign"],
+)
+def test_allocations_are_moved_between_our_own_providers_only(
+    policy: Policy, uuid: str, ours: bool, may: bool
+) -> None:
+    ledger = kept((ONE, uuid, holding(provider=True))) if ours else kept()
+    assert policy.may_move(uuid, ledger) is may
+
+
+# -- the root of another service
+
+
+def test_a_trait_that_the_owner_of_the_root_has_set_stays_its_own() -> None:
+    """A driver that says the same does not hold it, and so never removes it."""
+    said = answers(says(ONE, root(0, f"{A} {B}"), places=False))
+    settled = settle(there(root(0, A)), kept(), said, ATTACHED)
+    assert settled.desired.providers[ROOT].traits == names(f"{A} {B}")
+    assert settled.ledger.held(ROOT, ONE).traits == names(B)
+
+
+def test_inventory_and_aggregates_of_an_attached_root_are_its_owners() -> None:
+    said = answers(says(ONE, root(9, B), places=False))
+    settled = settle(there(root(8)), kept(), said, ATTACHED)
+    assert settled.desired.providers[ROOT].inventory == root(8).inventory
+    assert "its inventory is its owner's: VCPU not reported" in texts(settled)
+
+
+# -- what is the agent's own
+
+
+def test_no_driver_sets_the_disabled_status() -> None:
+    settled = settle(there(root()), kept(HOST), answers(says(ONE, root(0, f"{DISABLED} {A}"))), OWN)
+    assert settled.desired.providers[ROOT].traits == names(A)
+    assert settled.ledger.held(ROOT, ONE).traits == names(A)
+    assert f"{DISABLED} is the agent's to set, and not driver one's" in texts(settled)
+
+
+def test_the_agent_sets_it() -> None:
+    said = answers(says(ONE, root()), says(AGENT, root(0, DISABLED), places=False))
+    settled = settle(there(root()), kept(HOST), said, OWN)
+    assert settled.desired.providers[ROOT].traits == names(DISABLED)
+
+
+def test_the_hosts_own_root_never_goes() -> None:
+    settled = settle(
+        there(root(8)), kept(HOST), answers(Statement(ONE, gone=frozenset({ROOT}))), OWN
+    )
+    assert ROOT in settled.desired
+
+
+# -- removed by name
+
+
+def removing(
+    ledger: Ledger, policy: Policy = OWN, *others: Statement, silent: str = ""
+) -> set[str]:
+    """Traits that the device, or an attached root, keeps after driver one removed both."""
+    uuid = ROOT if policy.attached else DEVICE
+    observed = there(root(0, f"{A} {B}"), device(0, f"{A} {B}"))
+    denied = {uuid: Holding(traits=names(f"{A} {B}"))}
+    first = replace(says(ONE, root(), device(), places=not policy.attached), denied=denied)
+    said = answers(first, *others, silent=filter(None, [silent]))
+    return set(settle(observed, ledger, said, policy).desired.providers[uuid].traits)
+
+
+OURS = kept(HOST, (ONE, DEVICE, holding(provider=True)))
+
+
+def test_a_trait_that_a_driver_removes_by_name_goes_whoever_set_it() -> None:
+    assert removing(OURS) == set()
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"),
+    [
+        (replace(OWN, agent_traits=names(A)), {A}),
+        (replace(OWN, contested=frozenset({(DEVICE, B)})), {B}),
+        (replace(OWN, foreign=frozenset({DEVICE})), {A, B}),
+        (ATTACHED, {A, B}),
+    ],
+    ids=["the agent's", "contested", "foreign", "on an attached root"],
+)
+def test_a_trait_stays_that_a_driver_may_not_remove(policy: Policy, left: set[str]) -> None:
+    ledger = kept(HOST) if policy.foreign or policy.attached else OURS
+    assert removing(ledger, policy) == left
+
+
+def test_a_trait_stays_that_another_driver_reports_or_holds() -> None:
+    assert removing(OURS, OWN, says(TWO, device(0, A), places=False)) == {A}
+    held = OURS.adding(TWO, DEVICE, holding(traits=B))
+    assert removing(held, OWN, silent=TWO) == {B}
+
+
+def test_nothing_is_removed_by_name_while_a_drivers_claims_are_unknown() -> None:
+    assert removing(OURS, OWN, silent=TWO) == {A, B}
+
+
+def test_nothing_is_removed_by_name_from_a_provider_that_is_not_ours() -> None:
+    denied = {DEVICE: Holding(traits=names(A))}
+    said = answers(replace(says(ONE, root()), denied=denied))
+    for ledger in (kept(HOST), kept(HOST, (TWO, DEVICE, holding(traits=B)))):
+        settled = settle(there(root(), device(0, f"{A} {B}")), ledger, said, OWN)
+        assert A in settled.desired.providers[DEVICE].traits
+
+
+# -- without a ledger, or with one that can't be written
+
+
+def test_while_no_ledger_can_be_written_only_what_it_has_counts() -> None:
+    ledger = kept(HOST, (ONE, DEVICE, holding("VCPU", provider=True)))
+    more = Provider(DEVICE, "device", ROOT, {**device(6).inventory, **fpga(2)}, names(A))
+    said = answers(says(ONE, root(), more))
+    settled = settle(there(root(), device(8)), ledger, said, replace(OWN, repeats_only=True))
+    assert settled.desired.providers[DEVICE] == device(6), "a change of what is held counts"
+    assert settled.ledger.held(DEVICE, ONE) == holding("VCPU", provider=True)
+
+
+def fpga(total: int) -> dict[str, Inventory]:
+    return {"FPGA": Inventory(total).over(None)}
+
+
+def test_a_ledger_begins_with_a_drivers_first_answer() -> None:
+    """Before that a takeover from nova-compute is still to come."""
+    files = says(FILES, root(0, A), places=False)
+    assert not settle(there(root()), Ledger(), answers(files), OWN).ledger.begun
+    assert settle(there(root()), Ledger(), answers(says(ONE, root())), OWN).ledger.begun
+
+
+@pytest.mark.parametrize("takes_over", [True, False])
+@pytest.mark.parametrize("begun", [True, False])
+def test_nova_computes_classes_are_replaced_once_where_this_host_takes_over(
+    takes_over: bool, begun: bool
+) -> None:
+    """A class that the driver leaves out goes then, and otherwise is another service's."""
+    observed = there(Provider(ROOT, "host", None, {**root(8).inventory, **fpga(2)}))
+    policy = replace(OWN, takes_over=takes_over)
+    settled = settle(observed, Ledger(begun=begun), answers(says(ONE, root(8))), policy)
+    left = {"VCPU"} if takes_over and not begun else {"VCPU", "FPGA"}
+    assert settled.desired.providers[ROOT].inventory.keys() == left
+
+
+def test_a_class_that_a_driver_reports_is_nova_computes_no_more() -> None:
+    """Or it would go once the driver leaves it out for another one to report."""
+    ledger = kept(HOST, (FORMER, ROOT, holding("VCPU FPGA")))
+    observed = there(Provider(ROOT, "host", None, {**root(8).inventory, **fpga(2)}))
+    statement = Statement(ONE, {ROOT: Said(holding("VCPU", provider=True), root(8))})
+    settled = settle(observed, ledger, answers(statement, silent=[TWO]), OWN)
+    assert settled.ledger.held(ROOT, FORMER) == holding("FPGA")
+
+
+@pytest.mark.parametrize("driver", ["", "one"])
+def test_a_provider_with_a_uuid_of_a_drivers_making_is_ours_without_a_ledger(driver: str) -> None:
+    uuid = own_uuid(ROOT, "card", driver)
+    observed = there(root(), Provider(uuid, "card", ROOT, fpga(2)))
+    said = answers(replace(says(ONE, root()), gone=frozenset({uuid}), removed=frozenset({uuid})))
+    assert uuid not in settle(observed, Ledger(begun=True), said, OWN).desired
+
+
+def test_one_with_another_drivers_uuid_is_not() -> None:
+    uuid = own_uuid(ROOT, "card", "three")
+    observed = there(root(), Provider(uuid, "card", ROOT, fpga(2)))
+    said = answers(replace(says(ONE, root()), gone=frozenset({uuid}), removed=frozenset({uuid})))
+    settled = settle(observed, Ledger(begun=True), said, OWN)
+    assert uuid in settled.desired and "is not this agent's, and can't be taken away" in texts(
+        settled
+    )
+
+
+# -- what the ledger keeps
+
+
+def test_what_a_silent_source_of_a_driver_holds_stays_though_the_driver_answered() -> None:
+    source = f"{ONE}/pci"
+    ledger = kept(HOST, (source, DEVICE, holding("VCPU", A, provider=True)))
+    full = there(root(), device(8, A))
+    assert DEVICE in settle(full, ledger, answers(says(ONE, root()), silent=[source]), OWN).desired
+    assert DEVICE not in settle(full, ledger, answers(says(ONE, root()), says(source)), OWN).desired
+
+
+def test_a_claim_on_a_provider_that_is_to_be_made_again_stays() -> None:
+    """It may only have been missed: somebody deleted it, and another driver still reports it."""
+    ledger = kept(HOST, (ONE, DEVICE, holding(provider=True)), (TWO, DEVICE, holding("FPGA", A)))
+    said = answers(says(ONE, root(), device()), says(TWO))
+    settled = settle(there(root()), ledger, said, OWN)
+    assert settled.ledger.held(DEVICE, TWO) == holding("FPGA", A)
+
+
+def test_what_was_released_is_held_until_placement_is_seen_without_it() -> None:
+    ledger = kept(HOST, (ONE, DEVICE, holding("VCPU", A, provider=True)))
+    said = answers(says(ONE, root(), device()))
+    first = settle(there(root(), device(8, A)), ledger, said, OWN)
+    assert first.ledger.held(DEVICE, ONE) == holding("VCPU", A, provider=True)
+    then = settle(there(root(), device(8)), first.ledger, said, OWN)
+    assert then.ledger.held(DEVICE, ONE) == holding("VCPU", provider=True)
+    last = settle(there(root(), device()), then.ledger, said, OWN)
+    assert last.ledger.held(DEVICE, ONE) == holding(provider=True)
+
+
+def test_of_two_that_report_a_class_only_the_first_holds_it() -> None:
+    said = answers(says(ONE, root(), device(8)), says(TWO, device(5), places=False))
+    settled = settle(there(root()), kept(HOST), said, OWN)
+    assert settled.desired.providers[DEVICE] == device(8)
+    assert settled.ledger.of(DEVICE).keys() == {ONE}
+
+
+def test_a_provider_file_takes_no_class_that_somebody_else_has_set() -> None:
+    said = answers(says(ONE, root()), says(FILES, root(5), places=False))
+    settled = settle(there(root(8)), kept(HOST), said, OWN)
+    assert settled.desired.providers[ROOT].inventory == root(8).inventory
+    assert "VCPU is reported by a driver, or was set by somebody else: that holds" in texts(settled)
+
+
+# -- drained classes
+
+
+@pytest.mark.parametrize(("total", "reserved"), [(8, 6), (3, 3)])
+def test_a_drained_class_that_is_reported_again_opens_with_at_most_its_total(
+    total: int, reserved: int
+) -> None:
+    """Drained to 8 of 8; 6 were reserved before."""
+    full = Provider(DEVICE, "device", ROOT, {"VCPU": Inventory(8, reserved=8).over(None)})
+    drained: Drained = {DEVICE: {"VCPU": 6}}
+    ledger = kept(HOST, (ONE, DEVICE, holding("VCPU", provider=True)))
+    again = replace(full, inventory={"VCPU": Inventory(total)})
+    settled = settle(there(root(), full), ledger, answers(says(ONE, root(), again)), OWN, drained)
+    record = settled.desired.providers[DEVICE].inventory["VCPU"]
+    assert (record.total, record.reserved) == (total, reserved)
+
+
+@pytest.mark.parametrize(("before", "shown"), [(6, 6), (9, 8)])
+def test_a_driver_is_shown_a_drained_class_as_it_was(before: int, shown: int) -> None:
+    full = Provider(DEVICE, "device", ROOT, {"VCPU": Inventory(8, reserved=8).over(None)})
+    ledger = kept((ONE, DEVICE, holding("VCPU", provider=True)))
+    tree = shown_to(ONE, there(root(), full), ledger, {DEVICE: {"VCPU": before}})
+    assert tree.providers[DEVICE].inventory["VCPU"].reserved == shown
+
+
+def test_a_driver_is_shown_what_is_its_own_or_nobodys_and_not_what_only_others_report() -> None:
+    full = device(8, f"{A} {B}")
+    ledger = kept(
+        (ONE, DEVICE, holding(traits=A, provider=True)), (TWO, DEVICE, holding("VCPU", f"{A} {B}"))
+    )
+    whole = there(root(4), full)
+    assert shown_to(ONE, whole, ledger, {}).providers == {ROOT: root(4), DEVICE: device(0, A)}
+    assert shown_to(TWO, whole, ledger, {}).providers == {ROOT: root(4), DEVICE: full}
+
+
+# -- what was removed, and a restored Placement has again
+
+
+def view(snapshot: Snapshot, generation: int) -> View:
+    return View(snapshot, {ROOT: 7, DEVICE: generation})
+
+
+REMOVED = Ledger(begun=True, removed={DEVICE: Removed(5, holding(traits=A))})
+
+
+@pytest.mark.parametrize(("generation", "goes"), [(4, True), (5, False), (6, False)])
+def test_what_was_removed_goes_once_more_under_an_earlier_generation_only(
+    generation: int, goes: bool
+) -> None:
+    """Under the same or a later one somebody else has set it since."""
+    ledger = with_restored(REMOVED, view(there(root(), device(0, A)), generation), ROOT)
+    assert (ledger.held(DEVICE, RESTORED) == holding(traits=A)) is goes
+
+
+def test_a_provider_that_was_removed_goes_once_more_whatever_its_generation() -> None:
+    removed = Ledger(begun=True, removed={DEVICE: Removed(None, holding("VCPU", provider=True))})
+    ledger = with_restored(removed, view(there(root(), device(8)), 99), ROOT)
+    assert ledger.held(DEVICE, RESTORED) == holding("VCPU", provider=True)
+
+
+def test_what_a_manager_claims_again_is_not_removed_once_more() -> None:
+    ledger = REMOVED.adding(ONE, DEVICE, holding(traits=A))
+    assert with_restored(ledger, view(there(root(), device(0, A)), 4), ROOT) is ledger
+
+
+def test_what_was_held_and_is_gone_is_remembered_with_the_generation_by_then() -> None:
+    before = kept(HOST, (ONE, DEVICE, holding("VCPU", f"{A} {B}", provider=True)))
+    after = kept(HOST, (ONE, DEVICE, holding("VCPU", B, provider=True)))
+    noted = noting_removed(after, before, view(there(root(), device(8, B)), 5))
+    assert noted.removed == {DEVICE: Removed(5, holding(traits=A))}
+    assert noting_removed(noted, noted, view(there(root(), device(8, B)), 6)) == noted
+
+
+def test_it_is_forgotten_once_a_later_generation_is_over_or_somebody_made_the_provider() -> None:
+    """A generation that went back is a restored Placement's, and holds from then on."""
+    older = noting_removed(REMOVED, REMOVED, view(there(root(), device()), 4))
+    assert older.removed == {DEVICE: Removed(4, holding(traits=A))}
+    gone = noting_removed(REMOVED, REMOVED, view(there(root()), 0))
+    assert not gone.removed
+
+
+def test_no_more_providers_are_remembered_than_fit() -> None:
+    uuids = [f"00000000-0000-4000-8000-{number:012}" for number in range(MOST + 3)]
+    before = kept(*((ONE, uuid, holding(provider=True)) for uuid in uuids))
+    noted = noting_removed(Ledger(begun=True), before, view(there(root()), 0))
+    assert list(noted.removed) == uuids[3:]
+
+
+def test_a_round_without_statements_changes_nothing() -> None:
+    full = there(root(8, A), device(8, B))
+    ledger = kept(HOST, (ONE, DEVICE, holding("VCPU", B, provider=True)))
+    settled = settle(full, ledger, Round(silent=frozenset({ONE}), order=(ONE,)), OWN)
+    assert settled.desired is full and settled.ledger is ledger

@@ -1,0 +1,277 @@
+"""apply: what becomes of a plan when Placement refuses, fails or changes in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from reportclient.apply import FAULTS, Outcome, apply, independent
+from reportclient.calls import send
+from reportclient.errors import (
+    AlreadyThere,
+    Conflict,
+    Forbidden,
+    InUse,
+    NotFound,
+    NotSent,
+    PlacementError,
+    Rejected,
+    ServerFault,
+    TooOld,
+    UnknownNames,
+    Unreachable,
+)
+from reportclient.model import Inventory
+from reportclient.plan import (
+    CreateProvider,
+    DeleteProvider,
+    EnsureTrait,
+    Operation,
+    Plan,
+    Reshape,
+    SetInventories,
+    SetInventory,
+    SetTraits,
+)
+from reportclient.reader import refresh
+from reportclient.testing.fake_placement import FakePlacement
+from reportclient.view import View
+
+ROOT, CHILD, BELOW, OTHER, CONSUMER = (
+    f"c0ffee00-0000-4000-8000-00000000000{number}" for number in range(5)
+)
+TOTAL = {"VCPU": Inventory(8).over(None)}
+DEEP = Plan((CreateProvider(CHILD, "child", ROOT), CreateProvider(BELOW, "below", CHILD)))
+
+
+@pytest.fixture
+def placement(fake_placement: FakePlacement) -> FakePlacement:
+    """With a root that somebody else has made, and one child."""
+    fake_placement.stranger.create_provider("host", ROOT)
+    fake_placement.stranger.create_child(ROOT, "other", OTHER)
+    return fake_placement
+
+
+def applied(placement: FakePlacement, *operations: Operation, **how: object) -> Outcome:
+    view = refresh(View(), ROOT, placement)
+    return apply(Plan(operations), view, placement, **how)  # type: ignore[arg-type]
+
+
+def sent(placement: FakePlacement) -> list[str]:
+    return [f"{one.method} {one.path}" for one in placement.writes]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [AlreadyThere("x"), Conflict("x"), NotFound("x"), Unreachable("x")],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_that_only_a_read_explains_ends_the_plan(
+    placement: FakePlacement, error: PlacementError
+) -> None:
+    placement.fail_next("PUT", "traits$", error)
+    first, second = SetTraits(ROOT, frozenset()), SetInventory(OTHER, TOTAL)
+    outcome = applied(placement, first, second)
+    assert (outcome.stopped_by, outcome.stopped_at) == (error, first)
+    assert not outcome.view.certain
+    assert len(sent(placement)) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [Rejected("x"), InUse("x"), Forbidden("x")], ids=lambda error: type(error).__name__
+)
+def test_a_refused_operation_is_remembered_and_the_others_are_sent(
+    placement: FakePlacement, error: PlacementError
+) -> None:
+    placement.fail_next("PUT", "traits$", error)
+    first, second = SetTraits(ROOT, frozenset()), SetInventory(OTHER, TOTAL)
+    outcome = applied(placement, first, second)
+    assert outcome.failed == {ROOT: error} and outcome.refused == {ROOT: first}
+    assert outcome.done == (second,) and outcome.stopped_by is None
+    assert outcome.view.certain
+
+
+def test_an_operation_that_placement_failed_at_is_sent_once_more(placement: FakePlacement) -> None:
+    placement.fail_next("PUT", "traits$", ServerFault("x"))
+    outcome = applied(placement, SetTraits(ROOT, frozenset()))
+    assert outcome.done == (SetTraits(ROOT, frozenset()),) and outcome.view.certain
+    assert len(sent(placement)) == 2
+
+
+def test_it_is_sent_once_where_placement_failed_before(placement: FakePlacement) -> None:
+    placement.fail_next("PUT", "traits$", ServerFault("x"))
+    outcome = applied(placement, SetTraits(ROOT, frozenset()), patience=0)
+    assert not outcome.done and len(sent(placement)) == 1
+
+
+def faults(placement: FakePlacement, number: int) -> None:
+    for _ in range(2 * number):
+        placement.fail_next("PUT", "traits$", ServerFault("x"))
+
+
+def test_a_provider_that_placement_fails_at_leaves_the_view_uncertain(
+    placement: FakePlacement,
+) -> None:
+    faults(placement, 1)
+    outcome = applied(placement, SetTraits(ROOT, frozenset()), SetInventory(OTHER, TOTAL))
+    assert outcome.faulted == {ROOT: SetTraits(ROOT, frozenset())}
+    assert outcome.done == (SetInventory(OTHER, TOTAL),)
+    assert outcome.stopped_by is None and not outcome.view.certain
+
+
+def test_after_as_many_failures_as_allowed_the_rest_waits(placement: FakePlacement) -> None:
+    uuids = [f"c0ffee00-0000-4000-8000-0000000001{number:02}" for number in range(FAULTS + 2)]
+    for number, uuid in enumerate(uuids):
+        placement.stranger.create_child(ROOT, f"c{number}", uuid)
+    faults(placement, FAULTS + 1)
+    outcome = applied(placement, *(SetTraits(uuid, frozenset()) for uuid in uuids))
+    assert list(outcome.faulted) == uuids[:FAULTS]
+    assert isinstance(outcome.stopped_by, ServerFault)
+    assert len(sent(placement)) == 2 * (FAULTS + 1)
+
+
+def test_nothing_is_created_below_a_provider_that_could_not_be(placement: FakePlacement) -> None:
+    placement.fail_next("POST", "/resource_providers$", Rejected("x"))
+    outcome = applied(placement, *DEEP, SetTraits(BELOW, frozenset({"COMPUTE_NODE"})))
+    assert outcome.failed.keys() == {CHILD, BELOW} and list(outcome.refused) == [CHILD]
+    assert len(sent(placement)) == 1
+
+
+def test_a_parent_stays_while_its_child_could_not_be_deleted(placement: FakePlacement) -> None:
+    placement.stranger.create_child(OTHER, "below", BELOW)
+    placement.fail_next("DELETE", BELOW, InUse("guests"))
+    outcome = applied(placement, DeleteProvider(BELOW), DeleteProvider(OTHER))
+    assert outcome.failed.keys() == {BELOW, OTHER} and list(outcome.refused) == [BELOW]
+    assert sent(placement) == [f"DELETE /resource_providers/{BELOW}"]
+
+
+def test_traits_wait_for_a_name_that_could_not_be_made(placement: FakePlacement) -> None:
+    placement.fail_next("PUT", "/traits/CUSTOM_A", Forbidden("x"))
+    outcome = applied(placement, EnsureTrait("CUSTOM_A"), SetTraits(ROOT, frozenset({"CUSTOM_A"})))
+    assert outcome.failed.keys() == {"CUSTOM_A", ROOT} and len(sent(placement)) == 1
+
+
+HELD = {CONSUMER: {"allocations": {CHILD: {"resources": {"VCPU": 1}}}}}
+
+
+def test_a_reshape_waits_for_providers_that_its_allocations_need(placement: FakePlacement) -> None:
+    """Also where it sets no inventory of theirs."""
+    placement.fail_next("POST", "/resource_providers$", Rejected("name is bad"))
+    reshape = Reshape({ROOT: TOTAL}, HELD)
+    outcome = applied(placement, CreateProvider(CHILD, "child", ROOT), reshape)
+    assert isinstance(outcome.failed["reshape"], NotSent)
+    assert "name is bad" in str(outcome.failed["reshape"])
+    assert outcome.refused["reshape"] == reshape
+    assert sent(placement) == ["POST /resource_providers"]
+
+
+def test_a_reshape_is_sent_where_the_provider_was_there_all_along(placement: FakePlacement) -> None:
+    placement.fail_next("PUT", f"{OTHER}/traits", Rejected("x"))
+    traits, reshape = SetTraits(OTHER, frozenset()), Reshape({OTHER: TOTAL}, {})
+    assert applied(placement, traits, reshape).done == (reshape,)
+
+
+BULK = SetInventories({ROOT: TOTAL, OTHER: TOTAL})
+SINGLY = [f"PUT /resource_providers/{uuid}/inventories" for uuid in (ROOT, OTHER)]
+
+
+@pytest.mark.parametrize("error", [Conflict("x"), Unreachable("x")])
+def test_a_conflict_of_a_bulk_write_ends_the_plan(
+    placement: FakePlacement, error: PlacementError
+) -> None:
+    placement.fail_next("POST", "/reshaper", error)
+    outcome = applied(placement, BULK)
+    assert outcome.stopped_by is error and sent(placement) == ["POST /reshaper"]
+
+
+@pytest.mark.parametrize(
+    ("error", "forever"),
+    [(Rejected("x"), False), (Forbidden("x"), True), (NotFound("x"), True), (TooOld("x"), True)],
+)
+def test_a_refused_bulk_write_is_sent_singly(
+    placement: FakePlacement, error: PlacementError, forever: bool
+) -> None:
+    placement.fail_next("POST", "/reshaper", error)
+    outcome = applied(placement, BULK, BULK)
+    assert sent(placement)[:3] == ["POST /reshaper", *SINGLY]
+    assert sent(placement)[3:] == (SINGLY if forever else ["POST /reshaper"])
+    assert outcome.bulk_refused is forever and not outcome.failed
+
+
+def test_a_bulk_write_leaves_out_what_failed_before(placement: FakePlacement) -> None:
+    applied(placement, BULK, failed={ROOT: Rejected("x")})
+    assert list(placement.writes[-1].body["inventories"]) == [OTHER]
+
+
+def test_the_agent_stops_between_two_writes(placement: FakePlacement) -> None:
+    first, second = SetTraits(ROOT, frozenset()), SetInventory(OTHER, TOTAL)
+    asked: list[bool] = []
+
+    def after_the_first() -> bool:
+        asked.append(True)
+        return len(asked) > 1
+
+    outcome = applied(placement, first, second, stop=after_the_first)
+    assert outcome.done == (first,) and outcome.stopped_by is None
+
+
+def test_names_that_placement_does_not_know_are_left_out_from_then_on(
+    placement: FakePlacement,
+) -> None:
+    names = frozenset({"HW_NEW"})
+    placement.fail_next("PUT", "traits$", UnknownNames("x", names=names))
+    outcome = applied(placement, SetTraits(ROOT, names))
+    assert outcome.view.names.absent == names
+    assert isinstance(outcome.stopped_by, UnknownNames)
+
+
+def test_what_is_sent_together_needs_nothing_of_each_other() -> None:
+    side = CreateProvider(OTHER, "side", ROOT)
+    deep = (side, *DEEP, SetTraits(CHILD, frozenset()), SetTraits(BELOW, frozenset()))
+    assert [[type(one).__name__ for one in batch] for batch in independent(deep, 8)] == [
+        ["CreateProvider", "CreateProvider"],
+        ["CreateProvider"],
+        ["SetTraits", "SetTraits"],
+    ]
+    assert [len(batch) for batch in independent([DeleteProvider(CHILD)] * 3, 8)] == [1, 1, 1]
+    assert [len(batch) for batch in independent(deep[-2:], 1)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [SetTraits(BELOW, frozenset()), SetInventory(BELOW, TOTAL), Reshape({BELOW: TOTAL}, {}), BULK],
+    ids=lambda operation: type(operation).__name__,
+)
+def test_nothing_is_written_over_what_was_not_read(
+    placement: FakePlacement, operation: Operation
+) -> None:
+    with pytest.raises(Conflict, match="must be read first"):
+        send(operation, {}, placement)
+    assert not placement.requests
+
+
+@pytest.mark.parametrize("when", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_view_is_what_was_acknowledged_after_any_prefix(
+    placement: FakePlacement, when: int, lost: bool
+) -> None:
+    """A fault at any write, before it was done or with its reply lost; a read mends the rest."""
+    plan = (
+        EnsureTrait("CUSTOM_A"),
+        CreateProvider(CHILD, "child", ROOT),
+        SetTraits(CHILD, frozenset({"CUSTOM_A"})),
+        SetInventory(CHILD, TOTAL),
+        DeleteProvider(OTHER),
+    )
+    method, path = [
+        ("PUT", "/traits/CUSTOM_A$"),
+        ("POST", "/resource_providers$"),
+        ("PUT", f"{CHILD}/traits$"),
+        ("PUT", "inventories$"),
+        ("DELETE", OTHER),
+    ][when]
+    placement.fail_next(method, path, Unreachable("gone"), after=lost)
+    outcome = applied(placement, *plan)
+    assert outcome.done == plan[:when] and not outcome.view.certain
+    now = refresh(outcome.view, ROOT, placement)
+    fresh = refresh(View(), ROOT, placement)
+    assert now.snapshot == fresh.snapshot and now.generations == fresh.generations

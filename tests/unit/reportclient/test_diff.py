@@ -1,0 +1,159 @@
+"""diff: what goes into a reshape, what is never written, and what stands before what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reportclient.diff import diff
+from reportclient.model import Inventory, Provider
+from reportclient.names import Names
+from reportclient.plan import (
+    CreateProvider,
+    DeleteProvider,
+    EnsureClass,
+    EnsureTrait,
+    Plan,
+    Reshape,
+    SetInventory,
+    SetTraits,
+    UpdateProvider,
+)
+from reportclient.snapshot import Snapshot
+
+ROOT, OLD, NEW, BELOW, SHARED = (
+    f"c0ffee00-0000-4000-8000-00000000000{number}" for number in range(5)
+)
+GUEST = "00000000-0000-4000-8000-000000000001"
+
+
+def records(**totals: int) -> dict[str, Inventory]:
+    return {name: Inventory(total).over(None) for name, total in totals.items()}
+
+
+def tree(*providers: Provider) -> Snapshot:
+    return Snapshot.build([Provider(ROOT, "host", None, records(VCPU=8)), *providers])
+
+
+def at(uuid: str, **amounts: int) -> dict[str, Any]:
+    return {GUEST: {"allocations": {uuid: {"resources": amounts}}}}
+
+
+def kinds(plan: Plan) -> list[str]:
+    return [type(operation).__name__ for operation in plan]
+
+
+OLD_CARD = Provider(OLD, "old", ROOT, records(VGPU=4))
+NEW_CARD = Provider(NEW, "new", ROOT, records(VGPU=4), frozenset({"CUSTOM_NEW"}))
+
+
+def test_a_provider_that_goes_is_emptied_by_the_reshape_and_deleted_after_it() -> None:
+    plan = diff(tree(OLD_CARD), tree(NEW_CARD), at(NEW, VGPU=1))
+    assert plan.operations == (
+        EnsureTrait("CUSTOM_NEW"),
+        CreateProvider(NEW, "new", ROOT),
+        Reshape({NEW: records(VGPU=4), OLD: {}}, at(NEW, VGPU=1)),
+        DeleteProvider(OLD),
+        SetTraits(NEW, frozenset({"CUSTOM_NEW"})),
+    )
+
+
+def test_a_provider_with_allocations_that_stay_is_not_emptied() -> None:
+    """Placement would refuse the whole reshape."""
+    plan = diff(tree(OLD_CARD), tree(NEW_CARD), {}, in_use={OLD})
+    (reshape,) = [one for one in plan if isinstance(one, Reshape)]
+    assert reshape.inventories.keys() == {NEW}
+
+
+def test_nor_is_one_to_which_allocations_are_moved() -> None:
+    plan = diff(tree(OLD_CARD), tree(NEW_CARD), at(OLD, VGPU=1))
+    (reshape,) = [one for one in plan if isinstance(one, Reshape)]
+    assert reshape.inventories.keys() == {NEW}
+
+
+def test_in_a_reshape_every_inventory_is_written_once() -> None:
+    for moved in ({}, at(NEW, VGPU=1)):
+        assert not [one for one in diff(tree(), tree(NEW_CARD), moved) if type(one) is SetInventory]
+
+
+def test_a_name_that_the_reshape_frees_is_taken_by_a_rename_and_not_by_an_early_delete() -> None:
+    """What the old provider holds is moved by the reshape, which needs both of them there."""
+    renamed = Provider(NEW, "old", ROOT, records(VGPU=4))
+    plan = diff(tree(OLD_CARD), tree(renamed), at(NEW, VGPU=1))
+    assert kinds(plan) == ["UpdateProvider", "CreateProvider", "Reshape", "DeleteProvider"]
+    assert plan.operations[0] == UpdateProvider(OLD, OLD, ROOT)
+
+
+def test_without_a_reshape_a_name_is_freed_by_the_delete() -> None:
+    renamed = Provider(NEW, "old", ROOT, records(VGPU=4))
+    plan = diff(tree(OLD_CARD), tree(renamed))
+    assert kinds(plan) == ["DeleteProvider", "CreateProvider", "SetInventory"]
+
+
+def test_a_name_is_not_freed_by_deleting_a_provider_with_one_below_that_stays() -> None:
+    below = Provider(BELOW, "below", OLD)
+    moved = Provider(BELOW, "below", ROOT)
+    plan = diff(tree(OLD_CARD, below), tree(Provider(NEW, "old", ROOT), moved))
+    assert kinds(plan)[-1] == "DeleteProvider"
+    assert UpdateProvider(BELOW, "below", ROOT, moved=True) in plan.operations
+
+
+def test_a_move_says_that_it_is_one_and_a_rename_does_not() -> None:
+    """Moves take microversion 1.37."""
+    below, moved = Provider(BELOW, "a", OLD), Provider(BELOW, "a", ROOT)
+    plan = diff(tree(OLD_CARD, below), tree(OLD_CARD, moved))
+    assert plan.operations == (UpdateProvider(BELOW, "a", ROOT, moved=True),)
+    renamed = Provider(BELOW, "b", OLD)
+    plan = diff(tree(OLD_CARD, below), tree(OLD_CARD, renamed))
+    assert plan.operations == (UpdateProvider(BELOW, "b", OLD, moved=False),)
+
+
+def test_allocations_that_move_alone_take_some_inventory_along() -> None:
+    """Placement takes no reshape without one: an unchanged one of a provider in use."""
+    before = tree(OLD_CARD)
+    plan = diff(before, before, at(OLD, VGPU=1))
+    assert plan.operations == (Reshape({OLD: OLD_CARD.inventory}, at(OLD, VGPU=1)),)
+
+
+def test_it_is_never_another_services_inventory() -> None:
+    """Though that is the first in use."""
+    pool = Provider("00000000-0000-4000-8000-000000000000", "pool", None, records(DISK_GB=9))
+    before = tree(OLD_CARD, pool)
+    used = {pool.uuid, OLD}
+    plan = diff(before, before, at(OLD, VGPU=1), foreign=frozenset({pool.uuid}), in_use=used)
+    assert plan.operations == (Reshape({OLD: OLD_CARD.inventory}, at(OLD, VGPU=1)),)
+
+
+def test_allocations_that_nobody_here_holds_are_an_error() -> None:
+    with pytest.raises(ValueError, match=GUEST):
+        diff(tree(), tree(), at(SHARED, VGPU=1))
+
+
+def test_only_custom_names_are_made() -> None:
+    named = Provider(NEW, "new", ROOT, records(VGPU=4, CUSTOM_A=1), frozenset({"HW_A", "CUSTOM_T"}))
+    plan = diff(tree(), tree(named))
+    assert plan.operations[:2] == (EnsureTrait("CUSTOM_T"), EnsureClass("CUSTOM_A"))
+    known = Names(frozenset({"CUSTOM_T"}), frozenset({"CUSTOM_A"}))
+    assert "Ensure" not in "".join(kinds(diff(tree(), tree(named), names=known)))
+
+
+def test_another_services_provider_is_not_written_nor_what_is_put_below_it() -> None:
+    pool = Provider(SHARED, "pool", None, records(DISK_GB=9))
+    edited = Provider(SHARED, "pool", None, records(DISK_GB=10), frozenset({"HW_A"}))
+    below = Provider(BELOW, "below", SHARED)
+    before, after = tree(pool), tree(edited, below, NEW_CARD)
+    plan = diff(before, after, names=Names(), foreign=frozenset({SHARED}))
+    assert {getattr(one, "uuid", NEW) for one in plan} == {NEW}
+    assert {one.uuid for one in plan.problems} == {SHARED, BELOW}
+
+
+@pytest.mark.parametrize(
+    "bad", [Inventory(0), Inventory(4, reserved=5), Inventory(4, allocation_ratio=0.0)]
+)
+def test_an_inventory_that_placement_would_refuse_is_named_and_not_sent(bad: Inventory) -> None:
+    card = Provider(NEW, "new", ROOT, {"VGPU": bad.over(None)})
+    plan = diff(tree(), tree(card))
+    assert kinds(plan) == ["CreateProvider"]
+    assert [one.uuid for one in plan.problems] == [NEW]
+    assert not diff(tree(), tree(card), {}).operations[1:], "nor in a reshape"

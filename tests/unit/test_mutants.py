@@ -1,0 +1,21 @@
+"""The mutants of our own fit the code as it is, and name tests that there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutants.mutants import ROOT, Mutant, boundaries, mutants_of
+
+MUTANTS = [mutant for boundary in boundaries() for mutant in mutants_of(boundary)]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: f"{one.boundary}: {one.loses}")
+def test_a_mutant_changes_one_place_and_its_tests_are_there(mutant: Mutant) -> None:
+    text = (ROOT / mutant.file).read_text()
+    assert text.count(mutant.old) == 1 and mutant.old != mutant.new
+    compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
+    assert all((ROOT / name).exists() for name in mutant.tests)
+
+
+def test_no_two_mutants_of_a_boundary_are_the_same() -> None:
+    assert len({(one.file, one.old, one.new) for one in MUTANTS}) == len(MUTANTS)
