@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agent.cli.drawing.text_tree import draw_tree
 from agent.cli.shared.screen import Screen
 from drivers.api import ComputeDriver
-from drivers.libvirt.connection.host import Host
-from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
 from tests.agents import NODE, ROOT, Agent
+from tests.hosts import FakeHost
 from tests.servers.placement import RealPlacement
-from tests.unit.libvirt.fake_binding import FakeLibvirt
-from tests.unit.libvirt.hosts import with_disk
-from tests.unit.libvirt.test_settings import context
 
 MIB = 1024 * 1024
 DISK = 500 * 1024**3
 
 
-class DocumentedHost:
+class DocumentedHost(FakeHost):
     """One hypervisor; each ``start`` is an agent that starts anew on it."""
 
     def __init__(self, placement: RealPlacement, directory: Path, text: str, mib: int) -> None:
+        super().__init__(directory, disk=DISK)
         self.placement = placement
-        self.directory = directory
-        self.binding = FakeLibvirt()
         self.binding.answers["getHostname"] = NODE
         self.binding.answers["getCapabilities"] = text
         self.binding.answers["getMemoryStats"] = {"total": mib * 1024}
         self.cpus(8)
-        self._hosts: list[Host] = []
 
     def cpus(self, count: int) -> None:
         self.binding.answers["getCPUMap"] = (count, [True] * count, count)
@@ -44,12 +37,8 @@ class DocumentedHost:
         state = self.directory / "agent"
         return Agent(self.placement, self.driver(text), *beside, state=state, **rules)
 
-    def driver(self, text: str = "") -> LibvirtDriver:
-        """As it is made at a start."""
-        host = Host("fake:///one", self.binding, Deadlines(connect=20, call=20), self.directory)
-        self._hosts.append(with_disk(host, DISK))
-        told = replace(context(self.directory, text), state_path=self.directory)
-        return LibvirtDriver(told, host)
+    def driver(self, text: str = "", **otherwise: Any) -> LibvirtDriver:
+        return super().driver(text, **{"state_path": self.directory, **otherwise})
 
     def reported(self, text: str = "") -> Agent:
         """Started, and quiet afterwards."""
@@ -58,10 +47,6 @@ class DocumentedHost:
         assert report.ok, report.texts()
         assert agent.period().done == ()
         return agent
-
-    def close(self) -> None:
-        for host in self._hosts:
-            host.close()
 
 
 def drawn(agent: Agent) -> str:

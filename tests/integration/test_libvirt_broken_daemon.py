@@ -16,9 +16,9 @@ import pytest
 
 from drivers.errors import DriverNotReady
 from drivers.libvirt.driver import LibvirtDriver
+from tests.hosts import context
 from tests.integration.test_libvirt_real import report
 from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
-from tests.unit.libvirt.test_settings import context
 from tests.waiting import eventually
 
 pytestmark = [

@@ -20,13 +20,13 @@ from drivers.libvirt.connection.host import Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
 from tests.agents import ROOT, Agent
+from tests.hosts import context
 from tests.integration.switched import options, root_of
 from tests.integration.test_hypervisor_lost import reported
 from tests.servers.agent import AgentProcess
 from tests.servers.libvirtd import PrivateLibvirtd, missing, private_libvirtd
 from tests.servers.placement import RealPlacement
 from tests.unit.libvirt.test_kept_current import QUIET
-from tests.unit.libvirt.test_settings import context
 from tests.waiting import eventually
 
 HOUR = 3600.0

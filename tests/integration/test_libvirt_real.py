@@ -22,8 +22,8 @@ from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.facts.architecture import Question, domain_capabilities
 from drivers.libvirt.facts.fact import Sources
 from drivers.libvirt.facts.report import capabilities
+from tests.hosts import context
 from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd, missing, private_libvirtd
-from tests.unit.libvirt.test_settings import context
 
 pytestmark = [
     pytest.mark.real_libvirt,

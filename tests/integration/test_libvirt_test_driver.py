@@ -8,8 +8,8 @@ import pytest
 
 from drivers.api import ProviderTree
 from drivers.libvirt.driver import LibvirtDriver
+from tests.hosts import context
 from tests.unit.libvirt.devices import GPU, NIC, NIC_VF, mdev, net, pci
-from tests.unit.libvirt.test_settings import context
 
 pytest.importorskip("libvirt")
 pytestmark = pytest.mark.real_libvirt

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from driverkit.testing import DriverContract
-from drivers.api import DriverContext, ProviderTree
-from drivers.libvirt.connection.host import Host
-from drivers.libvirt.connection.session import Deadlines
+from drivers.api import ProviderTree
 from drivers.libvirt.driver import LibvirtDriver
+from tests.hosts import FakeHost
 from tests.unit.libvirt.devices import GPU, NIC, NIC_VF, mdev, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt, FakeLibvirtError
 from tests.unit.libvirt.hosts import capabilities, cell
@@ -62,15 +61,9 @@ class TestLibvirtDriverWithEverything(DriverContract):
 
     @pytest.fixture
     def make(self, binding: FakeLibvirt, tmp_path) -> Iterator:
-        hosts = []
-
-        def make(context: DriverContext) -> LibvirtDriver:
-            hosts.append(Host("fake:///one", binding, Deadlines(20, 20), tmp_path))
-            return LibvirtDriver(context, hosts[-1])
-
-        yield make
-        for host in hosts:
-            host.close()
+        host = FakeHost(tmp_path, binding)
+        yield host.driver_in
+        host.close()
 
     @pytest.fixture
     def make_driver(self, make, driver_context):

@@ -12,9 +12,9 @@ import pytest
 
 from drivers.libvirt.driver import LibvirtDriver
 from tests.agents import Agent
+from tests.hosts import context
 from tests.servers.lab import Lab
 from tests.servers.placement import RealPlacement
-from tests.unit.libvirt.test_settings import context
 
 WANTED = "COMPUTE_AGENT_TEST_LAB"
 SETTINGS = """

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
-from drivers.libvirt.connection.host import Host
-from drivers.libvirt.connection.session import Deadlines
-from drivers.libvirt.driver import LibvirtDriver
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent
+from tests.hosts import FakeHost
 from tests.profiles import examples
 from tests.unit.libvirt.devices import GPU, NIC, NIC_VF, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt
-from tests.unit.libvirt.hosts import NODE, capabilities, cell, with_disk
-from tests.unit.libvirt.test_settings import context
+from tests.unit.libvirt.hosts import NODE, capabilities, cell
 
 CPUS = 8
 DISKS = [f"0000:0{n}:00.0" for n in range(4, 8)]
@@ -79,10 +75,9 @@ class World:
         """An agent from its start until it is quiet; the tree, or ``None``: somebody has no room."""
         state = self.directory / state
         state.mkdir(exist_ok=True)
-        host = Host("fake:///one", self.binding, Deadlines(20, 20), self.directory)
-        with_disk(host, 500 * 1024**3)
-        told = replace(context(self.directory, self.options), state_path=state)
-        agent = Agent(placement, named={"libvirt": LibvirtDriver(told, host)}, state=state)
+        host = FakeHost(self.directory, self.binding, disk=500 * 1024**3)
+        driver = host.driver(self.options, state_path=state)
+        agent = Agent(placement, named={"libvirt": driver}, state=state)
         for _ in range(5):
             report = agent.period(1000.0)
             if "no room for" in str(report.error):

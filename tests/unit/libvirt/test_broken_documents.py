@@ -3,18 +3,13 @@ before stays."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from drivers.api import ProviderTree
-from drivers.libvirt.connection.host import Host
-from drivers.libvirt.connection.session import Deadlines
-from drivers.libvirt.driver import LibvirtDriver
+from tests.hosts import FakeHost
 from tests.unit.libvirt.devices import GPU, guest, pci, sev
 from tests.unit.libvirt.fake_binding import DATA, FakeDevice, FakeDomain, FakeLibvirt
 from tests.unit.libvirt.hosts import ROOT, capabilities, cell, totals
-from tests.unit.libvirt.test_settings import context
 
 NODE = "node-1"
 A, B, CARD = "0000:04:00.0", "0000:05:00.0", "0000:84:00.0"
@@ -61,15 +56,9 @@ def binding():
 
 @pytest.fixture
 def start(binding, tmp_path):
-    hosts = []
-
-    def started(text=PCI):
-        hosts.append(Host("fake:///one", binding, Deadlines(connect=20, call=20), tmp_path))
-        return LibvirtDriver(replace(context(tmp_path, text), state_path=tmp_path), hosts[-1])
-
-    yield started
-    for host in hosts:
-        host.close()
+    host = FakeHost(tmp_path, binding)
+    yield lambda text=PCI: host.driver(text, state_path=tmp_path)
+    host.close()
 
 
 def report(driver, tree=None):

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 import pytest
 
 from drivers.api import ProviderTree
-from drivers.libvirt.connection.host import Host
-from drivers.libvirt.connection.session import Deadlines
-from drivers.libvirt.driver import LibvirtDriver
+from tests.hosts import FakeHost
 from tests.unit.libvirt.devices import GPU, guest, mdev, pci, sev
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeDomain, FakeLibvirt, FakeLibvirtError
 from tests.unit.libvirt.hosts import ROOT, capabilities, cell
-from tests.unit.libvirt.test_settings import context
 
 NODE = "node-1"
 A, B = "0000:84:00.0", "0000:85:00.0"
@@ -30,15 +26,9 @@ def binding():
 @pytest.fixture
 def start(binding, tmp_path):
     """A driver on that libvirt, with these options."""
-    hosts = []
-
-    def started(text, state=tmp_path):
-        hosts.append(Host("fake:///one", binding, Deadlines(connect=20, call=20), tmp_path))
-        return LibvirtDriver(replace(context(tmp_path, text), state_path=state), hosts[-1])
-
-    yield started
-    for host in hosts:
-        host.close()
+    host = FakeHost(tmp_path, binding)
+    yield lambda text, state=tmp_path: host.driver(text, state_path=state)
+    host.close()
 
 
 def report(driver, tree=None):

@@ -10,7 +10,7 @@ from drivers.errors import DriverLoadFailed
 from drivers.libvirt.devices.device_spec import KEYS, device_specs
 from drivers.libvirt.devices.pci_devices import PciDevice
 from drivers.libvirt.driver import LibvirtDriver
-from tests.unit.libvirt.test_settings import context
+from tests.hosts import context
 
 PF = PciDevice("0000:81:00.0", "8086", "1572")
 VF = PciDevice("0000:81:0a.3", "8086", "154c", physical=PF.address)

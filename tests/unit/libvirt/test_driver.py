@@ -17,13 +17,11 @@ from drivers.api import (
     Unwell,
 )
 from drivers.errors import DriverLoadFailed
-from drivers.libvirt.connection.host import Host
-from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.loader import GROUP, driver_from
+from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt, FakeLibvirtError
 from tests.unit.libvirt.hosts import capabilities, cell, totals
-from tests.unit.libvirt.test_settings import context
 
 NODE = "node-1"
 
@@ -35,15 +33,9 @@ def binding():
 
 @pytest.fixture
 def make(binding, tmp_path):
-    hosts = []
-
-    def make(text: str = "") -> LibvirtDriver:
-        hosts.append(Host("fake:///one", binding, Deadlines(connect=60, call=60), tmp_path))
-        return LibvirtDriver(context(tmp_path, text), host=hosts[-1])
-
-    yield make
-    for host in hosts:
-        host.close()
+    host = FakeHost(tmp_path, binding)
+    yield host.driver
+    host.close()
 
 
 @pytest.fixture

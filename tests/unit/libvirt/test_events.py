@@ -10,9 +10,8 @@ import pytest
 
 from drivers.errors import DriverNotReady
 from drivers.libvirt.connection.events import CONNECTION, DEVICES, GUESTS, POOLS, Events
-from drivers.libvirt.connection.host import Host
-from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.facts.fact import SLOW, Sources
+from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
 
 
@@ -41,8 +40,8 @@ def binding():
 
 @pytest.fixture
 def host(binding, tmp_path):
-    host = Host("fake:///one", binding, Deadlines(connect=20, call=20), tmp_path)
-    yield host
+    host = FakeHost(tmp_path, binding)
+    yield host.connection()
     host.close()
 
 

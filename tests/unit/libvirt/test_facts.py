@@ -16,15 +16,12 @@ import os_traits
 import pytest
 
 from drivers.api import DriverContext, ProviderTree
-from drivers.libvirt.connection.host import Host
-from drivers.libvirt.connection.session import Deadlines
-from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.facts import report
 from drivers.libvirt.facts.fact import Sources, Subject
 from drivers.libvirt.tree.reported import HostReport
+from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
 from tests.unit.libvirt.hosts import NODE, ROOT, facts, new_tree, reading, two_cells, written
-from tests.unit.libvirt.test_settings import context
 
 HERE = Path(__file__).resolve()
 DRIVER = HERE.parents[3] / "drivers/libvirt"
@@ -89,7 +86,7 @@ class Mute:
         binding.refused = {
             call: FakeLibvirtError("out of luck") for call in binding.answers if call[0] != "v"
         }
-        self.host = Host("fake:///one", binding, Deadlines(connect=60, call=60), tmp_path)
+        self.host = FakeHost(tmp_path, binding).connection()
         self.host.on_files = self._no_files  # type: ignore[method-assign]
 
     def _no_files(self, what, _job):
@@ -140,8 +137,8 @@ def test_a_new_trait_is_one_class_and_a_line(news, has, monkeypatch, tmp_path):
     binding = FakeLibvirt()
     if news is not None:
         binding.answers["getNews"] = news
-    host = Host("fake:///one", binding, Deadlines(connect=60, call=60), tmp_path)
-    driver, tree = LibvirtDriver(context(tmp_path, ""), host=host), ProviderTree()
+    host = FakeHost(tmp_path, binding)
+    driver, tree = host.driver(), ProviderTree()
     tree.new_root("node-1", ROOT)
     tree.add_traits("node-1", *["COMPUTE_NODE"] * (has is not True))
     driver.update_provider_tree(tree, "node-1")

@@ -18,6 +18,7 @@ from drivers.libvirt.facts.cpus_and_memory import cpu_count, cpu_map, memory_kib
 from drivers.libvirt.facts.disk import below
 from drivers.libvirt.facts.fact import Sources
 from drivers.libvirt.facts.pmem import namespace_names
+from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import FakeDomain, FakeLibvirt, FakeLibvirtError
 
 DEADLINES = Deadlines(connect=60, call=60, keepalive_interval=5, keepalive_count=3)
@@ -62,18 +63,16 @@ def clock():
 
 @pytest.fixture
 def host(binding, clock, tmp_path):
-    host = Host("fake:///one", binding, DEADLINES, tmp_path, clock)
-    yield host
-    binding.release()
+    host = FakeHost(tmp_path, binding, deadlines=DEADLINES, clock=clock)
+    yield host.connection()
     host.close()
 
 
 @pytest.fixture
 def impatient(binding, clock, tmp_path):
     """For calls that hang."""
-    host = Host("fake:///one", binding, IMPATIENT, tmp_path, clock)
-    yield host
-    binding.release()
+    host = FakeHost(tmp_path, binding, deadlines=IMPATIENT, clock=clock)
+    yield host.connection()
     host.close()
 
 
@@ -140,7 +139,7 @@ def test_a_guest_that_goes_while_guests_are_read_is_left_out(host, binding):
 
 
 def test_a_file_system_that_hangs_keeps_nobody_from_asking_libvirt(binding, tmp_path, monkeypatch):
-    host = Host("fake:///one", binding, Deadlines(connect=60, call=1), tmp_path)
+    host = FakeHost(tmp_path, binding, deadlines=Deadlines(connect=60, call=1)).connection()
     released = threading.Event()
     monkeypatch.setattr(
         "drivers.libvirt.facts.file_systems.file_system_size", lambda path: released.wait(600)

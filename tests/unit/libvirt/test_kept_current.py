@@ -7,15 +7,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from drivers.api import DriverNotReady, ProviderTree, Timed
-from drivers.libvirt.connection.host import Host
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
+from tests.hosts import FakeHost
 from tests.unit.libvirt.devices import pci
 from tests.unit.libvirt.fake_binding import (
     FakeConnection,
@@ -25,7 +24,6 @@ from tests.unit.libvirt.fake_binding import (
     FakeLibvirtError,
 )
 from tests.unit.libvirt.test_disk import pool
-from tests.unit.libvirt.test_settings import context
 
 NODE = "node-1"
 RBD = "[libvirt]\nimages_type = rbd\nimages_rbd_pool = vms\n"
@@ -45,19 +43,14 @@ def binding():
 
 @pytest.fixture
 def make(binding, tmp_path):
-    hosts = []
+    host = FakeHost(tmp_path, binding)
 
-    def make(text: str = RBD, wake=None, call: float = 20) -> LibvirtDriver:
-        hosts.append(Host("fake:///one", binding, Deadlines(connect=20, call=call), tmp_path))
-        made = context(tmp_path, text)
-        if wake is not None:
-            made = replace(made, wake=wake)
-        return LibvirtDriver(made, host=hosts[-1])
+    def make(text: str = RBD, call: float = 20, **otherwise) -> LibvirtDriver:
+        host.deadlines = Deadlines(connect=20, call=call)
+        return host.driver(text, **otherwise)
 
     yield make
-    binding.release()
-    for host in hosts:
-        host.close()
+    host.close()
 
 
 def tree_of(driver: LibvirtDriver, tree: ProviderTree | None = None) -> ProviderTree:
@@ -169,8 +162,7 @@ class _Hanging(FakeConnection):
 
 def test_a_pool_that_hangs_costs_its_own_part_and_libvirt_is_not_thought_lost(tmp_path):
     binding = Hanging()
-    host = Host("fake:///one", binding, Deadlines(connect=60, call=3), tmp_path)
-    driver = LibvirtDriver(context(tmp_path, RBD), host=host)
+    driver = FakeHost(tmp_path, binding, deadlines=Deadlines(connect=60, call=3)).driver(RBD)
     heard: list[str | None] = []
     driver.watch(heard.append)
     tree_of(driver)
@@ -200,9 +192,9 @@ def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
 
 def test_a_device_that_hangs_costs_its_own_part_and_so_does_a_pool_beside_it(tmp_path):
     binding = Hanging()
-    host = Host("fake:///one", binding, Deadlines(connect=60, call=3), tmp_path)
+    host = FakeHost(tmp_path, binding, deadlines=Deadlines(connect=60, call=3))
     text = '[pci]\nreport_in_placement = true\ndevice_spec = {"vendor_id": "144d"}\n' + RBD
-    driver = LibvirtDriver(context(tmp_path, text), host=host)
+    driver = host.driver(text)
     heard: list[str | None] = []
     driver.watch(heard.append)
     tree = tree_of(driver)

@@ -4,10 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oslo_config import cfg
 
-from agent.state.driver_store import DriverStore
-from drivers.api import DriverContext
 from drivers.errors import DriverLoadFailed
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, Ratio
 from drivers.libvirt.connection.host import uri_of
@@ -20,19 +17,7 @@ from drivers.libvirt.facts.guest_models import GuestModels
 from drivers.libvirt.facts.pmem import Pmem
 from drivers.libvirt.facts.report import facts_of
 from drivers.libvirt.facts.shares import MemoryPolicy, ReservedPages
-
-
-def context(tmp_path: Path, text: str = "") -> DriverContext:
-    """As the agent makes it: options registered, then read from a file."""
-    file = tmp_path / "agent.conf"
-    file.write_text(text)
-    conf = cfg.ConfigOpts()
-    for group, options in LibvirtDriver.list_opts():
-        conf.register_opts(options, None if group == "DEFAULT" else group)
-    conf([], project="test", default_config_files=[str(file)], default_config_dirs=[])
-    state_path = tmp_path / "state"
-    state_path.mkdir(exist_ok=True)
-    return DriverContext("host", state_path, conf, store=DriverStore(state_path))
+from tests.hosts import context
 
 
 def facts_in(tmp_path: Path, text: str = "") -> dict[type, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -11,22 +10,19 @@ import pytest
 
 from drivers.api import ProviderTree
 from drivers.libvirt import documents
-from drivers.libvirt.connection.host import Host
-from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.device_spec import device_specs
 from drivers.libvirt.devices.devices import Devices
 from drivers.libvirt.devices.encryption import Encryption
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
-from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.facts import architecture, cpu_features
 from drivers.libvirt.facts.shares import MemoryPolicy
 from drivers.libvirt.facts.topology import numa_cells
 from drivers.libvirt.tree.children import LONGEST_NAME
 from reportclient.names import name_problem
+from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import FakeDevice, FakeLibvirt
 from tests.unit.libvirt.hosts import NODE, fields, new_tree, reading, totals, two_cells, written
-from tests.unit.libvirt.test_settings import context
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "libvirt"
 DOCUMENTS = sorted(SHARED.glob("*.xml"))
@@ -122,9 +118,8 @@ def whole(tmp_path):
             "getDomainCapabilities": HOSTS[domain_capabilities],
             "listAllDevices": listed,
         }
-        hosts.append(Host("fake:///one", binding, Deadlines(connect=20, call=20), tmp_path))
-        conf = replace(context(tmp_path, EVERYTHING), state_path=tmp_path)
-        return LibvirtDriver(conf, hosts[-1])
+        hosts.append(FakeHost(tmp_path, binding))
+        return hosts[-1].driver(EVERYTHING, state_path=tmp_path)
 
     yield told
     for host in hosts:

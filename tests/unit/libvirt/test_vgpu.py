@@ -9,6 +9,7 @@ from drivers.errors import ReshapeNeeded
 from drivers.libvirt.devices.devices import Devices, NodeDevices
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.tree.names import child_uuid
+from tests.hosts import context
 from tests.unit.libvirt.devices import GPU, devices, mdev, pci
 from tests.unit.libvirt.hosts import (
     NODE,
@@ -20,7 +21,6 @@ from tests.unit.libvirt.hosts import (
     two_cells,
     written,
 )
-from tests.unit.libvirt.test_settings import context
 
 A, B = "0000:84:00.0", "0000:85:00.0"
 NAMES = [f"{NODE}_pci_0000_84_00_0", f"{NODE}_pci_0000_85_00_0"]
