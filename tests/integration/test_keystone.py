@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from agent import config
-from agent.registry.database import open_database
 from agent.registry.store import SqlRegistry
 from reportclient.errors import AuthenticationFailed, Forbidden
 from reportclient.http import PlacementAPI, adapter_from_conf
+from tests import registries
 from tests.integration.switched import status_of
 from tests.servers.agent import AgentProcess
 from tests.servers.databases import free_port
@@ -106,9 +106,8 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         with placement, RegistryProcess(directory / "registry", more=more) as registry:
             keystone.add_endpoint("placement", placement.url)
             keystone.add_endpoint("compute", f"http://127.0.0.1:{port}/v2.1")
-            database = open_database(f"sqlite:///{directory}/registry/services.sqlite")
-            yield Cloud(keystone, placement, registry, SqlRegistry(database), port)
-            database.dispose()
+            with registries.registry(directory / "registry") as store:
+                yield Cloud(keystone, placement, registry, store, port)
 
 
 @pytest.fixture

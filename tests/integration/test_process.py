@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent.nodes.identity import FILE_NAME
-from agent.registry.host_database import HostDatabase
-from agent.registry.store import SqlRegistry
 from agent.version import version
+from tests.registries import registry_at
 from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import FaultProxy, answered, unauthorized
 from tests.servers.placement import RealPlacement
@@ -272,7 +271,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(
     agent.until_logged("SetInventory", times=2)  # nobody asked for a period after that
     assert json.loads((agent.state_path / "status.json").read_text())["interval"] == 1.0
     agent.until_logged("registry.report_interval changed from [3600] to [1]", times=1)
-    registry = SqlRegistry(HostDatabase(str(agent.state_path / "services.sqlite")))
+    registry = registry_at(agent.state_path)
     seen = registry.get_service("testhost").last_seen
     eventually(lambda: registry.get_service("testhost").last_seen > seen)
     registry.database.dispose()

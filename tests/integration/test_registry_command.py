@@ -13,9 +13,9 @@ import pytest
 
 from agent.bus.signing import Signer, host_key
 from agent.registry.client import RegistryClient
-from agent.registry.database import open_database
 from agent.registry.store import SqlRegistry
 from tests.integration.agent_host import AgentHost, Said
+from tests.registries import registry_at
 from tests.servers import rabbitmq, records
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
@@ -36,9 +36,7 @@ def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
 
 @pytest.fixture
 def registry(host: AgentHost) -> SqlRegistry:
-    database = open_database(f"sqlite:///{host.directory}/state/services.sqlite")
-    database.upgrade()
-    return SqlRegistry(database)
+    return registry_at(host.directory / "state")
 
 
 def root(placement: RealPlacement, name: str, *traits: str) -> str:

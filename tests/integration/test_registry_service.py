@@ -18,9 +18,9 @@ import pytest
 from agent.bus import errors
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.registry.client import RegistryClient
-from agent.registry.database import open_database
 from agent.registry.errors import HostTaken, RegistryError, RegistryUnavailable, UnknownHost
 from agent.registry.store import SqlRegistry
+from tests import registries
 from tests.servers import rabbitmq, records
 from tests.servers.databases import MariaDB
 from tests.servers.ports import free_port
@@ -172,10 +172,9 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
     registry = RegistryProcess(tmp_path, more=port)
     registry.start()
     try:
-        database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
-        SqlRegistry(database).heartbeat("host1", "rack 1", "6.1", ())
-        records.later(database, 1000)
-        database.dispose()
+        with registries.registry(tmp_path) as store:
+            store.heartbeat("host1", "rack 1", "6.1", ())
+            records.later(store.database, 1000)
         for text in ("service_down_time = soon\n", "service_down_time = 9000\nbinary = mine\n"):
             registry.config.write_text(
                 f"[DEFAULT]\nstate_path = {tmp_path}\ndebug = true\n[registry]\n{port}{text}"
@@ -235,9 +234,8 @@ def rest(tmp_path: Path) -> Iterator[tuple[str, SqlRegistry]]:
     port = free_port()
     more = f"rest_port = {port}\nauth_strategy = noauth"
     with RegistryProcess(tmp_path, more=more):
-        database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
-        yield f"http://127.0.0.1:{port}/v2.1", SqlRegistry(database)
-        database.dispose()
+        with registries.registry(tmp_path) as store:
+            yield f"http://127.0.0.1:{port}/v2.1", store
 
 
 class OpenStack:
@@ -396,11 +394,8 @@ def test_keystone_decides_who_comes_in(tmp_path: Path) -> None:
 def test_the_schema_is_made_by_the_process_itself(tmp_path: Path) -> None:
     port = free_port()
     with RegistryProcess(tmp_path, more=f"rest_port = {port}\nauth_strategy = noauth"):
-        database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
-        database.upgrade()
-        with pytest.raises(RegistryError):
-            SqlRegistry(database).get_service("host1")
-        database.dispose()
+        with registries.registry(tmp_path) as store, pytest.raises(RegistryError):
+            store.get_service("host1")
 
 
 @needs_rabbitmq

@@ -36,7 +36,8 @@ from agent.registry.errors import (
 from agent.registry.fleet_database import FleetDatabase
 from agent.registry.host_database import HostDatabase
 from agent.registry.migrate import config
-from agent.registry.store import SINCE, SqlRegistry
+from agent.registry.store import SINCE
+from tests.registries import registry_at
 from tests.servers import records
 from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL
 
@@ -105,7 +106,7 @@ def over_rpc(empty: Callable[[str], Database]) -> Iterator[RegistryClient]:
     """A client of the registry that is on SQLite."""
     bus = messaging.transport("kombu+memory://")
     target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="one")
-    endpoint = RegistryEndpoint(SqlRegistry(empty("sqlite")))
+    endpoint = RegistryEndpoint(registry_at(empty("sqlite")))
     server = RpcServer(bus, target, [endpoint])
     server.start()
     assert server.serving.wait(60)
@@ -123,7 +124,7 @@ def store(
         return request.getfixturevalue("over_rpc"), empty("sqlite")
     database = empty(request.param)
     assert isinstance(database, HostDatabase if request.param == "sqlite" else FleetDatabase)
-    return SqlRegistry(database), database
+    return registry_at(database), database
 
 
 @pytest.fixture
@@ -395,22 +396,21 @@ def test_a_record_made_while_the_first_heartbeat_looks_is_nobodys_yet(
     new_url: Callable[[str], str],
 ) -> None:
     url = new_url("postgresql")
-    database, other = open_database(url), open_database(url)
-    database.upgrade()
-    registry = SqlRegistry(database)
+    registry, other = registry_at(url), registry_at(url)
+    database = registry.database
     made: list[str] = []
 
     @sa.event.listens_for(database.engine, "after_cursor_execute")
     def make_the_record(*executed: object) -> None:
         if not made and str(executed[2]).startswith("UPDATE"):
             made.append("host1")
-            SqlRegistry(other).heartbeat("host1", "a1", "6.1", ())
+            other.heartbeat("host1", "a1", "6.1", ())
 
     assert registry.heartbeat("host1", "a1", "6.1", ()).address == "a1"
     assert made == ["host1"]
     assert registry.get_service("host1").contested_by is None
     database.dispose()
-    other.dispose()
+    other.database.dispose()
 
 
 # -- looking, and forgetting
@@ -644,7 +644,7 @@ def test_a_database_that_was_killed_is_used_again_when_it_is_back(name: str) -> 
     with SERVERS[name]() as server:
         database = open_database(server.create("registry"))
         database.upgrade()
-        registry = SqlRegistry(database)
+        registry = registry_at(database)
         registry.heartbeat("host1", "a1", "6.1", ())
         server.kill9()
         with pytest.raises(RegistryUnavailable, match="127.0.0.1"):

@@ -14,9 +14,8 @@ import pytest
 
 from agent.bus.messaging import Target
 from agent.bus.server import RpcServer
-from agent.registry.database import open_database
 from agent.registry.rest import server
-from agent.registry.store import SqlRegistry
+from tests.registries import registry_at
 from tests.servers import rabbitmq
 from tests.servers.ports import free_port
 from tests.servers.rabbitmq import RabbitMQ
@@ -82,8 +81,7 @@ def test_agents_that_hang_hold_up_neither_their_callers_nor_other_hosts(
     hung(own_broker.url, count)
     more = f"rest_port = {port}\n{NOAUTH}\nservice_down_time = 3600"
     with RegistryProcess(tmp_path, transport_url=own_broker.url, more=more):
-        database = open_database(f"sqlite:///{tmp_path}/services.sqlite")
-        store = SqlRegistry(database, 3600.0)
+        store = registry_at(tmp_path, 3600.0)
         names = [f"hung{number}" for number in range(count)]
         uuids = {name: store.heartbeat(name, "a", "6.5", []).uuid for name in [*names, "healthy"]}
         answers: list[tuple[int, dict[str, str], Any]] = []
@@ -108,7 +106,7 @@ def test_agents_that_hang_hold_up_neither_their_callers_nor_other_hosts(
         _, headers, body = switched(port, uuids["hung0"], "enabled")
         assert "an earlier call" in headers["x-compute-agent"]
         assert body["service"]["status"] == "enabled"
-        database.dispose()
+        store.database.dispose()
     assert agent.asked == [False]
     healthy.stop(30)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.registry.database import open_database
 from agent.registry.store import SqlRegistry
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile
 from tests.integration.agent_host import AgentHost
+from tests.registries import registry_at
 from tests.servers.placement import RealPlacement
 
 TRAIT = "COMPUTE_STATUS_DISABLED"
@@ -28,9 +28,7 @@ def host(placement: RealPlacement, tmp_path: Path) -> AgentHost:
 
 @pytest.fixture
 def registry(host: AgentHost) -> SqlRegistry:
-    database = open_database(f"sqlite:///{host.directory}/state/services.sqlite")
-    database.upgrade()
-    found = SqlRegistry(database)
+    found = registry_at(host.directory / "state")
     found.heartbeat("host1", "an agent", None, [])
     return found
 

@@ -28,9 +28,8 @@ from typing import Any
 from agent import config
 from agent.bus import messaging
 from agent.loop import Loop
-from agent.nodes.composed import BULK_PAYS_FROM
-from agent.nodes.identity import NodeTable, compute_id
-from agent.nodes.nodes import Nodes
+from agent.nodes.composed import nodes_of
+from agent.nodes.identity import compute_id
 from agent.service import Service
 from agent.switching.switching import Switching, host_status, switching
 from agent.told import logs
@@ -39,7 +38,6 @@ from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 from reportclient.provider_tree import ProviderTree
-from reportclient.root import BulkWrites
 
 STARTING_AT_ONCE = 16
 TURN = 0.05
@@ -84,15 +82,8 @@ def host(
     """One host, put together as ``agent.main`` does it."""
     loop = Loop(idle=lambda: None)
     driver = hypervisor(DriverContext(settings.host, settings.state_path))
-    nodes = Nodes(
-        compute_id(settings.state_path),
-        [LoadedDriver.of("small", driver)],
-        api,
-        settings.rules,
-        BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM),
-        state_path=settings.state_path,
-        table=NodeTable.of(settings.state_path),
-    )
+    drivers = [LoadedDriver.of("small", driver)]
+    nodes = nodes_of(settings, drivers, api, compute_id(settings.state_path))
     status = host_status(
         settings,
         loop,

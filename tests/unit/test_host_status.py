@@ -16,7 +16,6 @@ from agent.loop import Loop
 from agent.registry import checks
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
-from agent.registry.store import SqlRegistry
 from agent.state.document import Unusable
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import HostStatus
@@ -27,7 +26,7 @@ from agent.switching.rpc import ComputeEndpoint, ComputeEndpoint5
 from agent.switching.service_file import ServiceFile
 from agent.told.reports import Report
 from reportclient.errors import Unreachable
-from tests.world.registry import MemoryDatabase
+from tests.registries import MemoryDatabase, registry_at
 
 HOST, ROOT = "host1", "c0ffee00-0000-4000-8000-000000000001"
 
@@ -392,7 +391,7 @@ def test_an_operator_can_disable_a_host_in_a_registry_that_was_restored(world, r
 def test_an_operator_can_enable_a_host_in_a_registry_that_was_restored(world, restarted) -> None:
     clock = [1_800_000_000.0]
     database = MemoryDatabase(lambda: clock[0])
-    world.registry = SqlRegistry(database)
+    world.registry = registry_at(database)
     world.heartbeat.follow(lambda: world.registry, every=10)
     world.beat()
     database.back_up()

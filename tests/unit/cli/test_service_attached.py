@@ -8,20 +8,16 @@ from pathlib import Path
 import pytest
 
 from agent.cli.app import ComputeCtl
-from agent.registry.host_database import HostDatabase
-from agent.registry.store import SqlRegistry
+from tests.registries import registry
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     config = tmp_path / "agent.conf"
     config.write_text(f"[DEFAULT]\nhost = host1\nstate_path = {tmp_path}\n")
-    database = HostDatabase(str(tmp_path / "services.sqlite"))
-    database.upgrade()
-    registry = SqlRegistry(database)
-    registry.heartbeat("host1", "rack 1", None, [], attached=True)
-    registry.heartbeat("host2", "rack 2", None, [])
-    database.dispose()
+    with registry(tmp_path) as store:
+        store.heartbeat("host1", "rack 1", None, [], attached=True)
+        store.heartbeat("host2", "rack 2", None, [])
     return config
 
 

@@ -18,11 +18,12 @@ from agent.registry.access import open_registry
 from agent.registry.api import Registry
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.host_database import HostDatabase
 from agent.registry.opts import RegistrySettings
 from agent.registry.rest.application import ComputeApplication, Discovery
 from agent.registry.store import SqlRegistry
 from agent.registry.web import Identified
+from tests import registries
+from tests.registries import FILE, registry_at
 
 ROOT = "6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"
 HOSTS = ["host1", "host2", "host3"]
@@ -30,7 +31,7 @@ HOSTS = ["host1", "host2", "host3"]
 
 @pytest.fixture
 def registry(tmp_path: Path) -> SqlRegistry:
-    found = SqlRegistry(HostDatabase(str(tmp_path / "services.sqlite")))
+    found = registry_at(tmp_path)
     for host in HOSTS:
         found.heartbeat(host, "a1", "6.1", (ROOT,))
     return found
@@ -128,10 +129,9 @@ def _other(content: bytes) -> bytes:
 
 
 def _file_of(tmp_path: Path, damage: Callable[[bytes], bytes]) -> Path:
-    file = tmp_path / "services.sqlite"
-    database = HostDatabase(str(file))
-    SqlRegistry(database).heartbeat("host1", "a1", "6.1", (ROOT,))
-    database.dispose()
+    file = tmp_path / FILE
+    with registries.registry(tmp_path) as store:
+        store.heartbeat("host1", "a1", "6.1", (ROOT,))
     file.write_bytes(damage(file.read_bytes()))
     return file
 

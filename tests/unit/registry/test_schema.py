@@ -13,7 +13,8 @@ from agent.registry.database import NEWEST, open_database
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.fleet_database import FleetDatabase
 from agent.registry.migrate import config
-from agent.registry.store import SqlRegistry
+from tests import registries
+from tests.registries import registry_at
 
 OLDER = Path(__file__).parent / "data" / "services-by-sqlalchemy.sqlite"
 """Of the last version that had SQLAlchemy for it: host1, disabled and forced down."""
@@ -49,7 +50,7 @@ def test_an_upgrade_keeps_the_record_and_a_downgrade_what_was_written_since(
     file, older = tmp_path / "services.sqlite", tmp_path / "older.sqlite"
     for copy in (file, older):
         shutil.copy(OLDER, copy)
-    registry = SqlRegistry(open_database(f"sqlite:///{file}"))
+    registry = registry_at(tmp_path)
     before = registry.get_service("host1")
     assert (before.disabled_reason, before.forced_down, before.address) == (
         "new disks",
@@ -85,16 +86,15 @@ def test_a_file_that_was_begun_only_is_finished(tmp_path: Path) -> None:
     file = tmp_path / "services.sqlite"
     with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
-    registry = SqlRegistry(open_database(f"sqlite:///{file}"))
+    registry = registry_at(tmp_path)
     assert registry.heartbeat("host1", "a", None, []).host == "host1"
 
 
 def test_a_file_that_was_removed_is_made_anew_by_the_next_that_opens_it(tmp_path: Path) -> None:
     file = tmp_path / "services.sqlite"
     for _ in range(2):
-        database = open_database(f"sqlite:///{file}")
-        assert SqlRegistry(database).heartbeat("host1", "a", None, []).version == 1
-        database.dispose()
+        with registries.registry(tmp_path) as store:
+            assert store.heartbeat("host1", "a", None, []).version == 1
         file.unlink()
 
 

@@ -1,4 +1,7 @@
-"""Tests use public names only: a private one may go, or mean something else, with any change."""
+"""What holds of the tests themselves: public names only, and one builder of each thing.
+
+A private name may go, or mean something else, with any change.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,25 @@ def test_no_test_names_a_private_member() -> None:
         f"{path.relative_to(TESTS)}:{line}: {name}"
         for path in sorted(TESTS.rglob("*.py"))
         for line, name in private_names(path.read_text())
+    ]
+    assert not found, "\n".join(found)
+
+
+BUILDERS = {
+    "Nodes": "agents.py",
+    "Tracker": "agents.py",
+    "SqlRegistry": "registries.py",
+}
+"""Classes, and the only file of the tests that makes them."""
+
+
+def test_an_agent_and_a_registry_are_put_together_in_one_place() -> None:
+    found = [
+        f"{path.relative_to(TESTS)}:{node.lineno}: {node.func.id}, see tests/{BUILDERS[node.func.id]}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if BUILDERS.get(node.func.id, path.name) != path.name
     ]
     assert not found, "\n".join(found)
 
