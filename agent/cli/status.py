@@ -133,8 +133,10 @@ def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
     written = status.written
     wrong = "not well" if status.alive else "not running, what it said last"
     health = "well" if status.well else screen.paint(wrong, "red")
+    version = f" {plain(written.agent_version)}" if written.agent_version else ""
     yield (
-        f"compute-agent on {screen.paint(plain(written.host), 'bold')} (pid {written.pid}): "
+        f"compute-agent{version} on {screen.paint(plain(written.host), 'bold')} "
+        f"(pid {written.pid}): "
         f"{health}; last period {ago(status.age)} ago"
     )
     if written.service is not None:

@@ -19,17 +19,20 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent import config
+from agent.loop import Loop
 from agent.metrics import exposition
-from agent.metrics.monitoring import Measured, Monitoring, outcome_of, route_of
+from agent.metrics.monitoring import Facts, Measured, Monitoring, outcome_of, route_of
 from agent.metrics.numbers import Numbers
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import PageServer, UnixServer, over_tcp, over_unix
 from agent.switching.notices import Called, HeartbeatDone
-from agent.told.conditions import Check
+from agent.told.conditions import Check, Condition, Severity
 from agent.told.reports import Occasion, Report
-from agent.told.status_schema import AgentStatus
+from agent.told.status_schema import AgentStatus, NodeStatus, ServiceFacts
 from reportclient.errors import Conflict, PlacementError, Unreachable
 from reportclient.plan import SetTraits
+from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import Agent, Small, devices
 from tests.servers.ports import free_port
 from tests.waiting import eventually
 
@@ -120,6 +123,66 @@ def test_heartbeats_and_calls_over_rpc_are_counted() -> None:
     numbers.hear(Called("set_host_enabled", "refused", 0.1))
     said = {"method": "set_host_enabled", "outcome": "refused"}
     assert value(numbers, "rpc_calls_total", **said) == 1
+    assert value(numbers, "rpc_call_seconds_sum") == 0.1
+    assert value(numbers, "heartbeat_seconds_sum") == pytest.approx(0.2)
+
+
+def test_calls_of_a_driver_are_counted_and_those_that_failed() -> None:
+    numbers = Numbers()
+    called = {"driver": "fake", "method": "update_provider_tree"}
+    for failed in (False, True):
+        numbers.driver_called(**called, seconds=2.0, failed=failed)
+    assert value(numbers, "driver_call_seconds_sum", **called) == 4.0
+    assert value(numbers, "driver_call_failures_total", **called) == 1
+
+
+# -- what is read when somebody asks
+
+
+def facts_of(status: AgentStatus | None) -> Numbers:
+    """Of an agent with one root and two providers, that has just verified them."""
+    placement = FakePlacement()
+    agent = Agent(placement, Small(devices("host1_dev1")))
+    agent.settle()
+    numbers, loop = Numbers(), Loop(idle=lambda: None)
+    loop.refresh()
+    numbers.registry.register(Facts(lambda: status, agent.nodes, loop))
+    return numbers
+
+
+def test_what_the_status_says_is_a_number_for_each_node() -> None:
+    draining = Condition("in use", "card", Severity.INFO)
+    node = NodeStatus(
+        "host1",
+        ok=False,
+        last_ok=50.0,
+        took={"libvirt pools": 0.25},
+        conditions=(Condition("bad"), draining, draining),
+        reshape_pending=("libvirt",),
+    )
+    service = ServiceFacts(disabled=True, reason="new disks")
+    checks = Check("placement"), Check("broker", "waiting")
+    numbers = facts_of(AgentStatus("host1", 1, None, 100.0, 60.0, (node,), "1.2", service, checks))
+    assert value(numbers, "node_ok", node="host1") == 0
+    assert value(numbers, "last_success_timestamp_seconds", node="host1") == 50.0
+    assert value(numbers, "conditions", node="host1") == 1
+    assert value(numbers, "draining", node="host1") == 2
+    assert value(numbers, "reshapes_pending", node="host1") == 1
+    assert value(numbers, "source_seconds", source="libvirt pools") == 0.25
+    assert value(numbers, "build_info", version="1.2") == 1
+    assert value(numbers, "interval_seconds") == 60.0
+    assert value(numbers, "disabled") == 1
+    assert value(numbers, "disabled_info", reason="new disks") == 1
+    assert value(numbers, "check_ok", check="placement") == 1
+    assert value(numbers, "check_ok", check="broker") == 0
+
+
+def test_what_the_agent_knows_is_a_number_before_any_status_is_written() -> None:
+    numbers = facts_of(None)
+    assert value(numbers, "providers", node="host1") == 2
+    assert value(numbers, "last_verification_timestamp_seconds", node="host1") is not None
+    assert value(numbers, "loop_queue_length") == 1
+    assert value(numbers, "interval_seconds") is None and value(numbers, "disabled") is None
 
 
 # -- probes

@@ -13,6 +13,7 @@ from agent.registry.database import open_database
 from agent.registry.errors import HostTaken, RegistryUnavailable
 from agent.registry.store import WatchedRegistry
 from agent.registry.web import route_of
+from agent.version import version
 from tests.unit.registry.fakes import record
 
 UUID = record().uuid
@@ -64,6 +65,19 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
     assert value(watched.collected, "database_transaction_seconds_count") > 5
     assert value(watched.collected, "database_failures_total") == 0
     database.dispose()
+
+
+def test_calls_and_requests_are_timed(watched: RegistryMonitoring) -> None:
+    watched.numbers.called("heartbeat", OK, 0.5)
+    assert value(watched.collected, "rpc_call_seconds_sum", method="heartbeat") == 0.5
+    watched.numbers.requested("GET", "/os-services", "200", 0.25)
+    about = {"method": "GET", "route": "/os-services"}
+    assert value(watched.collected, "http_request_seconds_sum", **about) == 0.25
+
+
+def test_the_version_is_told(watched: RegistryMonitoring) -> None:
+    watched.listen(WatchedRegistry(Database()), lambda: "")
+    assert value(watched.collected, "build_info", version=version()) == 1
 
 
 def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(

@@ -109,6 +109,24 @@ def test_every_metric_has_a_text_and_a_unit_that_prometheus_would_choose() -> No
         assert not re.search("_(ms|minutes|mib|kb)$", name)
 
 
+def asserted() -> str:
+    """What tests ask metrics for: the names that they look for, of the agent and the registry."""
+    files = [one for one in (REPOSITORY / "tests").rglob("*.py") if one != Path(__file__)]
+    return "\n".join(one.read_text() for one in files)
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if not PROCESS.match(name)])
+def test_every_metric_is_looked_at_by_a_test(name: str) -> None:
+    """By its whole name, or as ``value(numbers, "name")`` has it."""
+    short = re.sub(f"^{BOTH}_", "", name)
+    ends = "(_total|_count|_sum|_bucket)?"
+    found = rf"\b{name}{ends}\b|\bvalue\([\w.]+,\s*\"{short}{ends}\""
+    own = registry.PREFIX if name.startswith(registry.PREFIX) else PREFIX
+    files = "test_registry_numbers" if own == registry.PREFIX else "test_monitoring"
+    near = (Path(__file__).parent / f"{files}.py").read_text()
+    assert re.search(found, near) or re.search(rf"\b{name}{ends}\b", asserted())
+
+
 promtool = shutil.which("promtool")
 
 
