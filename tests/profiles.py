@@ -1,5 +1,5 @@
 """Hypothesis profiles: ``ci`` is the same every time; ``HYPOTHESIS_PROFILE=thorough`` looks wider,
-``mutation`` less wide (``tools/mutation.sh``)."""
+``fast`` (``tools/test.sh --fast``, ``tools/mutation.sh``) less wide."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ settings.register_profile(
     "thorough", deadline=None, max_examples=100 * WIDER, suppress_health_check=SLOW_START
 )
 settings.register_profile(
-    "mutation", derandomize=True, deadline=None, max_examples=30, suppress_health_check=SLOW_START
+    "fast", derandomize=True, deadline=None, max_examples=25, suppress_health_check=SLOW_START
 )
 
 
 def examples(in_ci: int) -> int:
     """For a test with a number of its own: as many in CI, more where there is time."""
-    return {"ci": in_ci, "mutation": min(in_ci, 30)}.get(NAME, in_ci * WIDER)
+    return {"ci": in_ci, "fast": min(in_ci, 25)}.get(NAME, in_ci * WIDER)

@@ -151,7 +151,7 @@ make_own_environment
 make_copy
 cd "$COPY"
 # As many examples for a property as find what ordinary faults break; the same each time.
-export HYPOTHESIS_PROFILE=mutation
+export HYPOTHESIS_PROFILE=fast
 export PATH=$OWN_VENV/bin:$PATH
 status=0
 say "for $minutes minutes at most; what mutmut says is in $COPY/run.log"

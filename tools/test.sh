@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # All checks and all tests, from nothing but a Debian 12: sets up what is missing, then
 # runs ruff, mypy and pytest.  Arguments go to pytest.  The last line is pytest's.
+# With --fast first: ruff, mypy and the tests that need no server and wait for nothing.
 # With --lab first: only the tests on the hypervisor of tools/lab.sh, started for them.
 # With --faults first: only those that take too long for every run, one after the other.
 set -euo pipefail
@@ -9,7 +10,7 @@ set -euo pipefail
 
 case ${1:-} in
     -h | --help)
-        sed -n '2,5s/^# //p' "$0"
+        sed -n '2,6s/^# //p' "$0"
         echo 'COMPUTE_AGENT_VENV names another place for the virtual environment, and'
         echo 'COMPUTE_AGENT_REFERENCE_VENV for the one with nova.'
         echo 'COMPUTE_AGENT_TEST_WORKERS is how many run tests at once; 0: in this process.'
@@ -23,6 +24,45 @@ if [ "${1:-}" = --lab ]; then
     . "$ROOT/tools/lab/test.sh"
     run_lab_tests "$@"
     exit
+fi
+
+cd "$ROOT"
+PATH=$VENV/bin:$PATH
+export PATH
+unset PYTHONDONTWRITEBYTECODE # or hundreds of short processes would compile all anew
+# Half of a test's time is waiting, so there are more workers than cores.
+cores=$(nproc)
+workers=${COMPUTE_AGENT_TEST_WORKERS:-$((cores < 8 ? cores + 2 : 10))}
+spread=(--numprocesses="$workers" --dist=loadfile --no-loadscope-reorder)
+failed=()
+
+check() {
+    say "$*"
+    "$@" || failed+=("$*")
+}
+
+check_source() {
+    check ruff check
+    check ruff format --check
+    check mypy
+}
+
+# run_tests COMMAND...: pytest's status, unless it is the only one that was content.
+run_tests() {
+    local status=0
+    if [ ${#failed[@]} -gt 0 ]; then printf '==> FAILED already: %s\n' "${failed[@]}"; fi
+    "$@" || status=$?
+    if [ "$status" -eq 0 ] && [ ${#failed[@]} -gt 0 ]; then status=1; fi
+    exit "$status"
+}
+
+if [ "${1:-}" = --fast ]; then
+    shift
+    set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}"
+    check_source
+    say "pytest $*"
+    export COMPUTE_AGENT_TEST_FAST=yes HYPOTHESIS_PROFILE=fast
+    run_tests pytest "${spread[@]}" "$@"
 fi
 
 long=()
@@ -41,10 +81,6 @@ set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}"
 rm -f "$LOG"
 install_reference &
 reference=$!
-cd "$ROOT"
-PATH=$VENV/bin:$PATH
-export PATH
-unset PYTHONDONTWRITEBYTECODE # or hundreds of short processes would compile all anew
 
 # Some tests start a libvirtd or a systemd, which takes root: who has sudo runs all of them
 # through it, and gets what they leave in the checkout.
@@ -71,26 +107,7 @@ if [ ${#long[@]} -gt 0 ]; then
     exit
 fi
 
-# Half of a test's time is waiting, so there are more workers than cores.
-cores=$(nproc)
-workers=${COMPUTE_AGENT_TEST_WORKERS:-$((cores < 8 ? cores + 2 : 10))}
-
-failed=()
-check() {
-    say "$*"
-    "$@" || failed+=("$*")
-}
-
-check ruff check
-check ruff format --check
-check mypy
+check_source
 wait "$reference" || say 'nova could not be installed: the tests beside it are skipped'
 say "pytest $*"
-if [ ${#failed[@]} -gt 0 ]; then
-    printf '==> FAILED already: %s\n' "${failed[@]}"
-fi
-status=0
-privileged pytest --numprocesses="$workers" --dist=loadfile --no-loadscope-reorder "$@" || status=$?
-# pytest's status, unless it is the only one that was content.
-if [ "$status" -eq 0 ] && [ ${#failed[@]} -gt 0 ]; then status=1; fi
-exit "$status"
+run_tests privileged pytest "${spread[@]}" "$@"

@@ -189,6 +189,7 @@ LENIENT = settings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 @settings(LENIENT, max_examples=examples(200))
 @given(steps, st.sampled_from(((1, 0), (1, 3))))

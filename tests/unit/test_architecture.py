@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.imports import DOORS, OURS, PURE, RULES, read_sources
+from tests.unit.imports import DOORS, OURS, PURE, RULES, Source, read_sources
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,14 +59,19 @@ FINE = {
 }
 
 
+@pytest.fixture(scope="module")
+def ours() -> list[Source]:
+    return read_sources(ROOT)
+
+
 @pytest.mark.parametrize("rule", RULES)
-def test_the_source_keeps_the_rules(rule: str) -> None:
-    found = [str(each) for source in read_sources(ROOT) for each in RULES[rule](source)]
+def test_the_source_keeps_the_rules(rule: str, ours: list[Source]) -> None:
+    found = [str(each) for source in ours for each in RULES[rule](source)]
     assert not found, "\n".join(["", *found])
 
 
-def test_the_source_is_there() -> None:
-    packages = {source.package for source in read_sources(ROOT)}
+def test_the_source_is_there(ours: list[Source]) -> None:
+    packages = {source.package for source in ours}
     assert packages == set(OURS)
 
 
@@ -87,8 +92,8 @@ def test_what_is_allowed_is_no_breach(tmp_path: Path, rule: str) -> None:
     assert violations(tmp_path, rule, *FINE[rule]) == []
 
 
-def test_what_says_that_it_is_pure_is_held_to_it() -> None:
-    sources = {source.path: source for source in read_sources(ROOT)}
+def test_what_says_that_it_is_pure_is_held_to_it(ours: list[Source]) -> None:
+    sources = {source.path: source for source in ours}
     said = {path for path, source in sources.items() if source.says_it_is_pure}
     forgotten = "name them in PURE of tests/unit/imports.py, or say what they read"
     assert said - set(PURE) == set(), forgotten

@@ -295,12 +295,14 @@ def without_placement(sample: str) -> str:
     return re.sub(r"(?ms)^# From reportclient\n#\n.*?(?=^\[|\Z)", "", sample)
 
 
+@pytest.mark.slow
 def test_the_sample_is_what_the_code_says(generated: str) -> None:
     assert without_placement(SAMPLE.read_text()) == without_placement(generated), (
         "run: oslo-config-generator --config-file etc/compute-agent/config-generator.conf"
     )
 
 
+@pytest.mark.slow
 def test_the_sample_has_all_that_it_takes_to_log_in(generated: str) -> None:
     assert without_placement(generated) != generated
     for option in ("auth_type", "auth_url", "username", "password", "region_name", "cafile"):

@@ -80,6 +80,7 @@ def told(service: Service) -> str:
     return " ".join(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["get_available_nodes", "update_provider_tree"])
 @pytest.mark.parametrize("nodes", [("a",), ("a", "b")])
 def test_a_driver_that_hangs_in_the_first_period_is_named(
@@ -90,6 +91,7 @@ def test_a_driver_that_hangs_in_the_first_period_is_named(
     assert "has not returned within 2 s ([compute] driver_timeout)" in said
 
 
+@pytest.mark.slow
 def test_one_that_hangs_at_its_start_is_named_and_the_start_may_be_tried_again(
     for_ever: threading.Event,
 ) -> None:
@@ -101,6 +103,7 @@ def test_one_that_hangs_at_its_start_is_named_and_the_start_may_be_tried_again(
     service.close()  # returns
 
 
+@pytest.mark.slow
 def test_what_hangs_is_asked_nothing_more_until_it_has_returned(for_ever: threading.Event) -> None:
     driver = Hanging("update_provider_tree", for_ever)
     service = service_with(driver)
@@ -114,6 +117,7 @@ def test_what_hangs_is_asked_nothing_more_until_it_has_returned(for_ever: thread
     assert service.period() is True
 
 
+@pytest.mark.slow
 def test_that_it_hangs_in_degraded_is_told_too(for_ever: threading.Event) -> None:
     assert "degraded has not returned" in told(service_with(Hanging("degraded", for_ever)))
 
@@ -130,6 +134,7 @@ def test_what_would_end_a_program_is_the_drivers_mistake(error: BaseException) -
     assert f"driver mine: update_provider_tree(a) raised {type(error).__name__}" in said
 
 
+@pytest.mark.slow
 def test_of_a_thread_safe_driver_only_the_same_call_waits(for_ever: threading.Event) -> None:
     calls = Calls(SOON, thread_safe=True)
     with pytest.raises(DriverHangs):
@@ -203,6 +208,7 @@ def test_a_coroutine_that_comes_from_a_plain_method_is_told() -> None:
         Calls()("get_available_nodes", lambda: coroutine(None))
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs_while_it_is_made_is_named(
     for_ever: threading.Event, tmp_path: Path
 ) -> None:
@@ -253,6 +259,7 @@ def test_a_reshape_with_garbage_in_it_is_told_with_the_driver(garbage: Any) -> N
     assert "is needed, not" in str(report.driver_errors["mine"])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # threads and fork, later Pythons say
 @pytest.mark.parametrize(
     ("error", "code"),

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 TALK = Path(__file__).parents[2] / "tools" / "lab" / "talk.py"
 Serve = Callable[[Callable[[socket.socket], None]], str]
 

@@ -62,6 +62,7 @@ def test_a_jobs_own_timeout_error_is_not_taken_for_the_deadline(lane):
         lane.call("a", broken, 60)
 
 
+@pytest.mark.slow
 def test_one_stuck_call_is_left_behind_and_later_ones_are_told_at_once(lane, sessions):
     release = threading.Event()
     with pytest.raises(Overdue):
@@ -97,6 +98,7 @@ def test_callers_take_turns_and_do_not_wait_longer_than_their_deadline(lane):
     assert lane.call("quick", lambda _: 7, 60) == 7
 
 
+@pytest.mark.slow
 def test_closing_is_bounded_while_a_call_is_stuck_or_running(lane):
     release = threading.Event()
     with pytest.raises(Overdue):

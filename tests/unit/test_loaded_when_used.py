@@ -15,6 +15,8 @@ from agent.period import traits
 from drivers import opts
 from reportclient import request_filter
 
+pytestmark = pytest.mark.slow
+
 BUS = ("oslo_messaging", "kombu", "amqp", "agent.bus.messaging", "agent.switching.rpc")
 DATABASE = ("sqlalchemy", "oslo_db", "alembic", "agent.registry.fleet_database")
 FILE = ("sqlite3", "agent.registry.store")

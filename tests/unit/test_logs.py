@@ -14,6 +14,8 @@ from amqp.exceptions import AccessRefused, RecoverableConnectionError
 
 from agent.told import logs
 
+pytestmark = pytest.mark.slow
+
 INNER = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
 
 

@@ -120,6 +120,7 @@ def there(placement: FakePlacement, name: str) -> bool:
 # -- what it costs
 
 
+@pytest.mark.slow
 def test_a_thousand_roots_in_one_agent_with_every_call_counted(placement, tmp_path) -> None:
     names = [f"node{number}" for number in range(1000)]
     driver = Rack(*names)
@@ -181,6 +182,7 @@ def test_a_roll_call_that_fails_leaves_each_root_to_verify_itself(placement) -> 
 # -- one that hangs, and a Placement that is away
 
 
+@pytest.mark.slow
 def test_a_node_that_hangs_does_not_hold_the_others(placement) -> None:
     driver = Rack(*(f"node{number}" for number in range(30)))
     service = Service(placement, driver, nodes_at_once=4)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.mutants.mutants import ROOT, Mutant, boundaries, mutants_of
+from tests.tiers import WITH_SERVERS
 
 MUTANTS = [mutant for boundary in boundaries() for mutant in mutants_of(boundary)]
 
@@ -15,6 +18,12 @@ def test_a_mutant_changes_one_place_and_its_tests_are_there(mutant: Mutant) -> N
     assert text.count(mutant.old) == 1 and mutant.old != mutant.new
     compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
     assert all((ROOT / name).exists() for name in mutant.tests)
+
+
+@pytest.mark.parametrize("boundary", boundaries())
+def test_a_boundary_is_in_the_fast_tier(boundary: str) -> None:
+    folders = {Path(name).parts[1] for mutant in mutants_of(boundary) for name in mutant.tests}
+    assert folders and not folders & set(WITH_SERVERS)
 
 
 def test_no_two_mutants_of_a_boundary_are_the_same() -> None:

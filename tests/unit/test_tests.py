@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).resolve().parents[1]
 OF_OTHERS = {
     *("_asdict", "_fields", "_make", "_replace", "_exit"),  # Python
@@ -24,9 +26,9 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in {"_"}
 
 
-def private_names(source: str) -> Iterator[tuple[int, str]]:
+def private_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Lines and names: ``x._name`` of another object, imports of ``_name``, patches of one."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         match node:
             case ast.Attribute(value=ast.Name("self" | "cls")):
                 continue
@@ -51,11 +53,16 @@ def private_names(source: str) -> Iterator[tuple[int, str]]:
                 pass
 
 
-def test_no_test_names_a_private_member() -> None:
+@pytest.fixture(scope="module")
+def ours() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_bytes()) for path in sorted(TESTS.rglob("*.py"))}
+
+
+def test_no_test_names_a_private_member(ours: dict[Path, ast.Module]) -> None:
     found = [
         f"{path.relative_to(TESTS)}:{line}: {name}"
-        for path in sorted(TESTS.rglob("*.py"))
-        for line, name in private_names(path.read_text())
+        for path, tree in ours.items()
+        for line, name in private_names(tree)
     ]
     assert not found, "\n".join(found)
 
@@ -68,11 +75,13 @@ BUILDERS = {
 """Classes, and the only file of the tests that makes them."""
 
 
-def test_an_agent_and_a_registry_are_put_together_in_one_place() -> None:
+def test_an_agent_and_a_registry_are_put_together_in_one_place(
+    ours: dict[Path, ast.Module],
+) -> None:
     found = [
         f"{path.relative_to(TESTS)}:{node.lineno}: {node.func.id}, see tests/{BUILDERS[node.func.id]}"
-        for path in sorted(TESTS.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, tree in ours.items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         if BUILDERS.get(node.func.id, path.name) != path.name
     ]
@@ -87,7 +96,7 @@ def test_private_members_are_found_in_each_form() -> None:
         "monkeypatch.setattr('agent.x._four', 1)\n"
         "self._own; super()._own; row._replace(x=1); x.__class__\n"
     )
-    assert sorted(private_names(source)) == [
+    assert sorted(private_names(ast.parse(source))) == [
         (1, "_one"),
         (2, "_two"),
         (3, "_three"),

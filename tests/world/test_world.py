@@ -30,6 +30,8 @@ from tests.world.setup import Setup, setup_of
 from tests.world.story import Failure, events_of, failure, shortest
 from tests.world.world import many, world
 
+pytestmark = pytest.mark.slow
+
 Plant = Callable[[pytest.MonkeyPatch], None]
 HERE = Path(__file__).resolve().parents[2]
 HISTORIES = 400

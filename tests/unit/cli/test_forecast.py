@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agent.cli.forecast.forecast import KeptStatus, of_root
 from drivers.api import ComputeDriver, DriverContext
 from reportclient.testing.fake_placement import FakePlacement
@@ -40,6 +42,7 @@ def test_a_driver_that_can_not_say_how_it_is_does_not_end_the_plan() -> None:
     assert set(report.texts()) == set(foreseen.problems), "the agent says the same"
 
 
+@pytest.mark.slow
 def test_what_a_driver_prints_is_no_part_of_a_plan_for_programs(tmp_path: Path) -> None:
     prints = f'print("loaded")\n{SETS_ALL_TRAITS}'.replace(
         "        return [", '        print("asked")\n        return ['

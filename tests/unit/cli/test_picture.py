@@ -239,6 +239,7 @@ def test_the_legend_shows_what_it_names() -> None:
     assert 'border="3"' in keys["thick border: the provider asked for"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
 def test_text_stays_in_its_box_whatever_the_font() -> None:
     named = provider("主机 with a long name" * 2, traits=["CUSTOM_MMMMMMMMMMMMMMMMMMMMMMMMMMMMMM"])
@@ -258,6 +259,7 @@ def test_text_stays_in_its_box_whatever_the_font() -> None:
     assert svg.count("<text") == svg.count("textLength=")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
 def test_graphviz_takes_names_with_odd_characters() -> None:
     svg = svg_of(draw_dot(picture(Snapshot.build([provider(ODD)]))))
@@ -270,6 +272,7 @@ def test_without_graphviz_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch)
         svg_of("digraph {}")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
 def test_what_graphviz_complains_about_is_told() -> None:
     with pytest.raises(CommandError, match="syntax error"):

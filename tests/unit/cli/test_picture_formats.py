@@ -83,7 +83,10 @@ def test_every_format_is_on_the_page(name: str) -> None:
     assert f"``{name}``" in PAGE, "docs/pictures.rst lists the formats"
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name == "svg" else []) for name in FORMATS],
+)
 def test_every_format_shows_all_that_a_picture_has(name: str) -> None:
     if name == "svg" and not shutil.which("dot"):
         pytest.skip("Graphviz is not installed")

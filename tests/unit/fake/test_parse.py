@@ -270,7 +270,10 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.slow] if "too high" in case else []) for case in BAD],
+)
 def test_a_bad_script_is_refused_with_its_place(case):
     text, expected = BAD[case]
     message = problem(text)

@@ -138,6 +138,7 @@ def test_a_guest_that_goes_while_guests_are_read_is_left_out(host, binding):
     assert list(all_guests(host).documents.values()) == ["<domain/>"]
 
 
+@pytest.mark.slow
 def test_a_file_system_that_hangs_keeps_nobody_from_asking_libvirt(binding, tmp_path, monkeypatch):
     host = FakeHost(tmp_path, binding, deadlines=Deadlines(connect=60, call=1)).connection()
     released = threading.Event()
@@ -190,6 +191,7 @@ def test_a_daemon_that_is_down_is_tried_once_a_second_and_found_when_back(host, 
     assert "openReadOnly" not in binding.calls
 
 
+@pytest.mark.slow
 def test_a_hung_call_ends_at_its_deadline_and_the_next_are_refused_at_once(impatient, binding):
     host = impatient
     host.hostname()
@@ -207,6 +209,7 @@ def test_a_hung_call_ends_at_its_deadline_and_the_next_are_refused_at_once(impat
     assert binding.connections[0].closed_by is stuck
 
 
+@pytest.mark.slow
 def test_opening_has_a_deadline_as_well(impatient, binding):
     binding.hang()
     with pytest.raises(DriverNotReady, match=r"a connection.*1 s"):
@@ -273,6 +276,7 @@ def test_no_error_holds_a_connection(host, binding):
         error = error.__cause__ or error.__context__
 
 
+@pytest.mark.slow
 def test_closing_is_bounded_and_done_by_the_thread_that_owns_the_connection(host, binding):
     host.hostname()
     host.close()

@@ -160,6 +160,7 @@ class _Hanging(FakeConnection):
             self._pools.go_on.wait(60)
 
 
+@pytest.mark.slow
 def test_a_pool_that_hangs_costs_its_own_part_and_libvirt_is_not_thought_lost(tmp_path):
     binding = Hanging()
     driver = FakeHost(tmp_path, binding, deadlines=Deadlines(connect=60, call=3)).driver(RBD)
@@ -190,6 +191,7 @@ def test_what_only_kvm_has_is_not_asked_where_libvirt_has_no_kvm(make, binding):
     assert "set virt_type = qemu" in driver.degraded()["virt_type"]
 
 
+@pytest.mark.slow
 def test_a_device_that_hangs_costs_its_own_part_and_so_does_a_pool_beside_it(tmp_path):
     binding = Hanging()
     host = FakeHost(tmp_path, binding, deadlines=Deadlines(connect=60, call=3))
@@ -307,6 +309,7 @@ def test_another_host_behind_the_same_uri_is_not_reported(make, binding):
         tree_of(driver, tree)
 
 
+@pytest.mark.slow
 def test_another_host_that_answers_is_no_return_of_this_one(make, binding):
     binding.answers["getCapabilities"] = capabilities("first")
     driver = make("")

@@ -8,6 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 SUBREAPER = Path(__file__).resolve().parents[3] / "tools" / "subreaper.py"
 # A daemon with a child of its own and one that detached itself; it prints their pids.
 DAEMON = "sleep 600 & echo $!; setsid sh -c 'sleep 600 & echo $!'; "

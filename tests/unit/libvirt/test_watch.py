@@ -43,6 +43,7 @@ def test_what_is_known_first_is_told(host, libvirt) -> None:
     assert told == [None]
 
 
+@pytest.mark.slow
 def test_a_libvirt_that_is_not_there_at_first(host, libvirt) -> None:
     libvirt.down = FakeLibvirtError("nobody listens", code=38)
     told: list[str | None] = []
@@ -53,6 +54,7 @@ def test_a_libvirt_that_is_not_there_at_first(host, libvirt) -> None:
     assert "nobody listens" in told[0] and told[1] is None
 
 
+@pytest.mark.slow
 def test_libvirts_own_word_is_told_at_once_and_asked_after(host, libvirt) -> None:
     told: list[str | None] = []
     host.watch(told.append)
@@ -74,6 +76,7 @@ def test_a_connection_that_we_close_is_no_loss(host, libvirt) -> None:
     assert told == [None]
 
 
+@pytest.mark.slow
 def test_a_call_that_hangs_is_a_loss(host, libvirt) -> None:
     told: list[str | None] = []
     host.watch(told.append)

@@ -347,6 +347,7 @@ def test_a_server_that_is_stopped_when_it_is_about_to_serve_ends(caplog: Any) ->
         log.removeHandler(handler)
 
 
+@pytest.mark.slow
 def test_connections_on_which_nothing_is_asked_keep_nobody_from_asking() -> None:
     port, before = free_port(), threading.active_count()
     server = over_tcp("127.0.0.1", port, {"/healthz": lambda _: (HTTPStatus.OK, "text/plain", b"")})

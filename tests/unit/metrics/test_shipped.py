@@ -130,6 +130,7 @@ def test_every_metric_is_looked_at_by_a_test(name: str) -> None:
 promtool = shutil.which("promtool")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(promtool is None, reason="promtool, of Debian's prometheus, is not here")
 def test_promtool_takes_the_rules_and_each_alert_fires_when_it_should() -> None:
     for command in (["check", "rules", str(RULES)], ["test", "rules", *map(str, CASES)]):
@@ -137,6 +138,7 @@ def test_promtool_takes_the_rules_and_each_alert_fires_when_it_should() -> None:
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(promtool is None, reason="promtool, of Debian's prometheus, is not here")
 def test_promtool_can_read_each_query_of_the_dashboard(tmp_path: Path) -> None:
     """As rules, since those are what it checks."""

@@ -290,6 +290,7 @@ def test_aliases_of_aliases_do_not_eat_the_memory() -> None:
     assert f"more than {MOST_VALUES} values" in wrong("\n".join(lines))[0]
 
 
+@pytest.mark.slow
 def test_what_is_nested_too_deep_is_refused() -> None:
     assert wrong("meta: " + "[" * 5000) == ["a.yaml:1: nested too deep"]
 

@@ -16,6 +16,8 @@ from agent.bus.errors import NoAnswer, RemoteFault, TransportUnavailable
 from agent.bus.messaging import RpcClient, Target
 from agent.bus.server import RpcServer
 
+pytestmark = pytest.mark.slow
+
 
 class Endpoint:
     target = Target(version="1.2")

@@ -90,6 +90,7 @@ def start(tmp_path: Path, text: str, program: str) -> subprocess.CompletedProces
 REST = "[registry]\nauth_strategy = noauth\nrest_port = 1\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "text", "option", "line"),
     [

@@ -142,6 +142,7 @@ def test_who_may_not_list_services_sees_nothing_and_trees_have_their_own_rule() 
     assert (status, TREES in text) == (200, True)
 
 
+@pytest.mark.slow
 def test_a_tree_is_drawn_and_without_it_the_record_is_there_all_the_same() -> None:
     api = FakePlacement()
     status, text = Site(api)("/fleet/b10")

@@ -416,6 +416,7 @@ def test_answers_have_the_fields_that_nova_allows_and_demands(schema: str, answe
     assert {one for one in known["must"] if one.rpartition(".")[0] in top} <= found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not REFERENCE, reason="no Nova to compare with")
 def test_answers_have_the_shapes_that_nova_has_schemas_for() -> None:
     done = subprocess.run(

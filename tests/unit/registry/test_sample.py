@@ -7,6 +7,8 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 SAMPLE = REPOSITORY / "etc" / "compute-registry" / "compute-registry.conf.sample"
 
@@ -17,6 +19,7 @@ def ours(sample: str) -> str:
     return "".join(group for group in groups if "# From agent.registry\n" in group)
 
 
+@pytest.mark.slow
 def test_the_registrys_sample_is_what_the_code_says(tmp_path: Path) -> None:
     generator = Path(sysconfig.get_path("scripts"), "oslo-config-generator")
     settings = SAMPLE.with_name("config-generator.conf")

@@ -7,6 +7,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from agent.state.driver_calls import FILE_NAME, DriverCalls
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
@@ -41,6 +43,7 @@ def loaded(kind: type[ComputeDriver]) -> LoadedDriver:
     return LoadedDriver.of("mine", kind(DriverContext("host1", Path("/nowhere"))))
 
 
+@pytest.mark.slow
 def test_a_driver_that_ended_the_agent_is_named_at_the_next_start(tmp_path: Path, caplog) -> None:
     path = tmp_path / FILE_NAME
     assert subprocess.run([sys.executable, "-c", ENDS, str(path)], check=False).returncode == 3

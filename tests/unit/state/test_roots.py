@@ -309,6 +309,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_writer_has_kept_all_that_it_was_told_was_kept(path: Path) -> None:
     """Again and again, also while the file is written anew; both documents of a change or none."""
     chance = random.Random(7)
