@@ -3,14 +3,16 @@
 # and the fast tests have to notice each.  docs/mutation.rst has the score and the survivors.
 #
 #   tools/mutation.sh [-m MINUTES] [PATTERN...]   all of the core, or mutants whose names
-#                                                 match, such as 'reportclient.diff.*'
+#                                                 match, such as 'reportclient.diff.*', but
+#                                                 for those that an earlier call has run
 #   tools/mutation.sh sample COUNT [PATTERN]      that many names at random, to be given to it
 #   tools/mutation.sh show MUTANT                 what a mutant changes
 #   tools/mutation.sh score                       what the last run came to
 #
-# One process at the lowest priority, for an hour at most unless -m says otherwise; a run
-# that was cut off goes on where it was.  After a change of code or tests remove the copy
-# that is named at the end.  COMPUTE_AGENT_MUTATION names another place for that copy,
+# A process for each core at the lowest priority, for an hour at most unless -m says otherwise;
+# a run that was cut off goes on where it was.  Of the fast tests those run that reach the
+# mutant; one that hangs is ended after half a minute.  After a change of code or tests remove
+# the copy that is named at the end.  COMPUTE_AGENT_MUTATION names another place for that copy,
 # COMPUTE_AGENT_VENV the environment that tools/test.sh made.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
@@ -34,13 +36,16 @@ make_own_environment() {
     rm -f "$LOG"
 }
 
-# What is mutated, and by which tests: those that need no server, and take a second or two.
+# What is mutated, and by which tests: those of the boundaries, of the fast tier.  A hanging test
+# ends its process with status 1, which is a mutant killed.
 write_configuration() {
     cat >"$COPY/pyproject.toml" <<'TOML'
 [tool.pytest.ini_options]
 addopts = ["--strict-markers", "-p", "no:cacheprovider"]
-markers = ["one_at_a_time(name): see tests/sharing.py", "real_libvirt", "real_systemd", "lab"]
-timeout = 120
+markers = ["one_at_a_time(name): see tests/sharing.py", "real_libvirt", "real_systemd", "lab",
+    "faults(always)", "slow"]
+timeout = 30
+timeout_method = "thread"
 
 [tool.mutmut]
 source_paths = ["agent", "driverkit", "drivers", "reportclient"]
@@ -56,7 +61,7 @@ only_mutate = [
     "agent/ownership/statement.py",
     "agent/period/ask.py", "agent/period/decide.py",
     "agent/period/leaving.py", "agent/period/traits.py",
-    "agent/provider_config/asserted.py", "reportclient/refusals.py",
+    "agent/provider_config/asserted.py", "agent/switching/*.py", "reportclient/refusals.py",
     "reportclient/apply.py", "reportclient/diff.py", "reportclient/edit.py",
     "reportclient/placing.py", "reportclient/reader.py", "reportclient/reshape.py",
     "reportclient/snapshot.py", "reportclient/view.py", "reportclient/words.py",
@@ -64,13 +69,16 @@ only_mutate = [
 also_copy = ["setup.cfg", "etc", "docs", "examples"]
 pytest_add_cli_args_test_selection = [
     "tests/unit/ownership", "tests/examples", "tests/ownership", "tests/unit/reportclient",
-    "tests/unit/test_several_drivers.py", "tests/unit/test_attach.py",
-    "tests/unit/test_hard_periods.py", "tests/property/test_diff.py",
-    "tests/property/test_apply_on_fake.py",
+    "tests/unit/test_several_drivers.py", "tests/unit/test_attach.py", "tests/unit/test_leaving.py",
+    "tests/unit/test_hard_periods.py", "tests/unit/test_host_status.py",
+    "tests/unit/test_host_enabled.py", "tests/unit/test_service_switch.py",
+    "tests/unit/test_many_nodes.py", "tests/property/test_diff.py",
+    "tests/property/test_apply_on_fake.py", "tests/property/test_host_status.py",
+    "tests/contract/test_client.py",
 ]
 pytest_add_cli_args = ["-W", "ignore"]
-timeout_multiplier = 5.0
-timeout_constant = 5.0
+timeout_multiplier = 3.0
+timeout_constant = 20.0
 mutate_only_covered_lines = false
 track_dependencies = false
 use_git_change_detection = false
@@ -83,6 +91,21 @@ make_copy() {
     (cd "$ROOT" && git ls-files -z agent driverkit drivers reportclient tests setup.cfg etc docs examples |
         xargs -0 cp --parents -t "$COPY")
     write_configuration
+}
+
+# names_left PATTERN...: the mutants that no call has run yet, or the patterns where none has.
+names_left() {
+    (cd "$COPY" && "$OWN_VENV/bin/python" - "$@" <<'PYTHON'
+import fnmatch, json, pathlib, sys
+patterns = sys.argv[1:] or ["*"]
+codes = {}
+for file in pathlib.Path("mutants").rglob("*.meta"):
+    codes.update(json.loads(file.read_text())["exit_code_by_key"])
+for pattern in patterns:
+    names = [name for name in sorted(codes) if fnmatch.fnmatch(name, pattern)]
+    print("\n".join([name for name in names if codes[name] is None] if names else [pattern]))
+PYTHON
+    )
 }
 
 sample() {
@@ -126,7 +149,7 @@ PYTHON
 minutes=60
 case ${1:-} in
     -h | --help)
-        sed -n '2,16s/^#\( \|$\)//p' "$0"
+        sed -n '2,18s/^#\( \|$\)//p' "$0"
         exit
         ;;
     show)
@@ -151,12 +174,19 @@ make_own_environment
 make_copy
 cd "$COPY"
 # As many examples for a property as find what ordinary faults break; the same each time.
-export HYPOTHESIS_PROFILE=fast
+export HYPOTHESIS_PROFILE=fast COMPUTE_AGENT_TEST_FAST=yes
 export PATH=$OWN_VENV/bin:$PATH
 status=0
+mapfile -t names < <(names_left "$@" | grep .)
+if [ ${#names[@]} -eq 0 ]; then
+    score
+    say "all of these have run; in $COPY"
+    exit
+fi
+if [ $# -eq 0 ] && [ "${names[*]}" = "*" ]; then names=(); fi
 say "for $minutes minutes at most; what mutmut says is in $COPY/run.log"
 timeout --signal=INT --kill-after=30 "${minutes}m" \
-    nice -n 19 mutmut run --max-children 1 "$@" >"$COPY/run.log" 2>&1 || status=$?
+    nice -n 19 mutmut run --max-children "$(nproc)" "${names[@]}" >"$COPY/run.log" 2>&1 || status=$?
 if [ "$status" -ne 0 ] && [ "$status" -ne 124 ]; then
     tail -n 25 "$COPY/run.log" >&2
     fail "mutmut ended with $status" "Do the tests pass?  See $COPY/run.log"

@@ -116,6 +116,18 @@ def test_settling_twice_changes_nothing(world: tuple[Snapshot, Ledger, Round]) -
 
 @few
 @given(asked)
+def test_nothing_reserves_more_than_there_is(world: tuple[Snapshot, Ledger, Round]) -> None:
+    observed, ledger, said = world
+    settled = settle(observed, ledger, said, POLICY)
+    drained = settle(settled.desired, settled.ledger, Round((), frozenset(MANAGERS)), POLICY)
+    for desired in (settled.desired, drained.desired):
+        for provider in desired.walk():
+            for record in provider.inventory.values():
+                assert 0 <= (record.reserved or 0) <= record.total
+
+
+@few
+@given(asked)
 def test_the_desired_tree_is_a_tree(world: tuple[Snapshot, Ledger, Round]) -> None:
     observed, ledger, said = world
     desired = settle(observed, ledger, said, POLICY).desired

@@ -62,6 +62,10 @@ def moved(after: dict[str, Any], affected: Affected = VGPU_MOVES) -> Any:
 def test_what_is_affected_is_what_has_another_inventory_before_and_after() -> None:
     assert VGPU_MOVES.providers() == {ROOT, CHILD}
     assert (VGPU_MOVES.appeared(), VGPU_MOVES.vanished()) == (set(), set())
+    traits = Provider(ROOT, "root", None, {"VGPU": Inventory(4).over(None)}, frozenset({"T"}))
+    assert (
+        Affected.between(providers(root={"VGPU": 4}), Snapshot.build([traits])).providers() == set()
+    )
     renamed = Affected.between(providers(root={"VGPU": 4}), providers(root={"CUSTOM_VGPU": 4}))
     assert (renamed.appeared(), renamed.vanished()) == ({"CUSTOM_VGPU"}, {"VGPU"})
 
@@ -107,8 +111,29 @@ def test_a_consumers_amounts_stay_what_they_are(after: dict[str, Any]) -> None:
 def test_another_provider_loses_nothing_though_the_sum_is_right() -> None:
     before = {GUEST: held(root={"VGPU": 1}, other={"FPGA": 1})}
     after = {GUEST: held(root={"VGPU": 1}, child={"FPGA": 1})}
-    with pytest.raises(AllocationsBroken, match=f"on provider {OTHER} were changed"):
+    with pytest.raises(AllocationsBroken) as broken:
         moved_allocations(before, after, VGPU_MOVES)
+    assert str(broken.value) == (
+        f"consumer {GUEST}: its allocations on provider {OTHER} were changed, "
+        "but the inventory there was not"
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (held(child={"VGPU": 1}), "VCPU 2 taken away, nothing added"),
+        (held(), "VCPU 2, VGPU 1 taken away, nothing added"),
+        (held(root={"VCPU": 3}, child={"VGPU": 2}), "nothing taken away, VCPU 1, VGPU 1 added"),
+    ],
+)
+def test_what_does_not_add_up_is_told_with_consumer_classes_and_providers(
+    after: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(AllocationsBroken) as broken:
+        moved(after)
+    where = f"{ROOT}, {CHILD}" if after["allocations"] else ROOT
+    assert str(broken.value) == f"consumer {GUEST}: its amounts do not add up: {said} (on {where})"
 
 
 def test_another_provider_may_get_what_moves() -> None:
@@ -157,7 +182,8 @@ def test_amounts_change_their_class_only_where_inventory_does(
 
 @pytest.mark.parametrize(
     "wrong",
-    [None, {}, {"allocations": []}, {"allocations": {ROOT: {}}}, {"allocations": {"root": {}}}]
+    [None, {}, {"allocations": []}, {"allocations": {ROOT: {}}}, {"allocations": {ROOT: 2}}]
+    + [{"allocations": {"root": {"resources": {"VCPU": 2}}}}]
     + [{"allocations": {ROOT: {"resources": {"VCPU": "2"}}}}]
     + [{"allocations": {ROOT: {"resources": {"VCPU": True}}}}]
     + [{"allocations": {ROOT.upper(): {"resources": {"VCPU": 2}}}}],
