@@ -42,6 +42,14 @@ def fake_placement() -> FakePlacement:
     return FakePlacement()
 
 
+@pytest.fixture(params=["fake", "real"])
+def any_placement(request: pytest.FixtureRequest) -> FakePlacement | RealPlacement:
+    """The one in memory, then a real one: by the names that both have."""
+    name = "fake_placement" if request.param == "fake" else "placement"
+    placement: FakePlacement | RealPlacement = request.getfixturevalue(name)
+    return placement
+
+
 @pytest.fixture
 def own_broker() -> Iterator[RabbitMQ]:
     """A RabbitMQ of this test only."""

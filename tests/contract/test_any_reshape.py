@@ -19,10 +19,9 @@ BYSTANDER = OTHER
 SEEDS = range(16)
 
 
-@pytest.fixture(params=["fake", "real"])
-def world(request: pytest.FixtureRequest) -> World:
-    name = "fake_placement" if request.param == "fake" else "placement"
-    return World.of(request.getfixturevalue(name))
+@pytest.fixture
+def world(any_placement) -> World:
+    return World.of(any_placement)
 
 
 def uses(world: World, guest: str) -> set[str]:

@@ -13,10 +13,9 @@ from tests.contract.test_report_client import full, shared_storage
 from tests.contract.world import AGG1, CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, host, kinds
 
 
-@pytest.fixture(params=["fake", "real"])
-def world(request: pytest.FixtureRequest) -> World:
-    name = "fake_placement" if request.param == "fake" else "placement"
-    return World.of(request.getfixturevalue(name))
+@pytest.fixture
+def world(any_placement) -> World:
+    return World.of(any_placement)
 
 
 @pytest.fixture
@@ -185,6 +184,46 @@ def test_a_reshape_moves_what_was_looked_at(nova: World, client: Client) -> None
     held = nova.stranger.allocation(guest)["allocations"]
     assert {uuid: part["resources"] for uuid, part in held.items()} == {SECOND: {"CUSTOM_LINK": 1}}
     assert GRANDCHILD not in nova.truth()
+
+
+def test_allocations_move_once_for_each_time_they_were_asked(nova: World, client: Client) -> None:
+    nova.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
+    client.stale(ROOT)
+    tree = client.tree(ROOT)
+    held = dict(client.allocations(ROOT))
+    tree.add_traits(ROOT, "HW_CPU_X86_AVX")
+    assert client.update(tree, allocations=held).ok
+    with pytest.raises(ValueError, match="was not asked for this tree, or they are moved already"):
+        client.update(client.tree(ROOT), allocations=held)
+
+
+def test_what_can_not_be_sent_is_raised_where_the_caller_is_strict(nova: World) -> None:
+    strict = Client(nova.api, strict=True)
+    tree = strict.tree(ROOT)
+    tree.update_inventory(ROOT, {"VCPU": {"total": 8, "reserved": 9}})
+    with pytest.raises(ValueError, match="VCPU"):
+        strict.update(tree)
+    assert nova.truth().get(ROOT).inventory["VCPU"].reserved == 0
+
+
+def test_a_second_root_knows_the_names_that_the_first_has_made(nova: World, client: Client) -> None:
+    first = client.tree(ROOT)
+    first.add_traits(ROOT, "CUSTOM_NEW")
+    assert "PUT traits" in calls(nova, lambda: client.update(first))
+    second = client.tree(OTHER, name="pool")
+    second.add_traits(OTHER, "CUSTOM_NEW")
+    asked = calls(nova, lambda: client.update(second))
+    assert len(asked) == 2 and asked[-1] == "PUT traits", "the root, and its traits"
+    assert nova.truth(OTHER).get(OTHER).traits == {"CUSTOM_NEW"}
+
+
+def test_a_sharing_provider_is_edited_in_the_tree_that_it_is_in(nova: World) -> None:
+    shared_storage(nova, AGG1)
+    client = Client(nova.api)
+    assert client.tree(ROOT).exists(OTHER)
+    assert client.edit(OTHER, lambda tree: tree.add_traits(OTHER, "CUSTOM_GOLD")).ok
+    storage = "00000000-0000-4000-8000-0000000000b0"
+    assert "CUSTOM_GOLD" in nova.truth(storage).get(OTHER).traits
 
 
 def test_a_root_goes_with_all_below_it(nova: World, client: Client) -> None:

@@ -39,10 +39,9 @@ from tests.contract.world import (
 )
 
 
-@pytest.fixture(params=["fake", "real"])
-def world(request: pytest.FixtureRequest) -> World:
-    name = "fake_placement" if request.param == "fake" else "placement"
-    return World.of(request.getfixturevalue(name))
+@pytest.fixture
+def world(any_placement) -> World:
+    return World.of(any_placement)
 
 
 def full(total: int, **said: object) -> Inventory:

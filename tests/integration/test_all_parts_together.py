@@ -39,10 +39,9 @@ class Older(ComputeDriver):
         return self.traits
 
 
-@pytest.fixture(params=["fake", "real"])
-def any_host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
-    name = "fake_placement" if request.param == "fake" else "placement"
-    return _started(request.getfixturevalue(name), tmp_path)
+@pytest.fixture
+def any_host(any_placement: Any, tmp_path: Path) -> Host:
+    return _started(any_placement, tmp_path)
 
 
 @pytest.fixture

@@ -30,11 +30,6 @@ STORAGE = "eeeeeeee-0000-4000-8000-000000000001"
 AGG = "aaaaaaaa-0000-4000-8000-000000000001"
 
 
-@pytest.fixture(params=["fake", "real"])
-def any_placement(request: pytest.FixtureRequest):
-    return request.getfixturevalue("fake_placement" if request.param == "fake" else "placement")
-
-
 @pytest.fixture
 def host(fake_placement: FakePlacement, tmp_path: Path) -> Host:
     """A root and a device below it, by two drivers."""

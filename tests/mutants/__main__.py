@@ -1,4 +1,4 @@
-"""Run the tests of each boundary against its mutants: ``python -m tests.mutants [BOUNDARY...]``.
+"""Run the fast tests of each boundary against its mutants: ``python -m tests.mutants [BOUNDARY...]``.
 
 Prints which mutants survive, and a table.  ``--wider PATH...`` runs these tests as well
 against the mutants that survive their own.  ``-j`` is how many run at the same time.
@@ -21,7 +21,19 @@ from tests.mutants.mutants import ROOT, Mutant, boundaries, mutants_of
 
 LONGEST = 300.0
 """Seconds for the tests of one mutant; one that makes them hang is noticed, too."""
-PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=60")
+FAST = {"COMPUTE_AGENT_TEST_FAST": "yes", "HYPOTHESIS_PROFILE": "fast"}
+PYTEST = (
+    "-m",
+    "pytest",
+    "-x",
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:xdist",
+    "--timeout=60",
+    "--timeout-method=thread",
+)
 
 
 def copied() -> Path:
@@ -39,7 +51,7 @@ def copied() -> Path:
 def passes(copy: Path, tests: Sequence[str]) -> bool:
     """Run tests in a copy; those that are not there are left out."""
     there = [name for name in tests if (copy / name).exists()]
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, **FAST, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, *PYTEST, *there]
     with subprocess.Popen(
         command, cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

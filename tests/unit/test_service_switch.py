@@ -97,8 +97,8 @@ def test_before_the_first_period_a_switch_says_nothing() -> None:
 
 
 @pytest.fixture
-def agent(placement) -> Agent:
-    agent = Agent(placement, Small(inventory()))
+def agent(any_placement) -> Agent:
+    agent = Agent(any_placement, Small(inventory()))
     agent.settle()
     return agent
 
@@ -108,39 +108,46 @@ def switch(agent: Agent, disabled: bool) -> Report:
     return report
 
 
-def test_a_switch_asks_no_driver_and_reads_nothing(agent, placement) -> None:
+def test_a_switch_asks_no_driver_and_reads_nothing(agent, any_placement) -> None:
     driver = agent.nodes.drivers[0].driver
     shown = len(driver.shown)
     for disabled in (True, False):
         calls = agent.calls_of(lambda disabled=disabled: switch(agent, disabled))
         assert calls == [f"PUT /resource_providers/{ROOT}/traits"]
-        assert (DISABLED in placement.stranger.traits(ROOT)) is disabled
+        assert (DISABLED in any_placement.stranger.traits(ROOT)) is disabled
     assert len(driver.shown) == shown
 
 
-def test_a_switch_on_a_busy_host_keeps_what_others_wrote(agent, placement) -> None:
-    placement.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
+def test_a_switch_on_a_busy_host_keeps_what_others_wrote(agent, any_placement) -> None:
+    any_placement.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
     assert switch(agent, True).ok
-    assert {DISABLED, "CUSTOM_FOREIGN"} <= placement.stranger.traits(ROOT)
+    assert {DISABLED, "CUSTOM_FOREIGN"} <= any_placement.stranger.traits(ROOT)
 
 
-def test_a_switch_before_there_is_a_root_writes_nothing(placement) -> None:
-    agent = Agent(placement, Small(inventory()))
+def test_a_switch_before_there_is_a_root_writes_nothing(any_placement) -> None:
+    agent = Agent(any_placement, Small(inventory()))
     report = switch(agent, True)
     assert report.ok and not report.done
     agent.period(disabled=True)
-    assert DISABLED in placement.stranger.traits(ROOT)
+    assert DISABLED in any_placement.stranger.traits(ROOT)
 
 
-def test_the_next_verification_puts_right_what_a_stranger_did(agent, placement) -> None:
+def test_the_next_verification_puts_right_what_a_stranger_did(agent, any_placement) -> None:
     switch(agent, True)
-    placement.stranger.remove_trait(ROOT, DISABLED)
+    any_placement.stranger.remove_trait(ROOT, DISABLED)
     agent.period(disabled=True)
-    assert DISABLED in placement.stranger.traits(ROOT)
+    assert DISABLED in any_placement.stranger.traits(ROOT)
     switch(agent, False)
-    placement.stranger.add_trait(ROOT, DISABLED)
+    any_placement.stranger.add_trait(ROOT, DISABLED)
     agent.period(disabled=False)
-    assert DISABLED not in placement.stranger.traits(ROOT)
+    assert DISABLED not in any_placement.stranger.traits(ROOT)
+
+
+def test_a_switch_finds_what_somebody_did_meanwhile(agent, any_placement) -> None:
+    """Also where by what the agent knows nothing is to be written."""
+    any_placement.stranger.add_trait(ROOT, DISABLED)
+    assert switch(agent, False).ok
+    assert DISABLED not in any_placement.stranger.traits(ROOT)
 
 
 def test_a_switch_leaves_the_next_period_nothing_to_do(agent) -> None:
@@ -173,8 +180,8 @@ def test_what_nobody_asks_for_is_left_to_the_periods_while_placement_is_away(age
     assert tracker.switch(agent.now + 200, disabled=True, again=True).ok, "no period has come"
 
 
-def test_whether_a_root_is_disabled_is_known_once_placement_was_read(agent, placement) -> None:
+def test_whether_a_root_is_disabled_is_known_once_placement_was_read(agent, any_placement) -> None:
     assert agent.nodes.any_disabled() is False
     switch(agent, True)
     assert agent.nodes.any_disabled() is True
-    assert Agent(placement, Small(inventory())).nodes.any_disabled() is None
+    assert Agent(any_placement, Small(inventory())).nodes.any_disabled() is None

@@ -42,8 +42,8 @@ def test_a_switch_is_no_second_period() -> None:
     assert numbers.failed == {"libvirt": 2}
 
 
-def test_a_report_of_real_roots_says_what_it_was_and_how_long_it_took(placement) -> None:
-    agent = Agent(placement, Small(inventory()))
+def test_a_report_of_real_roots_says_what_it_was_and_how_long_it_took(any_placement) -> None:
+    agent = Agent(any_placement, Small(inventory()))
     (period,) = agent.nodes.period(agent.now, disabled=False)
     (switch,) = agent.nodes.switch(agent.now, disabled=True)
     assert (period.occasion, switch.occasion) == (Occasion.PERIOD, Occasion.SWITCH)

@@ -1,0 +1,174 @@
+"""What one period of one root does at its edges, by the calls that it makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drivers.api import DriverNotReady, ReshapeNeeded
+from reportclient.errors import Rejected, Unreachable
+from reportclient.testing.fake_placement import FakePlacement
+from tests.agents import NODE, OWNER, ROOT, Agent, Small, both, fails, inventory, whole_root
+from tests.ownership.world import AUDIT, SOON, child, pool
+from tests.unit.test_attach import AGGREGATE, THEIRS, cards, own_root
+from tests.unit.test_attach import Agent as AttachedAgent
+
+POOL, GUEST_CLASS = "eeeeeeee-0000-4000-8000-000000000001", "VGPU"
+
+
+@pytest.fixture
+def placement() -> FakePlacement:
+    return FakePlacement()
+
+
+class Away:
+    """A Placement that answers nobody, and counts who asks."""
+
+    asked = 0
+
+    def request(self, *_: Any, **__: Any) -> dict[str, Any]:
+        self.asked += 1
+        raise Unreachable("away")
+
+
+def writes(placement: FakePlacement, mark: int) -> list[str]:
+    return [f"{one.method} {one.path}" for one in placement.since(mark) if one.is_write]
+
+
+def test_of_a_new_host_of_which_no_driver_can_say_anything_nothing_is_written(placement) -> None:
+    agent = Agent(placement, Small(fails(DriverNotReady("no"))), Small(fails(ValueError("no"))))
+    assert not agent.period().ok
+    assert placement.writes == []
+
+
+def test_a_new_host_is_written_as_soon_as_one_driver_can_say_something(placement) -> None:
+    agent = Agent(placement, Small(fails(DriverNotReady("not yet"))), Small(inventory()))
+    agent.period()
+    assert placement.stranger.inventory(ROOT).keys() == {"VCPU"}
+
+
+def test_drivers_are_asked_while_placement_is_away_and_what_it_has_is_known(placement) -> None:
+    agent = Agent(placement, Small(inventory()))
+    agent.settle()
+    agent.tracker.root.api = Away()
+    agent.drivers[0].body = fails(DriverNotReady("not now"))
+    report = agent.period()
+    assert isinstance(report.error, Unreachable)
+    assert [str(err) for err in report.driver_errors.values()] == ["not now"]
+
+
+def test_who_has_something_to_write_asks_a_placement_that_is_away_in_each_second_period(
+    placement,
+) -> None:
+    agent = Agent(placement, Small(inventory(8)))
+    agent.settle()
+    agent.tracker.root.api = away = Away()
+    agent.drivers[0].body = inventory(9)
+    reports = [agent.period(SOON) for _ in range(21)]
+    assert all(isinstance(report.error, Unreachable) for report in reports)
+    assert 10 <= away.asked <= 13
+
+
+def moves_to_child(tree: Any, nodename: str, allocations: Any) -> None:
+    """From the root, where a guest has one."""
+    moves = GUEST_CLASS in tree.data(nodename).inventory
+    if moves and allocations is None:
+        raise ReshapeNeeded
+    if not tree.exists("gpu"):
+        tree.new_child("gpu", nodename)
+    tree.update_inventory(nodename, {"VCPU": {"total": 8}})
+    tree.update_inventory("gpu", {GUEST_CLASS: {"total": 4}})
+    for held in (allocations or {}).values():
+        parts = held["allocations"]
+        if GUEST_CLASS in parts.get(ROOT, {"resources": {}})["resources"]:
+            parts[ROOT]["resources"].pop(GUEST_CLASS)
+            parts[tree.data("gpu").uuid] = {"resources": {GUEST_CLASS: 1}}
+
+
+def on_the_root(tree: Any, nodename: str, allocations: Any = None) -> None:
+    tree.update_inventory(nodename, {"VCPU": {"total": 8}, GUEST_CLASS: {"total": 4}})
+
+
+@pytest.fixture
+def guest_on_root(placement) -> Agent:
+    agent = Agent(placement, Small(on_the_root), reshape_when_running=True)
+    agent.settle()
+    placement.stranger.put_allocation({ROOT: {GUEST_CLASS: 1, "VCPU": 1}})
+    return agent
+
+
+def test_a_reshape_that_placement_refused_waits_for_the_next_verification(
+    placement, guest_on_root: Agent
+) -> None:
+    guest_on_root.drivers[0].body = moves_to_child
+    placement.fail_next("POST", "/reshaper", Rejected("no"))
+    assert not guest_on_root.period().ok
+    mark = placement.mark()
+    assert not guest_on_root.period(SOON).ok
+    assert [one.path for one in placement.since(mark) if "allocations" in one.path] == []
+    assert writes(placement, mark) == []
+    assert guest_on_root.period(AUDIT).ok
+    assert GUEST_CLASS not in placement.stranger.inventory(ROOT)
+
+
+def test_a_reshape_leaves_a_provider_that_goes_while_its_guests_stay(
+    placement, guest_on_root: Agent
+) -> None:
+    (driver,) = guest_on_root.drivers
+    driver.body = both(lambda tree: on_the_root(tree, NODE), child("old", FPGA=2))
+    guest_on_root.settle()
+    (old,) = (u for u, row in placement.store.providers.items() if row.name == "old")
+    guest = placement.stranger.put_allocation({old: {"FPGA": 1}})
+
+    def without_old(tree: Any, nodename: str, allocations: Any) -> None:
+        moves_to_child(tree, nodename, allocations)
+        if tree.exists("old"):
+            tree.remove("old")
+
+    driver.body = without_old
+    mark = placement.mark()
+    guest_on_root.period()
+    assert "POST /reshaper" in writes(placement, mark)
+    assert GUEST_CLASS not in placement.stranger.inventory(ROOT)
+    assert placement.stranger.allocation(guest)["allocations"].keys() == {old}
+    record = placement.stranger.inventory(old)["FPGA"]
+    assert record["reserved"] == record["total"] == 2
+
+
+def test_a_root_that_a_driver_makes_carries_the_owner_trait(placement) -> None:
+    shared = pool("nfs", POOL, AGGREGATE, DISK_GB=9)
+    agent = Agent(placement, Small(both(whole_root(VCPU=8), shared)))
+    agent.settle()
+    assert OWNER in placement.stranger.traits(POOL)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("OWNER_NOVA", False), ("CUSTOM_OWNER_X", True)])
+def test_another_root_is_ours_by_the_operators_own_trait(
+    placement, theirs: str, ours: bool
+) -> None:
+    owners = ("OWNER_NOVA", "CUSTOM_OWNER_X")
+    agent = Agent(placement, Small(inventory()), owner_traits=owners)
+    agent.settle()
+    stranger = placement.stranger
+    stranger.create_provider("storage", POOL)
+    stranger.set_traits(POOL, {"MISC_SHARES_VIA_AGGREGATE", theirs})
+    for uuid in (POOL, ROOT):
+        stranger.set_aggregates(uuid, [AGGREGATE])
+    agent.period(AUDIT)
+    assert (stranger.traits(POOL) >= set(owners)) is ours
+
+
+def test_what_an_owner_gives_a_root_that_it_has_made_anew_is_not_ours(placement) -> None:
+    own_root(placement)
+    agent = AttachedAgent(placement, cards(0, traits=("CUSTOM_CARDS",)), audit_every=None)
+    agent.writes()
+    for row in sorted(placement.store.providers.values(), key=lambda one: one.parent is None):
+        placement.stranger.delete_provider(row.uuid)
+    assert not agent.period().ok
+    own_root(placement)
+    placement.stranger.add_trait(THEIRS, "CUSTOM_CARDS")
+    agent.driver.body = lambda tree: tree.remove_traits(THEIRS, "CUSTOM_CARDS")
+    agent.writes()
+    agent.writes()
+    assert "CUSTOM_CARDS" in placement.stranger.traits(THEIRS)
