@@ -157,3 +157,55 @@ def test_an_inventory_that_placement_would_refuse_is_named_and_not_sent(bad: Inv
     assert kinds(plan) == ["CreateProvider"]
     assert [one.uuid for one in plan.problems] == [NEW]
     assert not diff(tree(), tree(card), {}).operations[1:], "nor in a reshape"
+
+
+def test_what_is_left_out_is_told_with_its_provider_and_the_reason() -> None:
+    """Each text as an operator reads it."""
+    storage = Provider(SHARED, "storage", None, records(DISK_GB=10))
+    card = Provider(
+        NEW,
+        "new",
+        ROOT,
+        {**records(HW_LATER=1, VGPU=4), "vcpu": Inventory(1), "PGPU": Inventory(0)},
+        frozenset({"HW_NEVER", "no trait", "CUSTOM_GOOD"}),
+    )
+    wanted = tree(
+        card,
+        Provider(SHARED, "storage", None, records(DISK_GB=20)),
+        Provider(BELOW, "below", SHARED),
+    )
+    names = Names(absent=frozenset({"HW_NEVER", "HW_LATER"}))
+    plan = diff(tree(storage), wanted, names=names, foreign=frozenset({SHARED}))
+    form = "only A-Z, 0-9 and _, at most 255 characters, and some after CUSTOM_"
+    assert {(one.provider, one.text) for one in plan.problems} == {
+        ("storage", "belongs to somebody else and shares with us: not changed"),
+        ("below", "is below a provider that belongs to somebody else: not made"),
+        ("new", "trait HW_NEVER is not known to this Placement; left out"),
+        ("new", f"trait 'no trait' is no name that Placement takes: {form}; left out"),
+        ("new", "resource class HW_LATER is not known to this Placement; left out"),
+        (
+            "new",
+            "inventory of PGPU: total is 0, it has to be from 1 to 2147483647; inventory of vcpu: "
+            f"resource class 'vcpu' is no name that Placement takes: {form}; its inventory is "
+            "left as it was",
+        ),
+    }
+    assert plan.operations == (
+        EnsureTrait("CUSTOM_GOOD"),
+        CreateProvider(NEW, "new", ROOT),
+        SetTraits(NEW, frozenset({"CUSTOM_GOOD"})),
+    )
+
+
+def test_a_plan_has_the_names_of_the_providers_concerned_those_that_go_too() -> None:
+    renamed = Provider(OLD, "renamed", ROOT, records(VGPU=4))
+    gone = Provider(BELOW, "gone", ROOT)
+    plan = diff(tree(OLD_CARD, gone), tree(renamed, NEW_CARD))
+    assert plan.names.items() >= {OLD: "renamed", NEW: "new", BELOW: "gone"}.items()
+
+
+def test_allocations_that_nobody_here_holds_are_named() -> None:
+    second = "00000000-0000-4000-8000-000000000002"
+    held = {GUEST: at(SHARED, VGPU=1)[GUEST], second: at(SHARED, VGPU=1)[GUEST]}
+    with pytest.raises(ValueError, match=f"holds the allocations of {GUEST}, {second}$"):
+        diff(tree(), tree(), held)
