@@ -1,0 +1,163 @@
+"""Whatever settling leaves out or undoes it tells: of which provider, and in which words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent.ownership.ledger import FILES, Ledger
+from agent.ownership.policy import Policy
+from agent.ownership.settle import Settled, settle
+from agent.ownership.statement import Statement
+from reportclient.model import Inventory, Provider
+from reportclient.snapshot import Snapshot
+from tests.unit.ownership.small import (
+    DEVICE,
+    ONE,
+    OWN,
+    ROOT,
+    TWO,
+    answers,
+    device,
+    holding,
+    kept,
+    root,
+    says,
+    there,
+)
+
+THIRD, OTHER = (f"c0ffee00-0000-4000-8000-00000000000{n}" for n in (3, 9))
+OURS = (
+    (ONE, ROOT, holding(provider=True)),
+    (ONE, DEVICE, holding("VCPU", provider=True)),
+)
+
+
+def told(settled: Settled) -> list[tuple[str, str, str]]:
+    return [(one.uuid, one.provider, one.text) for one in settled.problems]
+
+
+def settled(
+    observed: Snapshot, *statements: Statement, ledger: Ledger | None = None, policy: Policy = OWN
+) -> Settled:
+    return settle(observed, kept(*OURS) if ledger is None else ledger, answers(*statements), policy)
+
+
+def test_a_provider_that_may_not_move_stays_and_gets_all_else_that_is_said() -> None:
+    pool = Provider(OTHER, "pool", None)
+    moved = replace(device(8, "CUSTOM_A", "renamed"), parent_uuid=OTHER)
+    done = settled(there(root(), device(4), pool), says(ONE, root(), moved))
+    assert done.desired.get(DEVICE) == device(8, "CUSTOM_A")
+    text = "would move to the tree of another root: it stays where it is"
+    assert told(done) == [(DEVICE, "renamed", text)]
+
+
+def test_a_provider_keeps_its_name_where_the_new_one_is_somebody_elses() -> None:
+    strange = Provider(THIRD, "taken", ROOT)
+    done = settled(there(root(), device(4), strange), says(ONE, root(), device(8, name="taken")))
+    assert done.desired.get(DEVICE) == device(8)
+    text = f"its name is that of {THIRD}, which is not this agent's to remove or rename"
+    assert told(done) == [(DEVICE, "taken", text)]
+
+
+def test_what_is_below_a_provider_that_is_not_made_is_not_made_either() -> None:
+    strange = Provider(THIRD, "taken", ROOT)
+    card, port = Provider(DEVICE, "taken", ROOT), Provider(OTHER, "port", DEVICE)
+    done = settled(there(root(), strange), says(ONE, root(), card, port))
+    assert DEVICE not in done.desired and OTHER not in done.desired
+    text = f"its name is that of {THIRD}, which is not this agent's to remove or rename"
+    below = "is below a provider that is not made: not made either"
+    assert told(done) == [(DEVICE, "taken", text), (OTHER, "port", below)]
+
+
+def test_nothing_is_made_below_another_services_provider() -> None:
+    pool = Provider(OTHER, "pool", None)
+    done = settled(
+        there(root(), pool),
+        says(ONE, root(), Provider(THIRD, "below", OTHER)),
+        policy=replace(OWN, foreign=frozenset({OTHER})),
+    )
+    text = "is below a provider that belongs to somebody else: not made"
+    assert THIRD not in done.desired and told(done) == [(THIRD, "below", text)]
+
+
+@pytest.mark.parametrize(("rows", "why"), [
+    ((), "is below a device that is gone, and was not made by this agent: both are kept"),
+    (
+        ((TWO, THIRD, holding(provider=True)),),
+        "is below what was taken away; driver two reports it: both are kept",
+    ),
+])  # fmt: skip
+def test_what_goes_stays_while_something_is_below_it(rows: tuple, why: str) -> None:
+    below = Provider(THIRD, "below", DEVICE)
+    statements = [says(ONE, root())] + ([says(TWO, below)] if rows else [])
+    done = settled(there(root(), device(4), below), *statements, ledger=kept(*OURS, *rows))
+    assert done.desired.get(DEVICE) == device() and THIRD in done.desired
+    assert told(done) == [(THIRD, "below", why)]
+
+
+def test_two_drivers_that_report_a_class_differently_are_named_and_the_first_counts() -> None:
+    done = settled(there(root(), device(4)), says(ONE, root(), device(8)), says(TWO, device(9)))
+    assert done.desired.get(DEVICE) == device(8)
+    text = (
+        "VCPU is reported by driver one, and differently by driver two: "
+        "one counts, being the first in compute_driver"
+    )
+    assert told(done) == [(DEVICE, "device", text)]
+
+
+@pytest.mark.parametrize("same", [Inventory(8), Inventory(8, reserved=2)])
+def test_what_the_second_driver_leaves_unsaid_is_no_difference(same: Inventory) -> None:
+    full = replace(device(), inventory={"VCPU": Inventory(8, reserved=2).over(None)})
+    second = replace(device(), inventory={"VCPU": same})
+    done = settled(there(root(), full), says(ONE, root(), full), says(TWO, second))
+    assert done.desired.get(DEVICE) == full and told(done) == []
+
+
+def test_two_drivers_that_place_a_provider_differently_are_named() -> None:
+    done = settled(
+        there(root(), device(4)), says(ONE, root(), device(4)), says(TWO, device(name="other"))
+    )
+    assert done.desired.get(DEVICE) == device(4)
+    text = "driver two renamed or moved it; driver one reports it"
+    assert told(done) == [(DEVICE, "device", text)]
+
+
+@pytest.mark.parametrize(
+    ("places", "place"), [({(DEVICE, "VCPU"): "a.yaml:3"}, "a.yaml:3"), ({}, "files")]
+)
+def test_a_class_of_a_file_that_a_driver_reports_is_told_with_its_line(
+    places: dict[tuple[str, str], str], place: str
+) -> None:
+    file = replace(says(FILES, device(9), places=False), places=places)
+    done = settled(there(root(), device(4)), says(ONE, root(), device(8)), file)
+    assert done.desired.get(DEVICE) == device(8)
+    text = (
+        f"{place}: VCPU is reported by a driver, or was set by somebody else: that holds; "
+        "take it out of the file, or out of Placement"
+    )
+    assert told(done) == [(DEVICE, "device", text)]
+
+
+def test_what_is_told_twice_is_told_once() -> None:
+    pool = replace(OWN, foreign=frozenset({OTHER}))
+    edited = Provider(OTHER, "pool", None, {}, frozenset({"CUSTOM_A"}))
+    done = settled(
+        there(root(), Provider(OTHER, "pool", None)),
+        says(ONE, root(), edited),
+        says(TWO, edited),
+        policy=pool,
+    )
+    assert len(told(done)) == len(set(told(done)))
+
+
+def test_a_driver_that_took_away_what_is_not_ours_is_told_how_to_make_it_ours() -> None:
+    taken = replace(says(ONE, root()), removed=frozenset({THIRD}))
+    done = settled(there(root(), Provider(THIRD, "strange", ROOT)), taken)
+    assert THIRD in done.desired
+    text = (
+        "is not this agent's, and can't be taken away, as driver one did "
+        f"(computectl adopt {THIRD} allows it)"
+    )
+    assert told(done) == [(THIRD, "strange", text)]
