@@ -11,11 +11,11 @@ from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 LEAF = leaf_uuid(1)
 
 
-def with_leaf_in_use(placement):
+def with_leaf_in_use(any_placement):
     driver = tree_driver(2)
-    agent = Agent(placement.url, driver)
+    agent = Agent(any_placement, driver)
     assert agent.period().ok
-    guest = placement.stranger.put_allocation({LEAF: {"CUSTOM_LEAF": 1}})
+    guest = any_placement.stranger.put_allocation({LEAF: {"CUSTOM_LEAF": 1}})
     agent.period(2 * VERIFY)
     return agent, driver, guest
 
@@ -24,41 +24,41 @@ def without_leaf(driver):
     driver.edit = lambda tree, allocations: tree.remove(f"{NODE}_leaf1")
 
 
-def leaf_inventory(placement):
-    answer = placement.request("GET", f"/resource_providers/{LEAF}/inventories")
+def leaf_inventory(any_placement):
+    answer = any_placement.request("GET", f"/resource_providers/{LEAF}/inventories")
     return {name: (row["total"], row["reserved"]) for name, row in answer["inventories"].items()}
 
 
-def leaf_exists(placement):
-    found = placement.request("GET", f"/resource_providers?uuid={LEAF}")
+def leaf_exists(any_placement):
+    found = any_placement.request("GET", f"/resource_providers?uuid={LEAF}")
     return bool(found["resource_providers"])
 
 
-def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_is_named(placement):
-    agent, driver, guest = with_leaf_in_use(placement)
+def test_an_unplugged_device_in_use_is_drained_at_once_and_its_guest_is_named(any_placement):
+    agent, driver, guest = with_leaf_in_use(any_placement)
     without_leaf(driver)
     report = agent.period(1.0)
-    assert leaf_inventory(placement) == {"CUSTOM_LEAF": (4, 4)}, "no new guest gets any"
+    assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 4)}, "no new guest gets any"
     (text,) = report.texts(Severity.INFO)
     assert text.startswith(f"{NODE}_leaf1: draining: in use by {guest}")
     assert "DELETE" not in text and " 409 " not in text
     assert report.ok, "all is as it should be"
 
 
-def test_a_device_that_a_guest_has_got_since_the_last_look_is_drained_at_once(placement):
+def test_a_device_that_a_guest_has_got_since_the_last_look_is_drained_at_once(any_placement):
     driver = tree_driver(2)
-    agent = Agent(placement.url, driver)
+    agent = Agent(any_placement, driver)
     assert agent.period().ok
-    guest = placement.stranger.put_allocation({LEAF: {"CUSTOM_LEAF": 1}})
+    guest = any_placement.stranger.put_allocation({LEAF: {"CUSTOM_LEAF": 1}})
     without_leaf(driver)
     report = agent.period(1.0)
-    assert leaf_inventory(placement) == {"CUSTOM_LEAF": (4, 4)}, "no new guest gets any"
+    assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 4)}, "no new guest gets any"
     assert report.error is None, "the conflict was overcome"
     assert guest in " ".join(report.texts())
 
 
-def test_draining_costs_nothing_between_two_verifications(placement):
-    agent, driver, _ = with_leaf_in_use(placement)
+def test_draining_costs_nothing_between_two_verifications(any_placement):
+    agent, driver, _ = with_leaf_in_use(any_placement)
     without_leaf(driver)
     agent.period(1.0)
     report = agent.period(1.0)
@@ -66,8 +66,8 @@ def test_draining_costs_nothing_between_two_verifications(placement):
     assert report.texts(Severity.INFO), "it is still told"
 
 
-def test_other_changes_go_on_meanwhile(placement):
-    agent, driver, _ = with_leaf_in_use(placement)
+def test_other_changes_go_on_meanwhile(any_placement):
+    agent, driver, _ = with_leaf_in_use(any_placement)
     without_leaf(driver)
     agent.period(1.0)
     driver.inventories[NODE] = {"VCPU": {"total": 16}}
@@ -75,39 +75,39 @@ def test_other_changes_go_on_meanwhile(placement):
     assert agent.tracker.view.snapshot.providers[ROOT].inventory["VCPU"].total == 16
 
 
-def test_it_goes_when_the_guest_has_gone(placement):
-    agent, driver, guest = with_leaf_in_use(placement)
+def test_it_goes_when_the_guest_has_gone(any_placement):
+    agent, driver, guest = with_leaf_in_use(any_placement)
     without_leaf(driver)
     agent.period(1.0)
-    placement.stranger.delete_allocation(guest)
+    any_placement.stranger.delete_allocation(guest)
     report = agent.period(2 * VERIFY)
     assert report.ok, report.texts()
-    assert not leaf_exists(placement)
+    assert not leaf_exists(any_placement)
 
 
-def test_a_device_that_comes_back_is_open_again(placement):
-    agent, driver, _ = with_leaf_in_use(placement)
+def test_a_device_that_comes_back_is_open_again(any_placement):
+    agent, driver, _ = with_leaf_in_use(any_placement)
     without_leaf(driver)
     agent.period(1.0)
     driver.edit = lambda tree, allocations: None
     driver.inventories[f"{NODE}_leaf1"] = {"CUSTOM_LEAF": {"total": 4, "reserved": 0}}
     assert agent.period(1.0).ok
-    assert leaf_inventory(placement) == {"CUSTOM_LEAF": (4, 0)}
+    assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 0)}
 
 
-def test_a_class_in_use_is_drained_and_the_others_of_the_provider_are_reported(placement):
-    agent, driver, guest = with_leaf_in_use(placement)
+def test_a_class_in_use_is_drained_and_the_others_of_the_provider_are_reported(any_placement):
+    agent, driver, guest = with_leaf_in_use(any_placement)
     driver.inventories[f"{NODE}_leaf1"] = {"VGPU": {"total": 2}}
     report = agent.period(1.0)
-    assert leaf_inventory(placement) == {"CUSTOM_LEAF": (4, 4), "VGPU": (2, 0)}
+    assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 4), "VGPU": (2, 0)}
     assert guest in " ".join(report.texts())
-    placement.stranger.delete_allocation(guest)
+    any_placement.stranger.delete_allocation(guest)
     assert agent.period(2 * VERIFY).ok
-    assert leaf_inventory(placement) == {"VGPU": (2, 0)}
+    assert leaf_inventory(any_placement) == {"VGPU": (2, 0)}
 
 
-def test_a_parent_stays_with_its_child_in_use(placement):
-    agent, driver, _ = with_leaf_in_use(placement)
+def test_a_parent_stays_with_its_child_in_use(any_placement):
+    agent, driver, _ = with_leaf_in_use(any_placement)
 
     def nested(tree, allocations):
         if not tree.exists("cage"):
@@ -125,12 +125,12 @@ def test_a_parent_stays_with_its_child_in_use(placement):
     driver.edit = nothing_left
     report = agent.period(1.0)
     assert report.texts(Severity.INFO)
-    assert leaf_exists(placement)
+    assert leaf_exists(any_placement)
     assert agent.period(1.0).calls == 0
 
 
-def test_what_drains_is_well_for_a_health_check_and_is_listed(placement, tmp_path):
-    agent, driver, guest = with_leaf_in_use(placement)
+def test_what_drains_is_well_for_a_health_check_and_is_listed(any_placement, tmp_path):
+    agent, driver, guest = with_leaf_in_use(any_placement)
     without_leaf(driver)
     report = agent.period(1.0)
     StatusFile(tmp_path, "host1", None, lambda: 7.0)([report])
@@ -140,8 +140,8 @@ def test_what_drains_is_well_for_a_health_check_and_is_listed(placement, tmp_pat
     assert guest in condition["text"]
 
 
-def test_something_else_that_is_wrong_is_told_beside_it(placement):
-    agent, driver, _ = with_leaf_in_use(placement)
+def test_something_else_that_is_wrong_is_told_beside_it(any_placement):
+    agent, driver, _ = with_leaf_in_use(any_placement)
     without_leaf(driver)
     driver.inventories[NODE] = {"VCPU": {"total": 16, "reserved": 17}}
     report = agent.period(1.0)

@@ -1,0 +1,219 @@
+"""Inventory moves together with the allocations on it, or not at all."""
+
+from __future__ import annotations
+
+from drivers.api import DriverNotReady, ReshapeFailed, ReshapeNeeded
+from tests.cost.trees import NODE, ROOT, VERIFY, Agent, tree_driver
+
+GPU = f"{NODE}_gpu"
+
+
+def consumer(any_placement, resources):
+    """A guest with these resources on the root."""
+    return any_placement.stranger.put_allocation({ROOT: resources})
+
+
+def holdings(any_placement, who):
+    answer = any_placement.request("GET", f"/allocations/{who}")
+    return {rp: part["resources"] for rp, part in answer["allocations"].items()}
+
+
+def totals(any_placement, who):
+    found: dict[str, int] = {}
+    for resources in holdings(any_placement, who).values():
+        for name, amount in resources.items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+def agent_with(any_placement, tmp_path, root_inventory, **rules):
+    driver = tree_driver(1)
+    driver.inventories[NODE] = root_inventory
+    agent = Agent(any_placement, driver, tmp_path, **rules)
+    report = agent.period()
+    assert report.ok, report.texts()
+    return agent, driver
+
+
+def vgpu_to_children(tree, allocations):
+    """VGPU was on the root; each of two GPUs has a provider of its own now."""
+    if not tree.exists(f"{GPU}0") or "VGPU" in tree.data(NODE).inventory:
+        if allocations is None:
+            raise ReshapeNeeded
+        root = tree.data(NODE)
+        for number in range(2):
+            if not tree.exists(f"{GPU}{number}"):
+                tree.new_child(f"{GPU}{number}", NODE)
+            tree.update_inventory(f"{GPU}{number}", {"VGPU": {"total": 4, "max_unit": 4}})
+        tree.update_inventory(NODE, {"VCPU": {"total": 16}})
+        for number, held in enumerate(allocations.values()):
+            mine = held["allocations"][root.uuid]["resources"]
+            if "VGPU" in mine:
+                gpu = tree.data(f"{GPU}{number % 2}").uuid
+                held["allocations"][gpu] = {"resources": {"VGPU": mine.pop("VGPU")}}
+
+
+def rebuild_with(driver, edit):
+    """The driver's new version: does only what ``edit`` does."""
+    driver.update_provider_tree = lambda tree, node, allocations=None: edit(tree, allocations)
+
+
+def test_vgpu_moves_from_the_root_to_its_children_with_the_guests_that_use_it(
+    any_placement, tmp_path
+):
+    _, driver = agent_with(any_placement, tmp_path, {"VCPU": {"total": 16}, "VGPU": {"total": 8}})
+    guests = [consumer(any_placement, {"VCPU": 1, "VGPU": 1}) for _ in range(3)]
+    before = [totals(any_placement, who) for who in guests]
+    rebuild_with(driver, vgpu_to_children)
+    again = Agent(any_placement, driver, tmp_path)
+    report = again.period()
+    assert report.ok, report.texts()
+    assert [totals(any_placement, who) for who in guests] == before
+    assert all(holdings(any_placement, who)[ROOT] == {"VCPU": 1} for who in guests)
+    assert again.period(2 * VERIFY).done == ()
+
+
+def test_a_resource_class_is_renamed_under_its_guests(any_placement, tmp_path):
+    _, driver = agent_with(any_placement, tmp_path, {"CUSTOM_OLD": {"total": 8}})
+    who = consumer(any_placement, {"CUSTOM_OLD": 3})
+
+    def renamed(tree, allocations):
+        if "CUSTOM_OLD" in tree.data(NODE).inventory:
+            if allocations is None:
+                raise ReshapeNeeded
+            for held in allocations.values():
+                mine = held["allocations"][ROOT]["resources"]
+                mine["CUSTOM_NEW"] = mine.pop("CUSTOM_OLD")
+        tree.update_inventory(NODE, {"CUSTOM_NEW": {"total": 8}})
+
+    rebuild_with(driver, renamed)
+    assert Agent(any_placement, driver, tmp_path).period().ok
+    assert holdings(any_placement, who) == {ROOT: {"CUSTOM_NEW": 3}}
+
+
+def test_pinned_guests_move_from_vcpu_to_pcpu(any_placement, tmp_path):
+    _, driver = agent_with(any_placement, tmp_path, {"VCPU": {"total": 16, "max_unit": 16}})
+    pinned, shared = consumer(any_placement, {"VCPU": 4}), consumer(any_placement, {"VCPU": 2})
+
+    def dedicated(tree, allocations):
+        if "PCPU" not in tree.data(NODE).inventory:
+            if allocations is None:
+                raise ReshapeNeeded
+            mine = allocations[pinned]["allocations"][ROOT]["resources"]
+            mine["PCPU"] = mine.pop("VCPU")
+        tree.update_inventory(NODE, {"VCPU": {"total": 8}, "PCPU": {"total": 8}})
+
+    rebuild_with(driver, dedicated)
+    assert Agent(any_placement, driver, tmp_path).period().ok
+    assert holdings(any_placement, pinned) == {ROOT: {"PCPU": 4}}
+    assert holdings(any_placement, shared) == {ROOT: {"VCPU": 2}}
+
+
+def test_a_driver_that_gives_up_ends_the_start_but_not_a_running_agent(any_placement, tmp_path):
+    agent, driver = agent_with(
+        any_placement, tmp_path, {"VCPU": {"total": 16}}, reshape_when_running=True
+    )
+
+    def gives_up(tree, allocations):
+        if allocations is None:
+            raise ReshapeNeeded
+        raise ReshapeFailed("guest 1 is on no GPU that is left")
+
+    rebuild_with(driver, gives_up)
+    running = agent.period()
+    assert "guest 1" in " ".join(running.texts())
+    assert not running.fatal
+    assert Agent(any_placement, driver, tmp_path).period().fatal
+
+
+def test_a_driver_that_was_not_ready_at_start_may_still_reshape(any_placement, tmp_path):
+    _, driver = agent_with(any_placement, tmp_path, {"VCPU": {"total": 16}, "VGPU": {"total": 8}})
+    who = consumer(any_placement, {"VCPU": 1, "VGPU": 1})
+    ready = []
+
+    def late(tree, allocations):
+        if not ready:
+            raise DriverNotReady("the hypervisor is still starting")
+        vgpu_to_children(tree, allocations)
+
+    rebuild_with(driver, late)
+    agent = Agent(any_placement, driver, tmp_path)
+    assert not agent.period().ok
+    ready.append(True)
+    report = agent.period()
+    assert report.ok, report.texts()
+    assert holdings(any_placement, who)[ROOT] == {"VCPU": 1}
+
+
+def test_a_reshape_that_a_driver_can_not_do_reads_the_allocations_once(any_placement, tmp_path):
+    agent, driver = agent_with(
+        any_placement, tmp_path, {"VCPU": {"total": 16}}, reshape_when_running=True
+    )
+    consumer(any_placement, {"VCPU": 1})
+    agent.period(2 * VERIFY)
+
+    def gives_up(tree, allocations):
+        if allocations is None:
+            raise ReshapeNeeded
+        raise ReshapeFailed("guest 1 is on no GPU that is left")
+
+    rebuild_with(driver, gives_up)
+    assert agent.period(1.0).calls > 0
+    again = agent.period(1.0)
+    assert again.calls == 0
+    assert "guest 1" in " ".join(again.texts()), "the cause is still told"
+
+
+def test_while_running_a_reshape_waits_and_says_so(any_placement, tmp_path):
+    agent, driver = agent_with(
+        any_placement, tmp_path, {"VCPU": {"total": 16}, "VGPU": {"total": 8}}
+    )
+    who = consumer(any_placement, {"VCPU": 1, "VGPU": 1})
+    rebuild_with(driver, vgpu_to_children)
+    start = any_placement.mark()
+    report = agent.period(1.0)
+    assert report.reshape_pending == ("tree",)
+    assert not report.ok
+    assert not any("allocations" in request.path for request in any_placement.since(start))
+    assert holdings(any_placement, who)[ROOT] == {"VCPU": 1, "VGPU": 1}
+
+
+def test_while_running_a_reshape_is_done_where_the_operator_allows_it(any_placement, tmp_path):
+    agent, driver = agent_with(
+        any_placement,
+        tmp_path,
+        {"VCPU": {"total": 16}, "VGPU": {"total": 8}},
+        reshape_when_running=True,
+    )
+    who = consumer(any_placement, {"VCPU": 1, "VGPU": 1})
+    rebuild_with(driver, vgpu_to_children)
+    report = agent.period(1.0)
+    assert report.ok, report.texts()
+    assert holdings(any_placement, who)[ROOT] == {"VCPU": 1}
+
+
+def test_a_guest_that_comes_in_between_is_moved_too(any_placement, tmp_path):
+    """Placement refuses the stale reshape; all is read and asked again."""
+    _, driver = agent_with(any_placement, tmp_path, {"VCPU": {"total": 16}, "VGPU": {"total": 8}})
+    guests = [consumer(any_placement, {"VCPU": 1, "VGPU": 1})]
+
+    def races(tree, allocations):
+        vgpu_to_children(tree, allocations)
+        if allocations is not None and len(guests) == 1:
+            guests.append(consumer(any_placement, {"VCPU": 1, "VGPU": 1}))
+
+    rebuild_with(driver, races)
+    report = Agent(any_placement, driver, tmp_path).period()
+    assert report.ok, report.texts()
+    assert [totals(any_placement, who) for who in guests] == [{"VCPU": 1, "VGPU": 1}] * 2
+    assert all(holdings(any_placement, who)[ROOT] == {"VCPU": 1} for who in guests)
+
+
+def test_a_reshape_that_takes_away_what_is_in_use_is_refused_and_says_so(any_placement, tmp_path):
+    old = {"VCPU": {"total": 16}, "VGPU": {"total": 8}, "CUSTOM_OLD": {"total": 1}}
+    _, driver = agent_with(any_placement, tmp_path, old)
+    who = consumer(any_placement, {"VGPU": 1, "CUSTOM_OLD": 1})
+    rebuild_with(driver, vgpu_to_children)
+    report = Agent(any_placement, driver, tmp_path).period()
+    assert "nothing was moved" in str(report.texts()), report.texts()
+    assert holdings(any_placement, who)[ROOT] == {"VGPU": 1, "CUSTOM_OLD": 1}
