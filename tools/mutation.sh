@@ -4,15 +4,16 @@
 #
 #   tools/mutation.sh [-m MINUTES] [PATTERN...]   all of the core, or mutants whose names
 #                                                 match, such as 'reportclient.diff.*', but
-#                                                 for those that an earlier call has run
+#                                                 for those that an earlier call has run; who is
+#                                                 named in full runs again
 #   tools/mutation.sh sample COUNT [PATTERN]      that many names at random, to be given to it
 #   tools/mutation.sh show MUTANT                 what a mutant changes
 #   tools/mutation.sh score                       what the last run came to
 #
 # A process for each core at the lowest priority, for an hour at most unless -m says otherwise;
 # a run that was cut off goes on where it was.  Of the fast tests those run that reach the
-# mutant; one that hangs is ended after half a minute.  After a change of code or tests remove
-# the copy that is named at the end.  COMPUTE_AGENT_MUTATION names another place for that copy,
+# mutant; one that hangs is ended after half a minute.  The tests are those of now, the code is
+# that of the first call: after a change of it remove the copy that is named at the end.  COMPUTE_AGENT_MUTATION names another place for that copy,
 # COMPUTE_AGENT_VENV the environment that tools/test.sh made.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
@@ -74,7 +75,7 @@ pytest_add_cli_args_test_selection = [
     "tests/unit/test_host_enabled.py", "tests/unit/test_service_switch.py",
     "tests/unit/test_many_nodes.py", "tests/property/test_diff.py",
     "tests/property/test_apply_on_fake.py", "tests/property/test_host_status.py",
-    "tests/contract/test_client.py",
+    "tests/contract", "tests/unit/test_period_edges.py",
 ]
 pytest_add_cli_args = ["-W", "ignore"]
 timeout_multiplier = 3.0
@@ -86,14 +87,14 @@ TOML
 }
 
 make_copy() {
-    [ -d "$COPY" ] && return
+    local code=()
+    [ -d "$COPY" ] || code=(agent driverkit drivers reportclient setup.cfg etc docs examples)
     mkdir -p "$COPY"
-    (cd "$ROOT" && git ls-files -z agent driverkit drivers reportclient tests setup.cfg etc docs examples |
-        xargs -0 cp --parents -t "$COPY")
+    (cd "$ROOT" && git ls-files -z tests "${code[@]}" | xargs -0 cp --parents -t "$COPY")
     write_configuration
 }
 
-# names_left PATTERN...: the mutants that no call has run yet, or the patterns where none has.
+# names_left PATTERN...: the mutants to be run, or the patterns where there are no mutants yet.
 names_left() {
     (cd "$COPY" && "$OWN_VENV/bin/python" - "$@" <<'PYTHON'
 import fnmatch, json, pathlib, sys
@@ -103,7 +104,8 @@ for file in pathlib.Path("mutants").rglob("*.meta"):
     codes.update(json.loads(file.read_text())["exit_code_by_key"])
 for pattern in patterns:
     names = [name for name in sorted(codes) if fnmatch.fnmatch(name, pattern)]
-    print("\n".join([name for name in names if codes[name] is None] if names else [pattern]))
+    left = [name for name in names if codes[name] is None or name == pattern]
+    print("\n".join(left if names else [pattern]))
 PYTHON
     )
 }
@@ -149,7 +151,7 @@ PYTHON
 minutes=60
 case ${1:-} in
     -h | --help)
-        sed -n '2,18s/^#\( \|$\)//p' "$0"
+        sed -n '2,19s/^#\( \|$\)//p' "$0"
         exit
         ;;
     show)

@@ -50,10 +50,10 @@ class Agent(agents.Agent):
     """With one driver, called ``tree``; periods are a minute apart unless a test says otherwise."""
 
     def __init__(
-        self, url: str, driver: ComputeDriver, state: Path | None = None, **rules: Any
+        self, placement: Any, driver: ComputeDriver, state: Path | None = None, **rules: Any
     ) -> None:
         bulk = BulkWrites(rules.pop("bulk_chunk", 0))
-        super().__init__(url, named={"tree": driver}, state=state, bulk=bulk, **rules)
+        super().__init__(placement, named={"tree": driver}, state=state, bulk=bulk, **rules)
         self.driver = driver
 
     def period(self, after: float = 60.0, **options: Any) -> Report:
