@@ -167,6 +167,7 @@ def test_a_split_host_asks_for_allocations_first():
         Host(3, split=True).describe(AnyTree(), None, KeyError)
 
 
+@pytest.mark.faults
 def test_the_footprint_has_a_row_for_each_way_of_running():
     command = [sys.executable, "-m", "benchmarks.footprint", "--settle", "0"]
     nova = reference_python()

@@ -50,6 +50,7 @@ def test_a_stranger_hangs_devices_beneath_novas_root(placement: RealPlacement) -
     assert set(placement.stranger.inventory(root)) == {"VCPU"}
 
 
+@pytest.mark.faults
 @pytest.mark.skipif(reference_python() is None, reason="no environment with nova")
 def test_novas_quiet_period_is_one_call_when_allocations_are_read_lazily() -> None:
     [command] = [one for one in steps(PAGE) if isinstance(one, Command) and "lazily" in one.words]

@@ -86,6 +86,7 @@ def listens(port: int) -> bool:
         return link.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.faults
 def test_the_readme_about_ironic_says_what_happens(ironic: Author) -> None:
     follow(ironic, {"serve": lambda: serve_stub(ironic)})
 

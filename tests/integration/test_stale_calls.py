@@ -99,7 +99,7 @@ def changed_to(agent: AgentProcess, placement: RealPlacement, *, disabled: bool)
     eventually(lambda: has_trait(placement, root_of(agent)) is disabled)
 
 
-@pytest.mark.parametrize("disabled", [True, False])
+@pytest.mark.parametrize("disabled", [True, pytest.param(False, marks=pytest.mark.faults)])
 def test_a_call_in_a_dead_agents_queue_does_not_overturn_the_operator(
     agent, placement, broker, nova, disabled
 ) -> None:
