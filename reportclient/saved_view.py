@@ -4,8 +4,6 @@ Whatever does not fit exactly is refused, never mended: reading Placement again 
 believing a wrong view costs much.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,9 +14,7 @@ from reportclient.sealed import DAMAGE, sealed, unsealed
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
-VERSION = 3
-BEFORE = b'{"version": 2,'
-"""How the files of the version before begin."""
+VERSION = 1
 
 
 class UnusableView(Exception):
@@ -38,22 +34,13 @@ def restored(data: bytes, root: str) -> View:
     :raises UnusableView: saying why.
     """
     try:
-        fields = _of_two_lines(data) if data.startswith(BEFORE) else unsealed(data)
+        fields = unsealed(data)
         for name, wanted in (("version", VERSION), ("root", root)):
             if fields[name] != wanted:
                 raise ValueError(f"its {name} is {fields[name]}, not {wanted}")
         return view_of(fields)
     except DAMAGE as err:
         raise UnusableView(f"the saved view of the root {root} can't be used: {err}") from err
-
-
-def _of_two_lines(data: bytes) -> dict[str, Any]:
-    """As version 2 had it: a header with the checksum of the second line."""
-    first, _, body = data.partition(b"\n")
-    body, header = body.removesuffix(b"\n"), json.loads(first)
-    if header.get("sha256") != hashlib.sha256(body).hexdigest():
-        raise ValueError("its checksum is wrong")
-    return {**json.loads(body), "version": VERSION, "root": header["root"]}
 
 
 def provider_row(provider: Provider) -> list[Any]:
@@ -98,6 +85,6 @@ def view_of(body: Mapping[str, Any]) -> View:
         Snapshot.build(providers),
         dict(body["generations"]),
         names,
-        frozenset(body["sharing"] if "sharing" in body else body["strangers"]),
+        frozenset(body["sharing"]),
         {uuid: dict(before) for uuid, before in body["drained"].items()},
     )

@@ -5,7 +5,7 @@ It stays plain JSON, for people too: ``{"version": 1, "own": "â€¦", "sha256": "â
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 CHECKSUM = "sha256"
@@ -18,10 +18,8 @@ def sealed(fields: Mapping[str, Any]) -> bytes:
     return json.dumps({**fields, CHECKSUM: _checksum(fields)}, indent=1).encode() + b"\n"
 
 
-def unsealed(data: bytes, before: Collection[str] = ()) -> dict[str, Any]:
+def unsealed(data: bytes) -> dict[str, Any]:
     """The fields, without the checksum.  :raises ValueError: (or another of ``DAMAGE``) saying why.
-
-    ``before``: the fields of a version that had no checksum; just these need none.
 
     >>> unsealed(sealed({"version": 1}))
     {'version': 1}
@@ -33,8 +31,6 @@ def unsealed(data: bytes, before: Collection[str] = ()) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise TypeError("it is no JSON object")
     checksum = fields.pop(CHECKSUM, None)
-    if checksum is None and before and fields.keys() == {"version", *before}:
-        return fields
     if checksum != _checksum(fields):
         raise ValueError("its checksum is wrong" if checksum else "it has no checksum")
     return fields

@@ -102,7 +102,7 @@ def replace_compute_id(state_path: Path, value: str) -> None:
 
 def _document(state_path: Path, *, writing: bool = True) -> Document:
     """``nodes.json``: the host's own UUID, and that of each of its nodes."""
-    return Document(state_path / NODES, VERSION, frozenset({"own", "nodes"}), writing)
+    return Document(state_path / NODES, VERSION, writing)
 
 
 def _kept(document: Document) -> tuple[str, dict[str, str]] | None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from agent.registry.errors import RegistryUnavailable
 
-NEWEST = "0003"
+NEWEST = "0001"
 """The last of the migrations; a test holds it against them."""
 _FILE = re.compile(r"sqlite(?:\+pysqlite)?://(?:/(?P<path>[^?]*))?(?:\?.*)?")
 

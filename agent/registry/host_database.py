@@ -1,8 +1,4 @@
-"""The SQLite file of one host, by the standard library.
-
-Versions of this project that had SQLAlchemy for it made the same file: either kind reads
-what the other wrote.
-"""
+"""The SQLite file of one host, by the standard library."""
 
 import logging
 import sqlite3
@@ -22,12 +18,7 @@ _BESIDE = ("-wal", "-shm")
 """The ends of the names of SQLite's own files beside it."""
 BUSY_WITHIN = 20.0
 """Seconds that another writer is waited for."""
-TABLES = """
-CREATE TABLE IF NOT EXISTS alembic_version (
-    version_num VARCHAR(32) NOT NULL,
-    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
-);
-INSERT INTO alembic_version SELECT '0001' WHERE NOT EXISTS (SELECT 1 FROM alembic_version);
+TABLE = """
 CREATE TABLE IF NOT EXISTS services (
     id INTEGER NOT NULL,
     uuid VARCHAR(36) NOT NULL,
@@ -35,6 +26,7 @@ CREATE TABLE IF NOT EXISTS services (
     binary VARCHAR(255) NOT NULL,
     disabled BOOLEAN NOT NULL,
     disabled_reason VARCHAR(255),
+    disabled_at DOUBLE,
     forced_down BOOLEAN NOT NULL,
     rpc_version VARCHAR(32),
     last_seen DOUBLE,
@@ -43,18 +35,15 @@ CREATE TABLE IF NOT EXISTS services (
     contested_by VARCHAR(255),
     contested_at DOUBLE,
     version INTEGER NOT NULL,
+    attached BOOLEAN,
     PRIMARY KEY (id),
     UNIQUE (uuid),
     UNIQUE (host)
 );
 """
-ADDED = {"disabled_at": "DOUBLE", "attached": "BOOLEAN"}
-"""Columns that came later, in their order.
-
-A test holds all this against the migrations.  The version in the file stays the first one:
-the versions of this project that used Alembic for it refuse others, and read it with more
-columns than they know.
-"""
+"""A test holds it against the migration of a fleet's databases."""
+VERSION = 1
+"""``user_version`` of the file.  Columns may be added without a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +110,23 @@ class HostDatabase:
             connection.text_factory = lambda found: found.decode(errors="replace")
             # A power cut may take the last heartbeats; it damages nothing.
             connection.execute("PRAGMA synchronous=NORMAL")
-            if not ADDED.keys() <= _columns(connection):
-                # Readers do not wait for the writer, nor it for them.
-                connection.execute("PRAGMA journal_mode=WAL")
-                make_table(connection)
+            self._ensure_table(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _ensure_table(self, connection: sqlite3.Connection) -> None:
+        [(version,)] = connection.execute("PRAGMA user_version")
+        if version > VERSION:
+            raise RegistryUnavailable(
+                f"{self.shown} has version {version}, and this one knows {VERSION}: a later "
+                "compute-agent wrote it; use that one, or move the file away"
+            )
+        if version < VERSION:
+            # Readers do not wait for the writer, nor it for them.
+            connection.execute("PRAGMA journal_mode=WAL")
+            make_table(connection)
 
 
 def _check(sent: Statements) -> None:
@@ -154,15 +152,8 @@ def make_table(connection: sqlite3.Connection) -> None:
     """Once, whoever else tries to at the same time."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
-        for statement in TABLES.split(";"):
-            connection.execute(statement)
-        for name, kind in ADDED.items():
-            if name not in _columns(connection):
-                connection.execute(f"ALTER TABLE services ADD COLUMN {name} {kind}")
-
-
-def _columns(connection: sqlite3.Connection) -> set[str]:
-    return {row["name"] for row in connection.execute("PRAGMA table_info(services)")}
+        connection.execute(TABLE)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 @dataclass(frozen=True, slots=True)

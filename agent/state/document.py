@@ -38,15 +38,10 @@ class Later(Unusable):
 
 @dataclass(slots=True)
 class Document:
-    """One file of the state directory.
-
-    ``before`` are the fields that it had in the version without a checksum, so that a file
-    of that version is read and anything else without a checksum is damage.
-    """
+    """One file of the state directory."""
 
     path: Path
     version: int = 1
-    before: frozenset[str] = frozenset()
     writing: bool = True
     """False for who only looks."""
     problem: str = field(default="", init=False)
@@ -66,7 +61,7 @@ class Document:
         except OSError as err:
             raise Unreadable(f"{self.path} can't be read: {files.why(err)}") from err
         try:
-            parsed = parse(self._checked(unsealed(data, before=self.before)))
+            parsed = parse(self._checked(unsealed(data)))
         except DAMAGE as err:
             raise Damaged(f"{self.path} is damaged: {err}") from err
         self._on_disk = data

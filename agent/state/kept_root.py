@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from agent.ownership.ledger import Ledger
-from agent.state import before_roots
 from agent.state.documents import (
     LEDGER,
     REMOVED,
@@ -44,13 +43,10 @@ class KeptRoot:
         """What was kept; an empty view, and a line in the log, if it can't be used.
 
         Without a view Placement is read.  Without a ledger nothing is taken away that is
-        not provably this host's.  Where this version kept nothing, files of the version
-        before are read; they stay for a downgrade.
+        not provably this host's.
         """
         documents = self.store.load(self.root)
         if not documents and not self.store.has_lost(self.root):
-            self.view = before_roots.view(self.store.directory, self.root)
-            self.ledger = before_roots.ledger(self.store.directory, self.root, self.view)
             return self.view
         self.view = self._view_in(of_kind(VIEW, documents))
         self.ledger = self._ledger_in(of_kind(LEDGER, documents), of_kind(REMOVED, documents))
@@ -75,7 +71,6 @@ class KeptRoot:
         """Keep nothing of this root any more."""
         self.store.forget(self.root)
         self.saved = View(), Ledger()
-        before_roots.forget(self.store.directory, self.root)
         self._mark(outdated=False)
 
     def _keep(self) -> bool:
@@ -151,6 +146,5 @@ class KeptRoot:
 
 
 def saved_roots(state_path: Path) -> list[str]:
-    """UUIDs of the roots of which something is kept there, by the version before too."""
-    kept = RootStore.of(state_path, writing=False).roots()
-    return sorted({*kept, *before_roots.roots(state_path)})
+    """UUIDs of the roots of which something is kept there."""
+    return sorted(RootStore.of(state_path, writing=False).roots())

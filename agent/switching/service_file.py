@@ -10,7 +10,7 @@ from agent.switching.machine import ServiceStatus
 
 FILE_NAME = "service.json"
 _KEYS = ("disabled", "reason", "record_version", "told", "by_program")
-"""Of the fields of :class:`ServiceStatus`, in their order; also of files without a checksum."""
+"""Of the fields of :class:`ServiceStatus`, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class ServiceFile:
     @classmethod
     def of(cls, state_path: Path) -> "ServiceFile":
         """The file of the agent with this state directory."""
-        return cls(Document(state_path / FILE_NAME, before=frozenset(_KEYS)))
+        return cls(Document(state_path / FILE_NAME))
 
     @property
     def path(self) -> Path:

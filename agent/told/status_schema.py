@@ -1,19 +1,18 @@
-"""What ``status.json`` says: fields, versions, and files of older agents.
+"""What ``status.json`` says.
 
 A reader passes over fields that it does not know, and takes the default of one that is not
 there; so a field that is added needs no new version, and ``VERSION`` grows only where one
-changes its meaning or goes: then a reader for the version before stands in ``READERS``.
-Times are seconds since the epoch.
+changes its meaning or goes.  Times are seconds since the epoch.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeVar
 
-from agent.told.conditions import HOW_TO_RESHAPE, Check, Condition, Severity
+from agent.told.conditions import Check, Condition, Severity
 
 FILE_NAME = "status.json"
-VERSION = 2
+VERSION = 1
 SERVING, NO_RPC = "serving", "none"
 """How the service's calls over RPC are when all is well."""
 
@@ -72,7 +71,7 @@ class AgentStatus:
     agent_version: str = ""
     service: ServiceFacts | None = None
     checks: tuple[Check, ...] = ()
-    """Each part of its health; none in the file of an older agent."""
+    """Each part of its health."""
 
 
 class LaterVersion(ValueError):
@@ -97,45 +96,30 @@ def from_json(data: Any) -> AgentStatus:
     version = data["version"]
     if isinstance(version, int) and version > VERSION:
         raise LaterVersion(version)
-    node = READERS[version]
+    if version != VERSION:
+        raise ValueError(f"it has version {version!r}, not {VERSION}")
     numbers = isinstance(data["pid"], int) and isinstance(data["updated"], int | float)
     if not numbers or not isinstance(data["interval"], int | float | None):
         raise ValueError("pid, updated or interval is not a number")
     facts = data.get("service")
     return replace(
-        _made(AgentStatus, {**data, "nodes": tuple(map(node, data["nodes"]))}),
+        _made(AgentStatus, {**data, "nodes": tuple(map(_node, data["nodes"]))}),
         service=_made(ServiceFacts, facts) if facts else None,
         checks=tuple(_made(Check, one) for one in data.get("checks") or ()),
     )
 
 
-def _node_of_1(data: Mapping[str, Any]) -> NodeStatus:
-    """Sentences, and which of them drain; nothing about how long it took."""
-    step = HOW_TO_RESHAPE if data.get("reshape_pending") else ""
-    conditions = [Condition(text, next_step=step) for text in data["complaints"]]
-    draining = data.get("draining") or ()
-    conditions += [Condition(text, severity=Severity.INFO) for text in draining]
-    return _node({**data, "conditions": conditions})
-
-
-def _node_of_2(data: Mapping[str, Any]) -> NodeStatus:
-    conditions = [
-        _made(Condition, {**one, "severity": Severity(one["severity"])})
-        for one in data["conditions"]
-    ]
-    return _node({**data, "conditions": conditions})
-
-
 def _node(data: Mapping[str, Any]) -> NodeStatus:
     if not isinstance(data.get("took") or {}, dict):
         raise TypeError("took is no object")
-    tuples = {name: tuple(data.get(name) or ()) for name in ("conditions", "reshape_pending")}
-    return _made(NodeStatus, {**data, **tuples})
+    conditions = tuple(
+        _made(Condition, {**one, "severity": Severity(one["severity"])})
+        for one in data["conditions"]
+    )
+    pending = tuple(data.get("reshape_pending") or ())
+    return _made(NodeStatus, {**data, "conditions": conditions, "reshape_pending": pending})
 
 
 def _made(kind: Callable[..., T], data: Mapping[str, Any]) -> T:
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in data.items() if name in names})
-
-
-READERS: Mapping[int, Callable[[Mapping[str, Any]], NodeStatus]] = {1: _node_of_1, 2: _node_of_2}

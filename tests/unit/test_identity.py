@@ -183,10 +183,8 @@ def test_a_damaged_table_makes_no_new_host(tmp_path: Path) -> None:
     assert not (tmp_path / FILE_NAME).exists()
 
 
-def test_the_table_of_the_version_before_is_read(tmp_path: Path) -> None:
+def test_a_table_without_its_checksum_is_damaged(tmp_path: Path) -> None:
     text = f'{{"version": 1, "own": "{OWN}", "nodes": {{"a": "{OWN}"}}}}'
     (tmp_path / NODES).write_text(text)
-    assert compute_id(tmp_path) == OWN
-    (tmp_path / NODES).write_text(text.replace('"own"', '"owm"'))
     with pytest.raises(IdentityError, match="has no checksum"):
         compute_id(tmp_path)

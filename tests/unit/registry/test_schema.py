@@ -1,6 +1,5 @@
-"""The databases' schema: which version it has, and the file of one host across versions."""
+"""The databases' schema: which version it has, and what becomes of a file of another one."""
 
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,12 +11,10 @@ from alembic.script import ScriptDirectory
 from agent.registry.database import NEWEST, open_database
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.fleet_database import FleetDatabase
+from agent.registry.host_database import TABLE
 from agent.registry.migrate import config
 from tests import registries
 from tests.registries import registry_at
-
-OLDER = Path(__file__).parent / "data" / "services-by-sqlalchemy.sqlite"
-"""Of the last version that had SQLAlchemy for it: host1, disabled and forced down."""
 
 
 def rows(file: Path, wanted: str) -> list[tuple[object, ...]]:
@@ -33,59 +30,39 @@ def test_only_an_older_schema_is_migrated(tmp_path: Path) -> None:
     engine = sa.create_engine(f"sqlite:///{tmp_path}/services.sqlite")
     fleet = FleetDatabase(engine)
     assert not fleet.is_newest()
-    open_database(f"sqlite:///{tmp_path}/services.sqlite").upgrade()
-    for version, is_newest in {"0001": False, NEWEST: True, "9999": True}.items():
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('0000')")
+    for version, is_newest in {"0000": False, NEWEST: True, "9999": True}.items():
         with engine.begin() as connection:
             connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{version}'")
         assert fleet.is_newest() == is_newest
     engine.dispose()
 
 
-ADDED = [("disabled_at", "DOUBLE", 0, 0), ("attached", "BOOLEAN", 0, 0)]
-
-
-def test_an_upgrade_keeps_the_record_and_a_downgrade_what_was_written_since(
-    tmp_path: Path,
-) -> None:
-    file, older = tmp_path / "services.sqlite", tmp_path / "older.sqlite"
-    for copy in (file, older):
-        shutil.copy(OLDER, copy)
+def test_a_column_that_a_later_version_has_added_is_left_alone(tmp_path: Path) -> None:
+    registry_at(tmp_path).heartbeat("host1", "a", None, [])
+    with closing(sqlite3.connect(tmp_path / "services.sqlite")) as database:
+        database.execute("ALTER TABLE services ADD COLUMN moon TEXT DEFAULT 'full'")
     registry = registry_at(tmp_path)
-    before = registry.get_service("host1")
-    assert (before.disabled_reason, before.forced_down, before.address) == (
-        "new disks",
-        True,
-        "rack 1",
-    )
-    assert before.disabled_at is None
-    registry.heartbeat("host1", "rack 1", "6.5", before.roots)
-    enabled = registry.set_status("host1", disabled=False)
-    registry.heartbeat("host2", "rack 2", None, [])
-    # What that version looks at, and what it reads there.
-    assert rows(file, "SELECT * FROM alembic_version") == rows(
-        older, "SELECT * FROM alembic_version"
-    )
-    columns = "SELECT name, type, \"notnull\", pk FROM pragma_table_info('services')"
-    assert rows(file, columns) == [*rows(older, columns), *ADDED]
-    kept = "SELECT id, uuid, host, binary, disabled, forced_down, version FROM services"
-    assert rows(file, kept)[0] == (
-        1,
-        before.uuid,
-        "host1",
-        "nova-compute",
-        0,
-        1,
-        enabled.version,
-    )
-    kinds = "typeof(disabled), typeof(last_seen), typeof(roots), typeof(version)"
-    types = f"SELECT DISTINCT {kinds} FROM services"
-    assert rows(file, types) == rows(older, types)
+    assert registry.set_status("host1", disabled=True).disabled
+    assert rows(tmp_path / "services.sqlite", "SELECT moon FROM services") == [("full",)]
+
+
+def test_a_file_of_a_later_version_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "services.sqlite"
+    registry_at(tmp_path).heartbeat("host1", "a", None, [])
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA user_version = 2")
+    with pytest.raises(RegistryUnavailable, match=r"services\.sqlite has version 2, and this one"):
+        registry_at(tmp_path)
+    assert rows(file, "SELECT host FROM services") == [("host1",)]
 
 
 def test_a_file_that_was_begun_only_is_finished(tmp_path: Path) -> None:
     file = tmp_path / "services.sqlite"
     with closing(sqlite3.connect(file)) as database:
-        database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        database.execute(TABLE)
     registry = registry_at(tmp_path)
     assert registry.heartbeat("host1", "a", None, []).host == "host1"
 

@@ -41,7 +41,7 @@ def test_it_stays_plain_json_for_who_does_not_know_checksums(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("bits", [1, 2])
 def test_no_flipped_bit_gives_something_else(tmp_path: Path, bits: int) -> None:
-    one = document(tmp_path, before=frozenset(FIELDS))
+    one = document(tmp_path)
     one.save(FIELDS)
     whole = one.path.read_bytes()
     for bit in range(0, len(whole) * 8, 7):
@@ -51,7 +51,7 @@ def test_no_flipped_bit_gives_something_else(tmp_path: Path, bits: int) -> None:
             data[at // 8] ^= 1 << at % 8
         one.path.write_bytes(data)
         try:
-            assert document(tmp_path, before=frozenset(FIELDS)).load(same) == FIELDS
+            assert document(tmp_path).load(same) == FIELDS
         except Damaged as err:
             assert str(one.path) in str(err)
 
