@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tests.servers.agent import REPOSITORY
 
-FIRST_NOTE_SINCE = "releasenotes/notes/what-a-stop-left-behind-7c1d94be02f85a36.yaml"
-"""There was no release: the version before ended with the commit before this file came.  Since
-then: versions of records that outlast a restore, one file of nodes, other schemas of messages."""
+FIRST_NOTE_SINCE = "releasenotes/notes/formats-begin-with-one-2f6c8d1e07ab9354.yaml"
+"""There was no release: the version before ended with the commit before this file came, with
+which formats began."""
 SOURCES = ("agent", "driverkit", "drivers", "reportclient")
 
 
