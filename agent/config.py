@@ -26,7 +26,7 @@ from agent.metrics.opts import MonitoringSettings
 from agent.period.rules import Rules
 from agent.registry import opts as registry_opts
 from agent.registry.opts import RegistrySettings
-from agent.told import logs
+from agent.reporting import logs
 from agent.version import version
 from drivers.opts import register, where_read
 from reportclient import http

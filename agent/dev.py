@@ -13,10 +13,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
-from agent.cli.drawing.text_tree import draw_tree
 from agent.config import ConfigError, Written, as_written
 from agent.nodes.nodes import Nodes
-from agent.told.reports import Report
+from agent.reporting.reports import Report
+from computectl.drawing.text_tree import draw_tree
 from reportclient.http import token_adapter
 from reportclient.plain_text import plain
 

@@ -4,8 +4,8 @@ import time
 from dataclasses import dataclass
 
 from agent.loop import Loop
+from agent.reporting.guru import Section, Sections
 from agent.service import Service
-from agent.told.guru import Section, Sections
 
 
 @dataclass(frozen=True, slots=True)

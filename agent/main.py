@@ -36,15 +36,15 @@ from agent.nodes.identity import (
 )
 from agent.registry.errors import RegistryError
 from agent.reload import Reload
+from agent.reporting import guru, logs
+from agent.reporting.status_file import StatusFile
+from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.driver_calls import FILE_NAME, DriverCalls
 from agent.state.driver_store import DriverStore
 from agent.state.files import unusable
 from agent.state.lock import InUse, lock
 from agent.switching.switching import host_status, switching
-from agent.told import guru, logs
-from agent.told.status_file import StatusFile
-from agent.told.systemd import Systemd
 from agent.version import version
 from drivers.errors import DriverError, DriverNotReady
 from reportclient.errors import PlacementError

@@ -13,9 +13,9 @@ from agent import config
 from agent.loop import Loop
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
+from agent.reporting.status_file import StatusFile
 from agent.service import Service
 from agent.switching.switching import Switching
-from agent.told.status_file import StatusFile
 from reportclient.http import take_timeout
 
 LOG = logging.getLogger(__name__)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.nodes.nodes import Nodes
+from agent.reporting.conditions import Condition, errors
+from agent.reporting.narrator import Narrator
+from agent.reporting.reports import Report
+from agent.reporting.systemd import Systemd
 from agent.switching.host_status import HostStatus
 from agent.switching.notices import Notice, Written
-from agent.told.conditions import Condition, errors
-from agent.told.narrator import Narrator
-from agent.told.reports import Report
-from agent.told.systemd import Systemd
 from drivers.api import Lifecycle, Switched
 from drivers.deadline import DriverHangs
 from drivers.errors import DriverError, DriverNotReady

@@ -17,7 +17,7 @@ from typing import Any
 from agent import opts
 from agent.nodes.nodes import Nodes
 from agent.period.rules import Rules
-from agent.told.reports import Report
+from agent.reporting.reports import Report
 from benchmarks.host import NODE, ROOT, Host
 from benchmarks.meter import Meter
 from benchmarks.scenarios import COLD_BULK, Scenarios

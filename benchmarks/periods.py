@@ -21,7 +21,7 @@ from typing import Any
 
 from agent.nodes.nodes import Nodes
 from agent.period.rules import Rules
-from agent.told.reports import Report
+from agent.reporting.reports import Report
 from benchmarks.shapes import RECORD, TRAITS, listed
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver

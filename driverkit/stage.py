@@ -14,7 +14,7 @@ from agent.ownership.ledger import Ledger
 from agent.period.decide import Decision
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
-from agent.told.reports import Report
+from agent.reporting.reports import Report
 from driverkit.broken import BadFixture, DriverRaised, Hung, NotJudged
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.deadline import WITHIN, Calls, DriverHangs

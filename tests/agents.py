@@ -19,7 +19,7 @@ from agent.nodes.workers import Workers
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.provider_config.files import ProviderFiles
-from agent.told.reports import Report
+from agent.reporting.reports import Report
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
 from reportclient.http import API, PlacementAPI, token_adapter

@@ -49,7 +49,7 @@ timeout = 30
 timeout_method = "thread"
 
 [tool.mutmut]
-source_paths = ["agent", "driverkit", "drivers", "reportclient"]
+source_paths = ["agent", "compute_registry", "computectl", "driverkit", "drivers", "reportclient"]
 only_mutate = [
     "agent/ownership/assumed.py",
     "agent/ownership/hearing.py",
@@ -88,7 +88,7 @@ TOML
 
 make_copy() {
     local code=()
-    [ -d "$COPY" ] || code=(agent driverkit drivers reportclient setup.cfg etc docs examples)
+    [ -d "$COPY" ] || code=(agent compute_registry computectl driverkit drivers reportclient setup.cfg etc docs examples)
     mkdir -p "$COPY"
     (cd "$ROOT" && git ls-files -z tests "${code[@]}" | xargs -0 cp --parents -t "$COPY")
     write_configuration

@@ -13,8 +13,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import Answer, Pages, PageServer, over_tcp, over_unix
+from agent.reporting.conditions import Check
 from agent.state import files
-from agent.told.conditions import Check
 
 LOG = logging.getLogger(__name__)
 

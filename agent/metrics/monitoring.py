@@ -15,11 +15,11 @@ from agent.loop import Loop
 from agent.metrics.exposition import Exposition, Rows, gauge
 from agent.metrics.numbers import PREFIX, Numbers
 from agent.nodes.nodes import Nodes
+from agent.reporting.conditions import Check, Severity
+from agent.reporting.health import stuck
+from agent.reporting.status_schema import AgentStatus, NodeStatus, ServiceFacts
 from agent.service import Service
 from agent.switching.host_status import HostStatus
-from agent.told.conditions import Check, Severity
-from agent.told.health import stuck
-from agent.told.status_schema import AgentStatus, NodeStatus, ServiceFacts
 from drivers.loader import LoadedDriver
 from reportclient.errors import PlacementError
 from reportclient.http import API

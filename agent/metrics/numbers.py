@@ -10,8 +10,8 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from agent.metrics.exposition import LONG, SHORT
+from agent.reporting.reports import Occasion, Report
 from agent.switching.notices import Called, HeartbeatDone, Notice
-from agent.told.reports import Occasion, Report
 
 PREFIX = "compute_agent"
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from agent.period.rules import Rules
 from agent.period.service_tag import tags_of_others
 from agent.period.tracker import Tracker
-from agent.told.reports import Report
+from agent.reporting.reports import Report
 from reportclient.calls import Counting
 from reportclient.errors import PlacementError
 from reportclient.explain import users

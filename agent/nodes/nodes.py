@@ -17,9 +17,9 @@ from agent.period.service_tag import tag_of
 from agent.period.tracker import Tracker
 from agent.period.traits import DISABLED, identifying_traits
 from agent.provider_config.files import ProviderFiles
+from agent.reporting.reports import Report
 from agent.state.kept_root import KeptRoot, saved_roots
 from agent.state.roots import RootStore
-from agent.told.reports import Report
 from drivers.loader import LoadedDriver
 from reportclient.http import API
 from reportclient.root import BulkWrites, Root

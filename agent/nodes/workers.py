@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from agent.period.tracker import Tracker
-from agent.told.reports import Report
+from agent.reporting.reports import Report
 from drivers.errors import DriverError
 from drivers.loaded import words
 from reportclient.view import View

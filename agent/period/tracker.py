@@ -14,8 +14,8 @@ from agent.period.leaving import orphans, outside, too_old
 from agent.period.rules import Rules
 from agent.period.traits import DISABLED
 from agent.provider_config.files import ProviderFiles
+from agent.reporting.reports import Occasion, Report
 from agent.state.kept_root import KeptRoot
-from agent.told.reports import Occasion, Report
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.allocations import HeldBy

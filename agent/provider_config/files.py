@@ -13,9 +13,9 @@ from typing import Any
 from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.entries import Entries, Entry, Key, combined, said
 from agent.provider_config.schema import read
+from agent.reporting.reports import Report
 from agent.state import files as regular
 from agent.state.document import Document, Unusable
-from agent.told.reports import Report
 from drivers.diagnostics import BadFile, Diagnostic
 
 LOG = logging.getLogger(__name__)

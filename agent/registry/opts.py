@@ -11,7 +11,7 @@ from agent.bus.signing import host_key
 from agent.config_files import WrongValue, check_values, parse, with_line
 from agent.metrics import opts as metrics_opts
 from agent.registry.checks import is_host
-from agent.told import logs
+from agent.reporting import logs
 from agent.version import version
 from drivers.opts import where_read
 from reportclient.http import register_opts as register_placement

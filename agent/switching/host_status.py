@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from agent.loop import Loop
 from agent.registry.checks import AUTO, LONGEST, in_a_line
 from agent.registry.record import ServiceRecord
+from agent.reporting.conditions import Condition
+from agent.reporting.reports import Report
 from agent.state import files
 from agent.state.document import Unusable
 from agent.switching.machine import (
@@ -29,8 +31,6 @@ from agent.switching.machine import (
 )
 from agent.switching.notices import Decided, Notice, PeriodDone, Written
 from agent.switching.service_file import ServiceFile
-from agent.told.conditions import Condition
-from agent.told.reports import Report
 from drivers.loaded import words
 from reportclient.pace import doubled
 

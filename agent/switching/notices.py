@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.told.reports import Report
+from agent.reporting.reports import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from operator import itemgetter
 from typing import Any
 
 from agent.config import Settings
+from agent.reporting.reports import Report
 from agent.service import Service
 from agent.switching.notices import HeartbeatDone, Notice
-from agent.told.reports import Report
 from benchmarks.fleet.large_host import LargeHypervisor, number_of
 from reportclient.http import API
 from tests.servers.fleet_hosts import begin, host

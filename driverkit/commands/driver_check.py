@@ -5,10 +5,10 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from agent.cli.shared.command_session import Session
-from agent.cli.shared.commands import DrawnOrListed, Table, argument
-from agent.cli.shared.errors import NOT_WELL, CommandError
-from agent.cli.shared.screen import Screen
+from computectl.shared.command_session import Session
+from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.errors import NOT_WELL, CommandError
+from computectl.shared.screen import Screen
 from driverkit.check import (
     BROKEN,
     KEPT,

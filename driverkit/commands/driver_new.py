@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.cli.shared.commands import Offline, Table, argument
-from agent.cli.shared.errors import CommandError
-from agent.cli.shared.screen import Screen
+from computectl.shared.commands import Offline, Table, argument
+from computectl.shared.errors import CommandError
+from computectl.shared.screen import Screen
 from drivers import loader
 
 KINDS = {

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.cli.shared.commands import Offline, Table, argument
-from agent.cli.shared.errors import NOT_WELL, CommandError
-from agent.cli.shared.screen import Screen
+from computectl.shared.commands import Offline, Table, argument
+from computectl.shared.errors import NOT_WELL, CommandError
+from computectl.shared.screen import Screen
 from driverkit.porting.advice import Diagnostic, diagnostics
 from driverkit.porting.driver_source import DriverSource
 from driverkit.porting.nova_api import DROP, FINE, LOOK, MUST

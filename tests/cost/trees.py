@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent.told.reports import Report
+from agent.reporting.reports import Report
 from drivers.api import ComputeDriver, DriverContext
 from reportclient.root import BulkWrites
 from tests import agents

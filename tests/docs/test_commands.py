@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from agent import opts
-from agent.cli.app import ComputeCtl
 from agent.registry.opts import COMMAND_LINE as OF_THE_REGISTRY
+from computectl.app import ComputeCtl
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [

@@ -16,6 +16,8 @@ PAGES = [
 ]
 FOLDERS = (
     "agent",
+    "compute_registry",
+    "computectl",
     "benchmarks",
     "docs",
     "driverkit",

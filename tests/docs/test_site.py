@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent import opts
-from agent.cli.drawing.graphviz import svg_of
+from computectl.drawing.graphviz import svg_of
 from driverkit.rulebook import RULES
 
 pytest.importorskip("sphinx")

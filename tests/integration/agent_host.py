@@ -72,7 +72,7 @@ class AgentHost:
         return self.bare_ctl("--config-file", str(self.config), *args, **environ)
 
     def bare_ctl(self, *args: str, **environ: str) -> Said:
-        return self._run("agent.cli.app", *args, **environ)
+        return self._run("computectl.app", *args, **environ)
 
     def _run(self, module: str, *args: str, **environ: str) -> Said:
         code = f"from {module} import main; main()"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 COMMANDS = {
     "compute-agent": "from agent.main import main; main()",
-    "computectl": "from agent.cli.app import main; main()",
+    "computectl": "from computectl.app import main; main()",
 }
 
 

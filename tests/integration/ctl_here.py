@@ -11,7 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from unittest import mock
 
-from agent.cli.app import ComputeCtl
+from computectl.app import ComputeCtl
 from tests.integration.agent_host import AgentHost, Said
 
 

@@ -117,7 +117,7 @@ class Run:
 
 
 def computectl(agent: AgentProcess, *words: str) -> None:
-    start = "from agent.cli.app import main; main()"
+    start = "from computectl.app import main; main()"
     command = [sys.executable, "-c", start, "--config-file", str(agent.config), *words]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from agent.cli.drawing.text_tree import draw_tree
-from agent.cli.shared.screen import Screen
+from computectl.drawing.text_tree import draw_tree
+from computectl.shared.screen import Screen
 from tests.agents import ROOT, Agent
 from tests.integration.test_libvirt_docs import block
 

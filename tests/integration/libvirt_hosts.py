@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.cli.drawing.text_tree import draw_tree
-from agent.cli.shared.screen import Screen
+from computectl.drawing.text_tree import draw_tree
+from computectl.shared.screen import Screen
 from drivers.api import ComputeDriver
 from drivers.libvirt.driver import LibvirtDriver
 from tests.agents import NODE, ROOT, Agent

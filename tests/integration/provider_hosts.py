@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.period.service_tag import tag_of
-from agent.told.reports import Report
+from agent.reporting.reports import Report
 from drivers.api import ComputeDriver
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import OWNER, ROOT, VERIFY, Agent

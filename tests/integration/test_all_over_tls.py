@@ -224,7 +224,7 @@ def everything_raises(cloud: Cloud, headers: dict[str, str]) -> None:
 
 
 def computectl(config: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    start = "from agent.cli.app import main; main()"
+    start = "from computectl.app import main; main()"
     command = [sys.executable, "-c", start, "--config-file", str(config), "--debug", *words]
     return subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300

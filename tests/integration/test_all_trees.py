@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.reading.trees import read_tree
+from computectl.reading.trees import read_tree
 from reportclient.apply import apply
 from reportclient.calls import Counting
 from reportclient.diff import diff
@@ -161,7 +161,7 @@ def test_a_large_tree_takes_two_calls_a_provider_and_says_the_same(
     large: PlacementAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, answer = counted(large)
-    monkeypatch.setattr("agent.cli.reading.read_ahead.SUMMARY_FROM", 1000)
+    monkeypatch.setattr("computectl.reading.read_ahead.SUMMARY_FROM", 1000)
     plain_calls, plain = counted(large)
     assert answer == plain
     assert plain_calls > 4 * 43

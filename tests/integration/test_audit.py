@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.auditing import fleet
-from agent.cli.reading.services import Services
-from agent.cli.shared.command_session import Session
 from agent.registry.access import open_registry
 from agent.registry.api import Registry
+from computectl.auditing import fleet
+from computectl.reading.services import Services
+from computectl.shared.command_session import Session
 from drivers.fake.driver import DEFAULT_SCRIPT
 from reportclient.http import PlacementAPI, token_adapter
 from tests.integration.agent_host import Said

@@ -153,7 +153,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(host: AgentHost) -> None:
     host.agent()
     read, write = os.pipe()
     os.close(read)
-    code = "from agent.cli.app import main; main()"
+    code = "from computectl.app import main; main()"
     args = [sys.executable, "-c", code, "--config-file", str(host.config), "tree"]
     with os.fdopen(write) as gone:
         done = subprocess.run(args, stdout=gone, stderr=subprocess.PIPE, timeout=300, check=False)
@@ -407,7 +407,7 @@ def test_help_of_the_whole_lists_the_commands(host: AgentHost) -> None:
 def test_drawing_a_tree_imports_no_driver(host: AgentHost) -> None:
     host.agent()
     code = (
-        "import sys; from agent.cli.app import ComputeCtl;"
+        "import sys; from computectl.app import ComputeCtl;"
         f"code = ComputeCtl().run(['--config-file', {str(host.config)!r}, 'tree']);"
         "print(code, *sorted(m for m in sys.modules if m.startswith(('drivers.', 'libvirt'))))"
     )

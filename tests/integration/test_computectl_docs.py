@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.shared.command_session import Session
 from agent.registry.access import open_registry
+from computectl.shared.command_session import Session
 from drivers.fake.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import AgentHost
 from tests.integration.transcripts import Uuids, replayed, steps

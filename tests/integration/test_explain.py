@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.cli.asking.constraints import Question
-from agent.cli.asking.explanation import Explained, explanations, paragraphs
-from agent.cli.asking.facts import LOOKED_AT, NAMED
-from agent.cli.asking.why import MOST_CALLS, Explainer, Why
+from computectl.asking.constraints import Question
+from computectl.asking.explanation import Explained, explanations, paragraphs
+from computectl.asking.facts import LOOKED_AT, NAMED
+from computectl.asking.why import MOST_CALLS, Explainer, Why
 from reportclient.asking import allocation_candidates
 from reportclient.calls import Counting
 from reportclient.candidates import read_request

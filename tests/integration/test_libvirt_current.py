@@ -161,7 +161,7 @@ def test_a_pool_and_its_new_size_are_in_placement_at_once(
 
 
 def computectl(agent: AgentProcess, *arguments: str) -> str:
-    command = [sys.executable, "-c", "from agent.cli.app import main; main()"]
+    command = [sys.executable, "-c", "from computectl.app import main; main()"]
     done = subprocess.run(
         [*command, "--config-file", str(agent.config), *arguments],
         capture_output=True,

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import pytest
 
-from agent.cli.drawing.text_tree import draw_tree
-from agent.cli.shared.screen import Screen
+from computectl.drawing.text_tree import draw_tree
+from computectl.shared.screen import Screen
 from drivers.libvirt.facts.guest_models import Question, TpmChoice, model_traits
 from drivers.libvirt.opts import DEFAULT_OPTS, LIBVIRT_OPTS
 from tests.agents import NODE, ROOT, Agent

@@ -115,7 +115,7 @@ def test_the_status_says_that_calls_do_not_arrive(agent, broker) -> None:
     """The next period is ten minutes away."""
 
     def status() -> tuple[int, str]:
-        command = [sys.executable, "-c", "from agent.cli.app import main; main()"]
+        command = [sys.executable, "-c", "from computectl.app import main; main()"]
         options = ["--config-file", str(agent.config), "status"]
         said = subprocess.run([*command, *options], capture_output=True, text=True)
         return said.returncode, said.stdout

@@ -193,7 +193,7 @@ def test_off_loads_nothing_and_opens_nothing(tmp_path: Path, placement: RealPlac
 
 def status_words(agent: AgentProcess) -> str:
     assert status_of(agent)["checks"]
-    code = "from agent.cli.app import main; main()"
+    code = "from computectl.app import main; main()"
     command = [sys.executable, "-c", code, "--config-file", str(agent.config), "status"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 1

@@ -13,8 +13,8 @@ from unittest import mock
 
 import pytest
 
-from agent.cli.app import ComputeCtl
-from agent.cli.drawing.pictures import FORMATS
+from computectl.app import ComputeCtl
+from computectl.drawing.pictures import FORMATS
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 from tests.integration.agent_host import Said

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent.cli.app import main
+from computectl.app import main
 from drivers.fake.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import AgentHost
 from tests.integration.provider_hosts import EVERY_ROOT, HEAD, entry

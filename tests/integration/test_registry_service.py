@@ -198,7 +198,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
 
 def run_to_its_end(registry: RegistryProcess) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "from agent.registry.service import main; main()"]
+        [sys.executable, "-c", "from compute_registry.service import main; main()"]
         + ["--config-file", str(registry.config)],
         capture_output=True,
         text=True,

@@ -22,7 +22,6 @@ from agent.registry import wire
 from agent.registry.api import Registry
 from agent.registry.client import RegistryClient
 from agent.registry.database import NEWEST, Database, open_database
-from agent.registry.endpoint import RegistryEndpoint
 from agent.registry.errors import (
     Changed,
     HostTaken,
@@ -37,6 +36,7 @@ from agent.registry.fleet_database import FleetDatabase
 from agent.registry.host_database import HostDatabase
 from agent.registry.migrate import config
 from agent.registry.store import SINCE
+from compute_registry.endpoint import RegistryEndpoint
 from tests.registries import registry_at
 from tests.servers import records
 from tests.servers.databases import DatabaseServer, MariaDB, PostgreSQL

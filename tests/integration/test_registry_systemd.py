@@ -38,7 +38,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         pytest.skip(reason)
     with MariaDB() as database, Container(scratch) as container:
         host = Host(container, "compute-registry", database, free_port())
-        host.install("agent.registry.service", MANUAL, "install-registry")
+        host.install("compute_registry.service", MANUAL, "install-registry")
         _add_services(host)
         yield host
 

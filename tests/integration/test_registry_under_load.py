@@ -14,7 +14,7 @@ import pytest
 
 from agent.bus.messaging import Target
 from agent.bus.server import RpcServer
-from agent.registry.rest import server
+from compute_registry.rest import server
 from tests.registries import registry_at
 from tests.servers import rabbitmq
 from tests.servers.ports import free_port

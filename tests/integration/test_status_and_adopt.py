@@ -12,10 +12,10 @@ import uuid
 
 import pytest
 
-from agent.told.health import ENDED, started_at
+from agent.reporting.health import ENDED, started_at
 from tests.servers.agent import AgentProcess
 
-COMPUTECTL = [sys.executable, "-c", "from agent.cli.app import main; main()"]
+COMPUTECTL = [sys.executable, "-c", "from computectl.app import main; main()"]
 
 
 @pytest.fixture

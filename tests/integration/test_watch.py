@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.shared.command_session import Session
 from agent.registry.access import open_registry
+from computectl.shared.command_session import Session
 from tests.integration.agent_host import AgentHost
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement

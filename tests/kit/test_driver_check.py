@@ -153,7 +153,7 @@ def test_a_driver_that_is_not_installed_is_a_line_with_those_that_are(host):
 def test_without_pytest_it_says_what_to_install(tmp_path):
     code = (
         "import sys; sys.modules['pytest'] = None\n"
-        "from agent.cli.app import main; main(['driver', 'check', 'fake'])"
+        "from computectl.app import main; main(['driver', 'check', 'fake'])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.reporting.reports import Report
 from agent.state.roots import FILE_NAME as KEPT
 from agent.state.roots import RootStore
-from agent.told.reports import Report
 from drivers.api import DriverNotReady
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.cli.asking.constraints import Aspect, Question, constraints, only, without
+from computectl.asking.constraints import Aspect, Question, constraints, only, without
 from reportclient.candidates import (
     BadQuery,
     ProviderQuery,

@@ -30,10 +30,10 @@ from agent.bus import messaging
 from agent.loop import Loop
 from agent.nodes.composed import nodes_of
 from agent.nodes.identity import compute_id
+from agent.reporting import logs
+from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching.switching import Switching, host_status, switching
-from agent.told import logs
-from agent.told.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
 from reportclient.http import API, PlacementAPI, adapter_from_conf

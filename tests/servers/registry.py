@@ -19,7 +19,7 @@ from agent.bus.messaging import Target
 from agent.bus.server import RpcServer
 from tests.servers.process import Server, end, wait_for
 
-START = "from agent.registry.service import main; main()"
+START = "from compute_registry.service import main; main()"
 
 
 class RegistryProcess(Server):

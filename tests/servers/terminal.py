@@ -18,7 +18,7 @@ import pyte
 # It is the one that Ctrl-C comes from.
 START = (
     "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-    "from agent.cli.app import main; main()"
+    "from computectl.app import main; main()"
 )
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.cli.drawing.dot import draw_dot
-from agent.cli.drawing.graphviz import svg_of
-from agent.cli.drawing.mermaid import draw_mermaid
-from agent.cli.drawing.picture import Picture, Surroundings, picture
-from agent.cli.reading.all_trees import Selection, read_trees
+from computectl.drawing.dot import draw_dot
+from computectl.drawing.graphviz import svg_of
+from computectl.drawing.mermaid import draw_mermaid
+from computectl.drawing.picture import Picture, Surroundings, picture
+from computectl.reading.all_trees import Selection, read_trees
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter

@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 
-from agent.cli.drawing.graphviz import svg_of
+from computectl.drawing.graphviz import svg_of
 from tests.servers.placement import RealPlacement
 from tests.spec.drawn import FOLDER, SCENES, drawn
 

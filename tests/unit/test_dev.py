@@ -13,7 +13,7 @@ import pytest
 
 from agent import config
 from agent.dev import Show, configuration
-from agent.told.reports import Report
+from agent.reporting.reports import Report
 from drivers.libvirt.opts import list_opts as libvirt_opts
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from agent.loop import Loop
 from agent.provider_config.files import ProviderFiles
+from agent.reporting.systemd import Systemd
 from agent.service import HostEnabled, Service
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile
-from agent.told.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
 

@@ -16,6 +16,7 @@ from agent.loop import Loop
 from agent.registry import checks
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
+from agent.reporting.reports import Report
 from agent.state.document import Unusable
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import HostStatus
@@ -24,7 +25,6 @@ from agent.switching.machine import FOUND, ServiceStatus
 from agent.switching.notices import PeriodDone
 from agent.switching.rpc import ComputeEndpoint, ComputeEndpoint5
 from agent.switching.service_file import ServiceFile
-from agent.told.reports import Report
 from reportclient.errors import Unreachable
 from tests.registries import MemoryDatabase, registry_at
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 BUS = ("oslo_messaging", "kombu", "amqp", "agent.bus.messaging", "agent.switching.rpc")
 DATABASE = ("sqlalchemy", "oslo_db", "alembic", "agent.registry.fleet_database")
 FILE = ("sqlite3", "agent.registry.store")
-SERVED = ("waitress", "keystonemiddleware", "oslo_policy", "agent.registry.service")
+SERVED = ("waitress", "keystonemiddleware", "oslo_policy", "compute_registry.service")
 WORKSHOP = ("placement", "driverkit", "pytest", "agent.dev")
 FILES = ("jsonschema", "referencing")
 YAML = ("yaml", "drivers.yaml_file")
@@ -28,8 +28,8 @@ NUMBERS = ("prometheus_client", "agent.metrics.monitoring", "oslo_reports")
 # Libraries load these where they are installed.
 GUESTS = ("osprofiler", "webob", "charset_normalizer", "chardet", "eventlet")
 ASKED = ("reportclient.query", "reportclient.candidates")
-DRAWING = ("agent.cli.drawing.text_tree", "agent.cli.drawing.dot", "agent.cli.drawing.mermaid")
-COMMANDS = ("cliff", "agent.cli")
+DRAWING = ("computectl.drawing.text_tree", "computectl.drawing.dot", "computectl.drawing.mermaid")
+COMMANDS = ("cliff", "computectl")
 DRIVERS = ("libvirt", "drivers.libvirt", "drivers.fake")
 HYPERVISOR = ("drivers.libvirt", "os_traits")
 
@@ -55,19 +55,19 @@ WAYS = {
         (*BUS, *DATABASE, *NEVER, *YAML, "drivers.fake"),
     ),
     "computectl status": (
-        ("agent.cli.app", ["status"], ALONE),
+        ("computectl.app", ["status"], ALONE),
         (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, *DRAWING, *DRIVERS),
     ),
     "computectl tree": (
-        ("agent.cli.app", ["tree"], ALONE),
-        (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, *DRIVERS, "agent.cli.drawing.dot"),
+        ("computectl.app", ["tree"], ALONE),
+        (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, *DRIVERS, "computectl.drawing.dot"),
     ),
     "computectl plan": (
-        ("agent.cli.app", ["plan"], ALONE),
+        ("computectl.app", ["plan"], ALONE),
         (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, "drivers.libvirt"),
     ),
     "computectl service list": (
-        ("agent.cli.app", ["service", "list"], ALONE),
+        ("computectl.app", ["service", "list"], ALONE),
         (*BUS, *DATABASE, *SERVED, *WORKSHOP, *FILES, *DRIVERS),
     ),
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from amqp.exceptions import AccessRefused, RecoverableConnectionError
 
-from agent.told import logs
+from agent.reporting import logs
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +62,7 @@ def test_a_name_from_outside_forges_no_line(journal: bool) -> None:
 PROGRAM = """
 import logging, os, sys
 from oslo_config import cfg
-from agent.told import logs
+from agent.reporting import logs
 found = os.fstat(2)
 os.environ["JOURNAL_STREAM"] = os.environ.get("STREAM") or f"{found.st_dev}:{found.st_ino}"
 conf = cfg.ConfigOpts()

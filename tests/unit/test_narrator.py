@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from agent.told.narrator import Narrator
-from agent.told.reports import Report
+from agent.reporting.narrator import Narrator
+from agent.reporting.reports import Report
 
 
 def told(caplog: pytest.LogCaptureFixture, *texts: str | None) -> list[str]:

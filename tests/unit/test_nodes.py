@@ -18,14 +18,14 @@ from agent.nodes.identity import NODES as FILE_NAME
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.nodes import Nodes
 from agent.ownership.ledger import Holding, Ledger
+from agent.reporting.reports import Report
+from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile
-from agent.told.reports import Report
-from agent.told.systemd import Systemd
 from drivers.api import ComputeDriver, DriverContext
 from drivers.errors import DriverNotReady
 from reportclient.testing.fake_placement import FakePlacement

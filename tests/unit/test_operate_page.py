@@ -18,7 +18,14 @@ def source() -> str:
     """All of it, with literals that continue on the next line joined."""
     files = (
         f
-        for top in ("agent", "driverkit", "drivers", "reportclient")
+        for top in (
+            "agent",
+            "compute_registry",
+            "computectl",
+            "driverkit",
+            "drivers",
+            "reportclient",
+        )
         for f in (REPOSITORY / top).rglob("*.py")
     )
     return re.sub(r'"\s*\n\s*f?"', "", "\n".join(path.read_text() for path in files))

@@ -9,12 +9,12 @@ import pytest
 
 from agent.loop import Loop
 from agent.provider_config.files import ProviderFiles
+from agent.reporting.reports import Report
+from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile
-from agent.told.reports import Report
-from agent.told.systemd import Systemd
 from reportclient.errors import Unreachable
 from tests.agents import ROOT, Agent, Small, inventory
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.told.systemd import STATUS_LENGTH, Systemd
+from agent.reporting.systemd import STATUS_LENGTH, Systemd
 
 
 @dataclass

@@ -7,8 +7,8 @@ from importlib import metadata
 import pytest
 
 from agent import config
-from agent.cli import app
 from agent.registry import opts
+from computectl import app
 
 
 @pytest.mark.parametrize(

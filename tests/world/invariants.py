@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.period.service_tag import tag_of
 from agent.period.traits import DISABLED
-from agent.told.reports import Report
+from agent.reporting.reports import Report
 from reportclient.root import ATTEMPTS
 from tests.world.files import CLASS, TRAIT, added_to
 from tests.world.machine import AUDIT, BEAT, INTERVAL, OWNER, RESTART, Machine

@@ -28,13 +28,13 @@ from agent.period.rules import Rules
 from agent.registry.client import RegistryClient
 from agent.registry.errors import HostTaken, RegistryError
 from agent.registry.opts import RegistrySettings
+from agent.reporting.reports import Occasion, Report
+from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching.host_status import VERSION_6, HostStatus
 from agent.switching.notices import Serving
 from agent.switching.rpc import ComputeEndpoint
 from agent.switching.switching import Switching, host_status, switching
-from agent.told.reports import Occasion, Report
-from agent.told.systemd import Systemd
 from drivers.errors import DriverError
 from drivers.loaded import Opening
 from drivers.loader import LoadedDriver

@@ -12,8 +12,8 @@ from functools import cache, partial
 from typing import Any
 
 from agent.provider_config import files
-from agent.registry.endpoint import RegistryEndpoint
 from agent.switching import switching
+from compute_registry.endpoint import RegistryEndpoint
 from reportclient.pace import LONGEST
 from tests.world.broker import REGISTRY, Broker
 from tests.world.disk import Disk, StatePath, disks

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agent.cli.reading.services import registry_errors
-from agent.cli.shared.errors import NOT_WELL, UNUSABLE, CommandError, explained
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
 from agent.registry.errors import RegistryUnavailable
+from computectl.reading.services import registry_errors
+from computectl.shared.errors import NOT_WELL, UNUSABLE, CommandError, explained
 from drivers.errors import DriverNotFound
 from reportclient import errors
 

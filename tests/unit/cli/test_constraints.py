@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.cli.asking.constraints import Aspect, Question, constraints, only, without
+from computectl.asking.constraints import Aspect, Question, constraints, only, without
 from reportclient.candidates import read_request, written
 
 FULL = (

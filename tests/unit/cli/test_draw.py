@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from agent.cli.drawing.text_tree import draw_tree
-from agent.cli.shared.screen import Screen
-from agent.cli.shared.usage import Usage
+from computectl.drawing.text_tree import draw_tree
+from computectl.shared.screen import Screen
+from computectl.shared.usage import Usage
 from reportclient.model import Inventory
 from reportclient.snapshot import Snapshot
 from tests.unit.cli.trees import AGGREGATE, numa_host, provider, uuid_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.shared.errors import CommandError
+from computectl.shared.errors import CommandError
 from driverkit.commands.driver_new import NewDriver, class_name, name_problem
 
 

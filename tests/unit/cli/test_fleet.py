@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.cli.reading.all_trees import MANY_HOSTS, AskedOnce, Selection, read_trees
+from computectl.reading.all_trees import MANY_HOSTS, AskedOnce, Selection, read_trees
 from reportclient.errors import Unreachable
 
 ALL = "/resource_providers"

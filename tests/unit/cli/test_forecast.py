@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.forecast.forecast import KeptStatus, of_root
+from computectl.forecast.forecast import KeptStatus, of_root
 from drivers.api import ComputeDriver, DriverContext
 from reportclient.testing.fake_placement import FakePlacement
 from tests.agents import Agent

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent.cli.asking.habits import unknown
-from agent.cli.reading.all_trees import Selection, read_trees
-from agent.cli.reading.services import disabled_roots
-from agent.cli.reading.trees import names_in, read_tree
+from computectl.asking.habits import unknown
+from computectl.reading.all_trees import Selection, read_trees
+from computectl.reading.services import disabled_roots
+from computectl.reading.trees import names_in, read_tree
 from reportclient.errors import UnknownNames, Unreachable
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"

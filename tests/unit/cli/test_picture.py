@@ -7,12 +7,12 @@ import shutil
 
 import pytest
 
-from agent.cli.drawing.dot import draw_dot
-from agent.cli.drawing.graphviz import svg_of
-from agent.cli.drawing.mermaid import draw_mermaid
-from agent.cli.drawing.picture import Box, BoxKind, Picture, Surroundings, picture, short_traits
-from agent.cli.shared.errors import CommandError
-from agent.cli.shared.usage import Usage
+from computectl.drawing.dot import draw_dot
+from computectl.drawing.graphviz import svg_of
+from computectl.drawing.mermaid import draw_mermaid
+from computectl.drawing.picture import Box, BoxKind, Picture, Surroundings, picture, short_traits
+from computectl.shared.errors import CommandError
+from computectl.shared.usage import Usage
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
 from reportclient.snapshot import Snapshot
 from tests.unit.cli.trees import AGGREGATE, numa_host, provider, uuid_of

@@ -11,9 +11,9 @@ from pkgutil import resolve_name
 
 import pytest
 
-from agent.cli.drawing import pictures
-from agent.cli.drawing.picture import Box, BoxKind, Hub, Picture
-from agent.cli.drawing.pictures import FORMATS
+from computectl.drawing import pictures
+from computectl.drawing.picture import Box, BoxKind, Hub, Picture
+from computectl.drawing.pictures import FORMATS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "pictures.rst").read_text()
 ODD = 'a<b>&"c#1;'
@@ -64,13 +64,13 @@ def test_every_writer_of_pictures_is_a_format() -> None:
     """What draws a picture, and only that: ``draw_svg(picture: Picture) -> str``."""
     drawing = Path(pictures.__file__).parent
     writers = {
-        f"agent.cli.drawing.{file.stem}:{name}"
+        f"computectl.drawing.{file.stem}:{name}"
         for file in drawing.glob("*.py")
         for name in re.findall(
             r"^def ([a-z]\w+)\(picture: Picture\) -> str:", file.read_text(), re.M
         )
     }
-    forgotten = "a line of FORMATS in agent/cli/drawing/pictures.py for each writer"
+    forgotten = "a line of FORMATS in computectl/drawing/pictures.py for each writer"
     assert writers == set(FORMATS.values()), forgotten
 
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.cli.plan import json_lines
+from computectl.plan import json_lines
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=8) | st.just("a, {b: c}"),

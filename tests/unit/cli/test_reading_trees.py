@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agent.cli.reading.read_ahead import ReadAhead
-from agent.cli.reading.trees import find, read_tree
-from agent.cli.shared.command_session import ReadOnly
-from agent.cli.shared.errors import CommandError
+from computectl.reading.read_ahead import ReadAhead
+from computectl.reading.trees import find, read_tree
+from computectl.shared.command_session import ReadOnly
+from computectl.shared.errors import CommandError
 from reportclient.errors import Unreachable
 from reportclient.model import SHARES_VIA_AGGREGATE
 from reportclient.reader import provider_named, refresh

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.cli.asking.request_file import read_request_file
+from computectl.asking.request_file import read_request_file
 from drivers.diagnostics import BadFile
 from reportclient.candidates import read_request
 

@@ -6,13 +6,13 @@ import argparse
 
 import pytest
 
-from agent.cli.asking.request_options import (
+from computectl.asking.request_options import (
     add_group_options,
     add_request_options,
     request_of,
     spelled_out,
 )
-from agent.cli.shared.errors import CommandError
+from computectl.shared.errors import CommandError
 from reportclient.candidates import BadQuery, ResourceRequest, read_request
 
 TREE = "00000000-0000-4000-8000-000000000001"

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.cli.reading.retirement import Leaver, Leaving
-from agent.cli.retire import Retired, removed
+from computectl.reading.retirement import Leaver, Leaving
+from computectl.retire import Retired, removed
 from reportclient.errors import Conflict, PlacementError, Unreachable
 from reportclient.model import Provider
 

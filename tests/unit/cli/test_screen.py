@@ -8,7 +8,7 @@ import pty
 
 import pytest
 
-from agent.cli.shared.screen import PLAIN_WIDTH, Screen
+from computectl.shared.screen import PLAIN_WIDTH, Screen
 
 
 def stream(encoding: str) -> io.TextIOWrapper:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.app import ComputeCtl
+from computectl.app import ComputeCtl
 from tests.registries import registry
 
 

@@ -11,21 +11,21 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from agent.cli.reading.services import ObservedService
-from agent.cli.shared.errors import CommandError
-from agent.cli.status import ObservedStatus
-from agent.cli.watch import refuse_without_rich
-from agent.cli.watching import fleet as hosts
-from agent.cli.watching import host as this_host
-from agent.cli.watching.controls import GONE, Controls, keys_in
-from agent.cli.watching.feed import Feed
-from agent.cli.watching.fleet import Hosts, fleet_view
-from agent.cli.watching.host import ThisHost, host_view, numbers, numbers_in
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import over_unix
 from agent.registry.record import ServiceRecord
-from agent.told.conditions import Check, Condition, Severity
-from agent.told.status_schema import AgentStatus, NodeStatus, ServiceFacts
+from agent.reporting.conditions import Check, Condition, Severity
+from agent.reporting.status_schema import AgentStatus, NodeStatus, ServiceFacts
+from computectl.reading.services import ObservedService
+from computectl.shared.errors import CommandError
+from computectl.status import ObservedStatus
+from computectl.watch import refuse_without_rich
+from computectl.watching import fleet as hosts
+from computectl.watching import host as this_host
+from computectl.watching.controls import GONE, Controls, keys_in
+from computectl.watching.feed import Feed
+from computectl.watching.fleet import Hosts, fleet_view
+from computectl.watching.host import ThisHost, host_view, numbers, numbers_in
 from tests.waiting import eventually
 
 SIZES = [(80, 24), (120, 40), (60, 12), (40, 10)]

@@ -25,10 +25,10 @@ from agent.metrics.monitoring import Facts, Measured, Monitoring, outcome_of, ro
 from agent.metrics.numbers import Numbers
 from agent.metrics.opts import MonitoringSettings
 from agent.metrics.server import PageServer, UnixServer, over_tcp, over_unix
+from agent.reporting.conditions import Check, Condition, Severity
+from agent.reporting.reports import Occasion, Report
+from agent.reporting.status_schema import AgentStatus, NodeStatus, ServiceFacts
 from agent.switching.notices import Called, HeartbeatDone
-from agent.told.conditions import Check, Condition, Severity
-from agent.told.reports import Occasion, Report
-from agent.told.status_schema import AgentStatus, NodeStatus, ServiceFacts
 from reportclient.errors import Conflict, PlacementError, Unreachable
 from reportclient.plan import SetTraits
 from reportclient.testing.fake_placement import FakePlacement

@@ -16,11 +16,11 @@ import yaml
 from prometheus_client import Metric, ProcessCollector
 
 from agent.loop import Loop
-from agent.metrics import registry
 from agent.metrics.monitoring import Facts
 from agent.metrics.numbers import PREFIX, Numbers
 from agent.metrics.opts import MonitoringSettings
-from agent.metrics.registry import RegistryMonitoring
+from compute_registry import metrics as registry
+from compute_registry.metrics import RegistryMonitoring
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SHIPPED = REPOSITORY / "etc" / "monitoring"

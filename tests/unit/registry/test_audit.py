@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.registry import opts
-from agent.registry.web import with_audit
+from compute_registry.web import with_audit
 from tests.unit.registry.test_rest import UUID, Api
 
 MAP = Path(__file__).parents[3] / "etc" / "compute-registry" / "api_audit_map.conf"

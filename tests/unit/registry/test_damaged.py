@@ -12,16 +12,16 @@ from wsgiref.util import setup_testing_defaults
 
 import pytest
 
-from agent.cli.reading.services import ObservedService
 from agent.registry import wire
 from agent.registry.access import open_registry
 from agent.registry.api import Registry
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.opts import RegistrySettings
-from agent.registry.rest.application import ComputeApplication, Discovery
 from agent.registry.store import SqlRegistry
-from agent.registry.web import Identified
+from compute_registry.rest.application import ComputeApplication, Discovery
+from compute_registry.web import Identified
+from computectl.reading.services import ObservedService
 from tests import registries
 from tests.registries import FILE, registry_at
 

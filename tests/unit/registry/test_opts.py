@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agent.bus.signing import host_key
-from agent.registry import opts, service
+from agent.registry import opts
+from compute_registry import service
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
@@ -95,31 +96,31 @@ REST = "[registry]\nauth_strategy = noauth\nrest_port = 1\n"
     ("program", "text", "option", "line"),
     [
         (
-            "agent.registry.service",
+            "compute_registry.service",
             "transport_url = rabbit://u:secret@h:56x72/",
             "transport_url",
             4,
         ),
         (
-            "agent.registry.service",
+            "compute_registry.service",
             "transport_url = rabbit://u:secret@h:99999/",
             "transport_url",
             4,
         ),
-        ("agent.registry.service", "transport_url = nonsense", "transport_url", 4),
+        ("compute_registry.service", "transport_url = nonsense", "transport_url", 4),
         (
-            "agent.registry.service",
+            "compute_registry.service",
             f"{REST}connection = mysql+pymysql://u:secret@h:33x/d",
             "connection",
             7,
         ),
         (
-            "agent.registry.service",
+            "compute_registry.service",
             f"{REST}connection = mysql+pymysql://u:secret@h:99999/d",
             "connection",
             7,
         ),
-        ("agent.registry.service", "[registry]\nrest_port = 87x4", "rest_port", 5),
+        ("compute_registry.service", "[registry]\nrest_port = 87x4", "rest_port", 5),
         ("agent.main", "transport_url = rabbit://u:secret@h:56x72/", "transport_url", 4),
     ],
 )

@@ -12,11 +12,11 @@ from keystoneauth1 import exceptions as ksa
 
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.page.application import HOSTS, TREES, FleetPage, ForThePage
-from agent.registry.page.login import Login
-from agent.registry.page.pages import Pages
-from agent.registry.page.selection import Selection, chosen, observed
-from agent.registry.page.trees import TreesOfHosts
+from compute_registry.page.application import HOSTS, TREES, FleetPage, ForThePage
+from compute_registry.page.login import Login
+from compute_registry.page.pages import Pages
+from compute_registry.page.selection import Selection, chosen, observed
+from compute_registry.page.trees import TreesOfHosts
 from reportclient.testing.fake_placement import FakePlacement
 from tests.unit.registry.fakes import SEEN, OneRecord, record
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from agent.registry.rest.policy import list_rules
+from compute_registry.rest.policy import list_rules
 
 SAMPLE = Path(__file__).parents[3] / "etc" / "compute-registry" / "policy.yaml.sample"
 HOW = "run: oslopolicy-sample-generator --config-file etc/compute-registry/policy-generator.conf"

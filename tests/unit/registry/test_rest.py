@@ -14,9 +14,9 @@ import pytest
 from oslo_config import cfg
 
 from agent.registry.control import Control
-from agent.registry.rest.application import ComputeApplication, Discovery
-from agent.registry.rest.policy import by_policy
-from agent.registry.web import Identified
+from compute_registry.rest.application import ComputeApplication, Discovery
+from compute_registry.rest.policy import by_policy
+from compute_registry.web import Identified
 from tests.servers.reference import reference_python
 from tests.unit.registry.fakes import Agents, OneRecord, record
 

@@ -10,13 +10,13 @@ import pytest
 
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.ownership.ledger import Holding
+from agent.reporting.status_file import StatusFile
 from agent.state.document import Unusable
 from agent.state.driver_store import DriverStore
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import FILE_NAME, RootStore
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile
-from agent.told.status_file import StatusFile
 from drivers.api import InMemory
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot

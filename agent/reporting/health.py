@@ -1,0 +1,100 @@
+"""How each part of the agent is, in the words that status file, commands and probes share.
+
+An empty text is well; any other one says what is not.  Whether a process lives is read in /proc.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from agent.reporting.conditions import Check
+from agent.reporting.reports import Report
+from agent.reporting.status_schema import NO_RPC, SERVING, ServiceFacts
+from drivers.loaded import words
+from reportclient.errors import PlacementError
+
+LATE_AFTER = 3
+"""Periods without a word after which an agent counts as stuck."""
+
+
+def checks(
+    reports: Sequence[Report], facts: ServiceFacts, disk: Iterable[str]
+) -> tuple[Check, ...]:
+    """After these reports; ``disk`` says why files of ``state_path`` can't be written."""
+    wrong = {
+        "placement": (words(r.error) for r in reports if isinstance(r.error, PlacementError)),
+        "drivers": _of_drivers(reports),
+        "hypervisor": _some(facts.hypervisor),
+        "registry": _some(facts.registry),
+        "broker": _some(None if facts.rpc in (None, SERVING, NO_RPC) else facts.rpc),
+        "disk": disk,
+        "nodes": (f"{r.node} is not reported fully" for r in reports if not r.ok),
+    }
+    return tuple(Check(name, _first(texts)) for name, texts in wrong.items())
+
+
+def stuck(updated: float, interval: float | None, now: float) -> str | None:
+    """Why what was last said can't be trusted to be of now."""
+    age = max(0.0, now - updated)
+    if interval and age > LATE_AFTER * interval:
+        return f"it is stuck: no period was done for {ago(age)}; see its log"
+    return None
+
+
+def ago(seconds: float) -> str:
+    """For people: ``90 s``, ``5 min``, ``3 h``, ``12 d``."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} d"
+
+
+def _of_drivers(reports: Sequence[Report]) -> Iterator[str]:
+    for report in reports:
+        for name, err in report.driver_errors.items():
+            yield f"driver {name}: {words(err)}"
+
+
+def _some(text: str | None) -> Iterator[str]:
+    if text:
+        yield text
+
+
+def _first(texts: Iterable[str]) -> str:
+    """The first one, and how many more there are; each once."""
+    found = list(dict.fromkeys(" ".join(text.split()) for text in texts))
+    more = f" (and {len(found) - 1} more)" if found[1:] else ""
+    return f"{found[0]}{more}" if found else ""
+
+
+ENDED = -1
+"""In place of a start: nothing that runs has it."""
+_DEAD = frozenset("ZX")
+
+
+def started_at(pid: int) -> int | None:
+    """When this process began, in clock ticks since boot: with the pid, it is nobody else's.
+
+    ``None`` if that can't be read, ``ENDED`` if it ended and nobody has taken note yet.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        # The second field is the program's name, and may hold spaces and parentheses.
+        fields = text.rpartition(")")[2].split()
+        return ENDED if fields[0] in _DEAD else int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def lives(pid: int, started: int | None) -> bool:
+    """Whether the process runs, and is the same one: a pid is given away again."""
+    if None not in (now := started_at(pid), started) and now != started:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,70 @@
+"""Turn reports into log lines: what changed, and each condition when it comes, changes and goes."""
+
+import logging
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from agent.reporting.reports import ENDED, Report
+
+LOG = logging.getLogger(__name__)
+
+_PASSING = re.compile(
+    r"\(request [^)]*\)|\b\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b|\b(?:GET|PUT|POST|DELETE) /\S*"
+)
+"""What is different in a text each time although nothing has changed: which call met it, too."""
+
+
+@dataclass(slots=True)
+class Narrator:
+    """Remembers which conditions were logged."""
+
+    logged: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def tell(self, reports: Iterable[Report]) -> None:
+        """INFO per root that changed; a warning per new or other condition, INFO when it ends."""
+        now: dict[tuple[str, str], str] = {}
+        for report in reports:
+            _log_changes(report)
+            if report.error is not None:
+                now.update(self._logged_of(report.node))
+            now.update({(report.node, key): str(it) for key, it in report.conditions().items()})
+            self._log_errors(report)
+        for key, text in now.items():
+            if key not in self.logged or _lasting(text) != _lasting(self.logged[key]):
+                LOG.warning("Node %s: %s", key[0], text)
+        for key in self.logged.keys() - now.keys():
+            LOG.info("Node %s: over: %s", key[0], self.logged[key])
+        self.logged = now
+
+    def _logged_of(self, node: str) -> dict[tuple[str, str], str]:
+        """A period that broke off has not seen that anything is over, but for another end."""
+        return {
+            key: text for key, text in self.logged.items() if key[0] == node and key[1] != ENDED
+        }
+
+    def _log_errors(self, report: Report) -> None:
+        """The traceback of a driver's error, once; an operator may not need it, its author does."""
+        for name, err in report.driver_errors.items():
+            if (report.node, f"driver {name}") not in self.logged:
+                LOG.debug("Driver %s", name, exc_info=err)
+
+
+def _lasting(text: str) -> str:
+    return _PASSING.sub("", text)
+
+
+def _log_changes(report: Report) -> None:
+    if report.done:
+        LOG.info(
+            "Node %s: reported %s in %s to Placement",
+            report.node,
+            report.changes(),
+            _calls(report),
+        )
+    else:
+        LOG.debug("Node %s: nothing to report, %s to Placement", report.node, _calls(report))
+
+
+def _calls(report: Report) -> str:
+    return "1 call" if report.calls == 1 else f"{report.calls} calls"

@@ -1,0 +1,1 @@
+"""compute-registry: the service records of a fleet over RPC, REST and a page."""

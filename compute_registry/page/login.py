@@ -1,0 +1,143 @@
+"""A browser's way through Keystone: HTTP Basic with an application credential.
+
+A browser sends no X-Auth-Token.  It asks its user for a name and a password, which here are the
+id and the secret of an application credential: no password of a person passes through this
+process, and what does can be limited to a role, ends when its owner says so, and names its
+project.  The token that Keystone gives for it is then judged like any other.
+
+Only the page is entered in this way.  It changes nothing, so that it is of no use that a browser
+sends what it was told with whatever another site makes it ask for.
+"""
+
+import base64
+import binascii
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import Any
+
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1.identity import v3
+from keystoneauth1.session import Session
+
+from compute_registry.rest.application import Application, StartResponse
+from compute_registry.rest.request import Environ
+
+GROUP = "keystone_authtoken"
+REMEMBERED = 256
+"""Application credentials whose tokens are kept; those of the eldest are asked for again."""
+TOKEN = "HTTP_X_AUTH_TOKEN"  # noqa: S105  its name
+SendPage = Callable[[StartResponse, HTTPStatus, str, list[tuple[str, str]]], Iterable[bytes]]
+Credentials = tuple[str, str]
+LogIn = Callable[[Credentials], Any]
+
+
+@dataclass(slots=True)
+class Login:
+    """Before whatever checks tokens; ``log_in`` makes one of keystoneauth's plugins."""
+
+    application: Application
+    log_in: LogIn
+    session: Any
+    error_page: SendPage
+    plugins: OrderedDict[Credentials, Any] = field(default_factory=OrderedDict)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """WSGI; for the page only."""
+        if TOKEN in environ:  # of a program, or of a proxy that knows its users
+            return self.application(environ, start_response)
+        if not _is_private(environ):
+            words = "this page needs TLS: put a proxy in front of it, and name it as trusted_proxy"
+            return self.error_page(start_response, HTTPStatus.FORBIDDEN, words, [])
+        credentials = _credentials(environ)
+        if credentials is None:
+            return self._ask(start_response, "an application credential of Keystone is needed")
+        try:
+            return self._enter(credentials, environ, start_response)
+        except (ksa.Unauthorized, ksa.NotFound, ksa.BadRequest):
+            self.plugins.pop(credentials, None)
+            return self._ask(start_response, "Keystone does not know this application credential")
+        except (ksa.ClientException, OSError) as err:
+            words = f"Keystone can't be asked: {type(err).__name__}"
+            return self.error_page(start_response, HTTPStatus.SERVICE_UNAVAILABLE, words, [])
+
+    def _enter(
+        self, credentials: Credentials, environ: Environ, start_response: StartResponse
+    ) -> Iterable[bytes]:
+        """With the token that is known; if that is refused, once more with a new one."""
+        plugin_before = self.plugins.get(credentials)
+        plugin = plugin_before or self.log_in(credentials)
+        answer = self._tried(plugin, environ)
+        if plugin_before is not None and answer.status.startswith("401"):
+            plugin.invalidate()
+            answer = self._tried(plugin, environ)
+        self.plugins[credentials] = plugin  # not before: whoever makes some up fills no memory
+        while len(self.plugins) > REMEMBERED:
+            self.plugins.popitem(last=False)
+        start_response(answer.status, answer.headers)
+        return answer.body
+
+    def _tried(self, plugin: Any, environ: Environ) -> "_Answer":
+        answer = _Answer()
+        token = plugin.get_token(self.session)
+        answer.body = list(self.application({**environ, TOKEN: token}, answer.start))
+        return answer
+
+    def _ask(self, start_response: StartResponse, words: str) -> Iterable[bytes]:
+        asks = ("WWW-Authenticate", 'Basic realm="compute-registry", charset="UTF-8"')
+        return self.error_page(start_response, HTTPStatus.UNAUTHORIZED, words, [asks])
+
+
+@dataclass(slots=True)
+class _Answer:
+    status: str = ""
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    body: list[bytes] = field(default_factory=list)
+
+    def start(self, status: str, headers: list[tuple[str, str]], *_: Any) -> None:
+        self.status, self.headers = status, headers
+
+
+def _credentials(environ: Environ) -> Credentials | None:
+    """Id and secret."""
+    scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        name, colon, secret = base64.b64decode(coded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return (name, secret) if name and colon else None
+
+
+def _is_private(environ: Environ) -> bool:
+    """Whether nobody can listen: TLS, or this machine."""
+    if environ.get("wsgi.url_scheme") == "https":
+        return True
+    try:
+        return ip_address(environ.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:
+        return False
+
+
+def by_keystone(application: Application, conf: Any, error_page: SendPage) -> Login:
+    """With the Keystone of [keystone_authtoken], where its middleware has registered that."""
+    group = conf[GROUP]
+    client = (group.certfile, group.keyfile) if group.certfile else None
+    session = Session(
+        verify=not group.insecure and (group.cafile or True),
+        cert=client,
+        timeout=group.http_connect_timeout,
+    )
+    url = group.auth_url or group.www_authenticate_uri
+
+    def log_in(credentials: Credentials) -> Any:
+        return v3.ApplicationCredential(
+            url,
+            application_credential_id=credentials[0],
+            application_credential_secret=credentials[1],
+        )
+
+    return Login(application, log_in, session, error_page)

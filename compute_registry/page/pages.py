@@ -1,0 +1,90 @@
+"""Templates into answers, with what keeps a browser from running or loading anything else."""
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+
+from agent.reporting import health
+from compute_registry.rest.application import StartResponse
+from compute_registry.rest.request import status_line
+from reportclient.plain_text import plain
+
+HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
+TEMPLATES = Path(__file__).parent / "templates"
+Headers = list[tuple[str, str]]
+
+
+class Pages:
+    """Templates into answers."""
+
+    def __init__(self) -> None:
+        loader = jinja2.FileSystemLoader(TEMPLATES)
+        self._jinja = jinja2.Environment(
+            loader=loader,
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        parts = {name: (TEMPLATES / name).read_text() for name in ("style.css", "filter.js")}
+        self._jinja.globals |= {
+            "style": Markup(parts["style.css"]),  # noqa: S704  files of ours
+            "script": Markup(parts["filter.js"]),  # noqa: S704  files of ours
+        }
+        self._jinja.filters |= {
+            "ago": health.ago,
+            "plain": plain,
+            "segment": lambda text: quote(text, safe=""),
+            "data": _as_data,
+        }
+        allowed = {
+            "default-src": "'none'",
+            "style-src": _hash(parts["style.css"]),
+            "script-src": _hash(parts["filter.js"]),
+            "img-src": "data:",
+            "form-action": "'self'",
+            "base-uri": "'none'",
+            "frame-ancestors": "'none'",
+        }
+        self._headers: Headers = [
+            ("Content-Security-Policy", "; ".join(map(" ".join, allowed.items()))),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "no-referrer"),
+            ("Cache-Control", "no-store"),
+        ]
+
+    def made(self, name: str, **known: Any) -> str:
+        """A page."""
+        return self._jinja.get_template(name).render(**known)
+
+    def error_page(
+        self, start_response: StartResponse, status: HTTPStatus, words: str, more: Headers
+    ) -> Iterable[bytes]:
+        """A page that says what is wrong."""
+        text = self.made("refused.html", status=status, words=words)
+        return self.send(start_response, status, HTML, text, more)
+
+    def send(
+        self, start_response: StartResponse, status: HTTPStatus, kind: str, text: str, more: Headers
+    ) -> Iterable[bytes]:
+        """An answer."""
+        body = text.encode("utf-8", "replace")
+        said = [("Content-Type", kind), ("Content-Length", str(len(body)))]
+        start_response(status_line(status), [*said, *self._headers, *more])
+        return [body]
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _as_data(svg: str) -> str:
+    """As the address of a picture: in one, nothing is ever run."""
+    return f"data:{SVG};base64,{base64.b64encode(svg.encode()).decode()}"

@@ -1,0 +1,131 @@
+"""Which hosts a list shows, and in which order: by what its address says."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from agent.registry.record import ServiceRecord
+from computectl.drawing.fold import natural
+from computectl.reading.services import ObservedService
+
+PER_PAGE = 1000
+"""Hosts; what a browser shows at once."""
+EVERYBODY = "all"
+_NEVER = float("inf")
+
+
+GROUPS: Mapping[str, Callable[[ObservedService], bool]] = {
+    EVERYBODY: lambda _: True,
+    "up": lambda one: one.up,
+    "down": lambda one: not one.up,
+    "enabled": lambda one: not one.record.disabled,
+    "disabled": lambda one: one.record.disabled,
+    "contested": lambda one: one.record.contested_by is not None,
+}
+"""What can be chosen by its name."""
+
+_ORDERS: Mapping[str, Callable[[ObservedService], Any]] = {
+    "host": lambda one: natural(one.record.host),
+    "state": lambda one: (one.up, one.record.forced_down),
+    "status": lambda one: (not one.record.disabled, _or_never(one.since)),
+    "heartbeat": lambda one: _or_never(one.record.silent_for),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """``text`` is looked for in host, reason and address, whatever its case."""
+
+    text: str = ""
+    group: str = EVERYBODY
+    order: str = "host"
+    descending: bool = False
+    page: int = 1
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> "Selection":
+        """What is wrong in an address counts as not said."""
+        group, order, page = (query.get(name, "") for name in ("show", "sort", "page"))
+        return cls(
+            query.get("q", "").strip(),
+            group if group in GROUPS else EVERYBODY,
+            order if order in _ORDERS else "host",
+            query.get("order") == "desc",
+            int(page) if page.isascii() and page.isdigit() and 0 < int(page[:9]) < 10**6 else 1,
+        )
+
+    def link(self, **changes: Any) -> str:
+        """The query of the same list but for ``changes``."""
+        other = replace(self, **{"page": 1, **changes})
+        said = {
+            "q": other.text,
+            "show": other.group if other.group != EVERYBODY else "",
+            "sort": other.order if other.order != "host" else "",
+            "order": "desc" if other.descending else "",
+            "page": str(other.page) if other.page > 1 else "",
+        }
+        return "?" + urlencode({name: text for name, text in said.items() if text})
+
+    def by(self, order: str) -> str:
+        """The query of the list in this order; in the other direction if it is in it already."""
+        return self.link(order=order, descending=order == self.order and not self.descending)
+
+    def direction(self, order: str) -> str:
+        """For ``aria-sort``."""
+        if order != self.order:
+            return "none"
+        return "descending" if self.descending else "ascending"
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What a list shows: ``hosts`` of the ``found`` that match; ``counts`` are of all."""
+
+    hosts: Sequence[ObservedService]
+    found: int
+    counts: Mapping[str, int]
+    pages: int
+
+
+def chosen(selection: Selection, hosts: Sequence[ObservedService]) -> Fleet:
+    """One page of them."""
+    counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
+    words = selection.text.casefold()
+    belongs = GROUPS[selection.group]
+    found = [one for one in hosts if belongs(one) and words in _searched(one)]
+    found.sort(key=_ORDERS["host"])
+    found.sort(key=_ORDERS[selection.order], reverse=selection.descending)
+    first = (selection.page - 1) * PER_PAGE
+    pages = -(-len(found) // PER_PAGE)
+    return Fleet(found[first : first + PER_PAGE], len(found), counts, pages)
+
+
+def observed(records: Sequence[ServiceRecord], down_after: float) -> list[ObservedService]:
+    """Times since are by the database's clock, which stamped what they are since."""
+    now = _clock(records)
+    return [ObservedService(one, one.is_up(down_after), since=_since(one, now)) for one in records]
+
+
+def _clock(records: Iterable[ServiceRecord]) -> datetime | None:
+    """When they were read; ``None`` if none of them has ever been heard of."""
+    for one in records:
+        if one.last_seen is not None and one.silent_for is not None:
+            return one.last_seen + timedelta(seconds=one.silent_for)
+    return None
+
+
+def _since(record: ServiceRecord, now: datetime | None) -> float | None:
+    if now is None or record.disabled_at is None:
+        return None
+    return max(0.0, (now - record.disabled_at).total_seconds())
+
+
+def _or_never(seconds: float | None) -> float:
+    return _NEVER if seconds is None else seconds
+
+
+def _searched(one: ObservedService) -> str:
+    record = one.record
+    return f"{record.host}\n{record.disabled_reason or ''}\n{record.address or ''}".casefold()

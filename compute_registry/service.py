@@ -1,0 +1,274 @@
+"""compute-registry: the service records, served over RPC and, where wanted, over REST.
+
+It keeps nothing in memory, so that any number of instances may run over one database; the
+broker spreads the calls.  Exit codes: 0 stopped; 2 the configuration can't be used.
+"""
+
+import logging
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent.bus import messaging
+from agent.bus.errors import MessagingError
+from agent.bus.server import RpcServer
+from agent.bus.signing import Operator
+from agent.config_files import files_of, open_secrets, option_place
+from agent.metrics import opts as metrics_opts
+from agent.registry import opts, wire
+from agent.registry.control import Control
+from agent.registry.database import Database, open_database
+from agent.registry.errors import RegistryError, RegistryUnavailable
+from agent.registry.permission import OfTheRegistry
+from agent.registry.store import SqlRegistry, WatchedRegistry
+from agent.reporting import guru, logs
+from agent.reporting.systemd import Systemd
+from agent.version import version
+from compute_registry.calls import Promptly
+from compute_registry.endpoint import RegistryEndpoint
+from compute_registry.rest.server import listen
+from compute_registry.web import application
+
+if TYPE_CHECKING:
+    from compute_registry.metrics import RegistryMonitoring
+
+LOG = logging.getLogger(__name__)
+UNUSABLE = 2
+STOP_WITHIN = 10.0
+"""Seconds that calls under way are waited for at the end."""
+
+
+@dataclass(slots=True)
+class Reload:
+    """``args`` are the arguments that the process was started with."""
+
+    conf: Any
+    args: Sequence[str]
+    systemd: Systemd
+    follow: Callable[[opts.RegistrySettings], object] = lambda _settings: None
+    """Takes over what has changed."""
+    _requested: threading.Event = field(default_factory=threading.Event)
+
+    def ask(self) -> None:
+        """Have it done soon.  For a signal handler."""
+        self._requested.set()
+
+    def done_if_requested(self) -> None:
+        """Read the files again; what can't be used changes nothing."""
+        if not self._requested.is_set():
+            return
+        self._requested.clear()
+        self.systemd.reloading()
+        try:
+            opts.read_again(self.conf, self.args)
+            self.follow(opts.settings(self.conf))
+        except opts.RegistryConfigError as err:
+            LOG.warning("The configuration could not be read again, nothing is changed: %s", err)
+        except Exception:
+            LOG.exception("The configuration could not be read again")
+        self.systemd.reloaded()
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The console script."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    words = list(sys.argv[1:] if args is None else args)
+    try:
+        conf = opts.load(words)
+        if conf.host_key_of is not None:
+            sys.stdout.write(f"{opts.key_of(conf)}\n")
+            return
+        logs.start(conf, opts.PROG)
+        logs.quiet_bus()
+        LOG.info("%s %s", opts.PROG, version())
+        for warning in open_secrets(files_of(conf)):
+            LOG.warning("%s", warning)
+        systemd = Systemd.from_environment()
+        reload = Reload(conf, words, systemd)
+        signal.signal(signal.SIGHUP, lambda *_: reload.ask())
+        process = _Process(conf, opts.settings(conf), stop, systemd, reload, _monitoring(conf))
+        sections = {"Serving": process.serving}
+        signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, sections, frame))
+        process.run()
+    except (opts.RegistryConfigError, logs.LogsUnusable, RegistryError, MessagingError) as err:
+        logs.complain(f"{opts.PROG}: {err}")
+        sys.exit(UNUSABLE)
+    logging.shutdown()
+    # Threads that wait for a broker that is away would be waited for.
+    os._exit(0)
+
+
+def _monitoring(conf: Any) -> "RegistryMonitoring | None":
+    """Numbers and health, where they are switched on.
+
+    :raises RegistryConfigError: it lacks a library.
+    """
+    settings = metrics_opts.settings(conf)
+    if not settings.is_on:
+        return None
+    try:
+        from compute_registry.metrics import RegistryMonitoring  # noqa: PLC0415  where it is wanted
+    except ModuleNotFoundError as err:
+        if err.name != "prometheus_client":
+            raise
+        raise opts.RegistryConfigError(
+            "[monitoring] needs prometheus-client: install compute-agent[metrics]"
+        ) from err
+    return RegistryMonitoring(settings)
+
+
+@dataclass(slots=True)
+class _Process:
+    """One instance, from its start to its stop."""
+
+    conf: Any
+    settings: opts.RegistrySettings
+    stop: threading.Event
+    systemd: Systemd
+    reload: Reload
+    monitoring: "RegistryMonitoring | None" = None
+    rpc: RpcServer | None = None
+    control: Control | None = None
+    store: WatchedRegistry | None = None
+    agents: Promptly | None = None
+
+    def run(self) -> None:
+        """Serve until ``stop`` is set."""
+        settings = self.settings
+        if not self.conf.transport_url and settings.rest_port is None:
+            raise opts.RegistryConfigError(
+                "there is nothing to serve: set transport_url, [registry] rest_port, or both"
+            )
+        option = option_place(self.conf, "connection", opts.GROUP)
+        database = open_database(settings.connection, option=option)
+        with ExitStack() as stack:
+            stack.callback(database.dispose)
+            transport = self._transport()
+            if transport is not None and not settings.master_key:
+                self._refuse_unsigned()
+            store = self.store = self._store(database, stack)
+            self.reload.follow = self._follow
+            self._patiently(database.upgrade, database.shown)
+            if self.stop.is_set():
+                return
+            if transport is not None:
+                self._serve_rpc(store, transport, stack)
+            if settings.rest_port is not None:
+                self._serve_rest(store, transport, stack)
+            LOG.info("Serving the service records in %s", database.shown)
+            self.systemd.ready(f"serving {database.shown}")
+            while not self.stop.wait(min(1.0, (self.systemd.watchdog or 15.0) / 3)):
+                self.systemd.feed()
+                self.reload.done_if_requested()
+            self.systemd.stopping()
+        LOG.info("Stopped")
+
+    def serving(self) -> guru.Section:
+        """For a Guru Meditation Report: what it depends on, and what is under way."""
+        bus = self._broker() or "connected"
+        return {
+            "database": "not open yet" if self.store is None else self.store.database.shown,
+            "database lost": self.store is not None and self.store.lost,
+            "message bus": bus if self.conf.transport_url else "none",
+            "calls to agents": [] if self.agents is None else self.agents.under_way(),
+        }
+
+    def _follow(self, settings: opts.RegistrySettings) -> None:
+        for one in (self.store, self.control):
+            if one is not None:
+                one.down_after = settings.down_after
+
+    def _store(self, database: Database, stack: ExitStack) -> WatchedRegistry:
+        """Monitored from now on, where that is wanted: also while the database is waited for."""
+        store = WatchedRegistry(database, self.settings.down_after, self.settings.binary)
+        if (monitoring := self.monitoring) is not None:
+            store.listener = monitoring.numbers.transaction_done
+            monitoring.listen(store, self._broker)
+            monitoring.start()
+            stack.callback(monitoring.stop)
+        return store
+
+    def _broker(self) -> str:
+        """What is wrong with it; nothing where there is none."""
+        if not self.conf.transport_url or (self.rpc is not None and self.rpc.is_connected()):
+            return ""
+        return "the message bus is lost: no calls arrive"
+
+    def _transport(self) -> Any:
+        if not self.conf.transport_url:
+            return None
+        return messaging.transport(
+            self.conf.transport_url,
+            self.conf.config_file or (),
+            option=option_place(self.conf, "transport_url"),
+        )
+
+    def _patiently(self, work: Callable[[], None], what: str) -> None:
+        """The database may come up after us; said once."""
+        wait, logged = 0.5, False
+        while not self.stop.is_set():
+            try:
+                return work()
+            except RegistryUnavailable as err:
+                if not logged:
+                    LOG.warning("Waiting for the database: %s", err)
+                    self.systemd.status(f"waiting for {what}")
+                logged = True
+            self.stop.wait(random.uniform(wait / 2, wait))
+            wait = min(wait * 2, 15.0)
+        return None
+
+    def _refuse_unsigned(self) -> None:
+        """:raises RegistryConfigError: there is no key, and nobody has said that none is wanted."""
+        if not self.settings.unsigned_calls:
+            raise opts.RegistryConfigError(
+                "[registry] master_key is not set: whoever has a credential of the broker could "
+                "disable and delete every host. Set it to what `openssl rand -hex 32` prints and "
+                "give each agent its host_key (--host-key-of HOST), or set [registry] "
+                "unsigned_calls = true"
+            )
+        LOG.warning(
+            "Calls over the message bus are not signed ([registry] unsigned_calls): whoever has a "
+            "credential of the broker can disable, force down and delete every host"
+        )
+
+    def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)
+        server = RpcServer(transport, target, [RegistryEndpoint(store)], judged=wire.outcome)
+        if self.settings.master_key:
+            server.permit = OfTheRegistry(Operator(self.settings.master_key))
+        if self.monitoring is not None:
+            server.answered = self.monitoring.numbers.called
+        self.rpc = server
+        server.start()
+        stack.callback(server.stop, STOP_WITHIN)
+
+    def _serve_rest(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
+        settings = self.settings
+        if transport is not None:
+            self.agents = Promptly.over(
+                transport,
+                self.conf.control_exchange,
+                Operator(settings.master_key).sign_to if settings.master_key else None,
+            )
+        self.control = Control(store, self.agents, settings.down_after)
+        served = application(self.control, self.conf, settings)
+        if self.monitoring is not None:
+            served = self.monitoring.measured(served)
+        server = listen(served, settings)
+        where = settings.rest_bind, settings.rest_port, settings.auth_strategy
+        LOG.info("Serving os-services on http://%s:%s (%s)", *where)
+        threading.Thread(target=server.run, name="rest", daemon=True).start()
+        stack.callback(server.close)

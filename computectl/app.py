@@ -1,0 +1,141 @@
+"""computectl: the operator's command.
+
+Exit codes: 0 all is well; 1 Placement can't be reached, or something is not well; 2 the
+configuration, the credentials or an argument can't be used; 3 ``plan --exit-code`` found
+changes.  What goes wrong is one line on stderr, with the next step.
+"""
+
+import argparse
+import difflib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from importlib import metadata
+from typing import Any, NoReturn, TextIO
+
+from cliff.app import App
+from cliff.commandmanager import CommandManager
+
+from agent.version import version
+from computectl.shared.command_session import Session
+from computectl.shared.errors import CommandError, refused
+from computectl.shared.screen import Terminal
+
+NAME = "computectl"
+DESCRIPTION = "Inspect and operate compute-agent and what it reports to Placement."
+
+
+class Commands(CommandManager):
+    """Those of the entry points, imported when they are run: a command answers in a second."""
+
+    def load_commands(self, namespace: str) -> None:
+        """Their names; cliff's own would import all of them."""
+        self.group_list.append(namespace)
+        points = metadata.entry_points(group=namespace)
+        self.commands.update({point.name.replace("_", " "): point for point in points})
+
+
+class ComputeCtl(App):
+    """The global options, and what all commands share."""
+
+    NAME = NAME
+    LOG = logging.getLogger(NAME)
+
+    def __init__(self) -> None:
+        super().__init__(DESCRIPTION, version(), Commands(NAME), deferred_help=True)
+
+    def _set_streams(
+        self, stdin: TextIO | None, stdout: TextIO | None, stderr: TextIO | None
+    ) -> None:
+        """All that is written goes through one place that makes it safe."""
+        super()._set_streams(stdin, stdout, stderr)
+        self.stdout, self.stderr = Terminal.of(self.stdout), Terminal.of(self.stderr)
+
+    def build_option_parser(
+        self,
+        description: str | None,
+        version: str | None,
+        argparse_kwargs: dict[str, Any] | None = None,
+    ) -> argparse.ArgumentParser:
+        """Only options that do something here."""
+        parser = argparse.ArgumentParser(
+            prog=NAME, description=description, add_help=False, **(argparse_kwargs or {})
+        )
+        parser.error = partial(self._refuse, parser)  # type: ignore[method-assign]
+        # Deferred, so that "tree --help" is the help of tree.
+        parser.add_argument(
+            "-h", "--help", dest="deferred_help", action="store_true", help="show this and exit"
+        )
+        parser.add_argument("--version", action="version", version=f"{NAME} {version}")
+        parser.add_argument(
+            "--config-file",
+            action="append",
+            default=[],
+            metavar="FILE",
+            help="the agent's configuration; may be repeated. Default: the files that "
+            "compute-agent reads, such as /etc/compute-agent/compute-agent.conf",
+        )
+        parser.add_argument(
+            "--config-dir",
+            action="append",
+            default=[],
+            metavar="DIR",
+            help="a directory of *.conf files; may be repeated",
+        )
+        parser.add_argument(
+            "--debug", action="store_true", help="log everything, with tracebacks of errors"
+        )
+        return parser
+
+    def _refuse(self, parser: argparse.ArgumentParser, message: str) -> NoReturn:
+        raise SystemExit(self._tell(refused(message, parser)))
+
+    def _tell(self, failure: CommandError) -> int:
+        self.stderr.write(f"{NAME}: {failure}\n")
+        return failure.code
+
+    def configure_logging(self) -> None:
+        """Errors are told by the commands; logs are for those who look for them."""
+        if self.options.debug:
+            logging.basicConfig(level=logging.DEBUG, stream=self.stderr)
+            return
+        logging.getLogger().addHandler(logging.NullHandler())
+        told = logging.StreamHandler(self.stderr)
+        told.setFormatter(logging.Formatter(f"{NAME}: %(message)s"))
+        self.LOG.addHandler(told)
+
+    def interact(self) -> None:
+        """Without a command: say what there is."""
+        self.run_subcommand(["help"])
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        """A command that there is not is an error like others: one line on stderr."""
+        try:
+            command, _, rest = self.command_manager.find_command(argv)
+        except ValueError:
+            what = "option" if argv[0].startswith("-") else "command"
+            near = difflib.get_close_matches(argv[0], list(self.command_manager.commands), 1)
+            hint = f"is {near[0]} meant?" if near else f"`{NAME} --help` lists all"
+            return self._tell(CommandError(f"there is no {what} {argv[0]}", hint))
+        try:
+            spelled = getattr(command, "spelled", list)(rest)
+        except CommandError as err:
+            return self._tell(err)
+        return int(super().run_subcommand([*argv[: len(argv) - len(rest)], *spelled]))
+
+    def session(self) -> Session:
+        """The configuration of the global options.  :raises agent.config.ConfigError: it is bad."""
+        return Session.of(self.options.config_file, self.options.config_dir)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The console script."""
+    code = ComputeCtl().run(list(sys.argv[1:] if args is None else args))
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough; Python would complain when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

@@ -1,0 +1,73 @@
+"""Names and options that there are not, and what may be meant.
+
+What users of osc-placement and of Placement's own parameters type, and how it is written here.
+
+Taken as argparse would take it, some of it asked for something else.
+"""
+
+import difflib
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from computectl.shared.errors import CommandError
+from reportclient.errors import UnknownNames
+from reportclient.http import API
+from reportclient.reader import part_of
+
+_NUMBERED = re.compile(
+    r"--(resources?|required|forbidden|member[-_]of|in[-_]tree)([0-9]+)(?:=(.*))?", re.DOTALL
+)
+_RESOURCE = re.compile(r"--resource(?:=(.*))?", re.DOTALL)
+
+
+def refuse_habits(words: Sequence[str], *, groups: bool = True) -> None:
+    """``groups``: whether the command has groups with a suffix.
+
+    :raises CommandError: one is there; with the spelling that is meant.
+    """
+    for number, word in enumerate(words):
+        after = words[number + 1] if number + 1 < len(words) else "..."
+        if match := _NUMBERED.fullmatch(word):
+            _refuse(match[1], match[2] if groups else "", match[3] or after, word)
+        elif match := _RESOURCE.fullmatch(word):
+            _refuse("resource", _group_before(words[:number]), match[1] or after, word)
+
+
+def nothing_asked(suffix: str) -> CommandError:
+    """Of a group that was only named: elsewhere the options behind it are about it."""
+    dash = "" if suffix.startswith("_") else "-"
+    return CommandError(
+        f"--group {suffix}: nothing is asked of it",
+        f"options about it end in its suffix: --group {suffix}:CLASS=N "
+        f"--required{dash}{suffix} TRAITS",
+    )
+
+
+def _refuse(kind: str, suffix: str, value: str, word: str) -> None:
+    kind = kind.replace("_", "-")
+    meant = f"--{kind}{'-' if suffix else ''}{suffix} {value}"
+    if kind.startswith("resource"):
+        meant = f"--group {suffix}:{value}" if suffix else f"--resources {value}"
+    raise CommandError(f"there is no option {word.partition('=')[0]}", f"is {meant} meant?")
+
+
+def _group_before(words: Sequence[str]) -> str:
+    """The suffix of a group that is only named before: ``--group 1 --resource VCPU=1``."""
+    named = [after for word, after in pairwise(words) if word == "--group"]
+    named += [word.partition("=")[2] for word in words if word.startswith("--group=")]
+    return named[-1] if named and ":" not in named[-1] else ""
+
+
+ALIKE = 0.8
+"""How much of a name has to be the same for it to be meant."""
+
+
+def unknown(err: UnknownNames, api: API) -> CommandError:
+    """For a query that named them; two calls."""
+    known = list(part_of("/traits", "traits", api))
+    known += [item["name"] for item in part_of("/resource_classes", "resource_classes", api)]
+    names = sorted(err.names)
+    near = [hit for name in names for hit in difflib.get_close_matches(name, known, 1, ALIKE)]
+    hint = f"is {', '.join(near)} meant?" if near else "has the agent that reports it run yet?"
+    return CommandError(f"Placement does not know {', '.join(names)}, so no provider has it", hint)

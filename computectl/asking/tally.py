@@ -1,0 +1,112 @@
+"""Each host once, with the first constraint that rules it out, as kube-scheduler tells it.
+
+The constraints are added one after the other: amounts first, since nothing can be asked
+without them.  What a class alone gets from a sharing provider is on no host, so such a class
+is added after one that hosts give themselves.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from computectl.asking.constraints import Aspect, Constraint, Question, constraints, keeping
+from reportclient.asking import How, disabled_roots, resource_providers
+from reportclient.candidates import AllocationCandidates, ProviderQuery, RequestGroup
+from reportclient.http import API
+from reportclient.model import SHARES_VIA_AGGREGATE
+
+TALLIED = 10_000
+"""Candidates of one answer; where there are more, hosts may be missing in it."""
+_HOST_TRAITS = ("COMPUTE_NODE", f"!{SHARES_VIA_AGGREGATE}")
+"""Roots with the first are hosts; where no provider has it, roots with the next."""
+
+Ask = Callable[[Question], AllocationCandidates]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Of ``hosts``, ``left`` have candidates; ``first`` rules out the others, each once."""
+
+    hosts: int
+    left: int
+    first: tuple[tuple[Constraint, int], ...]
+
+    def of(self, constraint: Constraint) -> int:
+        """How many hosts it is the first to rule out."""
+        return dict(self.first).get(constraint, 0)
+
+
+def tally(question: Question, ask: Ask, api: API) -> Tally | None:
+    """``None`` if it can't be counted: too many candidates, or none that is on a host."""
+    everything = hosts_of(api)
+    left, kept = set(everything), []
+    first: list[tuple[Constraint, int]] = []
+    enabled, waiting = _in_order(constraints(question))
+    if enabled is not None:
+        kept.append(enabled)
+        disabled = left & disabled_roots(api)
+        first.append((enabled, len(disabled)))
+        left -= disabled
+    while waiting:
+        step = next(_steps(question, kept, waiting, ask), None)
+        if step is None:
+            return None
+        constraint, hosts = step
+        waiting.remove(constraint)
+        kept.append(constraint)
+        first.append((constraint, len(left - hosts)))
+        left &= hosts
+    return Tally(len(everything), len(left), tuple(each for each in first if each[1]))
+
+
+def hosts_of(api: API) -> frozenset[str]:
+    """UUIDs of the roots of all hosts, disabled ones too."""
+    for trait in _HOST_TRAITS:
+        query = ProviderQuery(where=RequestGroup.of(required=[trait]))
+        found = resource_providers(query, api, How(include_disabled=True)).providers
+        roots = frozenset(one.uuid for one in found if one.uuid == one.root_uuid)
+        if roots:
+            return roots
+    return frozenset()
+
+
+def _in_order(found: list[Constraint]) -> tuple[Constraint | None, list[Constraint]]:
+    enabled = next((each for each in found if each.aspect is Aspect.ENABLED), None)
+    others = [each for each in found if each is not enabled]
+    return enabled, sorted(others, key=lambda each: each.aspect is not Aspect.RESOURCES)
+
+
+def _steps(
+    question: Question, kept: list[Constraint], waiting: list[Constraint], ask: Ask
+) -> Iterator[tuple[Constraint, set[str]]]:
+    """Constraints that can be next, and the hosts that meet them and those before them."""
+    for constraint in waiting:
+        answer = ask(keeping(question, (*kept, constraint)))
+        if len(answer) >= TALLIED:
+            return
+        hosts = set(answer.hosts())
+        summaries = answer.provider_summaries
+        if constraint.aspect is Aspect.RESOURCES and any(summaries[uuid].shares for uuid in hosts):
+            continue
+        yield constraint, hosts
+
+
+def kept_out(
+    constraint: Constraint, answer: AllocationCandidates, relaxed: AllocationCandidates
+) -> list[str]:
+    """UUIDs that are in the relaxed answer, and not in the other."""
+    if not constraint.suffix or not any(r.mappings for r in relaxed.allocation_requests):
+        return _less(relaxed.hosts(), answer.hosts())
+    return _less(_meeting(constraint.suffix, relaxed), _meeting(constraint.suffix, answer))
+
+
+def _meeting(suffix: str, answer: AllocationCandidates) -> list[str]:
+    return [
+        uuid
+        for request in answer.allocation_requests
+        for uuid in (request.mappings or {}).get(suffix, ())
+    ]
+
+
+def _less(more: Iterable[str], fewer: Iterable[str]) -> list[str]:
+    gone = set(fewer)
+    return [uuid for uuid in dict.fromkeys(more) if uuid not in gone]

@@ -1,0 +1,222 @@
+"""Why there are no candidates, or so few: by asking again, without one constraint at a time.
+
+Where no single one decides, each is asked for alone; where each alone can be met, the
+smallest set is looked for that can't.  The number of calls is bounded.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from computectl.asking.constraints import (
+    Aspect,
+    Constraint,
+    Question,
+    alone,
+    constraints,
+    having,
+    one_of,
+    only,
+    with_amount,
+    without,
+)
+from computectl.asking.facts import LOOKED_AT
+from computectl.asking.tally import TALLIED, Ask, Tally, kept_out, tally
+from reportclient.asking import How, allocation_candidates, resource_providers
+from reportclient.candidates import AllocationCandidates, ProviderQuery, written
+from reportclient.http import API
+
+MOST_CALLS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What one constraint leaves out: ``answer`` is what there would be without it.
+
+    ``kept_out`` are providers where it is of a group with a suffix, and hosts otherwise;
+    ``more`` counts the candidates.  ``answer`` is ``None`` if nothing would be left to ask;
+    ``lowered`` says that in its place as little as possible was asked for.
+    """
+
+    constraint: Constraint
+    answer: AllocationCandidates | None
+    kept_out: tuple[str, ...] = ()
+    more: int = 0
+    lowered: bool = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether there may be more than were looked at."""
+        return self.answer is not None and len(self.answer) >= LOOKED_AT
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """``impossible`` can't be met even alone; ``together`` can't be met by one host at once.
+
+    ``overlapping`` ones leave out what others leave out as well.  ``tally`` has each host once.
+    ``complete`` is false if the calls were used up first.
+    """
+
+    answer: AllocationCandidates
+    effects: tuple[Effect, ...] = ()
+    impossible: tuple[Constraint, ...] = ()
+    together: tuple[Constraint, ...] = ()
+    overlapping: tuple[Constraint, ...] = ()
+    tally: Tally | None = None
+    complete: bool = True
+
+    @property
+    def decisive(self) -> list[Effect]:
+        """Constraints that leave out something by themselves, amounts last."""
+        found = [effect for effect in self.effects if effect.more > 0]
+        return sorted(found, key=lambda effect: effect.constraint.aspect is Aspect.RESOURCES)
+
+
+class _OutOfCalls(Exception):
+    pass
+
+
+@dataclass(slots=True)
+class Explainer:
+    """``calls`` made so far, of at most ``most``."""
+
+    api: API
+    most: int = MOST_CALLS
+    calls: int = 0
+    _answers: dict[tuple[str, bool], tuple[int, AllocationCandidates]] = field(default_factory=dict)
+    """Answers, each with how many candidates were asked for; with fewer, it has them all."""
+
+    def why(self, question: Question) -> Why:
+        """What decides.  :raises reportclient.errors.PlacementError: it can't be asked."""
+        question = replace(question, request=replace(question.request, limit=None))
+        found = Why(AllocationCandidates())
+        try:
+            found = replace(found, answer=self._ask(question))
+            found = replace(found, tally=tally(question, self._all_hosts, self.api))
+            for constraint in constraints(question):
+                effect = self._effect(constraint, question, found.answer)
+                found = replace(found, effects=(*found.effects, effect))
+            found = self._deeper(question, found)
+        except _OutOfCalls:
+            return replace(found, complete=False)
+        return found
+
+    def _effect(
+        self, constraint: Constraint, question: Question, answer: AllocationCandidates
+    ) -> Effect:
+        less = without(question, constraint)
+        lowered = less is None
+        if less is None and constraint.amount == 1:
+            return Effect(constraint, None)
+        relaxed = self._ask(less or with_amount(question, one_of(constraint)))
+        out = tuple(sorted(kept_out(constraint, answer, relaxed)))
+        return Effect(constraint, relaxed, out, len(relaxed) - len(answer), lowered)
+
+    def _deeper(self, question: Question, found: Why) -> Why:
+        """What the others do; and where nothing decides alone, what can't be met at once."""
+        decisive = {effect.constraint for effect in found.decisive}
+        others = indecisive(question, decisive, self._ask, self.api)
+        found = replace(found, overlapping=others.overlapping)
+        if len(found.answer) or decisive:
+            return replace(found, overlapping=(*others.impossible, *others.overlapping))
+        if others.impossible:
+            return replace(found, impossible=others.impossible)
+        everything = constraints(question)
+        amounts = [each for each in everything if each.aspect is Aspect.RESOURCES]
+        rest = [each for each in everything if each.aspect is not Aspect.RESOURCES]
+        there = len(self._ask(only(question, ())))
+        together = self._conflict(question, rest) if there else amounts
+        return replace(found, together=tuple(together))
+
+    def _conflict(self, question: Question, rest: list[Constraint]) -> list[Constraint]:
+        """The constraints that can't go together, and none that could be left away."""
+        kept = list(rest)
+        for constraint in rest:
+            fewer = [each for each in kept if each != constraint]
+            if len(self._ask(only(question, fewer))) == 0:
+                kept = fewer
+        return kept
+
+    def _all_hosts(self, question: Question) -> AllocationCandidates:
+        return self._ask(question, TALLIED)
+
+    def _ask(self, question: Question, limit: int = LOOKED_AT) -> AllocationCandidates:
+        key = (written(replace(question.request, limit=None)), question.include_disabled)
+        asked_for, answer = self._answers.get(key, (0, AllocationCandidates()))
+        if asked_for == limit or len(answer) < asked_for:
+            return answer
+        if self.calls >= self.most:
+            raise _OutOfCalls
+        self.calls += 1
+        how = How(include_disabled=question.include_disabled, several=True)
+        answer = allocation_candidates(replace(question.request, limit=limit), self.api, how)
+        self._answers[key] = limit, answer
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Indecisive:
+    """``impossible`` ones can't be met; ``overlapping`` leave out what others leave out too."""
+
+    impossible: tuple[Constraint, ...] = ()
+    overlapping: tuple[Constraint, ...] = ()
+
+
+def indecisive(
+    question: Question, decisive: Collection[Constraint], ask: Ask, api: API
+) -> Indecisive:
+    """Of all but the decisive ones."""
+    others = [each for each in constraints(question) if each not in decisive]
+    amounts = [each for each in others if each.aspect is Aspect.RESOURCES]
+    too_much = [each for each in amounts if not ask(alone(each))]
+    lowered, basis = _basis(question, too_much, ask)
+    impossible, overlapping = list(too_much), []
+    for constraint in others:
+        if constraint in too_much:
+            continue
+        if constraint.aspect is Aspect.RESOURCES:
+            worse = constraint.amount > 1 and _is_short(constraint, lowered, ask)
+        elif constraint not in constraints(lowered) or not basis:
+            worse = False
+            impossible += [constraint] if _is_nowhere(constraint, api) else []
+        else:
+            left = ask(only(lowered, (constraint,)))
+            worse = bool(left) and bool(kept_out(constraint, left, basis))
+            impossible += [] if left else [constraint]
+        overlapping += [constraint] if worse else []
+    return Indecisive(tuple(impossible), tuple(overlapping))
+
+
+def _basis(
+    question: Question, too_much: Sequence[Constraint], ask: Ask
+) -> tuple[Question, AllocationCandidates]:
+    """The request with amounts that are there at once, and what these alone get."""
+    lowered = question
+    for each in too_much:
+        fewer = with_amount(lowered, one_of(each))
+        if not ask(alone(one_of(each))):
+            fewer = without(lowered, each) or lowered
+        lowered = fewer
+    if found := ask(only(lowered, ())):
+        return lowered, found
+    for each in constraints(lowered):
+        if each.aspect is Aspect.RESOURCES:
+            lowered = with_amount(lowered, one_of(each))
+    return lowered, ask(only(lowered, ()))
+
+
+def _is_short(constraint: Constraint, lowered: Question, ask: Ask) -> bool:
+    """Whether hosts that have the least of it lack so much."""
+    if constraint not in constraints(lowered):
+        return False
+    bare = only(lowered, ())
+    less = ask(with_amount(bare, one_of(constraint)))
+    return bool(kept_out(constraint, ask(bare), less))
+
+
+def _is_nowhere(constraint: Constraint, api: API) -> bool:
+    """Whether no provider has what it asks for, where nothing else can be asked."""
+    if constraint.aspect not in (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF):
+        return False
+    how = How(include_disabled=True, several=True)
+    return not resource_providers(ProviderQuery(where=having(constraint)), api, how).providers

@@ -1,0 +1,144 @@
+"""All hosts: the registry's records, and all that Placement has.
+
+3 GETs, and 2 for each sharing provider of ours; then 1 that lists all providers, or 1 for each
+tree where there are more than ``MANY_HOSTS`` hosts; then 1 for each provider, and 1 more for
+each that is used; and those of ``leftovers``.  No more than a page of trees and their
+allocations is in memory.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from agent.registry.record import ServiceRecord, is_alive
+from agent.reporting.conditions import Condition
+from computectl.auditing import checks
+from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
+from computectl.auditing.leftovers import left_inventory, unused_classes, unused_traits
+from computectl.reading.all_trees import MANY_HOSTS, Progress, all_providers, is_root
+from computectl.reading.read_ahead import AT_ONCE
+from computectl.reading.retirement import sharing_with
+from computectl.reading.services import Services
+from computectl.reading.trees import inventory_of
+from reportclient.http import API
+from reportclient.model import Inventory
+from reportclient.reader import Listed, members_of, provider_with, providers_with
+
+TREES = 32
+"""Trees that are listed at the same time."""
+DELETE = "for one that is given up: openstack resource provider delete"
+
+
+@dataclass(slots=True)
+class FleetAudit:
+    """``owners`` are traits that tell which roots agents have made; ``host`` is this one."""
+
+    services: Services
+    api: API
+    owners: frozenset[str]
+    host: str
+    down_after: float
+    progress: Progress
+    audit: Audit = field(default_factory=Audit)
+    used: set[str] = field(default_factory=set)
+    """Resource classes of the providers that are used."""
+
+    def run(self) -> Audit:
+        """All checks.  :raises reportclient.errors.PlacementError: it says nothing at all."""
+        hosts = _by_uuid(providers_with("COMPUTE_NODE", self.api))
+        ours = _by_uuid(one for trait in self.owners for one in providers_with(trait, self.api))
+        self.audit.hosts = len(hosts)
+        roots = {uuid: one for uuid, one in {**hosts, **ours}.items() if is_root(one)}
+        many = len(hosts) > MANY_HOSTS
+        listed = None if many else _by_uuid(all_providers(self.api))
+        with self.audit.trying(REPORTING, ORPHANS, STATUS):
+            records = self.services.registry.list_services()
+            self._records(records, listed if listed is not None else roots)
+            with self.audit.trying(ORPHANS):
+                self._orphans(
+                    records, hosts, [one for one in roots.values() if one["uuid"] in ours]
+                )
+        with (
+            self.audit.trying(ALLOCATIONS),
+            ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
+        ):
+            everything = _in_trees(roots, self.api, pool) if listed is None else listed.values()
+            self._allocations(everything, pool, None if listed is None else len(listed))
+        with self.audit.trying(OWNERSHIP):
+            self.audit.add(OWNERSHIP, unused_traits(self.api))
+            self.audit.add(OWNERSHIP, unused_classes(self.used, self.api))
+        return self.audit
+
+    def _records(self, records: list[ServiceRecord], existing: Mapping[str, Listed]) -> None:
+        self.audit.hosts = max(self.audit.hosts, len(records))
+        services, why_not = self.services.observed(records, self.api)
+        if why_not is not None:
+            self.audit.unknown[STATUS] = why_not
+        for one in services:
+            alive = is_alive(one.record, self.down_after)
+            missing = [root for root in one.record.roots if self._is_missing(root, existing)]
+            self.audit.add(REPORTING, checks.reporting(one, missing, alive))
+            if not missing:
+                self.audit.add(STATUS, checks.status(one, alive=alive))
+        self.audit.add(REPORTING, checks.claimed_twice(records))
+
+    def _is_missing(self, root: str, existing: Mapping[str, Listed]) -> bool:
+        """It may have been made since, and have no trait yet."""
+        return root not in existing and provider_with(root, self.api) is None
+
+    def _orphans(
+        self,
+        records: list[ServiceRecord],
+        hosts: Mapping[str, Listed],
+        ours: Iterable[Listed],
+    ) -> None:
+        reported = {root for record in records for root in record.roots}
+        left = [one for one in ours if one["uuid"] not in reported]
+        nodes = [one for one in left if one["uuid"] in hosts]
+        if nodes and {record.host for record in records} <= {self.host}:
+            self.audit.unknown[ORPHANS] = (
+                "the registry of this configuration knows no host but this one; run it with the "
+                "fleet's, [registry] access = rpc"
+            )
+            return
+        for one in nodes:
+            step = (
+                "start its agent; where nova-compute reports it now: computectl retire --hand-back "
+                "there; where the host is given up: computectl retire there"
+            )
+            text = "no host of the registry reports it"
+            self.audit.add(ORPHANS, [Condition(text, one["name"], next_step=step)], one["uuid"])
+            with self.audit.trying(OWNERSHIP):
+                for uuid, offered in left_inventory(one, self.api):
+                    self.audit.add(OWNERSHIP, [offered], uuid)
+        for one in left:
+            if one["uuid"] not in hosts and not sharing_with(one["uuid"], self.api):
+                text, step = "shares with no host", f"{DELETE} {one['uuid']}"
+                said = Condition(text, one["name"], next_step=step)
+                self.audit.add(ORPHANS, [said], one["uuid"])
+
+    def _allocations(self, listed: Iterable[Listed], pool: Executor, of: int | None) -> None:
+        total = "" if of is None else f" of {of}"
+
+        wrong = checks.judged(listed, self.api, pool, self._inventory)
+        for number, (item, conditions) in enumerate(wrong, 1):
+            self.audit.providers = number
+            self.audit.add(ALLOCATIONS, conditions, item["uuid"])
+            if number % checks.PAGE == 0:
+                self.progress(f"allocations of {number}{total} providers")
+
+    def _inventory(self, item: Listed) -> dict[str, Inventory]:
+        inventory = inventory_of(item["uuid"], self.api)
+        self.used.update(inventory)
+        return inventory
+
+
+def _in_trees(roots: Iterable[str], api: API, pool: Executor) -> Iterator[Listed]:
+    """Tree by tree, some at a time."""
+    for page in checks.pages(roots, TREES):
+        for members in pool.map(lambda root: members_of(root, api), page):
+            yield from members
+
+
+def _by_uuid(listed: Iterable[Listed]) -> dict[str, Listed]:
+    return {one["uuid"]: one for one in listed}

@@ -1,0 +1,156 @@
+"""This host: its trees, held against its ledger and its record in the registry.
+
+For each root the GETs of a restarted agent (1 where nothing moved since, 2 with aggregates),
+then 1 for each provider; 1 more where there are several roots.
+"""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from agent.ownership.ledger import Ledger, joined
+from agent.period.service_tag import tag_of
+from agent.period.traits import DISABLED
+from agent.registry.errors import UnknownHost
+from agent.registry.opts import FILE_NAME
+from agent.registry.record import ServiceRecord, is_alive
+from agent.reporting.conditions import Condition, Severity
+from agent.state.kept_root import KeptRoot
+from computectl.auditing import checks
+from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
+from computectl.reading.read_ahead import AT_ONCE, ReadAhead
+from computectl.reading.services import ObservedService, Services
+from computectl.shared.command_session import Session
+from reportclient.http import API
+from reportclient.model import Provider
+from reportclient.reader import Listed, providers_with, refresh
+from reportclient.snapshot import Snapshot
+
+
+@dataclass(slots=True)
+class HostAudit:
+    """``api`` only reads."""
+
+    session: Session
+    api: API
+    audit: Audit = field(default_factory=lambda: Audit(hosts=1))
+
+    def run(self) -> Audit:
+        """All checks.
+
+        :raises CommandError: this host has reported nothing yet.
+        :raises reportclient.errors.PlacementError: it says nothing at all.
+        """
+        roots = self.session.roots()
+        if not roots:
+            raise self.session.no_compute_id()
+        trees = {}
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
+            for root in roots:
+                trees[root] = self._tree(root, self.session.kept(root), pool)
+        if not self.session.settings.rules.attached:
+            with self.audit.trying(REPORTING, STATUS):
+                self._record(trees)
+        own = self.session.compute_id()
+        if own is not None and len(roots) > 1:
+            self._orphans(providers_with(tag_of(own), self.api), roots)
+        return self.audit
+
+    def _tree(self, root: str, kept: KeptRoot, pool: Executor) -> Snapshot:
+        before = kept.load()
+        known = bool(before.generations)
+        view = refresh(before, root, self.api if known else ReadAhead(self.api, pool))
+        tree, ledger = view.snapshot, kept.ledger
+        if root not in tree and not self.session.reports(root):
+            return tree
+        if root not in tree:
+            step = "start compute-agent; computectl plan shows what it is going to report"
+            said = Condition("its root is not in Placement", root, next_step=step)
+            self.audit.add(REPORTING, [said])
+            return tree
+        others = {uuid for uuid in view.sharing if not ledger.is_ours(uuid)}
+        ours = [one for one in tree.walk() if one.uuid not in others]
+        self.audit.providers += len(ours)
+        self._ownership(root, ours, ledger)
+        with self.audit.trying(ALLOCATIONS):
+            listed = [_listed(one) for one in ours]
+            wrong = checks.judged(
+                listed, self.api, pool, lambda item: tree.providers[item["uuid"]].inventory
+            )
+            for item, conditions in wrong:
+                self.audit.add(ALLOCATIONS, conditions, item["uuid"])
+        return tree
+
+    def _ownership(self, root: str, providers: Iterable[Provider], ledger: Ledger) -> None:
+        if not ledger.begun:
+            self.audit.unknown[OWNERSHIP] = f"there is no ledger of the root {root} on this host"
+            return
+        attached = self.session.settings.rules.attached
+        for provider in providers:
+            if attached and provider.uuid == root:
+                continue  # what else it has is its owner's
+            self.audit.add(OWNERSHIP, unowned(provider, ledger), provider.uuid)
+
+    def _record(self, trees: dict[str, Snapshot]) -> None:
+        settings = self.session.settings
+        record = _record_of(self.session)
+        if record is None:
+            text, step = "the registry has no record of it", "start compute-agent"
+            self.audit.add(REPORTING, [Condition(text, settings.host, next_step=step)])
+            return
+        there = {root for root in record.roots if root in trees.get(root, ())}
+        disabled = sum(DISABLED in trees[root].providers[root].traits for root in there)
+        seen = ObservedService(record, record.is_up(settings.registry.down_after), disabled)
+        alive = is_alive(record, settings.registry.down_after)
+        unseen = [root for root in record.roots if root not in trees]
+        self.audit.add(REPORTING, checks.reporting(seen, unseen, alive))
+        if len(there) == len(record.roots):
+            self.audit.add(STATUS, checks.status(seen, alive=alive))
+
+    def _orphans(self, marked: Iterable[Listed], roots: Iterable[str]) -> None:
+        for one in marked:
+            if one["uuid"] not in roots:
+                text = "carries this service's tag, and is no node of this host"
+                step = (
+                    "where another service reports it: remove the tag; to see what it has: "
+                    f"computectl tree {one['uuid']}"
+                )
+                self.audit.add(ORPHANS, [Condition(text, one["name"], next_step=step)], one["uuid"])
+
+
+def _record_of(session: Session) -> ServiceRecord | None:
+    """Without making the database of one host, which opening it would."""
+    registry = session.settings.registry
+    file = session.settings.state_path.absolute() / FILE_NAME
+    local = registry.access == "direct" and registry.connection == f"sqlite:///{file}"
+    if local and not file.exists():
+        return None
+    try:
+        return Services(session).registry.get_service(session.settings.host)
+    except UnknownHost:
+        return None
+
+
+def unowned(provider: Provider, ledger: Ledger) -> Iterator[Condition]:
+    """What of a provider nobody on this host has asserted."""
+    if not ledger.is_ours(provider.uuid):
+        text = "was made by somebody else, and is left alone"
+        step = f"where its maker is gone: computectl adopt {provider.uuid}"
+        yield Condition(text, provider.name, Severity.INFO, step)
+        return
+    claims = joined(ledger.of(provider.uuid).values())
+    traits = sorted(provider.traits - claims.traits)
+    classes = sorted(provider.inventory.keys() - claims.classes)
+    keep = "to keep it, declare it in a provider file; else openstack resource provider"
+    if traits:
+        text = f"nobody on this host asserts {', '.join(traits)}"
+        step = f"{keep} trait set {provider.uuid} with a --trait for each that stays: it sets all"
+        yield Condition(text, provider.name, Severity.WARNING, step)
+    for one in classes:  # each by itself: without a class the command deletes all inventory
+        text = f"nobody on this host asserts its inventory of {one}"
+        step = f"{keep} inventory delete {provider.uuid} --resource-class {one}"
+        yield Condition(text, provider.name, Severity.WARNING, step)
+
+
+def _listed(provider: Provider) -> Listed:
+    return {"uuid": provider.uuid, "name": provider.name}

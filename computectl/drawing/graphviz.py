@@ -1,0 +1,56 @@
+"""Graphviz's ``dot``, where it is installed: from its language to SVG."""
+
+import re
+import shutil
+import subprocess
+from html import unescape
+
+from computectl.drawing.dot import BREADTH, draw_dot
+from computectl.drawing.picture import Picture
+from computectl.shared.errors import NOT_WELL, CommandError
+from reportclient.plain_text import columns
+
+_TEXT = re.compile(r'(<text [^>]*font-size="([\d.]+)"[^>]*)>([^<]+)</text>')
+SECONDS = 120
+"""Layout of thousands of boxes takes minutes, and nobody can read them."""
+
+
+def draw_svg(picture: Picture) -> str:
+    """The picture, laid out.  :raises CommandError: as :func:`svg_of`."""
+    return svg_of(draw_dot(picture))
+
+
+def svg_of(dot: str, within: int = SECONDS) -> str:
+    """The picture that the text describes; ``within`` seconds.
+
+    :raises CommandError: Graphviz is not installed, fails, or takes too long.
+    """
+    program = shutil.which("dot")
+    if program is None:
+        raise CommandError(
+            "-f svg needs Graphviz's program dot, which is not installed here",
+            "install the package graphviz, or take -f mermaid or -f dot",
+        )
+    try:
+        done = subprocess.run(  # noqa: S603  no shell, no words of anybody else
+            [program, "-Tsvg"],
+            input=dot,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=within,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise CommandError(
+            f"dot has not drawn it in {within} seconds", "choose fewer trees", NOT_WELL
+        ) from None
+    if done.returncode != 0:
+        raise CommandError(f"dot failed: {done.stderr}", "-f dot shows what it was given", NOT_WELL)
+    return _TEXT.sub(_held, done.stdout)
+
+
+def _held(text: re.Match[str]) -> str:
+    """As broad as it was laid out, whatever font it is shown in."""
+    width = columns(unescape(text[3])) * BREADTH * float(text[2])
+    return f'{text[1]} textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs">{text[3]}</text>'

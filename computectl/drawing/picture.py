@@ -1,0 +1,264 @@
+"""A picture of provider trees, before it is written in some language of pictures.  Pure.
+
+Boxes are providers, or several of the same shape; hubs are aggregates that connect them.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from agent.period.traits import DISABLED
+from computectl.drawing.fold import Fold, folds
+from computectl.drawing.trait_groups import FAMILIES, by_family
+from computectl.shared.usage import Usage
+from reportclient.model import Provider
+from reportclient.plain_text import plain
+from reportclient.snapshot import Snapshot
+
+MOST_BOXES = 60
+"""A picture of more is no picture any more: then providers that differ are drawn as one."""
+MOST_OF_A_FAMILY = 3
+"""So many traits of a family are named; of more, only the number is told."""
+LOOSE_FAMILIES = ("COMPUTE_", "HW_")
+"""Families of what belongs to no other one."""
+SHORT = 8
+"""Characters of a UUID that tell aggregates of a picture apart."""
+
+_CELLS = frozenset({"VCPU", "PCPU", "MEMORY_MB"})
+
+
+class BoxKind(Enum):
+    """What a provider is, by what it has; the values are what the legend says."""
+
+    ROOT = "root of a tree: a host, mostly"
+    NUMA = "NUMA cell: CPUs or memory below a root"
+    DEVICE = "device: a PF, a GPU, …"
+    PLAIN = "no inventory, below a root"
+    SHARING = "sharing provider"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """``number`` tells boxes apart; ``count`` providers of the same shape are drawn as one.
+
+    ``foreign``: this agent does not write it; ``marked``: it is the one asked for.
+    """
+
+    number: int
+    kind: BoxKind
+    title: str
+    count: int
+    amounts: tuple[str, ...] = ()
+    traits: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    foreign: bool = False
+    disabled: bool = False
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """An aggregate, and the numbers of the boxes whose providers are in it."""
+
+    title: str
+    boxes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """``edges`` lead from parent to child, by number.
+
+    ``overview``: there are so many providers that those of a box may differ.
+    """
+
+    boxes: tuple[Box, ...]
+    edges: tuple[tuple[int, int], ...]
+    hubs: tuple[Hub, ...] = ()
+    overview: bool = False
+
+    def kinds(self) -> list[BoxKind]:
+        """Those that the legend has to explain."""
+        shown = {box.kind for box in self.boxes}
+        return [kind for kind in BoxKind if kind in shown]
+
+    def has(self, mark: str) -> bool:
+        """Whether any box is ``foreign``, ``disabled`` or ``marked``."""
+        return any(getattr(box, mark) for box in self.boxes)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the snapshot does not say.
+
+    ``owner``: traits, of which roots that this agent writes have one; empty: nobody knows.
+    ``terse``: without traits, and with those aggregates only that connect boxes.
+    """
+
+    usage: Usage = field(default_factory=Usage)
+    owner: frozenset[str] = frozenset()
+    terse: bool = False
+
+
+def picture(snapshot: Snapshot, context: Surroundings | None = None) -> Picture:
+    """All trees of a snapshot; lone roots that share are among them."""
+    context = context or Surroundings()
+    marked = context.usage.marked
+    apart = frozenset([marked] if marked else ())
+    found = folds(snapshot, apart=apart)
+    overview = len(found) > MOST_BOXES
+    if overview:
+        found = _fewest(snapshot, apart, context)
+    hubs = _hubs(found)
+    boxes = _Boxes(snapshot, context, frozenset(hubs))
+    return Picture(
+        tuple(boxes.of(number, fold, found) for number, fold in enumerate(found)),
+        tuple((fold.parent, n) for n, fold in enumerate(found) if fold.parent is not None),
+        tuple(_together(hubs) if overview else _each(hubs)),
+        overview,
+    )
+
+
+def _fewest(snapshot: Snapshot, apart: frozenset[str], context: Surroundings) -> list[Fold]:
+    """Those of the same resource classes as one; where that is not enough, of the same kind."""
+
+    def by_kind(one: Provider) -> tuple[object, ...]:
+        return _kind(one), DISABLED in one.traits, _is_foreign(one, snapshot, context)
+
+    def by_classes(one: Provider) -> object:
+        return *by_kind(one), frozenset(one.inventory)
+
+    found = folds(snapshot, apart=apart, alike=by_classes)
+    return found if len(found) <= MOST_BOXES else folds(snapshot, apart=apart, alike=by_kind)
+
+
+def _is_foreign(one: Provider, snapshot: Snapshot, context: Surroundings) -> bool:
+    root = snapshot.providers[snapshot.root_of(one.uuid)]
+    return bool(context.owner) and not context.owner & root.traits
+
+
+def _each(hubs: Mapping[str, tuple[int, ...]]) -> Iterator[Hub]:
+    return (Hub(uuid[:SHORT], numbers) for uuid, numbers in hubs.items())
+
+
+def _together(hubs: Mapping[str, tuple[int, ...]]) -> Iterator[Hub]:
+    """Aggregates of the same boxes as one."""
+    alike: dict[tuple[int, ...], list[str]] = {}
+    for uuid, numbers in hubs.items():
+        alike.setdefault(numbers, []).append(uuid[:SHORT])
+    for numbers, names in alike.items():
+        several = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+        yield Hub(several, numbers)
+
+
+def _hubs(found: list[Fold]) -> dict[str, tuple[int, ...]]:
+    """Aggregates with more than one provider, in the order of their names."""
+    members: dict[str, list[int]] = {}
+    providers: dict[str, int] = {}
+    for number, fold in enumerate(found):
+        counts = Counter(each for one in fold.members for each in one.aggregates)
+        for aggregate, count in counts.items():
+            members.setdefault(aggregate, []).append(number)
+            providers[aggregate] = providers.get(aggregate, 0) + count
+    return {uuid: tuple(members[uuid]) for uuid in sorted(members) if providers[uuid] > 1}
+
+
+@dataclass(frozen=True, slots=True)
+class _Boxes:
+    snapshot: Snapshot
+    context: Surroundings
+    hubs: frozenset[str]
+
+    def of(self, number: int, fold: Fold, found: list[Fold]) -> Box:
+        """Kind and marks are those of the first of the fold; the others have the same."""
+        first = fold.members[0]
+        above = len(found[fold.parent].members) if fold.parent is not None else 1
+        common = frozenset.intersection(*(one.traits for one in fold.members))
+        return Box(
+            number,
+            _kind(first),
+            _title(fold.members, above),
+            len(fold.members),
+            tuple(self._amounts(fold.members)),
+            () if self.context.terse else tuple(short_traits(common - {DISABLED})),
+            tuple(self._notes(fold.members)),
+            _is_foreign(first, self.snapshot, self.context),
+            DISABLED in first.traits,
+            first.uuid == self.context.usage.marked,
+        )
+
+    def _amounts(self, members: tuple[Provider, ...]) -> Iterator[str]:
+        for name in sorted({name for one in members for name in one.inventory}):
+            having = [one for one in members if name in one.inventory]
+            wholes = [one.inventory[name].capacity for one in having]
+            totals = _span(one.inventory[name].total for one in having)
+            each = " each" if len(members) > 1 else ""
+            some = f" on {len(having)}" if len(having) < len(members) else ""
+            gives = f", capacity {_span(wholes)}" if _span(wholes) != totals else ""
+            yield f"{name} {totals}{each}{some}{gives}{self._use(name, having, sum(wholes))}"
+
+    def _use(self, name: str, having: list[Provider], whole: int) -> str:
+        usages = self.context.usage.usages
+        if usages is None:
+            return ""
+        used = sum(usages.get(one.uuid, {}).get(name, 0) for one in having)
+        return f", used {used}{f' of {whole}' if len(having) > 1 else ''}"
+
+    def _notes(self, members: tuple[Provider, ...]) -> Iterator[str]:
+        consumers = sum(self.context.usage.consumers.get(one.uuid, 0) for one in members)
+        if consumers:
+            yield f"{consumers} consumer{'s' if consumers > 1 else ''}"
+        if self.context.terse:
+            return
+        varied = len({one.traits for one in members})
+        if varied > 1:
+            yield f"{varied} different sets of traits"
+        lone = frozenset().union(*(one.aggregates for one in members)) - self.hubs
+        if len(lone) > MOST_OF_A_FAMILY:
+            yield f"{len(lone)} aggregates"
+            return
+        for aggregate in sorted(lone):
+            yield f"aggregate {aggregate[:SHORT]}"
+
+
+def _span(amounts: Iterable[int]) -> str:
+    """``8``, or ``4 to 16``."""
+    found = sorted(amounts)
+    return str(found[0]) if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
+
+
+def _kind(provider: Provider) -> BoxKind:
+    if provider.shares:
+        return BoxKind.SHARING
+    if provider.parent_uuid is None:
+        return BoxKind.ROOT
+    if "HW_NUMA_ROOT" in provider.traits or _CELLS & provider.inventory.keys():
+        return BoxKind.NUMA
+    return BoxKind.DEVICE if provider.inventory else BoxKind.PLAIN
+
+
+def _title(members: tuple[Provider, ...], above: int) -> str:
+    first, last = plain(members[0].name), plain(members[-1].name)
+    if len(members) == 1:
+        return first
+    in_each = len(members) // above
+    even = above > 1 and in_each > 1 and len(members) % above == 0
+    each = f" ({in_each} in each)" if even else ""
+    return f"{first} … {last}  ×{len(members)}{each}"  # noqa: RUF001
+
+
+def short_traits(traits: Iterable[str]) -> list[str]:
+    """Words for a box: of large families only how many there are.
+
+    >>> short_traits(["HW_CPU_X86_AVX", "CUSTOM_FAST", *(f"COMPUTE_T{n}" for n in range(9))])
+    ['CUSTOM_FAST', 'COMPUTE_* (9)', 'HW_CPU_X86_AVX']
+    """
+    families = by_family(traits, (*FAMILIES, *LOOSE_FAMILIES))
+    custom = sorted(families, key=lambda family: (not family.startswith("CUSTOM_"), family))
+    return [word for family in custom for word in _words(family, families[family])]
+
+
+def _words(family: str, members: list[str]) -> list[str]:
+    if len(members) <= MOST_OF_A_FAMILY:
+        return members
+    return [f"{family}* ({len(members)})"]

@@ -1,0 +1,242 @@
+"""Draw provider trees as text.  Pure, but that without a ``Screen`` stdout is looked at.
+
+One line for each provider's name, one for each resource class, its amounts in columns
+that are the same all over the tree; traits and aggregates below.  Sharing providers
+come after the tree that they are associated with.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agent.period.traits import DISABLED
+from computectl.drawing.fold import in_natural_order
+from computectl.drawing.trait_groups import folded, in_lines
+from computectl.reading.trees import Trees
+from computectl.shared.screen import Line, Screen, counted, in_columns
+from computectl.shared.usage import Usage
+from reportclient.model import Provider
+from reportclient.plain_text import plain
+from reportclient.snapshot import Snapshot
+
+NEARLY_FULL = 0.9
+"""Above this part of the capacity, use is shown as a warning."""
+
+StyledTexts = tuple[tuple[str, str | None], ...]
+Shared = dict[tuple[str, ...], list[Provider]]
+"""Sharing providers by the aggregates through which they share."""
+
+
+def draw_tree(
+    snapshot: Snapshot,
+    root: str,
+    *,
+    usage: Usage | None = None,
+    screen: Screen | None = None,
+) -> str:
+    """The tree of ``root`` and the sharing providers associated with it.
+
+    Without ``usage`` nothing is said of what is used.  A terse drawing shows no trait but
+    COMPUTE_STATUS_DISABLED.
+    """
+    screen = screen or Screen.of(sys.stdout)
+    drawing = _Drawing(snapshot, usage or Usage(), screen)
+    return _in_columns(drawing.lines([root], sharing_with(snapshot, root)), drawing)
+
+
+def draw_trees(snapshot: Snapshot, roots: Sequence[str], usage: Usage, screen: Screen) -> str:
+    """Several trees in the same columns; who shares with whom is for others to say."""
+    drawing = _Drawing(snapshot, usage, screen)
+    return _in_columns(drawing.lines(roots, {}), drawing)
+
+
+def children_by_name(snapshot: Snapshot, uuid: str | None) -> list[Provider]:
+    """The children of a provider, or the roots, in the order in which people look for them."""
+    children = (snapshot.providers[child] for child in snapshot.children(uuid))
+    return sorted(children, key=lambda provider: provider.name)
+
+
+def sharing_with(snapshot: Snapshot, root: str) -> Shared:
+    """Lone roots that share with the tree of ``root``, by the aggregates they do it through."""
+    ours = frozenset().union(*(provider.aggregates for provider in snapshot.walk(root)))
+    found: dict[tuple[str, ...], list[Provider]] = {}
+    for provider in children_by_name(snapshot, None):
+        common = tuple(sorted(provider.aggregates & ours))
+        if provider.uuid != root and provider.shares and common:
+            found.setdefault(common, []).append(provider)
+    return found
+
+
+def _in_columns(lines: list[Line], drawing: "_Drawing") -> str:
+    titles: tuple[str, ...] = ("total", "reserved", "ratio", "capacity")
+    if drawing.usage.usages is not None:
+        titles += ("used", "free")
+    return "\n".join(in_columns(lines, titles, drawing.screen))
+
+
+class _Place(NamedTuple):
+    """Where a provider stands: what is before its name, and before the lines below it.
+
+    ``tight`` ones have no empty line above them.
+    """
+
+    provider: Provider
+    here: str
+    inside: str
+    tight: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    snapshot: Snapshot
+    usage: Usage
+    screen: Screen
+
+    def lines(self, roots: Sequence[str], shared: Shared) -> list[Line]:
+        places = [place for root in roots for place in self._places(root)]
+        lone = (
+            _Place(provider, "", "", tight=True) for found in shared.values() for provider in found
+        )
+        one_line = all(self._fits(place) for place in (*places, *lone))
+        lines: list[Line] = []
+        for place in places:
+            between = [Line("")] if lines and place.provider.parent_uuid is None else []
+            lines += [*between, *self._provider(place, one_line=one_line)]
+        for aggregates, providers in shared.items():
+            lines += self._sharing(aggregates, providers, one_line=one_line)
+        return lines
+
+    def _places(self, root: str) -> Iterator[_Place]:
+        """With a stack of our own: a tree may be deeper than Python's."""
+        yield _Place(self.snapshot.providers[root], "", "", tight=True)
+        stack = [*reversed(list(self._children(root, "")))]
+        while stack:
+            place = stack.pop()
+            yield place
+            stack += reversed(list(self._children(place.provider.uuid, place.inside)))
+
+    def _children(self, uuid: str, before: str) -> Iterator[_Place]:
+        branches = self.screen.branches
+        children = children_by_name(self.snapshot, uuid)
+        leaves = not any(self._has_children(child.uuid) for child in children)
+        for child in children:
+            last, tight = child is children[-1], leaves and child is not children[0]
+            here, inside = (
+                (branches.last, branches.none) if last else (branches.child, branches.line)
+            )
+            yield _Place(child, before + here, before + inside, tight)
+
+    def _has_children(self, uuid: str) -> bool:
+        return any(True for _ in self.snapshot.children(uuid))
+
+    def _sharing(
+        self, aggregates: tuple[str, ...], providers: list[Provider], *, one_line: bool
+    ) -> Iterator[Line]:
+        yield Line("")
+        for aggregate in aggregates:
+            start = "shared through aggregate" if aggregate == aggregates[0] else " " * 20 + "and"
+            yield Line("", ((f"{start} {aggregate}", None),))
+        for provider in providers:
+            yield from self._provider(_Place(provider, "", "", tight=False), one_line=one_line)
+
+    def _provider(self, place: _Place, *, one_line: bool) -> Iterator[Line]:
+        provider, branches = place.provider, self.screen.branches
+        below = self._has_children(provider.uuid)
+        inside = place.inside + (branches.line if below else branches.none)
+        if not place.tight:
+            yield Line(place.here[: -len(branches.child)] + branches.line if place.here else "")
+        yield Line(place.here, self._heading(provider, one_line=one_line))
+        if not one_line:
+            yield Line(inside, self._facts(provider))
+        for resource_class in sorted(provider.inventory):
+            yield self._row(provider, resource_class, inside)
+        yield from self._traits(provider, inside)
+
+    def _fits(self, place: _Place) -> bool:
+        words = self._heading(place.provider, one_line=True)
+        return len(Line(place.here, words).left) <= self.screen.width
+
+    def _heading(self, provider: Provider, *, one_line: bool) -> StyledTexts:
+        name: StyledTexts = ((plain(provider.name), "bold"),)
+        facts = self._facts(provider) if one_line else ()
+        marked = provider.uuid == self.usage.marked
+        return (*name, *facts, *([(self.screen.branches.mark, "yellow")] if marked else []))
+
+    def _facts(self, provider: Provider) -> StyledTexts:
+        facts = [provider.uuid]
+        generation = self.usage.generations.get(provider.uuid)
+        if generation is not None:
+            facts.append(f"generation {generation}")
+        consumers = self.usage.consumers.get(provider.uuid)
+        if consumers:
+            facts.append(counted(consumers, "consumer"))
+        return tuple((fact, None) for fact in facts)
+
+    def _row(self, provider: Provider, resource_class: str, inside: str) -> Line:
+        record = provider.inventory[resource_class]
+        full, whole, style = record.over(None), record.capacity, None
+        cells = [str(full.total), str(full.reserved), f"{full.allocation_ratio:g}", str(whole)]
+        if self.usage.usages is not None:
+            used = self.usage.usages.get(provider.uuid, {}).get(resource_class, 0)
+            cells += [str(used), str(whole - used)]
+            style = "yellow" if used > whole * NEARLY_FULL else None
+        return Line(inside, ((resource_class, None),), tuple(cells), style)
+
+    def _traits(self, provider: Provider, inside: str) -> Iterator[Line]:
+        shown = provider.traits & {DISABLED} if self.screen.terse else provider.traits
+        for words in in_lines(folded(shown), max(self.screen.width - len(inside), 1)):
+            red = ((word, "red" if word == DISABLED else None) for word in words)
+            yield Line(inside, tuple(red))
+        for aggregate in () if self.screen.terse else sorted(provider.aggregates):
+            yield Line(inside, ((f"aggregate {aggregate}", None),))
+
+
+NAMED = 3
+"""Of more members than these, only the first and the last are named."""
+
+
+def draw_fleet(trees: Trees, screen: Screen) -> str:
+    """How much there is, hosts by name, what shares alone after them, the aggregates last."""
+    snapshot, usage = trees.together()
+    roots = [root.uuid for root in _roots(snapshot)]
+    drawn = draw_trees(snapshot, roots, usage, screen)
+    return "\n".join([heading(trees), "", drawn, *_aggregates(snapshot, screen)])
+
+
+def heading(trees: Trees) -> str:
+    """How many trees and providers are shown, and how many calls that took."""
+    snapshot, _ = trees.together()
+    roots = sum(1 for _ in snapshot.children(None))
+    calls = trees.fleet.calls if trees.fleet is not None else 0
+    return (
+        f"{counted(roots, 'tree')}, {counted(len(snapshot), 'provider')}, {counted(calls, 'call')}"
+    )
+
+
+def _roots(snapshot: Snapshot) -> list[Provider]:
+    roots = in_natural_order(snapshot.providers[uuid] for uuid in snapshot.children(None))
+    return sorted(roots, key=lambda root: root.shares)
+
+
+def _aggregates(snapshot: Snapshot, screen: Screen) -> Iterator[str]:
+    """Those with more than one provider."""
+    members: dict[str, list[Provider]] = {}
+    for provider in snapshot.walk():
+        for aggregate in provider.aggregates:
+            members.setdefault(aggregate, []).append(provider)
+    for aggregate, found in sorted(members.items()):
+        if len(found) > 1:
+            yield ""
+            yield screen.paint(f"aggregate {aggregate}", "bold")
+            shares = [one for one in found if one.shares]
+            others = [one for one in found if not one.shares]
+            yield from (f"   shared: {_names(shares)}" for _ in shares[:1])
+            yield from (f"   {'with' if shares else 'of'}: {_names(others)}" for _ in others[:1])
+
+
+def _names(providers: list[Provider]) -> str:
+    names = [plain(one.name) for one in in_natural_order(providers)]
+    if len(names) <= NAMED:
+        return ", ".join(names)
+    return f"{names[0]} … {names[-1]} ({len(names)})"

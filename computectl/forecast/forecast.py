@@ -1,0 +1,238 @@
+"""What the next period of each node would do, and its exact calls, without doing it."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from agent.nodes.composed import drivers_of, nodes_of
+from agent.nodes.identity import IdentityError
+from agent.nodes.nodes import Nodes
+from agent.period.foreign_roots import RootAwaited
+from agent.period.tracker import Tracker
+from agent.reporting.conditions import Condition, Severity, errors
+from agent.reporting.reports import Report
+from agent.reporting.systemd import Systemd
+from agent.service import Service
+from agent.state.document import Unusable
+from agent.state.driver_store import DriverStore
+from agent.switching.service_file import ServiceFile
+from computectl.reading.read_ahead import AT_ONCE, ReadAhead
+from computectl.shared.command_session import Session
+from drivers.errors import DriverError, ReshapeFailed
+from drivers.loaded import words
+from reportclient import plan as ops
+from reportclient.calls import call_of
+from reportclient.explain import name_taken
+from reportclient.http import API
+from reportclient.reader import provider_named
+from reportclient.reshape import generations_after
+from reportclient.snapshot import EMPTY, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operation as the request that it becomes; ``body`` is ``None`` for an empty one."""
+
+    operation: ops.Operation
+    method: str
+    path: str
+    body: dict[str, Any] | None
+
+
+def calls_of(plan: ops.Plan, generations: Mapping[str, int]) -> Iterator[Call]:
+    """In their order; ``generations`` are those of the view."""
+    current = dict(generations)
+    for operation in plan:
+        yield Call(operation, *call_of(operation, current))
+        _move(operation, current)
+
+
+def _move(operation: ops.Operation, generations: dict[str, int]) -> None:
+    match operation:
+        case ops.CreateProvider(uuid):
+            generations[uuid] = 0
+        case ops.SetTraits(uuid) | ops.SetAggregates(uuid) | ops.SetInventory(uuid):
+            generations[uuid] = generations.get(uuid, 0) + 1
+        case ops.Reshape() | ops.SetInventories():
+            generations.update(generations_after(operation, generations))
+        case ops.DeleteProvider(uuid):
+            generations.pop(uuid, None)
+        case ops.UpdateProvider() | ops.EnsureTrait() | ops.EnsureClass():
+            pass
+
+
+MADE_UP = "00000000-0000-4000-8000-000000000000"
+"""Stands for the compute_id that the agent makes at its first start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """One node: its ``calls`` in their order, and the ``conditions`` of such a period."""
+
+    node: str
+    uuid: str
+    before: Snapshot
+    plan: ops.Plan
+    calls: tuple[Call, ...]
+    conditions: tuple[Condition, ...]
+    reshape_pending: bool = False
+
+    @property
+    def problems(self) -> list[str]:
+        """What is not well, as sentences."""
+        return list(map(str, errors(self.conditions)))
+
+    @property
+    def notes(self) -> list[str]:
+        """What should be known, and makes no period worse."""
+        return [str(one) for one in self.conditions if one.severity is Severity.WARNING]
+
+
+def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list[Forecast]:
+    """Ask the drivers as the agent does.
+
+    ``at_start``: the first period after a start, when a reshape is allowed; otherwise
+    any other.  ``holding``: what provider files added stays as it is.
+    """
+    api = session.placement()
+    attached = session.settings.rules.attached
+    own = session.compute_id() or ("" if attached else MADE_UP)
+    with (
+        ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
+        open_nodes(session, own, ReadAhead(api, pool), holding=holding) as nodes,
+    ):
+        status = KeptStatus.of(session)
+        trackers = nodes.trackers
+        found = [of_root(one, nodes, api, at_start, status) for one in trackers.values()]
+        known = [] if holding else nodes.additions.notes(trackers)
+        warnings = tuple(Condition(text, severity=Severity.WARNING) for text in known)
+        found += _awaited(nodes)
+        return [*found[:-1], *(_with(last, warnings) for last in found[-1:])]
+
+
+def _with(planned: Forecast, warnings: tuple[Condition, ...]) -> Forecast:
+    return replace(planned, conditions=(*planned.conditions, *warnings))
+
+
+def _awaited(nodes: Nodes) -> Iterator[Forecast]:
+    """Nodes whose root belongs to another service, and is not there."""
+    for name, err in nodes.foreign_roots.awaited.items():
+        said = Report(name, error=err).conditions().values()
+        yield Forecast(name, "", EMPTY, ops.Plan(), (), tuple(said))
+
+
+def of_root(
+    tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: "KeptStatus"
+) -> Forecast:
+    """One root; what the drivers can't say is told, and nothing else is lost."""
+    tracker.started = not at_start
+    try:
+        decision = tracker.foresee(time.monotonic(), disabled=status.disabled)
+    except (ReshapeFailed, RootAwaited, ValueError) as err:
+        failed = Report(tracker.node, error=err)
+        return _forecast(tracker, ops.Plan(), failed.conditions().values())
+    plan = ops.bulked(decision.plan, nodes.bulk.chunk, nodes.bulk.least)
+    degraded = chain.from_iterable(loaded.degraded().items() for loaded in nodes.drivers)
+    report = Report(
+        tracker.node,
+        plan=plan,
+        problems=decision.plan.problems,
+        driver_errors=decision.answer.errors,
+        degraded={**dict(degraded), **nodes.additions.degraded()},
+        reshape_pending=decision.answer.reshape_pending,
+    )
+    conditions = (*report.conditions().values(), *status.conditions())
+    conditions += tuple(_taken_names(tracker, plan, api))
+    planned = _forecast(tracker, plan, conditions)
+    return replace(planned, reshape_pending=bool(decision.answer.reshape_pending))
+
+
+def _forecast(tracker: Tracker, plan: ops.Plan, conditions: Iterable[Condition]) -> Forecast:
+    return Forecast(
+        tracker.node,
+        tracker.uuid,
+        tracker.view.snapshot,
+        plan,
+        tuple(calls_of(plan, tracker.view.generations)),
+        tuple(conditions),
+    )
+
+
+def _taken_names(tracker: Tracker, plan: ops.Plan, api: API) -> Iterator[Condition]:
+    """A root that can't be made, since another has its name; the agent would find out too."""
+    for operation in plan:
+        if isinstance(operation, ops.CreateProvider) and operation.uuid == tracker.uuid:
+            other = provider_named(operation.name, api)
+            if other is not None:
+                yield Condition(str(name_taken(operation, other, tracker.uuid).args[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptStatus:
+    """``disabled`` is ``None`` where nobody has said; ``unreadable`` says what is wrong then."""
+
+    disabled: bool | None
+    unreadable: str | None = None
+
+    @classmethod
+    def of(cls, session: Session) -> "KeptStatus":
+        """From ``service.json`` in the state directory.  Never raises."""
+        try:
+            return cls(ServiceFile.of(session.settings.state_path).load().disabled)
+        except Unusable as err:
+            return cls(None, str(err))
+
+    def conditions(self) -> Iterator[Condition]:
+        """What keeps a plan from foreseeing the trait."""
+        if self.unreadable is not None:
+            yield Condition(
+                f"whether this host is disabled is not known: {self.unreadable}; compute-agent "
+                "writes the file anew when it hears from the registry"
+            )
+
+
+@contextmanager
+def open_nodes(
+    session: Session, own_uuid: str, api: API, *, holding: bool = False
+) -> Iterator[Nodes]:
+    """The nodes of this host by its drivers; ``nodes.trackers`` is filled.
+
+    What Placement has is read from Placement; of what the agent has kept only that is
+    loaded which Placement can't tell, such as which driver reports what.  None is saved.
+    Provider files are read as they are now; ``holding`` leaves what they added as it is.
+
+    :raises drivers.errors.DriverError: a driver can't be loaded, opened or can't say
+        which nodes there are.
+    :raises agent.config.ConfigError: an option looks mistyped.
+    """
+    settings = session.settings
+    with redirect_stdout(sys.stderr):  # what drivers print is no part of the answer
+        drivers = drivers_of(
+            settings, session.conf, DriverStore(settings.state_path, writing=False)
+        )
+        nodes = nodes_of(settings, drivers, api, own_uuid, writing=False)
+        nodes.additions.holding = holding
+        nodes.additions.load()
+        service = Service(settings.host, nodes, Systemd(), stop=lambda: False)
+        try:
+            service.open()
+            _name_nodes(nodes)
+            yield nodes
+        finally:
+            service.close()
+
+
+def _name_nodes(nodes: Nodes) -> None:
+    try:
+        nodes.current()
+    except IdentityError:
+        raise
+    except (Exception, SystemExit) as err:
+        raise DriverError(
+            f"driver {nodes.drivers[0].name} can't name its nodes: {words(err)}"
+        ) from err

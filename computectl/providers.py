@@ -1,0 +1,136 @@
+"""``computectl providers``: finds providers in Placement, whatever trees they are in."""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.reporting.conditions import Condition, Severity
+from computectl.asking.habits import refuse_habits, unknown
+from computectl.asking.request_options import add_group_options, add_selection, provider_query_of
+from computectl.reading.trees import find, name_of, names_in
+from computectl.shared.command_session import Session
+from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.errors import CommandError
+from computectl.shared.screen import Screen, counted
+from reportclient.asking import How, ListedProviders, resource_providers
+from reportclient.calls import Counting
+from reportclient.candidates import ListedProvider, ProviderQuery, read_provider_query
+from reportclient.errors import UnknownNames
+from reportclient.http import API
+from reportclient.plain_text import plain
+
+COLUMNS = ("provider", "uuid", "host", "host_uuid", "parent_uuid", "generation")
+_GROUP = ("resources", "required", "forbidden", "member_of", "in_tree")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What was found, and what the roots are called."""
+
+    found: ListedProviders
+    names: Mapping[str, str]
+    calls: int
+
+
+class FindProviders(DrawnOrListed[Answered]):
+    """Find resource providers by name, inventory, traits and aggregates.
+
+    Providers of disabled hosts are left out, and counted. Exits with 1 if none is found.
+    """
+
+    drawn = "lines"
+    examples = """\
+  computectl providers --required CUSTOM_PHYSNET_PUBLIC
+  computectl providers --resources SRIOV_NET_VF=1 --in-tree host1
+  computectl providers host1 --include-disabled
+  computectl providers --query 'required=in:HW_CPU_X86_AVX2,HW_CPU_X86_AVX512F' -f json
+"""
+
+    arguments = (
+        argument("provider", nargs="?", metavar="NAME_OR_UUID", help="name or UUID of a provider"),
+    )
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The query by options or as it stands in a URL."""
+        parser = super().get_parser(prog_name)
+        parser.allow_abbrev = False  # --resource is something else to users of osc-placement
+        add_group_options(parser)
+        add_selection(parser, "query", "providers of disabled hosts")
+        return parser
+
+    def ask(self, session: Session, options: argparse.Namespace) -> Answered:
+        """What is found, and the names of the hosts that it is on."""
+        api = Counting(session.placement())
+        query = _query(options, api)
+        try:
+            found = resource_providers(query, api, How(options.include_disabled, several=True))
+        except UnknownNames as err:
+            raise unknown(err, api) from err
+        shown = options.formatter == self.drawn or not options.columns or "host" in options.columns
+        return Answered(found, _root_names(found, api) if shown else {}, api.calls)
+
+    @classmethod
+    def spelled(cls, words: Sequence[str]) -> list[str]:
+        """See :func:`computectl.asking.habits.refuse_habits`."""
+        refuse_habits(words, groups=False)
+        return list(words)
+
+    def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+        providers = sorted(answer.found.providers, key=lambda one: one.name)
+        width = max((len(plain(one.name)) for one in providers), default=0)
+        many = f"{counted(len(providers), 'provider')}, {counted(answer.calls, 'call')}"
+        lines = (_line(one, width, answer.names, screen) for one in providers)
+        return "\n".join([many, *([""] if providers else []), *lines])
+
+    def table(self, answer: Answered) -> Table:
+        return COLUMNS, [
+            [
+                one.name,
+                one.uuid,
+                answer.names.get(one.root_uuid, one.root_uuid),
+                one.root_uuid,
+                one.parent_uuid,
+                one.generation,
+            ]
+            for one in sorted(answer.found.providers, key=lambda one: one.name)
+        ]
+
+    def conditions(self, answer: Answered, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
+        """None is not well; what is left out is told."""
+        left_out, found = answer.found.left_out, answer.found.providers
+        if left_out:
+            verb = "is" if left_out == 1 else "are"
+            yield Condition(
+                f"{counted(left_out, 'provider')} of disabled hosts {verb} left out",
+                severity=Severity.WARNING if found else Severity.ERROR,
+                next_step="--include-disabled shows them",
+            )
+        elif not found:
+            step = "names have to be given in full"
+            yield Condition("no provider matches", next_step=step)
+
+
+def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
+    said = [name for name in ("provider", *_GROUP) if getattr(options, name)]
+    if options.query and said:
+        raise CommandError("--query and other options are two queries", "give one of them")
+    if options.query:
+        return read_provider_query(options.query)
+    if not said:
+        raise CommandError(
+            "without a name or an option this would list every provider",
+            "`computectl providers --help` has examples",
+        )
+    return provider_query_of(options, lambda name: str(find(name, api)["uuid"]))
+
+
+def _root_names(found: ListedProviders, api: API) -> dict[str, str]:
+    names = {one.uuid: one.name for one in found.providers}
+    missing = {one.root_uuid for one in found.providers} - names.keys()
+    return names | names_in(sorted(missing), api)
+
+
+def _line(one: ListedProvider, width: int, names: Mapping[str, str], screen: Screen) -> str:
+    where = "" if one.uuid == one.root_uuid else f"  on {name_of(one.root_uuid, names)}"
+    name = plain(one.name)
+    return f"{screen.paint(name, 'bold')}{' ' * (width - len(name))}  {one.uuid}{where}"

@@ -1,0 +1,188 @@
+"""What the ``service`` commands work with: the registry, the agents, and Placement's word."""
+
+import os
+import pwd
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from agent.bus.caller import Caller, new_request_id
+from agent.bus.signing import Operator
+from agent.config_files import option_place
+from agent.period.traits import DISABLED
+from agent.registry import errors
+from agent.registry.api import Registry
+from agent.registry.control import Control
+from agent.registry.record import REPAIR, ServiceRecord, damage
+from agent.reporting.conditions import Condition
+from computectl.shared.command_session import Session
+from computectl.shared.errors import NOT_WELL, UNUSABLE, CommandError
+from reportclient.errors import PlacementError
+from reportclient.http import API
+from reportclient.reader import part_of
+
+WITH_TRAIT = f"/resource_providers?required={DISABLED}"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedService:
+    """A record; how many of its roots have the trait, ``None`` if Placement can't say.
+
+    ``since``: the seconds for which its host has been disabled.
+    """
+
+    record: ServiceRecord
+    up: bool
+    with_trait: int | None = None
+    since: float | None = None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether Placement says the same as the record; ``None`` if nobody knows."""
+        roots = len(self.record.roots)
+        if self.with_trait is None or not roots or self.record.attached:
+            return None
+        return self.with_trait == (roots if self.record.disabled else 0)
+
+    @property
+    def agreement(self) -> str:
+        """The same in a word."""
+        if self.record.attached:
+            return "-"
+        return {True: "agrees", False: "DIFFERS", None: "?"}[self.agrees]
+
+    @property
+    def state(self) -> str:
+        """See :meth:`agent.registry.record.ServiceRecord.state`."""
+        return self.record.state(up=self.up)
+
+    def conditions(self) -> Iterator[Condition]:
+        """Another agent with the same name, if there is one; and what can't be read."""
+        if self.record.damaged:
+            yield Condition(damage(self.record), next_step=REPAIR)
+        if self.record.contested_by is not None:
+            yield Condition(
+                f"two agents have the name {self.record.host}: one runs at "
+                f"{self.record.address}, and is served, the other at "
+                f"{self.record.contested_by}, and is refused",
+                next_step="give one of them another host",
+            )
+
+
+class Services:
+    """The registry of the configuration, and what hangs on it; opened when needed."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._settings = session.settings.registry
+
+    @cached_property
+    def registry(self) -> Registry:
+        """:raises RegistryError: it can't be opened."""
+        from agent.registry.access import open_registry  # noqa: PLC0415  oslo.messaging is slow
+
+        ours = self._session.settings.host
+        return open_registry(self._settings, self._transport, self.caller, command_on=ours)
+
+    @cached_property
+    def caller(self) -> Caller:
+        """Who runs this command, as far as this machine knows; for the logs."""
+        return Caller(new_request_id(), f"computectl of {_user()}", None, socket.gethostname())
+
+    @property
+    def control(self) -> Control:
+        """Disabling and enabling, with the agents' RPC where there is a message bus."""
+        if self._transport is None:
+            return Control(self.registry, None, self._settings.down_after)
+        from agent.bus.rpcapi import SIGN_OF_LIFE, ComputeAgentAPI  # noqa: PLC0415  as above
+
+        exchange = self._session.conf.control_exchange
+        master = self._settings.master_key
+        agents = ComputeAgentAPI(
+            self._transport,
+            exchange=exchange,
+            monitor=SIGN_OF_LIFE,
+            sign=Operator(master).sign_to if master else None,
+        )
+        return Control(self.registry, agents, self._settings.down_after)
+
+    def observed(
+        self, records: Iterable[ServiceRecord], api: API | None = None
+    ) -> tuple[list[ObservedService], str | None]:
+        """With what Placement has, or why it can't be asked; one GET for all."""
+        try:
+            disabled, why_not = disabled_roots(api or self._session.placement()), None
+        except PlacementError as err:
+            disabled, why_not = None, str(err)
+        found = []
+        for record in records:
+            count = None if disabled is None else len(disabled.intersection(record.roots))
+            found.append(ObservedService(record, record.is_up(self._settings.down_after), count))
+        return found, why_not
+
+    @cached_property
+    def _transport(self) -> Any:
+        if not self._session.settings.transport_url:
+            return None
+        from agent.bus import messaging  # noqa: PLC0415  as above
+
+        conf = self._session.conf
+        return messaging.transport(
+            self._session.settings.transport_url,
+            conf.config_file or (),
+            option=option_place(conf, "transport_url"),
+        )
+
+
+def _user() -> str:
+    """Also behind sudo."""
+    try:
+        return os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"user {os.getuid()}"
+
+
+def disabled_roots(api: API) -> frozenset[str]:
+    """Return the UUIDs of the roots with COMPUTE_STATUS_DISABLED."""
+    return frozenset(each["uuid"] for each in part_of(WITH_TRAIT, "resource_providers", api))
+
+
+@contextmanager
+def registry_errors(host: str | None = None) -> Iterator[None]:
+    """What goes wrong with the registry, with the next step; ``host``: whose record changes."""
+    try:
+        yield
+    except errors.RegistryError as err:
+        raise CommandError(str(err), *_next_step(err, host)) from err
+    except Exception as err:
+        # agent.bus.messaging has this class, and is not to be loaded to ask for it.
+        if type(err).__name__ == "TransportUnavailable":
+            raise CommandError(str(err), "see transport_url", UNUSABLE) from err
+        raise
+
+
+_NEXT_STEPS: Mapping[type[errors.RegistryError], tuple[str, int]] = {
+    errors.UnknownHost: ("computectl service list shows all hosts", UNUSABLE),
+    errors.ReasonRefused: ("nothing was changed", UNUSABLE),
+    errors.InputRefused: ("nothing was changed", UNUSABLE),
+    errors.StillUp: ("nothing was deleted", UNUSABLE),
+    errors.Attached: ("ask Nova", UNUSABLE),
+    errors.HostTaken: ("give one of them another host", UNUSABLE),
+    errors.RegistryUnavailable: (
+        "see [registry] and transport_url; is compute-registry up?",
+        NOT_WELL,
+    ),
+}
+
+
+def _next_step(err: errors.RegistryError, host: str | None) -> tuple[str, int]:
+    again = "look at it with computectl service show, and try again"
+    step, code = _NEXT_STEPS.get(type(err), (again, NOT_WELL))
+    if str(err).startswith("sqlite:"):
+        step = "run it as the user of compute-agent; for a fleet, see [registry] and transport_url."
+    if host and isinstance(err, errors.RegistryUnavailable):
+        step += f" Whether the record was changed says computectl service show {host}"
+    return step, code

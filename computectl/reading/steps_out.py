@@ -1,0 +1,87 @@
+"""Children of another service's root on their way out, as the agent takes them out.
+
+See :mod:`agent.period.leaving` for the steps, and why there are three.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from agent.period import leaving
+from agent.state.kept_root import KeptRoot
+from computectl.reading.retirement import Leaving
+from computectl.shared.screen import ago, counted
+from reportclient.apply import apply
+from reportclient.diff import diff
+from reportclient.errors import Conflict, PlacementError, TooOld
+from reportclient.http import API
+from reportclient.reader import refresh
+from reportclient.snapshot import Snapshot
+
+MOST_CONFLICTS = 5
+PROGRESS_EVERY = 60.0
+"""Seconds between two words of progress."""
+
+
+@dataclass(slots=True)
+class StepsOut:
+    """The removal of one attached root's children; ``wait`` in seconds, ``None``: never deleted."""
+
+    root: Leaving
+    kept: KeptRoot
+    wait: float | None
+    api: API
+    gone: set[str] = field(default_factory=set)
+    failed: list[PlacementError] = field(default_factory=list)
+
+    def run(self) -> Iterator[str]:
+        """Take all steps; yield a line of progress for each wait."""
+        view = self.kept.load()
+        going = {one.provider.uuid for one in self.root.leavers if one.fate == "goes"}
+        since: dict[str, float] = {}
+        told, conflicts = 0.0, 0
+        while not self.failed:
+            view = refresh(view, self.root.root, self.api, ours=self.kept.ledger.holders.keys())
+            now, observed = time.monotonic(), view.snapshot
+            for child in leaving.outside(observed, self.root.root):
+                since.setdefault(child.uuid, now)
+            outside_for = {uuid: now - began for uuid, began in since.items()}
+            steps = leaving.Leaving(self.root.root, observed, self.wait, outside_for)
+            plan = diff(observed, self._desired(observed, going, steps), names=view.names)
+            outcome = apply(plan, view, self.api)
+            view = outcome.view
+            self.kept.save(self.root.root, view)  # so that whoever breaks off here can go on
+            self.failed = list(outcome.failed.values())
+            if isinstance(outcome.stopped_by, Conflict) and conflicts < MOST_CONFLICTS:
+                conflicts += 1  # nova-compute has written: read again
+                continue
+            self.failed += filter(None, [outcome.stopped_by])
+            self.gone = going - set(view.snapshot.providers)
+            left = going - self.gone
+            if not left:
+                return
+            verb = "stays" if len(left) == 1 else "stay"
+            if any(isinstance(err, TooOld) for err in self.failed) or self.wait is None:
+                self.failed = [] if self.wait is None else self.failed
+                yield (
+                    f"{counted(len(left), 'provider')} {verb} below the root, empty: stop "
+                    "nova-compute, then computectl retire --nova-stopped"
+                )
+                return
+            if not outcome.done and not self.failed:
+                rest = max(self.wait - value for value in outside_for.values())
+                if now - told >= PROGRESS_EVERY or not told:
+                    told = now
+                    yield (
+                        f"{counted(len(left), 'provider')} {verb} beside the tree, empty, for "
+                        f"{ago(rest)}: until nova-compute has read the tree again"
+                    )
+                time.sleep(min(max(rest, 0.1), 5.0))
+
+    def _desired(self, observed: Snapshot, going: set[str], steps: leaving.Leaving) -> Snapshot:
+        there = {uuid: None for uuid in going if uuid in observed}
+        desired = steps.stepped(observed.with_changes(there))
+        root = observed.get(self.root.root)
+        if root is None or self.root.traits is None:
+            return desired
+        return desired.with_changes({root.uuid: replace(root, traits=self.root.traits)})

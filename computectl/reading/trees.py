@@ -1,0 +1,198 @@
+"""What Placement has of a tree, how it is found, and what its providers are called.  GETs only."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from computectl.reading.read_ahead import AT_ONCE, ReadAhead
+from computectl.shared.errors import CommandError
+from computectl.shared.usage import Usage, amounts_of
+from reportclient.candidates import AllocationCandidates, AllocationRequest
+from reportclient.http import API
+from reportclient.model import Inventory, Provider, canonical_uuid
+from reportclient.plain_text import plain
+from reportclient.reader import Listed, part_of, provider_named, provider_with, refresh
+from reportclient.snapshot import Snapshot
+from reportclient.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedTree:
+    """A tree, the sharing providers associated with it, and how much of both is used."""
+
+    snapshot: Snapshot
+    root: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """How much of all there is was read: ``trees`` of ``of`` that match, by ``calls`` calls.
+
+    ``dear``: trees that were left out since they would have taken too many calls;
+    ``hosts_only``: there are so many that only hosts were looked for, ``gone`` went meanwhile.
+    """
+
+    of: int
+    calls: int
+    dear: int = 0
+    gone: int = 0
+    hosts_only: bool = False
+    limit: int = 0
+
+    def left_out(self) -> Iterator[str]:
+        """Sentences about it."""
+        beyond = self.of - self.limit
+        if beyond > 0:
+            yield (
+                f"{beyond} of {self.of} trees are left out by --limit {self.limit}; "
+                "a higher one, or a pattern of names, shows others"
+            )
+        if self.dear:
+            yield f"{self.dear} trees would take too many calls; --most-calls allows more"
+        if self.hosts_only:
+            yield "only trees of hosts (COMPUTE_NODE) were looked for: there are too many others"
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """What a command shows; ``owner``: traits, of which roots that this agent writes have one.
+
+    ``fleet`` is there if all trees were asked for.
+    """
+
+    seen: tuple[ObservedTree, ...]
+    fleet: Fleet | None = None
+    owner: frozenset[str] = frozenset()
+
+    def together(self) -> tuple[Snapshot, Usage]:
+        """All in one forest; what is a lone root beside one tree may be part of another."""
+        members: dict[str, Provider] = {}
+        lone: dict[str, Provider] = {}
+        for seen in self.seen:
+            for provider in seen.snapshot.walk():
+                own = seen.snapshot.root_of(provider.uuid) == seen.root
+                (members if own else lone).setdefault(provider.uuid, provider)
+        return Snapshot.build({**lone, **members}.values()), self._usage()
+
+    def _usage(self) -> Usage:
+        usages: dict[str, Mapping[str, int]] = {}
+        consumers: dict[str, int] = {}
+        generations: dict[str, int] = {}
+        for seen in self.seen:
+            usages |= seen.usage.usages or {}
+            consumers |= seen.usage.consumers
+            generations |= seen.usage.generations
+        marked = next((one.usage.marked for one in self.seen if one.usage.marked), None)
+        return Usage(usages, consumers, generations, marked)
+
+
+def inventory_of(uuid: str, api: API) -> dict[str, Inventory]:
+    """By resource class; 1 GET."""
+    records = part_of(f"/resource_providers/{uuid}/inventories", "inventories", api)
+    return {name: Inventory.from_dict(record) for name, record in records.items()}
+
+
+def find(name_or_uuid: str, api: API) -> Listed:
+    """The provider as Placement lists it; a name that looks like a UUID is found too.
+
+    :raises CommandError: there is none.
+    """
+    found = _with_uuid(name_or_uuid, api) or provider_named(name_or_uuid, api)
+    if found is None:
+        raise CommandError(
+            f"Placement has no provider with the name or UUID {name_or_uuid or repr('')}",
+            "names have to be given in full; `computectl tree` alone shows this host's",
+        )
+    return found
+
+
+def read_tree(
+    root: str, api: API, *, marked: str | None = None, remembered: View | None = None
+) -> ObservedTree | None:
+    """Everything about the tree of ``root``, or ``None`` if Placement has no such root.
+
+    1 GET, 2 for each provider and 1 for what is used and the traits of all (or 1 for each),
+    1 for each provider that is used.  Of ``remembered``, what has the same generation still
+    is not read again.
+    """
+    before = remembered or View()
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
+        ahead = ReadAhead(api, pool, before.generations)
+        view = refresh(before, root, ahead)
+        if root not in view.snapshot:
+            return None
+        to_ask = [one for one in _with_inventory(view) if _is_used(one.uuid, ahead.used)]
+        used = dict(pool.map(lambda p: _used(p, view, api), to_ask))
+    usages = {**ahead.used, **{uuid: amounts for uuid, (amounts, _) in used.items()}}
+    consumers = {uuid: count for uuid, (_, count) in used.items()}
+    return ObservedTree(view.snapshot, root, Usage(usages, consumers, view.generations, marked))
+
+
+def _is_used(uuid: str, used: Mapping[str, Mapping[str, int]]) -> bool:
+    """Whether its allocations have to be counted; they have if nobody knows."""
+    return uuid not in used or any(used[uuid].values())
+
+
+def _with_uuid(text: str, api: API) -> Listed | None:
+    try:
+        return provider_with(canonical_uuid(text, "provider"), api)
+    except ValueError:
+        return None
+
+
+def _with_inventory(view: View) -> Iterator[Provider]:
+    return (provider for provider in view.snapshot.providers.values() if provider.inventory)
+
+
+def _used(provider: Provider, view: View, api: API) -> tuple[str, tuple[dict[str, int], int]]:
+    """Amounts by class, and the number of consumers.
+
+    The allocations on a host's provider are few and tell both; on what a whole fleet
+    shares they are many, so there only the amounts are asked for.
+    """
+    path = f"/resource_providers/{provider.uuid}"
+    if provider.uuid in view.sharing:
+        usages: dict[str, int] = part_of(f"{path}/usages", "usages", api)
+        return provider.uuid, (usages, 0)
+    allocations = part_of(f"{path}/allocations", "allocations", api)
+    amounts = dict.fromkeys(provider.inventory, 0) | amounts_of(allocations)
+    return provider.uuid, (amounts, len(allocations))
+
+
+ONE_BY_ONE = 25
+"""Trees that are listed each by itself; for more of them all that there is is listed at once."""
+
+
+def names_in(trees: Iterable[str], api: API) -> dict[str, str]:
+    """Names by UUID of all providers of the trees of these roots; a call for each, or one."""
+    paths = [f"/resource_providers?in_tree={root}" for root in dict.fromkeys(trees)]
+    if len(paths) > ONE_BY_ONE:
+        paths = ["/resource_providers"]
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
+        read = pool.map(lambda path: part_of(path, "resource_providers", api), paths)
+        listed = [item for tree in read for item in tree]
+    return {item["uuid"]: item["name"] for item in listed}
+
+
+def trees_of(answer: AllocationCandidates, hosts: Iterable[str]) -> list[str]:
+    """Roots of all that the candidates of these hosts use, sharing providers included."""
+    wanted = set(hosts)
+    summaries = answer.provider_summaries
+    found = [
+        summaries[uuid].root_uuid
+        for request in answer.allocation_requests
+        if answer.host(request) in wanted
+        for uuid in (*request.allocations, *_meeting(request))
+        if uuid in summaries
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _meeting(request: AllocationRequest) -> Iterator[str]:
+    return (uuid for uuids in (request.mappings or {}).values() for uuid in uuids)
+
+
+def name_of(uuid: str, names: Mapping[str, str]) -> str:
+    """The name, or the UUID of one that went meanwhile; as it can be printed."""
+    return plain(names.get(uuid, uuid))

@@ -1,0 +1,206 @@
+"""Where computectl writes: how text looks there, and what gets through.  Pure but for streams.
+
+Whatever is in a text, a terminal shows it and obeys none of it: only the colours of ``Screen``
+get through, and line breaks; those of names and reasons are escaped where they are put into
+a line (``reportclient.plain_text``), as here nobody can tell.
+"""
+
+import os
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, TextIO, cast
+
+from agent.reporting import health
+from reportclient.plain_text import plain
+
+NARROWEST = 40
+"""Below this nothing looks well; the terminal may wrap by itself."""
+PLAIN_WIDTH = 80
+"""Columns where nobody says: a pipe, a file."""
+
+_CODES = {"bold": "\033[1m", "red": "\033[31m", "green": "\033[32m", "yellow": "\033[33m"}
+_END = "\033[0m"
+COLOUR_CODES = (*_CODES.values(), _END)
+"""All that is ever written to change how text looks."""
+
+StyledText = tuple[str, str | None]
+"""A piece of a line, and its style."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """The pieces that a tree is drawn with."""
+
+    child: str
+    last: str
+    line: str
+    none: str
+    mark: str
+    arrow: str
+
+
+_UNICODE = Branches("├─ ", "└─ ", "│  ", "   ", "◀", "→")
+_ASCII = Branches("|- ", "`- ", "|  ", "   ", "<--", "->")
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """``width`` in columns; ``boxes``: whether box characters can be shown.
+
+    ``terse`` leaves out what is long: traits and aggregates.
+    """
+
+    width: int = PLAIN_WIDTH
+    boxes: bool = True
+    colour: bool = False
+    terse: bool = False
+
+    @classmethod
+    def of(cls, stream: IO[str], environ: Mapping[str, str] = os.environ) -> "Screen":
+        """What suits ``stream``."""
+        terminal = stream.isatty()
+        plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
+        return cls(_width(stream, environ), _can_show_boxes(stream), terminal and not plain)
+
+    @property
+    def branches(self) -> Branches:
+        """Box characters, or what stands for them in ASCII."""
+        return _UNICODE if self.boxes else _ASCII
+
+    def painted(self, *pieces: StyledText) -> str:
+        """A line of several pieces."""
+        return "".join(self.paint(*piece) for piece in pieces)
+
+    def paint(self, text: str, style: str | None) -> str:
+        """``text`` in bold, red, green or yellow, where there is colour."""
+        if style is None or not self.colour or not text.strip():
+            return text
+        return f"{_CODES[style]}{text}{_END}"
+
+
+def filled(text: str, width: int, indent: str = "", hanging: str | None = None) -> str:
+    """Broken at spaces only, so that names and UUIDs stay whole; not below a readable width."""
+    return textwrap.fill(
+        text,
+        max(width, len(indent) + 20),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  " if hanging is None else hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def counted(number: int, what: str) -> str:
+    """``1 host``, ``2 hosts``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def ago(seconds: float | None) -> str:
+    """``7 s``, ``5 min``, ``3 h``; ``never`` for ``None``."""
+    return "never" if seconds is None else health.ago(seconds)
+
+
+def _can_show_boxes(stream: IO[str]) -> bool:
+    pieces = "".join(getattr(_UNICODE, name) for name in Branches.__slots__)
+    try:
+        pieces.encode(getattr(stream, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _width(stream: IO[str], environ: Mapping[str, str]) -> int:
+    said = environ.get("COLUMNS", "")
+    if said.isdigit() and int(said):
+        return max(int(said), NARROWEST)
+    try:
+        return max(os.get_terminal_size(stream.fileno()).columns, NARROWEST)
+    except (OSError, ValueError, AttributeError):
+        return PLAIN_WIDTH
+
+
+_LINES = "\n\t"
+_COLOURS = re.compile("(" + "|".join(map(re.escape, COLOUR_CODES)) + ")")
+_PLAINER = str.maketrans({"…": "...", "×": "x", "→": "->"})  # noqa: RUF001
+"""Our own words, for those that can't show them."""
+
+
+class Terminal:
+    """A stream that can be given any text; all else is the stream's."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @classmethod
+    def of(cls, stream: TextIO) -> TextIO:
+        """It has all that a stream has."""
+        return cast("TextIO", cls(stream))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """As much of it as can be seen; what the encoding lacks is escaped as well."""
+        parts = _COLOURS.split(text)
+        shown = "".join(
+            part if number % 2 else plain(part, _LINES) for number, part in enumerate(parts)
+        )
+        self._stream.write(_encodable(shown, self._stream.encoding))
+        return len(text)
+
+    def replace_line(self, words: str) -> None:
+        """In place of what was written before on this line."""
+        self._stream.write(f"\r\033[K{_encodable(plain(words), self._stream.encoding)}")
+        self._stream.flush()
+
+
+def _encodable(text: str, encoding: str | None) -> str:
+    try:
+        text.encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        assert encoding is not None
+        found = text.translate(_PLAINER).encode(encoding, "backslashreplace")
+        return found.decode(encoding)
+    return text
+
+
+BETWEEN = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """``words`` may each have a style; ``style`` is that of the ``cells``."""
+
+    prefix: str
+    words: tuple[tuple[str, str | None], ...] = ()
+    cells: tuple[str, ...] = ()
+    style: str | None = None
+
+    @property
+    def left(self) -> str:
+        """What stands before the columns, without colour."""
+        return self.prefix + BETWEEN.join(word for word, _ in self.words)
+
+
+def in_columns(lines: Sequence[Line], titles: Sequence[str], screen: Screen) -> Iterator[str]:
+    """The lines as text.  The titles stand above the first, if any line has cells."""
+    rows = [line for line in lines if line.cells]
+    table = [titles, *(row.cells for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    left = max((len(row.left) for row in rows), default=0)
+    roomy = left + sum(widths) + len(BETWEEN) * len(widths) <= screen.width
+    gap = BETWEEN if roomy else " "
+    if rows:
+        yield " " * left + _cells(titles, widths, gap)
+    for line in lines:
+        words = BETWEEN.join(screen.paint(word, style) for word, style in line.words)
+        if line.cells:
+            words += " " * (left - len(line.left))
+            words += screen.paint(_cells(line.cells, widths, gap), line.style)
+        yield (line.prefix + words).rstrip()
+
+
+def _cells(cells: Iterable[str], widths: Iterable[int], gap: str) -> str:
+    return "".join(gap + cell.rjust(width) for cell, width in zip(cells, widths, strict=True))

@@ -1,0 +1,208 @@
+"""``computectl status``: how the agent on this host is, by its own words."""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.reporting import status_schema as schema
+from agent.reporting.conditions import Check, Severity
+from agent.reporting.health import lives, stuck
+from computectl.shared.command_session import Session
+from computectl.shared.commands import DrawnOrListed, Table, argument
+from computectl.shared.errors import NOT_WELL, CommandError
+from computectl.shared.screen import Screen, StyledText, ago
+from reportclient.plain_text import plain
+
+COLUMNS: Mapping[str, Callable[[schema.NodeStatus], Any]] = {
+    "node": lambda node: node.node,
+    "ok": lambda node: node.ok,
+    "last_ok": lambda node: node.last_ok,
+    "calls": lambda node: node.calls,
+    "changes": lambda node: node.changes,
+    "complaints": lambda node: node.texts(Severity.ERROR, Severity.WARNING),
+    "draining": lambda node: node.texts(Severity.INFO),
+    "reshape_pending": lambda node: list(node.reshape_pending),
+    "occasion": lambda node: node.occasion,
+    "seconds": lambda node: node.seconds,
+}
+"""For programs; a name that is here stays."""
+SERVICE = ("disabled", "reason", "registry", "rpc")
+"""The same in each row: what holds for the host as a whole."""
+TOOK, CHECKS = "took", "checks"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedStatus:
+    """What the agent wrote last; ``now`` and ``alive`` are seen from here."""
+
+    written: schema.AgentStatus
+    now: float
+    alive: bool
+    sources: bool = False
+    """Whether it is asked how long the sources of the drivers took."""
+
+    @property
+    def out_of_date(self) -> str | None:
+        """Why the words can't be trusted to be of now."""
+        if not self.alive:
+            return f"it is not running (it was, as pid {self.written.pid})"
+        return stuck(self.written.updated, self.written.interval, self.now)
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last period."""
+        return max(0.0, self.now - self.written.updated)
+
+    @property
+    def service(self) -> schema.ServiceFacts:
+        """Whether the host takes guests, and who can say otherwise."""
+        return self.written.service or schema.ServiceFacts()
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether calls do not arrive though there is a message bus."""
+        return self.service.rpc not in (None, schema.SERVING, schema.NO_RPC)
+
+    @property
+    def well(self) -> bool:
+        """Whether all is well, and was so just now."""
+        reported = self.out_of_date is None and all(node.ok for node in self.written.nodes)
+        checked = all(one.ok for one in self.written.checks)
+        return reported and checked and not self.cut_off and not self.service.registry
+
+
+class ShowStatus(DrawnOrListed[ObservedStatus]):
+    """Show the state of compute-agent on this host: whether it takes new guests, and each node.
+
+    Also what is wrong and what is pending. Reads a file that the agent writes after each
+    period; neither Placement nor the drivers are asked. Exits with 1 if the agent is not running,
+    is stuck, or is not well.
+    """
+
+    drawn = "words"
+    examples = """\
+  computectl status             for people
+  computectl status -f json     for a health check
+  computectl status --sources   with how long each question to the host took
+"""
+    arguments = (
+        argument(
+            "--sources",
+            action="store_true",
+            help="show how long each source of the drivers took the last time",
+        ),
+    )
+
+    def ask(self, session: Session, options: argparse.Namespace) -> ObservedStatus:
+        """The file, and whether its writer lives."""
+        return observed_status(session, sources=options.sources)
+
+    def draw(self, answer: ObservedStatus, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
+        return "\n".join(status_lines(answer, screen))
+
+    def table(self, answer: ObservedStatus) -> Table:
+        service = [getattr(answer.service, name) for name in SERVICE]
+        service.append({one.name: one.text or "ok" for one in answer.written.checks})
+        took = [TOOK] if answer.sources else []
+        rows: list[Sequence[Any]] = [
+            [*(of(node) for of in COLUMNS.values()), *(node.took or {} for _ in took), *service]
+            for node in answer.written.nodes
+        ]
+        return (*COLUMNS, *took, *SERVICE, CHECKS), rows
+
+    def verdict(self, answer: ObservedStatus, options: argparse.Namespace) -> int:  # noqa: ARG002
+        """For health checks."""
+        if answer.out_of_date is not None:
+            step = "journalctl -u compute-agent says why"
+            self.tell(f"compute-agent on {answer.written.host}: {answer.out_of_date}; {step}")
+        return 0 if answer.well else NOT_WELL
+
+
+def observed_status(session: Session, *, sources: bool = False) -> ObservedStatus:
+    """The file, and whether its writer lives.  :raises CommandError: there is none, or no good."""
+    written = _read(session.settings.state_path / schema.FILE_NAME)
+    return ObservedStatus(written, time.time(), lives(written.pid, written.started), sources)
+
+
+def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
+    """Yield the lines that a person reads."""
+    written = status.written
+    wrong = "not well" if status.alive else "not running, what it said last"
+    health = "well" if status.well else screen.paint(wrong, "red")
+    version = f" {plain(written.agent_version)}" if written.agent_version else ""
+    yield (
+        f"compute-agent{version} on {screen.paint(plain(written.host), 'bold')} "
+        f"(pid {written.pid}): "
+        f"{health}; last period {ago(status.age)} ago"
+    )
+    if written.service is not None:
+        yield screen.painted(("  service: ", None), *service_words(written.service))
+        if written.service.registry and not written.service.attached:
+            why = plain(written.service.registry)
+            yield f"    the last known status holds, the registry does not serve: {why}"
+    if status.cut_off:
+        yield "    calls to this host do not arrive; it follows its record, if the registry answers"
+    if written.checks:
+        yield screen.painted(("  ", None), *check_words(written.checks))
+    for node in written.nodes:
+        yield from _node(node, status, screen)
+
+
+def _node(node: schema.NodeStatus, status: ObservedStatus, screen: Screen) -> Iterator[str]:
+    seen = "never well" if node.last_ok is None else f"well {ago(status.now - node.last_ok)} ago"
+    state = "well" if node.ok else screen.paint(seen, "yellow")
+    took = "" if node.seconds is None else f", in {node.seconds:.1f} s"
+    yield f"  {plain(node.node)}: {state}; {plain(node.changes) or 'nothing to change'}{took}"
+    for condition in node.conditions:
+        yield f"    {plain(str(condition))}"
+    if status.sources:
+        yield from _times(node.took or {})
+    for step in dict.fromkeys(one.next_step for one in node.conditions if one.next_step):
+        yield f"    {plain(step)}"
+
+
+def check_words(checks: Sequence[Check]) -> list[StyledText]:
+    """As /readyz says it: each thing that is not well, and what is well together."""
+    well = ", ".join(one.name for one in checks if one.ok)
+    words: list[StyledText] = [(plain(str(one)), "red") for one in checks if not one.ok]
+    words += [(f"{well}: ok", "green")] if well else []
+    return [piece for one in words for piece in (("; ", None), one)][1:]
+
+
+def service_words(service: schema.ServiceFacts) -> list[StyledText]:
+    """Whether the host takes guests, and who can say otherwise."""
+    if service.attached:
+        return [("that of the root's owner, who disables and enables it", None)]
+    words: Mapping[bool | None, StyledText] = {
+        True: ("disabled", "yellow"),
+        False: ("enabled", "green"),
+        None: ("not known yet whether it is enabled", None),
+    }
+    because = f" ({plain(service.reason)})" if service.reason else ""
+    rpc = f"{because}; calls over RPC: {plain(service.rpc or 'none')}"
+    return [words[service.disabled], (rpc, None)]
+
+
+def _times(took: Mapping[str, float]) -> Iterator[str]:
+    """The slowest first."""
+    for name, seconds in sorted(took.items(), key=lambda one: -one[1]):
+        yield f"    {name}: {seconds * 1000:.1f} ms"
+
+
+def _read(path: Path) -> schema.AgentStatus:
+    try:
+        return schema.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise CommandError(f"no {path}", "has compute-agent run here?", NOT_WELL) from None
+    except OSError as err:
+        raise CommandError(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
+    except schema.LaterVersion as err:
+        what = f"{path} has version {err}, and this computectl knows {schema.VERSION}"
+        step = "use that agent's own computectl, or restart compute-agent"
+        raise CommandError(what, step) from None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise CommandError(f"{path} can't be read", "restart compute-agent", NOT_WELL) from None

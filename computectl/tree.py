@@ -1,0 +1,173 @@
+"""``computectl tree``: what Placement has, drawn as a tree."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agent.period.traits import identifying_traits
+from computectl.drawing.pictures import FORMATS, drawn_as
+from computectl.drawing.text_tree import children_by_name, draw_fleet, draw_tree, heading
+from computectl.reading.all_trees import CALLS, TREES, Selection, read_trees
+from computectl.reading.trees import ObservedTree, Trees, find, read_tree
+from computectl.shared.command_session import Session
+from computectl.shared.commands import DrawnOrListed, Table, argument, positive
+from computectl.shared.errors import NOT_WELL, CommandError
+from computectl.shared.screen import Screen
+from reportclient.http import API
+from reportclient.model import Provider
+
+COLUMNS = (
+    "provider",
+    "uuid",
+    "parent",
+    "generation",
+    "resource_class",
+    "total",
+    "reserved",
+    "ratio",
+    "used",
+    "capacity",
+    "traits",
+)
+
+
+class ShowTree(DrawnOrListed[Trees]):
+    """Draw what Placement has for this host, the tree that a provider is in, or all trees."""
+
+    drawn = "tree"
+    pictures = tuple(FORMATS)
+    examples = """\
+  computectl tree                          this host, by its compute_id
+  computectl tree host1_numa0 --no-traits  the tree that host1_numa0 is in, only amounts
+  computectl tree --all 'rack7-*'          all trees whose root has such a name
+  computectl tree -f json                  a row for each inventory, for programs
+  computectl tree -f svg > host.svg        a picture; mermaid and dot are its source
+"""
+    arguments = (
+        argument(
+            "provider",
+            nargs="?",
+            metavar="NAME_OR_UUID",
+            help="any provider in Placement; left out: the root, or roots, of this host; "
+            "with --all a pattern of the names of roots, such as 'rack7-*'",
+        ),
+        argument(
+            "--traits",
+            action=argparse.BooleanOptionalAction,
+            default=True,
+            help="show traits and aggregates",
+        ),
+        argument(
+            "--afresh",
+            action="store_true",
+            help="read everything from Placement again, also what the agent has kept",
+        ),
+        argument(
+            "--all",
+            action="store_true",
+            help="all trees, by the names of their roots, and the aggregates between them",
+        ),
+        argument(
+            "--limit",
+            type=positive,
+            metavar="N",
+            help=f"with --all: how many trees at most; default: {TREES}",
+        ),
+        argument(
+            "--most-calls",
+            type=positive,
+            metavar="N",
+            help="with --all: how many calls to Placement at most, trees that would take more are "
+            f"left out; default: {CALLS}",
+        ),
+    )
+
+    def ask(self, session: Session, options: argparse.Namespace) -> Trees:
+        """The trees; one but for a host with several nodes, and with --all."""
+        api = session.placement()
+        owner = identifying_traits(session.settings.rules.owner_traits)
+        if options.all:
+            asked = Selection(options.provider, options.limit or TREES, options.most_calls or CALLS)
+            return replace(read_trees(asked, api, self.progress), owner=owner)
+        if options.limit or options.most_calls:
+            raise CommandError("--limit and --most-calls are about --all", "add --all")
+        if options.provider is None:
+            return Trees(tuple(_of_this_host(session, api, afresh=options.afresh)), owner=owner)
+        listed = find(options.provider, api)
+        root, uuid = listed["root_provider_uuid"], listed["uuid"]
+        seen = read_tree(root, api, marked=None if uuid == root else uuid)
+        if seen is None:
+            raise CommandError(
+                f"{options.provider} has just been removed from Placement", "try again", NOT_WELL
+            )
+        return Trees((seen,), owner=owner)
+
+    def draw(self, answer: Trees, screen: Screen, options: argparse.Namespace) -> str:
+        if options.formatter in self.pictures:
+            return drawn_as(options.formatter, answer, terse=not options.traits).rstrip()
+        screen = replace(screen, terse=not options.traits)
+        if answer.fleet is not None:
+            return draw_fleet(answer, screen)
+        trees = (draw_tree(s.snapshot, s.root, usage=s.usage, screen=screen) for s in answer.seen)
+        return "\n\n".join(trees)
+
+    def table(self, answer: Trees) -> Table:
+        shown: dict[str, tuple[Provider, ObservedTree]] = {}
+        for seen in answer.seen:
+            for provider in _in_order(seen):
+                shown.setdefault(provider.uuid, (provider, seen))
+        return COLUMNS, [row for one in shown.values() for row in _rows(*one)]
+
+    def verdict(self, answer: Trees, options: argparse.Namespace) -> int:
+        """What is not shown is told, and beside a picture what it took."""
+        if answer.fleet is not None:
+            if options.formatter in self.pictures:
+                self.tell(heading(answer))
+            for sentence in answer.fleet.left_out():
+                self.tell(sentence)
+        return 0
+
+
+def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[ObservedTree]:
+    roots = session.roots()
+    if not roots:
+        raise session.no_compute_id()
+    views = {root: None if afresh else session.kept(root).load() for root in roots}
+    found = (read_tree(root, api, remembered=view) for root, view in views.items())
+    trees = [seen for seen in found if seen is not None]
+    if not trees:
+        raise CommandError(
+            f"Placement has nothing of {session.settings.host} (compute_id {roots[0]}) yet",
+            "`computectl plan` shows what compute-agent is going to report",
+            NOT_WELL,
+        )
+    return trees
+
+
+def _in_order(seen: ObservedTree) -> Iterator[Provider]:
+    """As they are drawn: the tree first, the sharing providers after it."""
+    roots = [seen.snapshot.providers[seen.root]]
+    roots += (each for each in children_by_name(seen.snapshot, None) if each not in roots)
+    stack = [*reversed(roots)]
+    while stack:
+        provider = stack.pop()
+        yield provider
+        stack += reversed(children_by_name(seen.snapshot, provider.uuid))
+
+
+def _rows(provider: Provider, seen: ObservedTree) -> Iterator[Sequence[Any]]:
+    parent = provider.parent_uuid
+    place = (
+        provider.name,
+        provider.uuid,
+        seen.snapshot.providers[parent].name if parent is not None else None,
+        seen.usage.generations.get(provider.uuid),
+    )
+    used = (seen.usage.usages or {}).get(provider.uuid, {})
+    traits = sorted(provider.traits)
+    for name, record in sorted(provider.inventory.items()):
+        amounts = (record.total, record.reserved, record.allocation_ratio)
+        yield *place, name, *amounts, used.get(name, 0), record.capacity, traits
+    if not provider.inventory:
+        yield *place, *[None] * 6, traits

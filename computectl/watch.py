@@ -1,0 +1,111 @@
+"""``computectl watch``: a live screen."""
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from computectl.reading.services import Services, registry_errors
+from computectl.shared.command_session import Session
+from computectl.shared.commands import OperatorCommand, argument, positive
+from computectl.shared.errors import CommandError
+from computectl.watching.controls import Controls
+from computectl.watching.feed import Feed
+
+NOT_A_TERMINAL = ("", "dumb", "unknown")
+HOST_EVERY, FLEET_EVERY = 1, 5
+"""Seconds between two looks: at a file, and at the registry and Placement."""
+
+
+class Watch(OperatorCommand):
+    """Watch this host, or all hosts, on a live screen.
+
+    Shows their state, recent changes, calls to Placement, and drift: of this host from the
+    agent's status file, and from its metrics if [monitoring] is on; with --all from the
+    registry, with 1 GET to Placement each time. Keys: q quits, PgUp and PgDn scroll, and
+    with --all / filters, s sorts by the next column, r reverses.
+    """
+
+    examples = """\
+  computectl watch                    this host
+  computectl watch --all              all hosts of the registry
+  computectl watch --all rack7 down   those of rack7 that are down
+"""
+    arguments = (
+        argument(
+            "words",
+            nargs="*",
+            metavar="WORD",
+            help="with --all: hosts that have each of these in name, status, state or reason",
+        ),
+        argument("--all", action="store_true", help="all hosts of the registry"),
+        argument(
+            "--interval",
+            type=positive,
+            metavar="SECONDS",
+            help=f"between two updates; default: {HOST_EVERY}, with --all {FLEET_EVERY}",
+        ),
+    )
+
+    def answer(self, options: argparse.Namespace) -> int:
+        """Show it until somebody leaves."""
+        _refuse_pipes(self.app.stdout, "service list" if options.all else "status")
+        refuse_without_rich()
+        if options.words and not options.all:
+            raise CommandError("words filter the hosts of the registry", "add --all")
+        session = self.session()
+        if options.all:
+            _watch_fleet(session, " ".join(options.words), options.interval or FLEET_EVERY)
+        else:
+            _watch_host(session, options.interval or HOST_EVERY)
+        return 0
+
+
+def _refuse_pipes(stdout: object, other: str) -> None:
+    term = os.environ.get("TERM", "")
+    if not (sys.stdin.isatty() and getattr(stdout, "isatty", bool)()):
+        raise CommandError("watch needs a terminal", f"computectl {other} says the same once")
+    if term in NOT_A_TERMINAL:
+        what = f"watch needs a terminal that can do more than TERM={term or 'nothing'}"
+        raise CommandError(what, f"computectl {other} says the same once")
+
+
+def refuse_without_rich() -> None:
+    """:raises CommandError: the extra ``watch`` is not installed."""
+    try:
+        import rich  # noqa: F401, PLC0415  an extra
+    except ImportError:
+        step = "pip install 'compute-agent[watch]'"
+        raise CommandError("watch needs the library rich", step) from None
+
+
+def _watch_host(session: Session, interval: float) -> None:
+    from computectl.watching import host  # noqa: PLC0415  rich
+
+    feed = Feed(lambda: host.this_host(session), host.changes, interval, host.this_host(session))
+    feed.changes = tuple(host.first_changes(feed.latest))
+    _show(feed, host.host_view, Controls())
+
+
+def _watch_fleet(session: Session, words: str, interval: float) -> None:
+    from computectl.watching import fleet  # noqa: PLC0415  rich
+
+    services = Services(session)
+    api = session.placement()
+
+    def read() -> fleet.Hosts:
+        with registry_errors():
+            seen, why_not = services.observed(services.registry.list_services(), api)
+        return fleet.Hosts(tuple(seen), why_not)
+
+    _show(Feed(read, fleet.changes, interval, read()), fleet.fleet_view, Controls(words))
+
+
+def _show(feed: Feed[Any], view: Any, controls: Controls) -> None:
+    from computectl.watching.live import show  # noqa: PLC0415  rich
+
+    feed.start()
+    try:
+        show(sys.stdout, sys.stdin.fileno(), feed, view, controls)
+    finally:
+        feed.stop()

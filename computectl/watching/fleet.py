@@ -1,0 +1,188 @@
+"""The screen of all hosts of the registry: rows, their order, what changed."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from computectl.drawing.fold import natural
+from computectl.reading.services import ObservedService
+from computectl.shared.screen import ago, counted
+from computectl.watching.controls import Controls
+from computectl.watching.feed import Change
+from computectl.watching.live import View
+from reportclient.plain_text import plain
+
+Order = Callable[[ObservedService], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """All services, and why Placement could not be asked about them."""
+
+    services: tuple[ObservedService, ...]
+    why_not: str | None = None
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """How many there are of what; those that need somebody are last."""
+        states = [one.state for one in self.services]
+        return {
+            "up": states.count("up"),
+            "disabled": sum(one.record.disabled for one in self.services),
+            "forced down": states.count("forced down"),
+            "down": states.count("down"),
+            "differ from Placement": sum(one.agrees is False for one in self.services),
+            "contested": sum(one.record.contested_by is not None for one in self.services),
+        }
+
+
+def wants_attention(one: ObservedService) -> int:
+    """The less, the more: down or in disagreement, then disabled, then well."""
+    if one.record.contested_by is not None or one.agrees is False or one.record.damaged:
+        return 0
+    if not one.up:
+        return 1
+    return 2 if one.record.disabled else 3
+
+
+def _by_name(one: ObservedService) -> Any:
+    return natural(one.record.host)
+
+
+def _silence(one: ObservedService) -> float:
+    silent = one.record.silent_for
+    return float("-inf") if silent is None else -silent
+
+
+ORDERS: Mapping[str, Order] = {
+    "attention": lambda one: (wants_attention(one), _by_name(one)),
+    "host": _by_name,
+    "last seen": lambda one: (_silence(one), _by_name(one)),
+    "status": lambda one: (one.record.status, _by_name(one)),
+    "state": lambda one: (one.state, _by_name(one)),
+}
+"""What hosts can be sorted by; the first is what they are sorted by at the start."""
+
+
+def chosen(
+    services: Iterable[ObservedService], words: str, order: str, *, backwards: bool = False
+) -> list[ObservedService]:
+    """Those that have each of the words somewhere, in this order."""
+    wanted = words.lower().split()
+    found = [one for one in services if all(word in _searched(one) for word in wanted)]
+    return sorted(found, key=ORDERS[order], reverse=backwards)
+
+
+def _searched(one: ObservedService) -> str:
+    record = one.record
+    reason = record.disabled_reason or ""
+    return f"{record.host} {record.shown_status} {one.state} {one.agreement} {reason}".lower()
+
+
+def changes(before: Hosts, now: Hosts, at: float) -> list[Change]:
+    """What is otherwise now, host by host."""
+    old = {one.record.host: one for one in before.services}
+    found: list[Change] = []
+    for one in now.services:
+        was = old.pop(one.record.host, None)
+        texts = [("is new", "")] if was is None else _differences(was, one)
+        found += (Change(at, one.record.host, text, style) for text, style in texts)
+    found += (Change(at, host, "its record is deleted", "yellow") for host in old)
+    return found
+
+
+def _differences(was: ObservedService, now: ObservedService) -> list[tuple[str, str]]:
+    found = []
+    if now.record.version != was.record.version and now.record.status != was.record.status:
+        reason = f": {now.record.disabled_reason}" if now.record.disabled_reason else ""
+        found.append((f"{now.record.status}{reason}", "yellow" if now.record.disabled else "green"))
+    if now.state != was.state:
+        found.append((f"{was.state} -> {now.state}", "green" if now.up else "red"))
+    if now.agrees != was.agrees and None not in (now.agrees, was.agrees):
+        text = "Placement agrees again" if now.agrees else "Placement differs from its record"
+        found.append((text, "green" if now.agrees else "red"))
+    if now.record.roots != was.record.roots:
+        found.append((f"{len(was.record.roots)} -> {len(now.record.roots)} roots", ""))
+    if now.record.contested_by and not was.record.contested_by:
+        found.append((f"contested by {now.record.contested_by}", "red"))
+    return found
+
+
+COLUMNS = {
+    "host": 0,
+    "status": 0,
+    "state": 0,
+    "seen": 60,
+    "rpc": 100,
+    "roots": 100,
+    "trait": 70,
+    "reason": 80,
+}
+"""What is shown of a host, where the screen has so many columns at least."""
+KEYS = "q quit  / filter  s sort  r reverse  PgUp PgDn"
+TITLES = 2
+"""Lines: titles, and the line below them."""
+STYLES = {"up": "green", "disabled": "yellow", "forced down": "yellow"}
+
+
+def fleet_view(hosts: Hosts, controls: Controls, width: int) -> View[ObservedService]:
+    """As many hosts as fit."""
+    order = list(ORDERS)[controls.order % len(ORDERS)]
+    said = [(counted(len(hosts.services), "host"), "bold")]
+    for what, many in hosts.summary.items():
+        if many or what in ("up", "down"):
+            said.append((f"{many} {what}", STYLES.get(what, "red") if many else "dim"))
+    return View(
+        said,
+        hosts.why_not and f"Placement can't be reached: {hosts.why_not}",
+        chosen(hosts.services, controls.words, order, backwards=controls.backwards),
+        lambda shown, room: [_table(shown, width, room)],
+        _keys(controls, order),
+        lines_above=TITLES,
+    )
+
+
+def _table(services: Iterable[ObservedService], width: int, room: int) -> Table:
+    shape = box.SIMPLE_HEAD
+    table = Table(box=shape, expand=True, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    shown = [title for title, least in COLUMNS.items() if width >= least]
+    for title in shown:
+        table.add_column(title, no_wrap=True, justify="right" if title == "seen" else "left")
+    table.columns[0].min_width, table.columns[0].max_width = min(20, width // 4), width // 3
+    table.columns[-1].ratio = 1
+    for one in services:
+        cells = _cells(one)
+        table.add_row(*(Text(plain(cells[title][0]), cells[title][1]) for title in shown))
+    for _ in range(room - table.row_count):
+        table.add_row()
+    return table
+
+
+def _cells(one: ObservedService) -> dict[str, tuple[str, str]]:
+    record = one.record
+    reason = (record.disabled_reason or "", "yellow")
+    if record.damaged:
+        reason = (f"its record is damaged: {', '.join(record.damaged)}", "red")
+    if record.contested_by:
+        reason = (f"another agent has this name: {record.contested_by}", "red")
+    return {
+        "host": (record.host, "bold"),
+        "status": (record.shown_status, "yellow" if record.disabled else ""),
+        "state": (one.state, "green" if one.up else "yellow" if record.forced_down else "red"),
+        "seen": (ago(record.silent_for), "" if one.up else "red"),
+        "rpc": (record.rpc_version or "?", "dim"),
+        "roots": (str(len(record.roots)), "dim"),
+        "trait": (one.agreement, "red" if one.agrees is False else "dim"),
+        "reason": reason,
+    }
+
+
+def _keys(controls: Controls, order: str) -> str:
+    if controls.typing:
+        return f"filter: {controls.words}_   Enter keeps it, Esc clears it"
+    words = f"filter: {controls.words} (Esc clears)  " if controls.words else ""
+    return f"{words}by {order}{', reversed' if controls.backwards else ''}   {KEYS}"

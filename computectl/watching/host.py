@@ -1,0 +1,256 @@
+"""The screen of this host: the agent's status, its metrics if there are any, what changed."""
+
+import http.client
+import re
+import socket
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from agent.metrics.opts import MonitoringSettings
+from agent.reporting.conditions import Severity
+from agent.reporting.status_schema import NodeStatus
+from computectl.shared.command_session import Session
+from computectl.shared.screen import StyledText, ago, counted, filled
+from computectl.status import ObservedStatus, check_words, observed_status, service_words
+from computectl.watching.controls import Controls
+from computectl.watching.feed import Change
+from computectl.watching.live import View, padded
+from reportclient.plain_text import plain
+
+PATIENCE = 3.0
+"""Seconds; it is on this machine."""
+_LINE = re.compile(r"^compute_agent_(\w+?)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+_OUTCOME = re.compile(r'outcome="([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """``calls`` to Placement since the agent started, by outcome; ``verified`` by the clock."""
+
+    calls: Counter[str]
+    verified: float | None = None
+    queue: int = 0
+
+
+def numbers(settings: MonitoringSettings) -> Numbers | None:
+    """``None`` if there are none, or nobody answers."""
+    try:
+        text = _exposed(settings)
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    return None if text is None else numbers_in(text)
+
+
+def numbers_in(text: str) -> Numbers:
+    """Of a page for Prometheus."""
+    calls: Counter[str] = Counter()
+    verified: list[float] = []
+    queue = 0
+    for name, labels, value in _LINE.findall(text):
+        if name == "placement_requests_total" and (outcome := _OUTCOME.search(labels)):
+            calls[outcome[1]] += int(float(value))
+        elif name == "last_verification_timestamp_seconds":
+            verified.append(float(value))
+        elif name == "loop_queue_length":
+            queue = int(float(value))
+    return Numbers(calls, min(verified, default=None), queue)
+
+
+def _exposed(settings: MonitoringSettings) -> str | None:
+    if settings.socket is not None:
+        return _page(_OverSocket(settings.socket))
+    if settings.port:
+        return _page(http.client.HTTPConnection(settings.listen, settings.port, timeout=PATIENCE))
+    if settings.textfile is not None:
+        return settings.textfile.read_text(encoding="utf-8")
+    return None
+
+
+def _page(link: http.client.HTTPConnection) -> str:
+    with closing(link):
+        link.request("GET", "/metrics")
+        return link.getresponse().read().decode()
+
+
+class _OverSocket(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=PATIENCE)
+        self._path = path
+
+    def connect(self) -> None:
+        """To the unix socket."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(str(self._path))
+
+
+@dataclass(frozen=True, slots=True)
+class ThisHost:
+    """``numbers`` are there where [monitoring] is on."""
+
+    status: ObservedStatus
+    numbers: Numbers | None = None
+
+
+def this_host(session: Session) -> ThisHost:
+    """As it is now.  :raises CommandError: the agent has never run here."""
+    return ThisHost(observed_status(session), numbers(session.settings.monitoring))
+
+
+def first_changes(now: ThisHost) -> list[Change]:
+    """What the last period did, to begin with."""
+    at = now.status.written.updated
+    return [Change(at, node.node, _period(node)) for node in now.status.written.nodes]
+
+
+def changes(before: ThisHost, now: ThisHost, at: float) -> list[Change]:
+    """What is otherwise now; a period that had nothing to do is no change."""
+    old, new = before.status, now.status
+    found: list[Change] = []
+    if new.out_of_date != old.out_of_date:
+        said, style = (new.out_of_date, "red") if new.out_of_date else ("it reports again", "green")
+        found.append(Change(at, "agent", str(said), style))
+    if (new.written.pid, new.written.started) != (old.written.pid, old.written.started):
+        found.append(Change(at, "agent", f"started, as pid {new.written.pid}"))
+    if new.service.disabled != old.service.disabled and new.service.disabled is not None:
+        reason = f": {new.service.reason}" if new.service.reason else ""
+        style = "yellow" if new.service.disabled else "green"
+        text = f"disabled{reason}" if new.service.disabled else "enabled"
+        found.append(Change(at, "service", text, style))
+    found += _of_checks(old, new, at)
+    if new.written.updated != old.written.updated:
+        was = {node.node: node for node in old.written.nodes}
+        for node in new.written.nodes:
+            found += _of_node(was.get(node.node), node, at)
+    return found
+
+
+def _of_checks(old: ObservedStatus, new: ObservedStatus, at: float) -> list[Change]:
+    was = {one.name: one.ok for one in old.written.checks}
+    return [
+        Change(at, one.name, one.text or "ok", "green" if one.ok else "red")
+        for one in new.written.checks
+        if was.get(one.name, one.ok) != one.ok
+    ]
+
+
+def _of_node(was: NodeStatus | None, now: NodeStatus, at: float) -> list[Change]:
+    found = []
+    if now.calls or now.changes or was is None:
+        found.append(Change(at, now.node, _period(now)))
+    before = set(was.conditions) if was is not None else set()
+    found += [
+        Change(at, now.node, str(one), "yellow") for one in now.conditions if one not in before
+    ]
+    found += [
+        Change(at, now.node, f"no longer: {one}", "green")
+        for one in sorted(before.difference(now.conditions), key=str)
+    ]
+    return found
+
+
+def _period(node: NodeStatus) -> str:
+    took = "" if node.seconds is None else f", {node.seconds:.1f} s"
+    calls = counted(node.calls, "call")
+    return f"{node.occasion}: {node.changes or 'nothing to change'}; {calls}{took}"
+
+
+KEYS = "q quit  PgUp PgDn"
+SEVERITIES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
+
+
+def host_view(seen: ThisHost, _: Controls, width: int) -> View[Text]:
+    """What holds for the host as a whole, then each node."""
+    status, facts = seen.status, list(_facts(seen))
+    return View(
+        [
+            (f"compute-agent on {status.written.host}", "bold"),
+            ("well", "green") if status.well else ("not well", "red"),
+        ],
+        status.out_of_date,
+        _nodes(status, width),
+        padded,
+        KEYS,
+        (_grid(facts), Text("")),
+        len(facts) + 1,
+    )
+
+
+def _grid(facts: list[tuple[str, Text]]) -> Table:
+    grid = Table.grid(padding=(0, 2), expand=True)
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    for name, words in facts:
+        grid.add_row(name, words)
+    return grid
+
+
+def _facts(seen: ThisHost) -> Iterator[tuple[str, Text]]:
+    status = seen.status
+    yield "service", _text(service_words(status.service))
+    if status.written.checks:
+        yield "checks", _text(check_words(status.written.checks))
+    interval = status.written.interval
+    every = f"every {ago(interval)}" if interval else "when asked"
+    version = f"; version {status.written.agent_version}" if status.written.agent_version else ""
+    pid = f"; pid {status.written.pid}"
+    yield "period", Text(f"{every}, the last one {ago(status.age)} ago{pid}{plain(version)}")
+    if seen.numbers is not None:
+        yield "calls", _calls(seen)
+    yield "drift", _drift(status)
+
+
+def _text(words: Iterable[StyledText]) -> Text:
+    return Text.assemble(*((piece, style or "") for piece, style in words))
+
+
+def _calls(seen: ThisHost) -> Text:
+    assert seen.numbers is not None
+    calls, verified = seen.numbers.calls, seen.numbers.verified
+    others = "".join(f", {many} {what}" for what, many in calls.most_common() if what != "ok")
+    text = f"{calls.total()} since it started{others}"
+    if verified is not None:
+        text += f"; verified {ago(max(0.0, seen.status.now - verified))} ago"
+    return Text(plain(text))
+
+
+def _drift(status: ObservedStatus) -> Text:
+    """What Placement does not have as it should."""
+    nodes = status.written.nodes
+    said: list[tuple[str, str]] = []
+    for severity, style in SEVERITIES.items():
+        if many := sum(len(node.texts(severity)) for node in nodes):
+            what = "note" if severity is Severity.INFO else severity.value
+            said.append((counted(many, what), style))
+    if pending := sum(len(node.reshape_pending) for node in nodes):
+        said.append((f"{counted(pending, 'reshape')} pending", "yellow"))
+    return Text(", ").join(Text(*one) for one in said or [("none", "green")])
+
+
+def _nodes(status: ObservedStatus, width: int) -> list[Text]:
+    """Whole: what is wrong is not cut off."""
+    return [line for node in status.written.nodes for line in _node(node, status.now, width)]
+
+
+def _node(node: NodeStatus, now: float, width: int) -> Iterator[Text]:
+    since = "never well" if node.last_ok is None else f"well {ago(now - node.last_ok)} ago"
+    took = "" if node.seconds is None else f" in {node.seconds:.1f} s"
+    yield Text.assemble(
+        (plain(node.node), "bold"),
+        "  ",
+        ("well", "green") if node.ok else (since, "red"),
+        f"  {plain(node.changes) or 'nothing to change'}; {counted(node.calls, 'call')}{took}",
+    )
+    for one in node.conditions:
+        words = f"{one.severity.value:<8} {plain(str(one))}"
+        for line in filled(words, width, "  ", " " * 11).splitlines():
+            yield Text(line, SEVERITIES[one.severity])
+    for step in dict.fromkeys(one.next_step for one in node.conditions if one.next_step):
+        for line in filled(plain(step), width, " " * 11, " " * 11).splitlines():
+            yield Text(line, "italic")

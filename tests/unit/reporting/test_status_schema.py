@@ -1,0 +1,181 @@
+"""status.json: a field that is added breaks no reader, and is shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.reporting.conditions import Check, Condition, Severity
+from agent.reporting.health import checks
+from agent.reporting.reports import Occasion, Report
+from agent.reporting.status_file import StatusFile
+from agent.reporting.status_schema import (
+    FILE_NAME,
+    VERSION,
+    AgentStatus,
+    LaterVersion,
+    NodeStatus,
+    ServiceFacts,
+    from_json,
+    to_json,
+)
+from computectl.shared.screen import Screen
+from computectl.status import COLUMNS, ObservedStatus, ShowStatus, status_lines
+from reportclient.errors import Unreachable
+from reportclient.plan import EnsureTrait
+
+DATA = Path(__file__).parent / "data"
+PAGE = (Path(__file__).parents[3] / "docs" / "computectl.rst").read_text()
+WRITTEN_BY_1 = {
+    AgentStatus: {"host", "pid", "started", "updated", "interval", "nodes"},
+    NodeStatus: {"node", "ok"},
+    ServiceFacts: set(),
+    Check: {"name"},
+}
+"""Fields without a default: the first version had them, and every file has them."""
+
+
+def stored() -> dict[str, Any]:
+    """A file as the first agent of this version wrote it."""
+    return json.loads((DATA / f"status-v{VERSION}.json").read_text())
+
+
+def test_a_file_says_what_its_agent_said() -> None:
+    status = from_json(stored())
+    assert (status.host, status.pid, status.interval) == ("host1", 4711, 60)
+    assert status.service == ServiceFacts(True, "new disks", None, "serving", attached=False)
+    (node,) = status.nodes
+    assert (node.node, node.ok, node.calls, node.changes) == ("host1", False, 3, "1 SetTraits")
+    assert node.texts(Severity.INFO) == ["host1_pf0: draining: in use by 8d1d"]
+    assert node.texts(Severity.ERROR)[0] == "driver libvirt: no disk"
+    assert node.took == {"libvirt capabilities": 0.0021}
+    assert node.reshape_pending == ("libvirt",)
+    drawn = "\n".join(status_lines(ObservedStatus(status, status.updated, alive=True), Screen()))
+    for text in ("disabled (new disks)", "no disk", "in use by 8d1d", "do it: computectl reshape"):
+        assert text in drawn
+
+
+@pytest.mark.parametrize("kind", WRITTEN_BY_1)
+def test_a_field_that_is_added_has_a_default_for_the_files_of_older_agents(kind: type) -> None:
+    needed = {
+        one.name
+        for one in fields(kind)
+        if one.default is MISSING and one.default_factory is MISSING
+    }
+    assert needed == WRITTEN_BY_1[kind]
+
+
+def test_a_reader_passes_over_fields_of_a_later_agent() -> None:
+    said = stored()
+    said["nodes"][0]["moon"] = said["moon"] = said["service"]["moon"] = "full"
+    assert from_json(said) == from_json(stored())
+
+
+def test_a_file_of_a_later_version_is_told_from_damage() -> None:
+    with pytest.raises(LaterVersion):
+        from_json({**stored(), "version": VERSION + 1})
+    with pytest.raises(ValueError, match="version 0, not 1"):
+        from_json({**stored(), "version": 0})
+
+
+def test_what_is_written_is_read_again_with_every_field(tmp_path: Path) -> None:
+    report = Report("host1", Occasion.SWITCH, 0.5, 7, error=Unreachable("away"), took={"a": 1.0})
+    report = replace(report, besides=(Condition("x", "trait", Severity.WARNING, "wait"),))
+    file = StatusFile(tmp_path, "host1", 60.0, lambda: 7.0, lambda: ServiceFacts(disabled=False))
+    file([report])
+    said = json.loads((tmp_path / FILE_NAME).read_text())
+    assert from_json(said) == file.written
+    (node,) = from_json(said).nodes
+    assert (node.occasion, node.seconds) == ("switch", 0.5)
+    assert set(to_json(from_json(stored()))) >= set(stored())
+
+
+@pytest.mark.parametrize("one", fields(NodeStatus), ids=lambda one: one.name)
+def test_every_field_of_a_node_is_filled_and_shown(one: Any, tmp_path: Path) -> None:
+    report = Report(
+        "host1",
+        Occasion.SWITCH,
+        seconds=0.5,
+        calls=7,
+        done=(EnsureTrait("CUSTOM_A"),),
+        reshape_pending=("libvirt",),
+        took={"a": 1.0},
+    )
+    file = StatusFile(tmp_path, "host1", 60.0, lambda: 7.0)
+    file([Report("host1")])
+    file([report])
+    assert file.written is not None
+    filled = getattr(file.written.nodes[0], one.name)
+    forgotten = (
+        "agent/reporting/status_file.py fills it, and the report of this test has another value"
+    )
+    assert filled != one.default, f"{forgotten} than the default"
+
+
+WRITTEN = AgentStatus(
+    "host1", 1, 1, 100.0, 60.0, (NodeStatus("n", ok=True),), "1.0", ServiceFacts(), (Check("a"),)
+)
+OTHERWISE: dict[type, dict[str, Any]] = {
+    AgentStatus: {"host": "h2", "pid": 2, "updated": 1.0, "interval": 1.0, "nodes": ()}
+    | {"agent_version": "2.0", "service": None, "checks": ()},
+    ServiceFacts: {"disabled": True, "reason": "why", "registry": "gone", "rpc": "waiting"}
+    | {"attached": True, "hypervisor": "libvirtd is gone"},
+    NodeStatus: {"node": "m", "ok": False, "last_ok": 50.0, "occasion": "switch", "seconds": 3.0}
+    | {"calls": 7, "changes": "1 SetTraits", "took": {"a": 1.0}, "reshape_pending": ("d",)}
+    | {"conditions": (Condition("bad", "p"),)},
+    Check: {"name": "b", "text": "wrong"},
+}
+"""Another value for each field."""
+READ_ELSEWHERE = {"started": "tells the process from another with its pid: drivers that end"}
+
+
+def shown(written: AgentStatus) -> list[Any]:
+    """All that ``computectl status`` says of it, to people, programs and health checks."""
+    facts = written.service or ServiceFacts()
+    found = []
+    if facts != WRITTEN.service:  # as the agent writes it
+        written = replace(written, checks=(*written.checks, *checks((), facts, ())))
+    for now in (100.0, 250.0):
+        status = ObservedStatus(written, now, alive=True, sources=True)
+        table = ShowStatus.table(ShowStatus.__new__(ShowStatus), status)
+        found += [list(status_lines(status, Screen())), repr(table), status.well]
+        found.append(status.out_of_date)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (kind, one.name)
+        for kind in OTHERWISE
+        for one in fields(kind)
+        if one.name not in READ_ELSEWHERE
+    ],
+    ids=lambda one: getattr(one, "__name__", one),
+)
+def test_every_field_changes_what_status_says(kind: type, name: str) -> None:
+    new = {name: OTHERWISE[kind][name]}
+    if kind is AgentStatus:
+        changed = replace(WRITTEN, **new)
+    elif kind is ServiceFacts:
+        changed = replace(WRITTEN, service=ServiceFacts(**new))
+    elif kind is NodeStatus:
+        changed = replace(WRITTEN, nodes=(replace(WRITTEN.nodes[0], **new),))
+    else:
+        changed = replace(WRITTEN, checks=(replace(WRITTEN.checks[0], **new),))
+    assert shown(changed) != shown(WRITTEN), "computectl/status.py shows it"
+
+
+@pytest.mark.parametrize("name", [one.name for kind in WRITTEN_BY_1 for one in fields(kind)])
+def test_every_field_is_on_the_page(name: str) -> None:
+    section = PAGE.partition("\nstatus\n======\n")[2].partition("\n======")[0]
+    assert f"``{name}``" in section, "docs/computectl.rst lists the fields of status.json"
+
+
+def test_the_columns_for_programs_stay() -> None:
+    first = ["node", "ok", "last_ok", "calls", "changes", "complaints", "draining"]
+    assert [*COLUMNS][:8] == [*first, "reshape_pending"], "health checks read them"
