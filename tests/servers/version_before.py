@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tests.servers.agent import REPOSITORY
 
-FIRST_NOTE_SINCE = "releasenotes/notes/formats-begin-with-one-2f6c8d1e07ab9354.yaml"
+FIRST_NOTE_SINCE = "releasenotes/notes/packages-of-their-own-8b3d1c60f5e2a947.yaml"
 """There was no release: the version before ended with the commit before this file came, with
 which formats began."""
-SOURCES = ("agent", "driverkit", "drivers", "reportclient")
+SOURCES = ("agent", "compute_registry", "computectl", "driverkit", "drivers", "reportclient")
 
 
 def unpacked(directory: Path) -> Path | str:

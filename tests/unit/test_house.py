@@ -1,0 +1,65 @@
+"""How large the rooms are, and how many hands a period goes through: growth is a decision."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from tests.unit.walk import walks
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DESIGN = (REPOSITORY / "docs" / "design.md").read_text()
+WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
+"""Packages that are one room; of the others each folder is one."""
+LINES = {
+    "agent": 1669,
+    "agent/bus": 710,
+    "agent/metrics": 757,
+    "agent/nodes": 1005,
+    "agent/ownership": 1384,
+    "agent/period": 1317,
+    "agent/provider_config": 666,
+    "agent/registry": 1956,
+    "agent/reporting": 886,
+    "agent/state": 1197,
+    "agent/switching": 1181,
+    "compute_registry": 2304,
+    "computectl": 7812,
+    "driverkit": 3677,
+    "drivers": 2114,
+    "drivers/fake": 991,
+    "drivers/libvirt": 5359,
+    "reportclient": 7070,
+}
+"""Lines of production code by room.  A commit that raises a number says why."""
+SMALLER = 30
+"""So many lines fewer are not yet a lower number."""
+
+
+def lines_by_room() -> Counter[str]:
+    lines: Counter[str] = Counter()
+    for top in ("agent", "drivers", *WHOLE):
+        for path in (REPOSITORY / top).rglob("*.py"):
+            parts = path.relative_to(REPOSITORY).parts
+            room = top if top in WHOLE or len(parts) == 2 else "/".join(parts[:2])
+            lines[room] += len(path.read_text().splitlines())
+    return lines
+
+
+def test_no_room_is_larger_than_was_decided_and_lower_numbers_are_written_down() -> None:
+    lines = lines_by_room()
+    assert lines.keys() == LINES.keys()
+    wrong = {
+        room: f"{number} lines, LINES says {LINES[room]}"
+        for room, number in lines.items()
+        if not LINES[room] - SMALLER <= number <= LINES[room]
+    }
+    assert not wrong
+
+
+def test_the_walk_of_one_inventory_is_drawn_and_counted_as_it_is() -> None:
+    quiet, changed = walks()
+    again = "python -m tests.unit.walk prints it for docs/design.md"
+    assert f"A quiet period passes {quiet} of ours" in DESIGN, again
+    assert f"one changed inventory {changed}" in DESIGN, again
+    assert changed.drawn() in DESIGN, again
