@@ -30,8 +30,8 @@ from agent.reporting import logs
 from agent.version import version
 from drivers.opts import register, where_read
 from reportclient import http
-from reportclient.pace import PERIOD
 from reportclient.replies import GROUP
+from reportclient.schedule import PERIOD
 
 PROJECT = "compute-agent"
 NAMES_OF_OTHERS = {

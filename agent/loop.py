@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, TypeVar
 
-from reportclient.pace import doubled
+from reportclient.schedule import doubled
 
 LOG = logging.getLogger(__name__)
 

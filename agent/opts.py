@@ -7,7 +7,7 @@ from oslo_config import cfg
 from agent.metrics import opts as metrics
 from agent.registry import opts as registry
 from drivers import opts as driver_opts
-from reportclient import pace
+from reportclient import schedule
 
 PROVIDER_CONFIG_LOCATION = "/etc/compute-agent/provider_config"
 
@@ -70,7 +70,7 @@ DEFAULT: list[cfg.Opt] = [
 COMPUTE: list[cfg.Opt] = [
     cfg.IntOpt(
         "resource_provider_association_refresh",
-        default=pace.VERIFY_EVERY,
+        default=schedule.VERIFY_EVERY,
         mutable=True,
         min=0,
         help="Seconds between two verifications of the whole tree, on average; each comes up to "
@@ -79,7 +79,7 @@ COMPUTE: list[cfg.Opt] = [
     ),
     cfg.IntOpt(
         "audit_interval",
-        default=pace.AUDIT_EVERY,
+        default=schedule.AUDIT_EVERY,
         mutable=True,
         min=0,
         help="Seconds between two audits, in which everything about every provider is read "
@@ -156,7 +156,7 @@ COMPUTE: list[cfg.Opt] = [
 PLACEMENT: list[cfg.Opt] = [
     cfg.IntOpt(
         "max_concurrency",
-        default=pace.AT_ONCE,
+        default=schedule.AT_ONCE,
         min=1,
         max=32,
         help="How many requests may be sent at the same time when much has to be written. "

@@ -81,4 +81,4 @@ class Reload:
             one.rules = replace(one.rules, **new)
             one.root.times = one.rules
             if times:  # within an interval: other hosts are told at the same moment
-                one.root.pace.anew(self.service.clock(), one.root.times)
+                one.root.schedule.anew(self.service.clock(), one.root.times)

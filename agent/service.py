@@ -15,8 +15,8 @@ from agent.switching.notices import Notice, Written
 from drivers.api import Lifecycle, Switched
 from drivers.deadline import DriverHangs
 from drivers.errors import DriverError, DriverNotReady
-from drivers.loaded import words
 from drivers.loader import LoadedDriver
+from reportclient.plain_text import error_text
 
 LOG = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ def _open(loaded: LoadedDriver, host: str) -> None:
         raise
     except (Exception, SystemExit) as err:
         LOG.debug("Driver %s", loaded.name, exc_info=True)
-        raise DriverNotReady(f"driver {loaded.name} could not start: {words(err)}") from err
+        raise DriverNotReady(f"driver {loaded.name} could not start: {error_text(err)}") from err
 
 
 def _open_again(loaded: LoadedDriver, host: str) -> None:
@@ -226,7 +226,7 @@ class HostEnabled:
                     "Driver %s failed to hear that this host is %s, and is told again: %s",
                     loaded.name,
                     "disabled" if disabled else "enabled",
-                    words(err),
+                    error_text(err),
                 )
             else:
                 self.last[loaded.name] = not disabled

@@ -24,7 +24,7 @@ UNDER_WAY = 128
 
 
 @dataclass(slots=True)
-class Promptly:
+class AgentCalls:
     """See :class:`agent.registry.control.ComputeAPI`."""
 
     agents: Any
@@ -36,7 +36,7 @@ class Promptly:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def over(cls, transport: Any, exchange: str, sign: Sign | None = None) -> "Promptly":
+    def over(cls, transport: Any, exchange: str, sign: Sign | None = None) -> "AgentCalls":
         """On this transport."""
         return cls(
             ComputeAgentAPI(

@@ -31,7 +31,7 @@ from agent.registry.store import SqlRegistry, WatchedRegistry
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.version import version
-from compute_registry.calls import Promptly
+from compute_registry.calls import AgentCalls
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.rest.server import listen
 from compute_registry.web import application
@@ -141,7 +141,7 @@ class _Process:
     rpc: RpcServer | None = None
     control: Control | None = None
     store: WatchedRegistry | None = None
-    agents: Promptly | None = None
+    agents: AgentCalls | None = None
 
     def run(self) -> None:
         """Serve until ``stop`` is set."""
@@ -258,7 +258,7 @@ class _Process:
     def _serve_rest(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
         settings = self.settings
         if transport is not None:
-            self.agents = Promptly.over(
+            self.agents = AgentCalls.over(
                 transport,
                 self.conf.control_exchange,
                 Operator(settings.master_key).sign_to if settings.master_key else None,

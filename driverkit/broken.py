@@ -8,7 +8,7 @@ from pathlib import Path
 
 from driverkit.rulebook import DOCUMENT, Rule
 from drivers.errors import DriverError
-from drivers.loaded import words
+from reportclient.plain_text import error_text
 
 _WIDTH = 88
 _INDENT = 6
@@ -41,7 +41,7 @@ class DriverRaised(NotJudged):
     """A method of the driver raised something; the cause is chained."""
 
     def __init__(self, method: str, err: BaseException) -> None:
-        said, kind = words(err), type(err).__name__
+        said, kind = error_text(err), type(err).__name__
         super().__init__(f"{method} raised {said if said.startswith(kind) else f'{kind}: {said}'}")
         self.err = err
 

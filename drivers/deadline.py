@@ -104,7 +104,7 @@ def _serve(
             del call  # nothing of it stays while the thread waits
 
 
-class Lane(Generic[S]):
+class CallQueue(Generic[S]):
     """Any thread may call.  ``make`` gives a worker thread the session that its jobs get: only
     that thread ever touches it, and leaves it at its end.
 
@@ -211,7 +211,7 @@ Told = Callable[[str, float, bool], object]
 """Hears of each call: the method, its seconds, and whether it failed."""
 
 
-class Calls(Lane[None]):
+class Calls(CallQueue[None]):
     """All calls of one driver.  ``within`` seconds each may take.
 
     ``thread_safe``: several ``update_provider_tree`` at once; everything else waits its turn.

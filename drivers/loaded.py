@@ -18,6 +18,7 @@ from drivers.errors import DriverError
 from drivers.fitness import capabilities_problem
 from drivers.legacy import older_methods, update_by_older_methods
 from reportclient.model import Allocations, canonical_uuid, provider_name
+from reportclient.plain_text import error_text
 from reportclient.provider_tree import ProviderTree
 
 LOG = logging.getLogger(__name__)
@@ -172,7 +173,7 @@ class LoadedDriver:
         try:
             answer: object = self._tell(Unwell, "degraded")
         except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on, whatever it is
-            return {part: f"degraded() failed: {words(err)}"}
+            return {part: f"degraded() failed: {error_text(err)}"}
         if not isinstance(answer, Mapping):
             return {part: f"degraded() returned {answer!r}: no {{part: reason}}"}
         return {str(key): str(reason) for key, reason in answer.items()}
@@ -193,27 +194,3 @@ def _whole(driver: ComputeDriver) -> object:
     """Its answer; what comes one by one is read here, where there is a deadline."""
     answer: object = driver.get_available_nodes()
     return list(answer) if isinstance(answer, Iterator) else answer
-
-
-_BARE = (SystemExit, LookupError, TypeError, AttributeError, NotImplementedError)
-"""Errors whose text alone says nothing to who has not written the code."""
-
-
-LONGEST_WORDS = 1000
-
-
-def words(err: BaseException) -> str:
-    """Return what an error says, or its type if it says nothing; a driver's may not even do that.
-
-    At most ``LONGEST_WORDS`` characters: log lines, conditions and status files are made of it.
-    """
-    kind = type(err).__name__
-    try:
-        said = str(err)
-    except Exception:  # noqa: BLE001  somebody's __str__ may raise anything
-        return f"{kind} (its text can't be read)"
-    if len(said) > LONGEST_WORDS:
-        said = f"{said[:LONGEST_WORDS]}... ({len(said):,} characters in all)"
-    if isinstance(err, _BARE):
-        return f"{kind}: {said}"
-    return said or kind

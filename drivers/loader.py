@@ -19,8 +19,9 @@ from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady
 from drivers.fitness import capabilities_problem, class_problem, speaks_the_older_way
 from drivers.legacy import older_methods, policy_from
-from drivers.loaded import LoadedDriver, words
+from drivers.loaded import LoadedDriver
 from drivers.opts import CALL_OPTS, register, where_read
+from reportclient.plain_text import error_text
 
 LOG = logging.getLogger(__name__)
 
@@ -157,5 +158,5 @@ def _origin(point: metadata.EntryPoint) -> str:
 
 
 def _said(err: BaseException) -> str:
-    said, kind = where_read(words(err)), type(err).__name__
+    said, kind = where_read(error_text(err)), type(err).__name__
     return said if said.startswith(kind) else f"{kind}: {said}"

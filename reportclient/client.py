@@ -20,12 +20,12 @@ from reportclient.diff import diff
 from reportclient.errors import NotFound, PlacementError, Rejected
 from reportclient.http import API, PlacementAPI, api_over
 from reportclient.model import Allocations, Provider
-from reportclient.pace import AT_ONCE, Times
 from reportclient.plan import Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import provider_named, provider_with
 from reportclient.rebase import changed_of, rebased
 from reportclient.root import BulkWrites, Root, Store
+from reportclient.schedule import AT_ONCE, Times
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Self
 
+from reportclient.claims import ClaimsBySource
 from reportclient.model import Provider, canonical_uuid, other_spelling, provider_name
 from reportclient.snapshot import EMPTY, Snapshot
-from reportclient.words import SaidBySource
 
 
-class Edit(SaidBySource):
+class Edit(ClaimsBySource):
     """Providers that can be added, removed, renamed and moved; not yet what they have."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Edit(SaidBySource):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         copy = type(self)(self._base, self._generations, self.whole)
         vars(copy).update(
-            words={source: said.copy() for source, said in self.words.items()},
+            claims={source: said.copy() for source, said in self.claims.items()},
             _source=self._source,
             _changed=self._changed.copy(),
             _names=self._names.copy(),

@@ -29,5 +29,28 @@ def columns(text: str) -> int:
     )
 
 
+_BARE = (SystemExit, LookupError, TypeError, AttributeError, NotImplementedError)
+"""Errors whose text alone says nothing to who has not written the code."""
+LONGEST_ERROR = 1000
+"""Characters of an error's text."""
+
+
+def error_text(err: BaseException) -> str:
+    """Return an error's text, or its type if the text is empty or can't be read.
+
+    At most ``LONGEST_ERROR`` characters: log lines, conditions and status files are made of it.
+    """
+    kind = type(err).__name__
+    try:
+        text = str(err)
+    except Exception:  # noqa: BLE001  somebody's __str__ may raise anything
+        return f"{kind} (its text can't be read)"
+    if len(text) > LONGEST_ERROR:
+        text = f"{text[:LONGEST_ERROR]}... ({len(text):,} characters in all)"
+    if isinstance(err, _BARE):
+        return f"{kind}: {text}"
+    return text or kind
+
+
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")

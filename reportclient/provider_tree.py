@@ -5,7 +5,7 @@ its name or its UUID everywhere; an unknown one is a :class:`ValueError`.  The
 tree belongs to whoever was handed it, so there is no lock.  How changes are kept:
 :class:`reportclient.edit.Edit`.
 
-What is said is recorded (:mod:`reportclient.words`), also where it changes nothing.
+What is said is recorded (:mod:`reportclient.claims`), also where it changes nothing.
 """
 
 import copy as copylib
@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
+from reportclient.claims import Names
 from reportclient.edit import Edit, own_uuid
 from reportclient.model import (
     Inventory,
@@ -24,7 +25,6 @@ from reportclient.model import (
     read_inventory,
 )
 from reportclient.snapshot import Snapshot
-from reportclient.words import Names
 
 __all__ = ["ProviderData", "ProviderTree", "Snapshot", "own_uuid"]
 
@@ -141,7 +141,7 @@ class ProviderTree(Edit):
                 f"needed, {{}} for none, not {inventory!r}"
             )
         whole = inventory
-        if len(self.words) > 1:
+        if len(self.claims) > 1:
             whole = self._beside_others(provider, inventory)
         changed = not _repeats(provider.inventory, whole)
         if changed:
@@ -151,7 +151,7 @@ class ProviderTree(Edit):
         return changed
 
     def _beside_others(self, provider: Provider, inventory: InventoryDict) -> InventoryDict:
-        others = [words for source, words in self.words.items() if source != self._source]
+        others = [claims for source, claims in self.claims.items() if source != self._source]
         named = frozenset[str]().union(*(one.classes.get(provider.uuid, ()) for one in others))
         kept = {name: one for name, one in provider.inventory.items() if name in named}
         return {**kept, **inventory}

@@ -28,10 +28,10 @@ from reportclient.errors import (
 )
 from reportclient.explain import elsewhere, explained
 from reportclient.http import API
-from reportclient.pace import Pace, Times, doubled
 from reportclient.plan import CreateProvider, Operation, Plan, bulked
 from reportclient.reader import Listed, refresh, with_lone_root
 from reportclient.refusals import FAULTY, ForeignClasses, Refusals, nothing_foreign
+from reportclient.schedule import Schedule, Times, doubled
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Root:
     store: Store | None = None
     view: View = field(default_factory=View)
     refusals: Refusals = field(default_factory=Refusals)
-    pace: Pace = field(default_factory=Pace)
+    schedule: Schedule = field(default_factory=Schedule)
     verified_at: float | None = None
     """When it was last compared with what Placement has; in the clock of ``now``."""
     ask_again_at: float = 0.0
@@ -173,15 +173,15 @@ class Root:
             self.refusals.forget_faults()
         if not self.is_due(now):
             return False
-        audit = self.pace.audits(now, self.times)
+        audit = self.schedule.audits(now, self.times)
         self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
-        self.pace.verified(now, self.times)
+        self.schedule.verified(now, self.times)
         self.verified_at, self.silence = now, None
         return True
 
     def is_due(self, now: float) -> bool:
         """Whether it is to be read before it is built upon."""
-        return not self.view.certain or self.pace.is_due(now, self.times)
+        return not self.view.certain or self.schedule.is_due(now, self.times)
 
     def verified(self, listed: Listed | None, now: float) -> bool:
         """Whether a listing of the root alone says that nothing has changed.
@@ -199,7 +199,7 @@ class Root:
         )
         if same:
             self.view = replace(self.view, certain=True)
-            self.pace.verified(now, self.times)
+            self.schedule.verified(now, self.times)
             self.verified_at, self.silence = now, None
         return same
 
@@ -295,9 +295,9 @@ class Root:
         self.hold = _held(err, now)
         self.silence = err if isinstance(err, Unreachable) else None
         if self.silence is None:
-            self.pace.answered()
+            self.schedule.answered()
         else:
-            self.pace.unanswered(now, self.times, certain=self.view.certain)
+            self.schedule.unanswered(now, self.times, certain=self.view.certain)
 
     def _remember_faults(self, outcome: Outcome) -> None:
         """Let operations that Placement failed at wait, so that the rest of the plan is sent."""

@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from agent.registry.database import Duplicate, R, Statements, open_database
+from agent.registry.database import Duplicate, R, Transaction, open_database
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.host_database import Sent, make_table
+from agent.registry.host_database import SqliteTransaction, make_table
 from agent.registry.store import SqlRegistry
 
 FILE = "services.sqlite"
@@ -52,12 +52,12 @@ class MemoryDatabase:
     def upgrade(self) -> None:
         """The table is made."""
 
-    def run(self, work: Callable[[Statements], R]) -> R:
+    def run(self, work: Callable[[Transaction], R]) -> R:
         if self.away:
             raise RegistryUnavailable("the database does not answer")
         try:
             with self._connection:
-                return work(Sent(self._connection))
+                return work(SqliteTransaction(self._connection))
         except sqlite3.IntegrityError as err:
             raise Duplicate(str(err)) from err
 

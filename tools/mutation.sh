@@ -65,7 +65,7 @@ only_mutate = [
     "agent/provider_config/asserted.py", "agent/switching/*.py", "reportclient/refusals.py",
     "reportclient/apply.py", "reportclient/diff.py", "reportclient/edit.py",
     "reportclient/placing.py", "reportclient/reader.py", "reportclient/reshape.py",
-    "reportclient/snapshot.py", "reportclient/view.py", "reportclient/words.py",
+    "reportclient/snapshot.py", "reportclient/view.py", "reportclient/claims.py",
 ]
 also_copy = ["setup.cfg", "etc", "docs", "examples"]
 pytest_add_cli_args_test_selection = [

@@ -35,8 +35,8 @@ from agent.bus.errors import (
     Permit,
 )
 from agent.in_thread import in_thread
-from drivers.loaded import words
-from reportclient.pace import doubled
+from reportclient.plain_text import error_text
+from reportclient.schedule import doubled
 
 LOG = logging.getLogger(__name__)
 
@@ -194,7 +194,7 @@ class _Dispatcher:
                 self.permit(str(said.get("method")), said.get("args", {}), incoming.ctxt)
             return self.calls.dispatch(incoming)
         except _WRONG_CALLS as err:
-            LOG.warning("Refused a call of %r: %s", incoming.message.get("method"), words(err))
+            LOG.warning("Refused a call of %r: %s", incoming.message.get("method"), error_text(err))
             raise messaging.dispatcher.ExpectedException from err
 
     def _check(self, incoming: Any) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from agent.period.tracker import Tracker
 from agent.reporting.reports import Report
 from drivers.errors import DriverError
-from drivers.loaded import words
+from reportclient.plain_text import error_text
 from reportclient.view import View
 
 Job = Callable[[], Report]
@@ -149,5 +149,5 @@ def _safely(job: Callable[[Tracker], Report], tracker: Tracker) -> Report:
     try:
         report = job(tracker)
     except SystemExit as err:
-        report = Report(tracker.node, error=DriverError(f"a driver ended: {words(err)}"))
+        report = Report(tracker.node, error=DriverError(f"a driver ended: {error_text(err)}"))
     return replace(report, seconds=time.monotonic() - began)

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from agent.ownership.ledger import (
     AGENT,
-    DERIVED,
     DRIVER,
     FILES,
-    FORMER,
     NONE,
     NOTHING,
+    NOVA_COMPUTE,
+    OWN_UUID,
     STATUS,
     Holders,
     Holding,
@@ -19,13 +19,13 @@ from agent.ownership.ledger import (
     everything_on,
 )
 from agent.ownership.policy import Policy
-from agent.ownership.statement import Round
+from agent.ownership.statement import Statements
 from reportclient.model import Provider
 from reportclient.provider_tree import own_uuid
 from reportclient.snapshot import Snapshot
 
 
-def assumed(ledger: Ledger, observed: Snapshot, answers: Round, policy: Policy) -> Ledger:
+def assumed(ledger: Ledger, observed: Snapshot, answers: Statements, policy: Policy) -> Ledger:
     """With what counts as this host's though it stands in no ledger.
 
     Providers below the root whose UUID is made from it and their name; where this host takes
@@ -46,10 +46,10 @@ def assumed(ledger: Ledger, observed: Snapshot, answers: Round, policy: Policy) 
             continue
         provider, row = observed.providers[uuid], dict(ledger.of(uuid))
         if uuid in spoken and row.keys() <= _NO_DRIVERS:
-            row[FORMER] = Holding(classes=frozenset(provider.inventory))
+            row[NOVA_COMPUTE] = Holding(classes=frozenset(provider.inventory))
         if uuid in unheld and _is_derived(provider, policy.root, drivers):
             classes = NOTHING if uuid in reported else frozenset(provider.inventory)
-            row[DERIVED] = Holding(True, classes)
+            row[OWN_UUID] = Holding(True, classes)
         more[uuid] = row
     for statement in () if policy.attached else answers.statements:  # who made it is at work there
         for uuid in statement.adopted & observed.providers.keys():

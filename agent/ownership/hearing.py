@@ -6,11 +6,11 @@ from itertools import chain, product
 
 from agent.ownership.ledger import (
     AGENT,
-    DERIVED,
     FILES,
-    FORMER,
     NONE,
     NOTHING,
+    NOVA_COMPUTE,
+    OWN_UUID,
     STATUS,
     Holding,
     Ledger,
@@ -18,7 +18,7 @@ from agent.ownership.ledger import (
     joined,
 )
 from agent.ownership.policy import Policy
-from agent.ownership.statement import Round, Said, Statement
+from agent.ownership.statement import Assertion, Statement, Statements
 from reportclient.model import Provider
 from reportclient.plan import Problem
 from reportclient.snapshot import Snapshot
@@ -27,9 +27,9 @@ Drained = Mapping[str, Mapping[str, int]]
 """What was reserved of classes before they were drained, by provider."""
 Denial = tuple[str, str]
 """The UUID of a provider, and the name of a trait or the UUID of an aggregate."""
-UNKNOWN_BEFORE = frozenset({DERIVED, FORMER})
+UNKNOWN_BEFORE = frozenset({OWN_UUID, NOVA_COMPUTE})
 """Managers that only stand for somebody of whom no ledger knows."""
-Sayings = list[tuple[str, Said]]
+Sayings = list[tuple[str, Assertion]]
 """What is said of one provider, and by whom, in the order that decides."""
 
 
@@ -39,7 +39,7 @@ class Hearing:
 
     observed: Snapshot
     ledger: Ledger
-    answers: Round
+    answers: Statements
     policy: Policy
     drained: Drained
     problems: dict[Problem, None] = field(default_factory=dict)

@@ -22,14 +22,14 @@ AGENT = "agent"
 STATUS = "agent/status"
 """The agent again, for the one trait that it may not know how to set."""
 FILES = "files"
-FORMER = "former"
+NOVA_COMPUTE = "former"
 """The nova-compute that reported the providers of this host before: see ``Policy.takes_over``."""
 ADOPTED = "adopted"
 """Whoever made what an operator took over (``computectl adopt``); it answers nothing, so that
 it goes once all have answered and nobody reports it."""
 RESTORED = "restored"
 """Whoever asserted what this host had removed, and an older state of Placement has again."""
-DERIVED = "derived"
+OWN_UUID = "derived"
 """Whoever asserted what is this host's by its UUID, but stands in no ledger; never kept."""
 NOTHING: frozenset[str] = frozenset()
 
@@ -158,6 +158,6 @@ def driver_of(manager: str) -> str:
     return manager.partition("/")[0]
 
 
-def words_for(manager: str) -> str:
+def manager_text(manager: str) -> str:
     """``driver libvirt`` for ``driver:libvirt/pci``, for whoever reads it."""
     return driver_of(manager).replace(":", " ")

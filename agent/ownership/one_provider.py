@@ -6,17 +6,17 @@ from dataclasses import replace
 from agent.ownership.hearing import UNKNOWN_BEFORE, Hearing
 from agent.ownership.ledger import (
     AGENT,
-    DERIVED,
     FILES,
-    FORMER,
     NONE,
+    NOVA_COMPUTE,
+    OWN_UUID,
     Holders,
     Holding,
     driver_of,
     joined,
-    words_for,
+    manager_text,
 )
-from agent.ownership.statement import Said
+from agent.ownership.statement import Assertion
 from reportclient.model import Inventory, Provider
 
 
@@ -72,7 +72,7 @@ class OneProvider:
         kept = joined([self.asserted, *known])
         for who, held in self.holders.items():
             if who in quiet:
-                left = held.without(kept) if who == FORMER else held
+                left = held.without(kept) if who == NOVA_COMPUTE else held
             elif now.get(who) == held:
                 continue
             else:
@@ -80,7 +80,7 @@ class OneProvider:
                 is_missed = self.before is None and kept.provider
                 left = (held if is_missed else held.within(self.before)).without(kept)
             now[who] = now.get(who, NONE).joined(left)
-        return {who: held for who, held in now.items() if held != NONE and who != DERIVED}
+        return {who: held for who, held in now.items() if held != NONE and who != OWN_UUID}
 
     # -- whose the provider is
 
@@ -101,7 +101,7 @@ class OneProvider:
             self.owners[""] = owner
         for who, other in places[1:]:
             if (other.name, other.parent_uuid) != (place.name, place.parent_uuid):
-                text = f"{words_for(who)} renamed or moved it; {words_for(owner)} reports it"
+                text = f"{manager_text(who)} renamed or moved it; {manager_text(owner)} reports it"
                 self.hearing.problem(before, text)
 
     def _won_by(self, who: str, said: Holding) -> Holding:
@@ -126,7 +126,7 @@ class OneProvider:
         return after
 
     def _claim(
-        self, name: str, who: str, said: Said, before: Provider, after: dict[str, Inventory]
+        self, name: str, who: str, said: Assertion, before: Provider, after: dict[str, Inventory]
     ) -> None:
         """One says that the provider has a class: the first in order who does decides."""
         owner, record = self.owners.get(name, who), said.provider.inventory[name]
@@ -159,7 +159,7 @@ class OneProvider:
         if who == FILES:
             self._file_yields(name, before)
         elif said.over(there) != there:
-            owns, says = words_for(owner), words_for(who)
+            owns, says = manager_text(owner), manager_text(who)
             self.hearing.problem(
                 before,
                 f"{name} is reported by {owns}, and differently by {says}: "

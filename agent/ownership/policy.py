@@ -18,9 +18,9 @@ from agent.ownership.ledger import (
     Ledger,
     driver_of,
     joined,
-    words_for,
+    manager_text,
 )
-from agent.ownership.statement import Said
+from agent.ownership.statement import Assertion
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
@@ -51,8 +51,8 @@ class Policy:
     """Names on providers that a driver denies and another service sets again: left for now."""
 
     def allowed(
-        self, manager: str, said: Said, observed: Snapshot, ledger: Ledger
-    ) -> tuple[Said | None, list[str]]:
+        self, manager: str, said: Assertion, observed: Snapshot, ledger: Ledger
+    ) -> tuple[Assertion | None, list[str]]:
         """What of an assertion counts, and why the rest does not."""
         before, problems = observed.get(said.provider.uuid), list[str]()
         if self.repeats_only:
@@ -99,8 +99,8 @@ class Policy:
         return uuid not in self.foreign and bool(ledger.of(uuid))
 
     def _without_reserved(
-        self, manager: str, said: Said, before: Provider | None
-    ) -> tuple[Said, list[str]]:
+        self, manager: str, said: Assertion, before: Provider | None
+    ) -> tuple[Assertion, list[str]]:
         reserved = said.holding.traits & self.reserved
         if not reserved and not self.attached:
             return said, []
@@ -108,10 +108,10 @@ class Policy:
         traits = said.holding.traits - reserved - never
         there = NOTHING if before is None else before.traits
         told = [
-            f"{name} is the agent's to set, and not {words_for(manager)}'s: not set for it"
+            f"{name} is the agent's to set, and not {manager_text(manager)}'s: not set for it"
             for name in sorted(reserved & {DISABLED} - there)
         ]
-        return Said(said.holding._replace(traits=traits), said.provider), told
+        return Assertion(said.holding._replace(traits=traits), said.provider), told
 
     def _no_new_root(self, provider: Provider) -> str | None:
         if provider.parent_uuid is not None or provider.uuid == self.root:
@@ -126,8 +126,8 @@ class Policy:
         return None
 
     def _beside_owner(
-        self, manager: str, said: Said, before: Provider, ledger: Ledger, problems: list[str]
-    ) -> tuple[Said | None, list[str]]:
+        self, manager: str, said: Assertion, before: Provider, ledger: Ledger, problems: list[str]
+    ) -> tuple[Assertion | None, list[str]]:
         problems = [*problems, *self._owners(said, before)]
         if before.uuid != self.root or manager == FILES:
             return None, problems
@@ -137,9 +137,9 @@ class Policy:
         gone = traits & ledger.seen - before.traits
         problems += [f"{name} was taken away by its owner: not set again" for name in sorted(gone)]
         holding = Holding(traits=traits - gone)
-        return (None if holding == NONE else Said(holding, said.provider)), problems
+        return (None if holding == NONE else Assertion(holding, said.provider)), problems
 
-    def _owners(self, said: Said, before: Provider) -> Iterator[str]:
+    def _owners(self, said: Assertion, before: Provider) -> Iterator[str]:
         holding, wanted = said.holding, said.provider
         other = [name for name in sorted(holding.classes) if not _says(wanted, before, name)]
         if other:
@@ -148,7 +148,7 @@ class Policy:
             yield "its aggregates are its owner's: left as they are"
 
 
-def _repeated(manager: str, said: Said, ledger: Ledger) -> Said:
+def _repeated(manager: str, said: Assertion, ledger: Ledger) -> Assertion:
     """Return the part of an assertion that a manager holds; the agent's own traits always count."""
     uuid, holding = said.provider.uuid, said.holding
     held = joined(ledger.of(uuid).values())
@@ -157,14 +157,14 @@ def _repeated(manager: str, said: Said, ledger: Ledger) -> Said:
     return said._replace(holding=holding.without(holding.without(held)))
 
 
-def _beside_others(said: Said, before: Provider, ledger: Ledger) -> Said:
+def _beside_others(said: Assertion, before: Provider, ledger: Ledger) -> Assertion:
     """What somebody put there before a file said it is never taken away with the file."""
     held = joined(ledger.of(before.uuid).values()).traits
     foreign = said.holding.traits & before.traits - held
     return said._replace(holding=said.holding._replace(traits=said.holding.traits - foreign))
 
 
-def _differs(before: Provider, said: Said) -> bool:
+def _differs(before: Provider, said: Assertion) -> bool:
     holding, wanted = said.holding, said.provider
     if holding.within(before) != holding or not all(
         _says(wanted, before, name) for name in holding.classes

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 from agent.ownership.ledger import Ledger
-from agent.ownership.statement import Spoken, statements_of
+from agent.ownership.statement import DriverStatements, statements_of
 from reportclient.provider_tree import ProviderTree
 
 P = ParamSpec("P")
@@ -16,10 +16,10 @@ T = TypeVar("T")
 class Remembered:
     """Of one root: what each driver answered last, and what was worked out of what."""
 
-    spoken: dict[str, Spoken] = field(default_factory=dict)
+    spoken: dict[str, DriverStatements] = field(default_factory=dict)
     _results: dict[object, tuple[object, Any]] = field(default_factory=dict)
 
-    def statements_of(self, driver: str, tree: ProviderTree, ledger: Ledger) -> Spoken:
+    def statements_of(self, driver: str, tree: ProviderTree, ledger: Ledger) -> DriverStatements:
         """See :func:`agent.ownership.statement.statements_of`."""
         last = self.spoken.get(driver)
         self.spoken[driver] = spoken = statements_of(driver, tree, ledger, last)

@@ -42,11 +42,11 @@ from dataclasses import dataclass, field, replace
 
 from agent.ownership.assumed import assumed
 from agent.ownership.hearing import Denial, Drained, Hearing
-from agent.ownership.ledger import DRIVER, NOTHING, Holders, Ledger, joined, words_for
+from agent.ownership.ledger import DRIVER, NOTHING, Holders, Ledger, joined, manager_text
 from agent.ownership.one_provider import OneProvider
 from agent.ownership.placing import Placing
 from agent.ownership.policy import Policy
-from agent.ownership.statement import Round
+from agent.ownership.statement import Statements
 from reportclient.model import Provider
 from reportclient.plan import Problem
 from reportclient.snapshot import Snapshot
@@ -71,7 +71,7 @@ class Settled:
 def settle(
     observed: Snapshot,
     ledger: Ledger,
-    answers: Round,
+    answers: Statements,
     policy: Policy,
     drained: Drained | None = None,
 ) -> Settled:
@@ -134,7 +134,7 @@ def _why_kept(hearing: Hearing, uuid: str) -> str:
     owner = next((who for who, held in hearing.ledger.of(uuid).items() if held.provider), None)
     if owner is None:
         return "is below a device that is gone, and was not made by this agent: both are kept"
-    return f"is below what was taken away; {words_for(owner)} reports it: both are kept"
+    return f"is below what was taken away; {manager_text(owner)} reports it: both are kept"
 
 
 def _refuse_removals(hearing: Hearing) -> None:
@@ -145,5 +145,5 @@ def _refuse_removals(hearing: Hearing) -> None:
                 hearing.problem(
                     provider,
                     "is not this agent's, and can't be taken away, as "
-                    f"{words_for(statement.manager)} did (computectl adopt {uuid} allows it)",
+                    f"{manager_text(statement.manager)} did (computectl adopt {uuid} allows it)",
                 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.ownership.hearing import Drained
-from agent.ownership.ledger import ADOPTED, FORMER, NONE, Holding, Ledger, driver_of, joined
+from agent.ownership.ledger import ADOPTED, NONE, NOVA_COMPUTE, Holding, Ledger, driver_of, joined
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 
@@ -29,7 +29,7 @@ def shown_to(driver: str, whole: Snapshot, ledger: Ledger, drained: Drained) -> 
     return whole.with_changes(changed)
 
 
-_ANYBODYS = (FORMER, ADOPTED)
+_ANYBODYS = (NOVA_COMPUTE, ADOPTED)
 
 
 def opened(provider: Provider, reserved: Mapping[str, int]) -> Provider:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from agent.ownership.ledger import FILES, NONE, NOTHING, Holding, Ledger, driver_of
+from reportclient.claims import SourceClaims
 from reportclient.model import Provider
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
-from reportclient.words import Words
 
 
-class Said(NamedTuple):
+class Assertion(NamedTuple):
     """Of one provider: what is asserted, and its values (of all else in it, none count)."""
 
     holding: Holding
@@ -29,7 +29,7 @@ class Statement:
     """
 
     manager: str
-    said: Mapping[str, Said] = field(default_factory=dict)
+    said: Mapping[str, Assertion] = field(default_factory=dict)
     removed: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
     inventoried: frozenset[str] = frozenset()
@@ -40,7 +40,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class Statements:
     """One round of questions: who answered what, in the order that decides, and who did not."""
 
     statements: tuple[Statement, ...] = ()
@@ -51,12 +51,14 @@ class Round:
     waiting: frozenset[str] = frozenset()
     """Drivers that are asked next: silent until then, and what they hold keeps nothing there."""
 
-    def with_answer(self, statements: tuple[Statement, ...], silent: frozenset[str]) -> "Round":
+    def with_answer(
+        self, statements: tuple[Statement, ...], silent: frozenset[str]
+    ) -> "Statements":
         """The same after one more has answered."""
         statements = (*self.statements, *statements)
         return replace(self, statements=statements, silent=self.silent | silent)
 
-    def halfway(self, statements: tuple[Statement, ...], silent: frozenset[str]) -> "Round":
+    def halfway(self, statements: tuple[Statement, ...], silent: frozenset[str]) -> "Statements":
         """The same after one more wants a reshape.
 
         What it has said by then counts, but nothing that it left out goes.
@@ -64,7 +66,7 @@ class Round:
         drivers = {driver_of(one.manager) for one in statements}
         return self.with_answer(statements, silent | drivers)
 
-    def without_answer(self, manager: str) -> "Round":
+    def without_answer(self, manager: str) -> "Statements":
         """The same after one more has failed."""
         return replace(self, silent=self.silent | {manager})
 
@@ -93,59 +95,59 @@ class Round:
         return frozenset(driver_of(one.manager) for one in self.statements)
 
 
-class Heard(NamedTuple):
+class DriverEdits(NamedTuple):
     """What a driver said, of which tree and with which ledger."""
 
     base: Snapshot
     ledger: Ledger
     edits: Mapping[str, Provider | None]
     taken_along: frozenset[str]
-    words: Mapping[str, Words]
+    claims: Mapping[str, SourceClaims]
 
     @classmethod
-    def on(cls, tree: ProviderTree, ledger: Ledger) -> "Heard":
+    def on(cls, tree: ProviderTree, ledger: Ledger) -> "DriverEdits":
         """What was said on this tree; it may be edited afterwards."""
-        words = {source: said.copy() for source, said in tree.words.items()}
-        return cls(tree.base, ledger, tree.edits(), frozenset(tree.taken_along), words)
+        claims = {source: said.copy() for source, said in tree.claims.items()}
+        return cls(tree.base, ledger, tree.edits(), frozenset(tree.taken_along), claims)
 
     def gone(self) -> frozenset[str]:
         """Providers that were taken away."""
         return frozenset(uuid for uuid, provider in self.edits.items() if provider is None)
 
-    def changed_since(self, last: "Heard", source: str) -> dict[str, None]:
+    def changed_since(self, last: "DriverEdits", source: str) -> dict[str, None]:
         """UUIDs of the providers of which one source may assert something else than then."""
-        words = self.words[source].changed_since(last.words[source])
+        claims = self.claims[source].changed_since(last.claims[source])
         around = self.base.changed_since(last.base), self.ledger.changed_since(last.ledger)
-        return words | dict.fromkeys([*around[0], *around[1], *self.edits, *last.edits])
+        return claims | dict.fromkeys([*around[0], *around[1], *self.edits, *last.edits])
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class DriverStatements:
     """What a driver asserts: ``statements`` by source; ``silent`` are those that didn't answer."""
 
-    heard: Heard
+    heard: DriverEdits
     statements: tuple[Statement, ...]
     silent: frozenset[str]
 
 
 def statements_of(
-    driver: str, tree: ProviderTree, ledger: Ledger, last: Spoken | None = None
-) -> Spoken:
+    driver: str, tree: ProviderTree, ledger: Ledger, last: DriverStatements | None = None
+) -> DriverStatements:
     """A driver's answer.
 
     What it asserted before and left in the tree is asserted still.  With what was said
     ``last``, of whatever, it costs what changed since.
     """
-    heard = Heard.on(tree, ledger)
+    heard = DriverEdits.on(tree, ledger)
     if last is not None and last.heard == heard:
         return last
-    silent = frozenset(source for source, said in heard.words.items() if said.silent)
+    silent = frozenset(source for source, said in heard.claims.items() if said.silent)
     found = tuple(
         _statement(driver, source, heard, tree, last)
-        for source in heard.words
+        for source in heard.claims
         if not source or source not in silent
     )
-    return Spoken(heard, found, frozenset(f"{driver}/{source}" for source in silent))
+    return DriverStatements(heard, found, frozenset(f"{driver}/{source}" for source in silent))
 
 
 def without_moves(statement: Statement, ledger: Ledger) -> Statement:
@@ -174,53 +176,53 @@ def without_moves(statement: Statement, ledger: Ledger) -> Statement:
 
 
 def _statement(
-    driver: str, source: str, heard: Heard, tree: ProviderTree, last: Spoken | None
+    driver: str, source: str, heard: DriverEdits, tree: ProviderTree, last: DriverStatements | None
 ) -> Statement:
-    manager, words = f"{driver}/{source}" if source else driver, heard.words[source]
+    manager, claims = f"{driver}/{source}" if source else driver, heard.claims[source]
     gone = NOTHING if source else heard.gone()
     return Statement(
         manager,
         _said(manager, source, heard, tree, last),
         removed=gone - heard.taken_along,
         gone=gone,
-        inventoried=frozenset(words.classes),
-        adopted=frozenset(words.adopted),
+        inventoried=frozenset(claims.classes),
+        adopted=frozenset(claims.adopted),
         denied={
             uuid: Holding(
-                traits=words.absent_traits.get(uuid, NOTHING),
-                aggregates=words.absent_aggregates.get(uuid, NOTHING),
+                traits=claims.absent_traits.get(uuid, NOTHING),
+                aggregates=claims.absent_aggregates.get(uuid, NOTHING),
             )
-            for uuid in words.absent_traits.keys() | words.absent_aggregates.keys()
+            for uuid in claims.absent_traits.keys() | claims.absent_aggregates.keys()
         },
     )
 
 
 def _said(
-    manager: str, source: str, heard: Heard, tree: ProviderTree, last: Spoken | None
-) -> dict[str, Said]:
-    words, ledger = heard.words[source], heard.ledger
+    manager: str, source: str, heard: DriverEdits, tree: ProviderTree, last: DriverStatements | None
+) -> dict[str, Assertion]:
+    claims, ledger = heard.claims[source], heard.ledger
     before = next((o for o in (last.statements if last else ()) if o.manager == manager), None)
     if last is not None and before is not None:
         said, uuids = dict(before.said), heard.changed_since(last.heard, source)
     else:
         held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
-        said, uuids = {}, words.spoken_of() | dict.fromkeys(held)
+        said, uuids = {}, claims.spoken_of() | dict.fromkeys(held)
     for uuid in uuids:
         provider, held_before = tree.provider(uuid), ledger.held(uuid, manager)
-        holding = NONE if provider is None else _holding(words, provider, held_before)
+        holding = NONE if provider is None else _holding(claims, provider, held_before)
         if provider is not None and holding != NONE:
-            said[uuid] = Said(holding, provider)
+            said[uuid] = Assertion(holding, provider)
         else:
             said.pop(uuid, None)
     return said
 
 
-def _holding(words: Words, provider: Provider, before: Holding) -> Holding:
+def _holding(claims: SourceClaims, provider: Provider, before: Holding) -> Holding:
     uuid = provider.uuid
     now = Holding(
-        before.provider or uuid in words.placed or uuid in words.classes,
-        words.classes.get(uuid, before.classes),
-        (NOTHING if uuid in words.renewed else before.traits) | words.traits.get(uuid, NOTHING),
-        before.aggregates | words.aggregates.get(uuid, NOTHING),
+        before.provider or uuid in claims.placed or uuid in claims.classes,
+        claims.classes.get(uuid, before.classes),
+        (NOTHING if uuid in claims.renewed else before.traits) | claims.traits.get(uuid, NOTHING),
+        before.aggregates | claims.aggregates.get(uuid, NOTHING),
     ).within(provider)
     return before if now == before else now

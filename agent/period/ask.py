@@ -14,7 +14,7 @@ from agent.ownership.policy import Policy
 from agent.ownership.remembered import Remembered
 from agent.ownership.settle import settle
 from agent.ownership.showing import shown_to
-from agent.ownership.statement import Round, without_moves
+from agent.ownership.statement import Statements, without_moves
 from drivers.errors import DriverError, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.model import Allocations
@@ -33,7 +33,7 @@ class Answer:
     they all say if the reshape can't be done.
     """
 
-    said: Round = field(default_factory=Round)
+    said: Statements = field(default_factory=Statements)
     allocations: Allocations | None = None
     errors: Mapping[str, BaseException] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class Asking:
         return replace(second, allocations=moved, allocations_before=before)
 
     def _ask_each(self, allocations: Allocations | None) -> Answer:
-        said = Round(order=tuple(map(_manager, self.drivers)))
+        said = Statements(order=tuple(map(_manager, self.drivers)))
         errors: dict[str, BaseException] = {}
         pending = []
         for loaded in self.drivers:
@@ -105,7 +105,7 @@ class Asking:
         return Answer(said, None, errors, tuple(pending))
 
     def _asked(
-        self, loaded: LoadedDriver, said: Round, allocations: Allocations | None
+        self, loaded: LoadedDriver, said: Statements, allocations: Allocations | None
     ) -> tuple[ProviderTree, bool]:
         """The tree as one driver left it, and whether it needs a reshape first."""
         tree, needs_reshape = self._tree(loaded.name, said), False
@@ -117,7 +117,7 @@ class Asking:
         self._refuse_taken_names(loaded, tree)
         return tree, needs_reshape
 
-    def _tree(self, driver: str, said: Round) -> ProviderTree:
+    def _tree(self, driver: str, said: Statements) -> ProviderTree:
         """What there is, with what was said until now."""
         whole, ledger, drained = self._with_root(self.view.snapshot), self.ledger, self.view.drained
         recall = self.remembered.recall

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from agent.ownership.hearing import Denial
-from agent.ownership.ledger import Ledger, words_for
+from agent.ownership.ledger import Ledger, manager_text
 from agent.period.service_tag import service_of, tags_of_others
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Operation, SetInventories
@@ -191,7 +191,7 @@ class CompetingOwners:
             (provider, name), one = next(iter(again.items()))
             degraded["contested"] = (
                 f"{name} of provider {provider} was removed {OVERTURNED} times or more and is set "
-                f"again by another service, while {words_for(one.manager)} reports it absent "
+                f"again by another service, while {manager_text(one.manager)} reports it absent "
                 f"({len(again)} such names): change what sets it, or the driver"
             )
         contested = {provider for provider, _ in self.contested}

@@ -10,7 +10,7 @@ from agent.ownership.policy import MANAGED_BY_NOVA, Policy
 from agent.ownership.remembered import Remembered
 from agent.ownership.removed import noting_removed
 from agent.ownership.settle import Settled, settle
-from agent.ownership.statement import Round, Statement
+from agent.ownership.statement import Statement, Statements
 from agent.period.ask import Answer, Asking
 from agent.period.leaving import Leaving
 from agent.period.rules import Rules
@@ -147,7 +147,7 @@ class Decider:
             settled = replace(settled, desired=self._leaving(view).stepped(settled.desired))
         return files, settled
 
-    def _settle(self, view: View, said: Round, policy: Policy) -> Settled:
+    def _settle(self, view: View, said: Statements, policy: Policy) -> Settled:
         step = len(said.statements)
         asked = view.snapshot, self.ledger, said, policy, view.drained
         return self.remembered.recall(step, settle, *asked)

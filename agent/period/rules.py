@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from reportclient.pace import Times
+from reportclient.schedule import Times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

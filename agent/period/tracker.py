@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.ownership.ledger import Holding, Ledger, everything_on, joined, words_for
+from agent.ownership.ledger import Holding, Ledger, everything_on, joined, manager_text
 from agent.ownership.remembered import Remembered
 from agent.ownership.removed import with_restored
 from agent.period.competing import CompetingOwners
@@ -24,10 +24,10 @@ from reportclient.calls import Counting
 from reportclient.diff import diff
 from reportclient.errors import Unreachable
 from reportclient.http import API
-from reportclient.pace import VERIFY_EVERY
 from reportclient.plan import Plan, UpdateProvider
 from reportclient.refusals import RESHAPE
 from reportclient.root import Root
+from reportclient.schedule import VERIFY_EVERY
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -81,7 +81,7 @@ class Tracker:
         ``now`` in seconds of a monotonic clock; ``disabled`` is the status of the
         service, ``None`` if it is not known.
         """
-        if self.root.silence is not None and self.root.pace.rests(now):
+        if self.root.silence is not None and self.root.schedule.rests(now):
             return Report(self.node, error=self.root.silence)
         report = self.attempt(now, lambda api: self._once(api, now, disabled, stop))
         self.started = self.started or (report.error is None and not _left_from_start(report))
@@ -95,8 +95,8 @@ class Tracker:
         trait from its first period.  ``again``: nobody asks for it; a Placement that is away
         is left to the periods.
         """
-        pace, silence = self.root.pace, self.root.silence
-        if again and silence is not None and pace.is_left_to_periods(now, self.root.times):
+        schedule, silence = self.root.schedule, self.root.silence
+        if again and silence is not None and schedule.is_left_to_periods(now, self.root.times):
             return Report(self.node, error=silence, occasion=Occasion.SWITCH)
         once = lambda api: self._switch_once(api, now, disabled)  # noqa: E731
         report = self.attempt(now, once, urgent=True)
@@ -161,7 +161,7 @@ class Tracker:
                 self.node,
                 name,
                 before.providers[uuid].name,
-                words_for(manager),
+                manager_text(manager),
             )
         self._name_unclaimed(decision, ledger)
 

@@ -8,7 +8,7 @@ driver's or foreign, and stays.
 from collections.abc import Iterable, Iterator, Mapping
 
 from agent.ownership.ledger import AGENT, STATUS, Holding
-from agent.ownership.statement import Round, Said, Statement
+from agent.ownership.statement import Assertion, Statement, Statements
 from agent.period.service_tag import tags_of_others
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
@@ -59,7 +59,7 @@ def identifying_traits(owners: Iterable[str]) -> frozenset[str]:
 def agent_statements(  # noqa: PLR0913  each is another source of them
     host: Provider,
     observed: Snapshot,
-    drivers: Round,
+    drivers: Statements,
     *,
     capabilities: Iterable[Mapping[str, bool]],
     disabled: bool | None,
@@ -80,21 +80,21 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     others = frozenset[str]()
     if service_tag and before:
         others = tags_of_others(before.traits, service_tag)
-    said = {host.uuid: Said(Holding(provider=True, traits=present), host)}
+    said = {host.uuid: Assertion(Holding(provider=True, traits=present), host)}
     for provider in _other_roots(host.uuid, observed, drivers, identifying_traits(owned)):
-        said[provider.uuid] = Said(Holding(traits=owned), provider)
+        said[provider.uuid] = Assertion(Holding(traits=owned), provider)
     denied = Holding(traits=frozenset(told - able) | others)
     own = Statement(AGENT, said, denied={host.uuid: denied})
     if disabled is None:
         return (own,)
     status = frozenset({DISABLED})
     if disabled:
-        return own, Statement(STATUS, {host.uuid: Said(Holding(traits=status), host)})
+        return own, Statement(STATUS, {host.uuid: Assertion(Holding(traits=status), host)})
     return own, Statement(STATUS, denied={host.uuid: Holding(traits=status)})
 
 
 def _other_roots(
-    root: str, observed: Snapshot, drivers: Round, identifying: frozenset[str]
+    root: str, observed: Snapshot, drivers: Statements, identifying: frozenset[str]
 ) -> Iterator[Provider]:
     """Those that carry an owner trait, and those that drivers make."""
     for uuid in observed.children(None):

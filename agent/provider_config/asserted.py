@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.ownership.ledger import FILES, Holding, Ledger
 from agent.ownership.policy import Policy
-from agent.ownership.statement import Said, Statement
+from agent.ownership.statement import Assertion, Statement
 from agent.provider_config.entries import Entries, Entry, Key
 from reportclient.model import Provider
 from reportclient.plan import Problem
@@ -42,14 +42,14 @@ class _Asserting:
     met: set[Key] = field(default_factory=set)
 
     def asserted(self) -> Asserted:
-        said: dict[str, Said] = {}
+        said: dict[str, Assertion] = {}
         places: dict[tuple[str, str], str] = {}
         for provider, entry in self._targets():
             if self._is_somebody_elses(provider):
                 self._problem(provider, f"{entry.place}: it belongs to somebody else: not changed")
                 continue
             holding = Holding(False, frozenset(entry.inventory), entry.traits)
-            said[provider.uuid] = Said(holding, replace(provider, inventory=entry.inventory))
+            said[provider.uuid] = Assertion(holding, replace(provider, inventory=entry.inventory))
             places |= {(provider.uuid, name): at for name, at in entry.places.items()}
         return Asserted(
             Statement(FILES, said, places=places), tuple(self.problems), frozenset(self.met)

@@ -21,7 +21,7 @@ class Duplicate(Exception):
     """A row with such a unique value is there already."""
 
 
-class Statements(Protocol):
+class Transaction(Protocol):
     """What a transaction sends; values have names, as in ``:host``."""
 
     def rows(self, sql: str, **values: Any) -> Sequence[Mapping[str, Any]]:
@@ -52,7 +52,7 @@ class Database(Protocol):
         :raises RegistryUnavailable: the database can't be reached, or can't be changed.
         """
 
-    def run(self, work: Callable[[Statements], R]) -> R:
+    def run(self, work: Callable[[Transaction], R]) -> R:
         """Run ``work`` in a transaction, again where the database chose it to make way.
 
         Of its statements the first one writes, if any does: SQLite then waits for its turn.

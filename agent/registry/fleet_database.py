@@ -9,7 +9,7 @@ from oslo_db import api as oslo_db_api
 from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
 
-from agent.registry.database import NEWEST, Duplicate, R, Statements
+from agent.registry.database import NEWEST, Duplicate, R, Transaction
 from agent.registry.errors import InputRefused, RegistryUnavailable
 
 # MySQL means a part of UTF-8 by "utf8", which is what oslo.db asks for.
@@ -95,7 +95,7 @@ class FleetDatabase:
         except (db_exception.DBError, sa.exc.SQLAlchemyError, ValueError):
             return False
 
-    def run(self, work: Callable[[Statements], R]) -> R:
+    def run(self, work: Callable[[Transaction], R]) -> R:
         try:
             done: R = self._tried(work)
         except db_exception.DBDeadlock as err:
@@ -114,7 +114,7 @@ class FleetDatabase:
     @oslo_db_api.wrap_db_retry(  # type: ignore[untyped-decorator]
         max_retries=5, retry_interval=0.05, inc_retry_interval=True, retry_on_deadlock=True
     )
-    def _tried(self, work: Callable[[Statements], Any]) -> Any:
+    def _tried(self, work: Callable[[Transaction], Any]) -> Any:
         with self.engine.begin() as connection:
             return work(_Sent(connection))
 

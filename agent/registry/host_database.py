@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from agent.registry.database import Duplicate, R, Statements
+from agent.registry.database import Duplicate, R, Transaction
 from agent.registry.errors import RegistryUnavailable
 from agent.state.files import aside, give_to_owner
 
@@ -78,10 +78,10 @@ class HostDatabase:
             Path(self.path + more).unlink(missing_ok=True)
         LOG.warning("%s: the file is damaged%s; a new one is begun", err, aside(Path(self.path)))
 
-    def run(self, work: Callable[[Statements], R]) -> R:
+    def run(self, work: Callable[[Transaction], R]) -> R:
         try:
             with self._connection() as connection, connection:
-                return work(Sent(connection))
+                return work(SqliteTransaction(connection))
         except sqlite3.IntegrityError as err:
             raise Duplicate(str(err)) from err
         except sqlite3.Error as err:
@@ -129,7 +129,7 @@ class HostDatabase:
             make_table(connection)
 
 
-def _check(sent: Statements) -> None:
+def _check(sent: Transaction) -> None:
     """Read all of it."""
     [found] = sent.rows("PRAGMA quick_check(1)")
     if found["quick_check"] != "ok":
@@ -157,8 +157,8 @@ def make_table(connection: sqlite3.Connection) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """Statements on one connection, in one transaction."""
+class SqliteTransaction:
+    """Transaction on one connection, in one transaction."""
 
     connection: sqlite3.Connection
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from agent.registry import checks
 from agent.registry.checks import LARGEST_VERSION
-from agent.registry.database import Database, Duplicate, Statements
+from agent.registry.database import Database, Duplicate, Transaction
 from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, StillUp, UnknownHost
 from agent.registry.record import BINARY, DOWN_AFTER, REPAIR, ServiceRecord, damage
 from agent.registry.stored import record_of
@@ -106,7 +106,7 @@ class SqlRegistry:
             f"contested_at = {self.database.now} WHERE host = :host"
         )
 
-        def work(sent: Statements) -> ServiceRecord | None:
+        def work(sent: Transaction) -> ServiceRecord | None:
             known = {"host": host, "down_after": self.down_after}
             changed = sent.change(f"{beat} AND roots = :roots", **known, **said)
             if not changed:
@@ -121,7 +121,7 @@ class SqlRegistry:
 
         return self._run(work)
 
-    def _granted(self, sent: Statements, host: str, roots: Sequence[str]) -> list[str]:
+    def _granted(self, sent: Transaction, host: str, roots: Sequence[str]) -> list[str]:
         """Return those of the named roots that are this host's, or no other host's that is up.
 
         Nodes move between hosts; a root that another host, which is up, reports does not.
@@ -198,7 +198,7 @@ class SqlRegistry:
             f"AND (last_seen IS NULL OR forced_down OR {self._is_silent})"
         )
 
-        def work(sent: Statements) -> ServiceRecord | None:
+        def work(sent: Transaction) -> ServiceRecord | None:
             if sent.change(gone, host=host, down_after=self.down_after):
                 return None
             return self._one(sent, host)
@@ -221,7 +221,7 @@ class SqlRegistry:
             change += " AND version = :expected"
             values = {**values, "expected": expected}
 
-        def work(sent: Statements) -> tuple[int, ServiceRecord]:
+        def work(sent: Transaction) -> tuple[int, ServiceRecord]:
             return sent.change(change, host=host, **values), self._one(sent, host)
 
         changed, found = self._run(work)
@@ -232,16 +232,16 @@ class SqlRegistry:
             )
         return found
 
-    def _run(self, work: Callable[[Statements], R]) -> R:
+    def _run(self, work: Callable[[Transaction], R]) -> R:
         return self.database.run(work)
 
-    def _one(self, sent: Statements, host: str) -> ServiceRecord:
+    def _one(self, sent: Transaction, host: str) -> ServiceRecord:
         row = self._row(sent, host)
         if row is None:
             raise UnknownHost(f"no service has the host name {host}")
         return self._record(row)
 
-    def _row(self, sent: Statements, host: str) -> Mapping[str, Any] | None:
+    def _row(self, sent: Transaction, host: str) -> Mapping[str, Any] | None:
         return next(iter(sent.rows(f"{self._select} WHERE host = :host", host=host)), None)
 
     def _record(self, row: Mapping[str, Any]) -> ServiceRecord:
@@ -289,7 +289,7 @@ class WatchedRegistry(SqlRegistry):
     listener: TransactionListener = lambda _seconds, _answered: None
     lost: bool = False
 
-    def _run(self, work: Callable[[Statements], R]) -> R:
+    def _run(self, work: Callable[[Transaction], R]) -> R:
         began, answered = time.monotonic(), True
         try:
             return self.database.run(work)

@@ -10,8 +10,8 @@ from pathlib import Path
 from agent.reporting.conditions import Check
 from agent.reporting.reports import Report
 from agent.reporting.status_schema import NO_RPC, SERVING, ServiceFacts
-from drivers.loaded import words
 from reportclient.errors import PlacementError
+from reportclient.plain_text import error_text
 
 LATE_AFTER = 3
 """Periods without a word after which an agent counts as stuck."""
@@ -22,7 +22,7 @@ def checks(
 ) -> tuple[Check, ...]:
     """After these reports; ``disk`` says why files of ``state_path`` can't be written."""
     wrong = {
-        "placement": (words(r.error) for r in reports if isinstance(r.error, PlacementError)),
+        "placement": (error_text(r.error) for r in reports if isinstance(r.error, PlacementError)),
         "drivers": _of_drivers(reports),
         "hypervisor": _some(facts.hypervisor),
         "registry": _some(facts.registry),
@@ -53,7 +53,7 @@ def ago(seconds: float) -> str:
 def _of_drivers(reports: Sequence[Report]) -> Iterator[str]:
     for report in reports:
         for name, err in report.driver_errors.items():
-            yield f"driver {name}: {words(err)}"
+            yield f"driver {name}: {error_text(err)}"
 
 
 def _some(text: str | None) -> Iterator[str]:

@@ -153,11 +153,11 @@ SELDOM = 60.0
 
 def quiet_bus() -> None:
     """Say seldom what does not change."""
-    logging.getLogger(OUTAGES).addFilter(Seldom(SELDOM))
+    logging.getLogger(OUTAGES).addFilter(RepeatFilter(SELDOM))
 
 
 @dataclass(slots=True, eq=False)
-class Seldom(logging.Filter):
+class RepeatFilter(logging.Filter):
     """Lets a line through, and the next with its reason after so many seconds.
 
     That it is away is one reason, however connections notice.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from agent.reporting.conditions import HOW_TO_RESHAPE, Condition, Severity, errors
-from drivers.loaded import words
+from reportclient.plain_text import error_text
 from reportclient.plan import Operation, Plan, Problem
 
 ENDED = "error"
@@ -75,11 +75,11 @@ class Report:
             for one in self.problems
         }
         for name, err in self.driver_errors.items():
-            found[f"driver {name}"] = Condition(words(err), f"driver {name}")
+            found[f"driver {name}"] = Condition(error_text(err), f"driver {name}")
         for uuid, failure in self.failed.items():
             drains = Severity.INFO if uuid in self.draining else Severity.ERROR
             subject = self.plan.names.get(uuid, uuid)
-            found[f"failed {uuid}"] = Condition(words(failure), subject, drains)
+            found[f"failed {uuid}"] = Condition(error_text(failure), subject, drains)
         for part, reason in self.degraded.items():
             found[f"degraded {part}"] = Condition(reason, part)
         for name in self.reshape_pending:
@@ -87,7 +87,7 @@ class Report:
         for one in self.besides:
             found[f"degraded {one.subject}"] = one
         if self.error is not None:
-            found[ENDED] = Condition(words(self.error))
+            found[ENDED] = Condition(error_text(self.error))
         return found
 
     def changes(self) -> str:
@@ -98,6 +98,6 @@ class Report:
     def _pending(self, driver: str) -> Condition:
         why = "is not allowed now"
         if self.reshape_error is not None:
-            why = f"failed: {words(self.reshape_error)}"
+            why = f"failed: {error_text(self.reshape_error)}"
         text = f"driver {driver} needs a reshape, which {why}"
         return Condition(text, next_step=HOW_TO_RESHAPE)

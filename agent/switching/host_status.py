@@ -31,8 +31,8 @@ from agent.switching.machine import (
 )
 from agent.switching.notices import Decided, Notice, PeriodDone, Written
 from agent.switching.service_file import ServiceFile
-from drivers.loaded import words
-from reportclient.pace import doubled
+from reportclient.plain_text import error_text
+from reportclient.schedule import doubled
 
 LOG = logging.getLogger(__name__)
 
@@ -274,6 +274,6 @@ class HostStatus:
 def _why_not(report: Report) -> str | None:
     """Why this root may not have its trait as it should be."""
     if report.error is not None:
-        return words(report.error)
+        return error_text(report.error)
     errors = [*report.failed.values(), *report.driver_errors.values()]
-    return words(errors[0]) if errors else None
+    return error_text(errors[0]) if errors else None

@@ -12,8 +12,8 @@ from agent.loop import Loop
 from agent.registry.checks import in_a_line
 from agent.switching.host_status import HostStatus
 from agent.switching.notices import Notice, PeriodDone
-from drivers.loaded import words
-from reportclient.pace import doubled
+from reportclient.plain_text import error_text
+from reportclient.schedule import doubled
 
 STEADY = 5.0
 """Seconds; doubled with each further loss within ``MEMORY``, up to ``LONGEST``."""
@@ -85,4 +85,4 @@ class Hypervisor:
 
 def _said(why: object) -> str:
     """Often it is the error itself, or nothing."""
-    return in_a_line(words(why) if isinstance(why, BaseException) else str(why)) or "lost"
+    return in_a_line(error_text(why) if isinstance(why, BaseException) else str(why)) or "lost"

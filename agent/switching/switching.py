@@ -23,7 +23,8 @@ from agent.switching.hypervisor import Hypervisor
 from agent.switching.notices import FactsChanged
 from agent.switching.service_file import ServiceFile
 from drivers.api import Watched
-from drivers.loaded import LoadedDriver, words
+from drivers.loaded import LoadedDriver
+from reportclient.plain_text import error_text
 
 if TYPE_CHECKING:
     from agent.bus.server import RpcServer
@@ -135,7 +136,7 @@ def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
         LOG.warning(
             "Driver %s can't watch its hypervisor, which being lost will not disable this host: %s",
             loaded.name,
-            words(err),
+            error_text(err),
         )
         LOG.debug("Driver %s", loaded.name, exc_info=err)
 

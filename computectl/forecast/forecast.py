@@ -24,11 +24,11 @@ from agent.switching.service_file import ServiceFile
 from computectl.reading.read_ahead import AT_ONCE, ReadAhead
 from computectl.shared.command_session import Session
 from drivers.errors import DriverError, ReshapeFailed
-from drivers.loaded import words
 from reportclient import plan as ops
 from reportclient.calls import call_of
 from reportclient.explain import name_taken
 from reportclient.http import API
+from reportclient.plain_text import error_text
 from reportclient.reader import provider_named
 from reportclient.reshape import generations_after
 from reportclient.snapshot import EMPTY, Snapshot
@@ -234,5 +234,5 @@ def _name_nodes(nodes: Nodes) -> None:
         raise
     except (Exception, SystemExit) as err:
         raise DriverError(
-            f"driver {nodes.drivers[0].name} can't name its nodes: {words(err)}"
+            f"driver {nodes.drivers[0].name} can't name its nodes: {error_text(err)}"
         ) from err

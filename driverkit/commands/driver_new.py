@@ -24,7 +24,9 @@ KINDS = {
 """By kind: the folders of templates that it is made of, and what it is about."""
 TEMPLATES = Path(__file__).parents[1] / "templates"
 SUFFIX = ".in"
-OURS = frozenset({"agent", "driverkit", "drivers", "reportclient", "tests"})
+OURS = frozenset(
+    {"agent", "compute_registry", "computectl", "driverkit", "drivers", "reportclient", "tests"}
+)
 WELL_FORMED = re.compile(r"[a-z][a-z0-9_]*[a-z0-9]")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from reportclient.client import Client, NotOwned, Result
 from reportclient.errors import Conflict, InUse, NotFound, Unreachable
-from reportclient.pace import Times
+from reportclient.schedule import Times
 from tests.contract.test_report_client import full, shared_storage
 from tests.contract.world import AGG1, CHILD, GRANDCHILD, OTHER, ROOT, SECOND, World, host, kinds
 

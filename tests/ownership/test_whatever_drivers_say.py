@@ -95,7 +95,7 @@ REFUSALS = (
 
 
 @dataclass(frozen=True)
-class Round:
+class Statements:
     """``guests`` are devices that somebody begins to use before it; others leave then."""
 
     said: Mapping[str, Wish]
@@ -104,7 +104,7 @@ class Round:
 
 
 rounds = st.builds(
-    Round,
+    Statements,
     st.fixed_dictionaries(dict.fromkeys(DRIVERS, wishes)),
     st.frozensets(st.sampled_from([f"{name}{n}" for name in DRIVERS for n in range(2)])),
     st.lists(st.integers(0, len(REFUSALS) - 1), max_size=2).map(tuple),
@@ -128,7 +128,7 @@ class World:
             self.host.stranger.add_trait(ROOT, STRANGE)
             self.host.stranger.set_aggregates(ROOT, [THEIRS])
 
-    def play(self, one: Round) -> None:
+    def play(self, one: Statements) -> None:
         said = self._within_what_holds_today(one.said)
         self._guests_come_and_go(one.guests)
         self._configure(said)
@@ -237,7 +237,9 @@ def quietly():
     suppress_health_check=list(HealthCheck),
 )
 @given(script=st.lists(rounds, min_size=1, max_size=4))
-def test_each_has_its_part_whatever_the_others_do(strangers: bool, script: list[Round]) -> None:
+def test_each_has_its_part_whatever_the_others_do(
+    strangers: bool, script: list[Statements]
+) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as state:
         world = World(Path(state), strangers=strangers)
         for one in script:

@@ -20,7 +20,10 @@ MAY_USE = {
     "compute_registry": ("compute_registry", "agent", "reportclient"),
     "computectl": ("computectl", "agent", "drivers", "reportclient"),
     "driverkit": OURS,
-    "drivers": ("drivers", "reportclient.model", "reportclient.provider_tree"),
+    "drivers": (
+        *("drivers", "reportclient.model", "reportclient.provider_tree"),
+        "reportclient.plain_text",
+    ),
     "reportclient": ("reportclient",),
     # To be parted: the page and --dev draw trees with the pictures of the commands.
     "agent/dev.py": ("agent", "drivers", "reportclient", "computectl.drawing"),
@@ -79,7 +82,7 @@ PURE = (
     "reportclient/snapshot.py",
     "reportclient/edit.py",
     "reportclient/provider_tree.py",
-    "reportclient/words.py",
+    "reportclient/claims.py",
     "reportclient/names.py",
     "reportclient/plain_text.py",
     "reportclient/errors.py",

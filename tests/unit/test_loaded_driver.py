@@ -9,7 +9,8 @@ import pytest
 
 from drivers.api import ComputeDriver, DriverContext, Timed
 from drivers.errors import DriverError
-from drivers.loaded import LoadedDriver, words
+from drivers.loaded import LoadedDriver
+from reportclient.plain_text import error_text
 
 UUID = "9d6ba763-8e93-5284-b069-776c52a0868f"
 
@@ -150,7 +151,7 @@ class Mute(Exception):
     ],
 )
 def test_every_error_has_words(err: BaseException, said: str) -> None:
-    assert words(err) == said
+    assert error_text(err) == said
 
 
 @pytest.mark.parametrize(

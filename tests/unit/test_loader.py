@@ -14,9 +14,9 @@ from stevedore.extension import Extension, ExtensionManager
 
 from drivers.api import ComputeDriver, DriverContext, Identified, Lifecycle, Unwell
 from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady
-from drivers.loaded import words
 from drivers.loader import GROUP, LoadedDriver, driver_from, installed, load
 from drivers.opts import CALL_OPTS
+from reportclient.plain_text import error_text
 
 MODULE = """
 import sys
@@ -269,5 +269,5 @@ def test_a_driver_that_hangs_when_it_is_loaded_may_be_well_at_the_next_start(
 
 
 def test_what_an_error_says_is_bounded() -> None:
-    text = words(ValueError("x" * 100_000))
+    text = error_text(ValueError("x" * 100_000))
     assert len(text) < 1100 and text.endswith("(100,000 characters in all)")

@@ -152,7 +152,7 @@ def test_a_log_file_gets_what_standard_error_does_not(tmp_path: Path) -> None:
 
 def test_the_broker_is_complained_of_seldom_and_each_reason_is_given() -> None:
     now = [100.0]
-    seldom = logs.Seldom(60.0, lambda: now[0])
+    seldom = logs.RepeatFilter(60.0, lambda: now[0])
     said = "[%(connection_id)s] AMQP server on %(hostname)s is unreachable: %(err_str)s"
 
     def passes(why: Exception, host: str = "rabbit1", *, message: str = said) -> bool:

@@ -18,7 +18,7 @@ import pytest
 from agent.nodes.departures import Departures
 from agent.ownership.one_provider import OneProvider
 from agent.ownership.policy import Policy
-from agent.ownership.statement import Round, Statement
+from agent.ownership.statement import Statement, Statements
 from agent.period import decide as decide_module
 from agent.provider_config.files import ProviderFiles
 from agent.state.kept_root import KeptRoot
@@ -156,7 +156,7 @@ def _takes_silence_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(self, manager):
         return self.with_answer((Statement(manager),), frozenset())
 
-    monkeypatch.setattr(Round, "without_answer", nothing)
+    monkeypatch.setattr(Statements, "without_answer", nothing)
 
 
 def _does_not_read_files_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from agent.provider_config import files
 from agent.switching import switching
 from compute_registry.endpoint import RegistryEndpoint
-from reportclient.pace import LONGEST
+from reportclient.schedule import LONGEST
 from tests.world.broker import REGISTRY, Broker
 from tests.world.disk import Disk, StatePath, disks
 from tests.world.events import Event, Killed, Off

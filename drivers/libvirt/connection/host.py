@@ -15,7 +15,7 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
-from drivers.deadline import Blocked, Lane, Overdue
+from drivers.deadline import Blocked, CallQueue, Overdue
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt.connection.events import Events
 from drivers.libvirt.connection.session import (
@@ -102,10 +102,10 @@ class Host:
         self._root = root
         self._clock = clock
         self._deadlines = deadlines
-        self._lane = Lane("libvirt", lambda: closing(self._session()))
+        self._queue = CallQueue("libvirt", lambda: closing(self._session()))
         # A file server that hangs must not keep us from asking libvirt.
-        self._files = Lane("host-files", nullcontext)
-        self._sides: dict[str, Lane[Session]] = {}
+        self._files = CallQueue("host-files", nullcontext)
+        self._sides: dict[str, CallQueue[Session]] = {}
         self._not_before = 0.0
         self._last_problem = ""
         self._watch: Watch | None = None
@@ -128,8 +128,8 @@ class Host:
         if self._watch is not None:
             self._watch.stop()
         self.events.stop()
-        for lane in (self._lane, *self._sides.values()):
-            lane.close(self._deadlines.connect)
+        for queue in (self._queue, *self._sides.values()):
+            queue.close(self._deadlines.connect)
         self._files.close(self._deadlines.connect)
 
     def hostname(self) -> str:
@@ -174,10 +174,12 @@ class Host:
         def make() -> closing[Session]:
             return closing(Session(self.binding, self.uri, self._deadlines))
 
-        lane = self._sides.setdefault(what, Lane(f"libvirt-{what.rsplit(maxsplit=1)[-1]}", make))
+        queue = self._sides.setdefault(
+            what, CallQueue(f"libvirt-{what.rsplit(maxsplit=1)[-1]}", make)
+        )
         try:
-            lane.call("a connection", Session.ensure_open, self._deadlines.connect)
-            return lane.call(what, lambda s: s.ask(what, question), self._deadlines.call)
+            queue.call("a connection", Session.ensure_open, self._deadlines.connect)
+            return queue.call(what, lambda s: s.ask(what, question), self._deadlines.call)
         except (Overdue, Blocked) as err:
             raise DriverNotReady(f"libvirt at {self.uri}, asked for {what}: {err}") from None
 
@@ -200,7 +202,7 @@ class Host:
 
     def _bounded(self, what: str, job: Callable[[Session], T], deadline: float | None = None) -> T:
         try:
-            return self._lane.call(what, job, deadline or self._deadlines.call)
+            return self._queue.call(what, job, deadline or self._deadlines.call)
         except Overdue as err:
             raise DriverNotReady(f"libvirt at {self.uri}, asked for {what}: {err}") from None
         except Blocked as err:

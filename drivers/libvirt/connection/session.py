@@ -1,6 +1,6 @@
 """Session: one libvirt connection.
 
-It belongs to the worker thread of a lane, and nothing outside that thread may hold
+It belongs to the worker thread of a queue, and nothing outside that thread may hold
 the connection: the last one to let go of a virConnect closes it, and that can hang.
 For the same reason libvirt's exceptions end here (their tracebacks hold it).
 """

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from agent.ownership.ledger import Holding, Ledger
 from agent.ownership.policy import Policy
-from agent.ownership.statement import Round, Said, Statement
+from agent.ownership.statement import Assertion, Statement, Statements
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 
@@ -48,11 +48,11 @@ def kept(*rows: tuple[str, str, Holding]) -> Ledger:
 def says(manager: str, *providers: Provider, places: bool = True) -> Statement:
     """All that these providers have."""
     said = {
-        one.uuid: Said(Holding(places, frozenset(one.inventory), one.traits), one)
+        one.uuid: Assertion(Holding(places, frozenset(one.inventory), one.traits), one)
         for one in providers
     }
     return Statement(manager, said, inventoried=frozenset(said))
 
 
-def answers(*statements: Statement, silent: Iterable[str] = ()) -> Round:
-    return Round(statements, frozenset(silent), (ONE, TWO))
+def answers(*statements: Statement, silent: Iterable[str] = ()) -> Statements:
+    return Statements(statements, frozenset(silent), (ONE, TWO))

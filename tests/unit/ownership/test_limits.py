@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from agent.ownership.hearing import Drained
-from agent.ownership.ledger import AGENT, FILES, FORMER, RESTORED, Holding, Ledger, Removed
+from agent.ownership.ledger import AGENT, FILES, NOVA_COMPUTE, RESTORED, Holding, Ledger, Removed
 from agent.ownership.policy import DISABLED, Policy
 from agent.ownership.removed import MOST, noting_removed, with_restored
 from agent.ownership.settle import Settled, settle
 from agent.ownership.showing import shown_to
-from agent.ownership.statement import Round, Said, Statement
+from agent.ownership.statement import Assertion, Statement, Statements
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
 from reportclient.snapshot import Snapshot
@@ -247,11 +247,11 @@ def test_nova_computes_classes_are_replaced_once_where_this_host_takes_over(
 
 def test_a_class_that_a_driver_reports_is_nova_computes_no_more() -> None:
     """Or it would go once the driver leaves it out for another one to report."""
-    ledger = kept(HOST, (FORMER, ROOT, holding("VCPU FPGA")))
+    ledger = kept(HOST, (NOVA_COMPUTE, ROOT, holding("VCPU FPGA")))
     observed = there(Provider(ROOT, "host", None, {**root(8).inventory, **fpga(2)}))
-    statement = Statement(ONE, {ROOT: Said(holding("VCPU", provider=True), root(8))})
+    statement = Statement(ONE, {ROOT: Assertion(holding("VCPU", provider=True), root(8))})
     settled = settle(observed, ledger, answers(statement, silent=[TWO]), OWN)
-    assert settled.ledger.held(ROOT, FORMER) == holding("FPGA")
+    assert settled.ledger.held(ROOT, NOVA_COMPUTE) == holding("FPGA")
 
 
 @pytest.mark.parametrize("driver", ["", "one"])
@@ -407,5 +407,5 @@ def test_no_more_providers_are_remembered_than_fit() -> None:
 def test_a_round_without_statements_changes_nothing() -> None:
     full = there(root(8, A), device(8, B))
     ledger = kept(HOST, (ONE, DEVICE, holding("VCPU", B, provider=True)))
-    settled = settle(full, ledger, Round(silent=frozenset({ONE}), order=(ONE,)), OWN)
+    settled = settle(full, ledger, Statements(silent=frozenset({ONE}), order=(ONE,)), OWN)
     assert settled.desired is full and settled.ledger is ledger

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.ownership.ledger import NONE, Holding, Ledger, driver_of
 from agent.ownership.policy import Policy
 from agent.ownership.settle import settle
-from agent.ownership.statement import Round, Said, Statement
+from agent.ownership.statement import Assertion, Statement, Statements
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 from tests.profiles import examples
@@ -58,28 +58,28 @@ def statements(draw: st.DrawFn, manager: str, observed: Snapshot) -> Statement:
         values = before if draw(st.booleans()) else values
         held = Holding(draw(st.booleans()), frozenset(values.inventory), values.traits)
         if held != NONE:
-            said[uuid] = Said(held, values)
+            said[uuid] = Assertion(held, values)
     return Statement(manager, said, inventoried=frozenset(said))
 
 
 @st.composite
-def rounds(draw: st.DrawFn, observed: Snapshot) -> Round:
+def rounds(draw: st.DrawFn, observed: Snapshot) -> Statements:
     silent = draw(st.frozensets(st.sampled_from(MANAGERS)))
     found = [draw(statements(one, observed)) for one in MANAGERS if one not in silent]
-    return Round(tuple(found), silent, ("driver:one", "driver:two"))
+    return Statements(tuple(found), silent, ("driver:one", "driver:two"))
 
 
 asked = worlds.flatmap(lambda observed: st.tuples(st.just(observed), ledgers, rounds(observed)))
 
 
-def unclaimed(observed: Snapshot, ledger: Ledger, said: Round) -> set[str]:
+def unclaimed(observed: Snapshot, ledger: Ledger, said: Statements) -> set[str]:
     spoken = {uuid for one in said.statements for uuid in one.said}
     return set(observed.providers) - ledger.holders.keys() - spoken
 
 
 @few
 @given(asked)
-def test_nothing_foreign_ever_changes(world: tuple[Snapshot, Ledger, Round]) -> None:
+def test_nothing_foreign_ever_changes(world: tuple[Snapshot, Ledger, Statements]) -> None:
     observed, ledger, said = world
     settled = settle(observed, ledger, said, POLICY)
     for uuid in unclaimed(observed, ledger, said):
@@ -105,7 +105,7 @@ def test_nothing_foreign_ever_changes(world: tuple[Snapshot, Ledger, Round]) -> 
 
 @few
 @given(asked)
-def test_settling_twice_changes_nothing(world: tuple[Snapshot, Ledger, Round]) -> None:
+def test_settling_twice_changes_nothing(world: tuple[Snapshot, Ledger, Statements]) -> None:
     observed, ledger, said = world
     first = settle(observed, ledger, said, POLICY)
     second = settle(first.desired, first.ledger, said, POLICY)
@@ -116,10 +116,10 @@ def test_settling_twice_changes_nothing(world: tuple[Snapshot, Ledger, Round]) -
 
 @few
 @given(asked)
-def test_nothing_reserves_more_than_there_is(world: tuple[Snapshot, Ledger, Round]) -> None:
+def test_nothing_reserves_more_than_there_is(world: tuple[Snapshot, Ledger, Statements]) -> None:
     observed, ledger, said = world
     settled = settle(observed, ledger, said, POLICY)
-    drained = settle(settled.desired, settled.ledger, Round((), frozenset(MANAGERS)), POLICY)
+    drained = settle(settled.desired, settled.ledger, Statements((), frozenset(MANAGERS)), POLICY)
     for desired in (settled.desired, drained.desired):
         for provider in desired.walk():
             for record in provider.inventory.values():
@@ -128,7 +128,7 @@ def test_nothing_reserves_more_than_there_is(world: tuple[Snapshot, Ledger, Roun
 
 @few
 @given(asked)
-def test_the_desired_tree_is_a_tree(world: tuple[Snapshot, Ledger, Round]) -> None:
+def test_the_desired_tree_is_a_tree(world: tuple[Snapshot, Ledger, Statements]) -> None:
     observed, ledger, said = world
     desired = settle(observed, ledger, said, POLICY).desired
     again = Snapshot.build(desired.walk())
@@ -138,7 +138,7 @@ def test_the_desired_tree_is_a_tree(world: tuple[Snapshot, Ledger, Round]) -> No
 @few
 @given(asked)
 def test_the_order_of_answers_decides_nothing_but_exclusive_claims(
-    world: tuple[Snapshot, Ledger, Round],
+    world: tuple[Snapshot, Ledger, Statements],
 ) -> None:
     observed, ledger, said = world
     first = settle(observed, ledger, said, POLICY).desired
@@ -152,7 +152,9 @@ def test_the_order_of_answers_decides_nothing_but_exclusive_claims(
 
 @few
 @given(asked, st.sampled_from(["driver:one", "driver:two"]))
-def test_who_is_silent_loses_nothing(world: tuple[Snapshot, Ledger, Round], driver: str) -> None:
+def test_who_is_silent_loses_nothing(
+    world: tuple[Snapshot, Ledger, Statements], driver: str
+) -> None:
     observed, ledger, said = world
     others = tuple(one for one in said.statements if driver_of(one.manager) != driver)
     said = replace(said, statements=others, silent=said.silent | {driver})
@@ -171,7 +173,7 @@ def test_who_is_silent_loses_nothing(world: tuple[Snapshot, Ledger, Round], driv
 
 @few
 @given(asked)
-def test_who_is_silent_holds_nobody_up(world: tuple[Snapshot, Ledger, Round]) -> None:
+def test_who_is_silent_holds_nobody_up(world: tuple[Snapshot, Ledger, Statements]) -> None:
     """What one asserts of providers that only it speaks of comes true."""
     observed, ledger, said = world
     said = replace(said, statements=said.statements[:1], silent=said.silent | {"driver:two"})
@@ -186,7 +188,7 @@ def test_who_is_silent_holds_nobody_up(world: tuple[Snapshot, Ledger, Round]) ->
 @few
 @given(asked, st.booleans())
 def test_without_a_ledger_nothing_that_drivers_left_unsaid_goes(
-    world: tuple[Snapshot, Ledger, Round], takes_over: bool
+    world: tuple[Snapshot, Ledger, Statements], takes_over: bool
 ) -> None:
     observed, _, said = world
     settled = settle(observed, Ledger(), said, replace(POLICY, takes_over=takes_over))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent.ownership.ledger import Ledger
 from agent.ownership.policy import Policy
-from agent.ownership.statement import Said, statements_of, without_moves
+from agent.ownership.statement import Assertion, statements_of, without_moves
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import ProviderTree
 from tests.unit.ownership.small import (
@@ -29,7 +29,7 @@ POOL = "c0ffee00-0000-4000-8000-000000000003"
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 
-def asserted(tree: ProviderTree, uuid: str = DEVICE) -> Said | None:
+def asserted(tree: ProviderTree, uuid: str = DEVICE) -> Assertion | None:
     (main, *_) = statements_of(ONE, tree, Ledger()).statements
     return main.said.get(uuid)
 
@@ -64,12 +64,12 @@ def test_a_copy_has_what_was_said_and_goes_its_own_way() -> None:
         tree.update_inventory(DEVICE, {"VCPU": {"total": 8}})
     tree.silent("mdev")
     other = copy.deepcopy(tree)
-    assert other.words == tree.words and other.words["mdev"].silent
+    assert other.claims == tree.claims and other.claims["mdev"].silent
     with other.source("pci"):
         other.update_inventory(DEVICE, {})
     other.silent("net")
-    assert tree.words["pci"].classes[DEVICE] == names("VCPU")
-    assert "net" not in tree.words
+    assert tree.claims["pci"].classes[DEVICE] == names("VCPU")
+    assert "net" not in tree.claims
 
 
 def test_a_sharing_provider_that_is_not_shown_is_there_all_the_same() -> None:

@@ -9,7 +9,7 @@ import pytest
 from agent.ownership.ledger import Ledger
 from agent.ownership.policy import Policy
 from agent.ownership.settle import Settled, settle
-from agent.ownership.statement import Round
+from agent.ownership.statement import Statements
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 from tests.unit.ownership.small import (
@@ -44,7 +44,7 @@ def with_fpga(provider: Provider) -> Provider:
 class Case:
     observed: Snapshot
     ledger: Ledger
-    said: Round
+    said: Statements
     expected: Provider | None
     """The device as it shall be."""
     holders: frozenset[str] = frozenset()
@@ -140,7 +140,7 @@ def test_each_row_of_the_table(case: Case) -> None:
     assert bool(case.told) == bool(settled.problems)
 
 
-def on_the_root(said: Round, ledger: Ledger, policy: Policy) -> Settled:
+def on_the_root(said: Statements, ledger: Ledger, policy: Policy) -> Settled:
     return settle(there(root()), ledger, said, policy)
 
 

@@ -364,7 +364,7 @@ def test_members_of_enumerations_are_what_they_stand_for(tree: ProviderTree) -> 
     assert f"{told.name} {told.inventory} {told.traits} {told.aggregates}" == (
         f"cn1_gpu {{'CUSTOM_GPU': {{'total': 4}}}} {{'CUSTOM_GPU'}} {{'{AGG1}'}}"
     )
-    said = tree.words[""]
+    said = tree.claims[""]
     assert f"{said.classes[uuid]} {said.traits[uuid]}" == "{0} {0}".format(
         frozenset(["CUSTOM_GPU"])
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from reportclient.errors import Conflict
-from reportclient.pace import Times
 from reportclient.root import ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, Root
+from reportclient.schedule import Times
 from reportclient.testing.fake_placement import FakePlacement
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"

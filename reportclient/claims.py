@@ -1,6 +1,6 @@
-"""What was said on a tree, and by which source of a driver.  Pure.
+"""Claims that a driver, or one of its sources, makes while it edits a tree.  Pure.
 
-A driver that repeats what Placement has changes nothing; that it said so is known only here.
+A driver that sets what Placement has already changes nothing; only here is it known that it did.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,12 +12,12 @@ Names = frozenset[str]
 
 
 @dataclass(slots=True)
-class Words:
-    """Of one source, by the UUID of the provider.
+class SourceClaims:
+    """Claims of one source, by UUID of the provider.
 
-    ``classes`` are the whole of what it says a provider has; traits and aggregates are those
-    that it named, beside which others may stay, but for the traits of what is ``renewed``.
-    ``absent_traits`` and ``absent_aggregates`` are those that it took away by name.
+    ``classes`` are all resource classes of a provider by this source; ``traits`` and ``aggregates``
+    are those that it named, beside which others may stay, but for the traits of ``renewed``
+    providers. ``absent_traits`` and ``absent_aggregates`` were removed by name.
     """
 
     placed: dict[str, None] = field(default_factory=dict)
@@ -31,15 +31,17 @@ class Words:
     silent: bool = False
     """It can't say all: what it said before stays."""
 
-    def copy(self) -> "Words":
+    def copy(self) -> "SourceClaims":
         """One that goes its own way."""
-        return Words(**{kind: dict(said) for kind, said in self._kinds()}, silent=self.silent)
+        return SourceClaims(
+            **{kind: dict(said) for kind, said in self._kinds()}, silent=self.silent
+        )
 
     def spoken_of(self) -> dict[str, None]:
         """UUIDs of the providers of which anything is said."""
         return dict.fromkeys(uuid for _, said in self._kinds() for uuid in said)
 
-    def changed_since(self, old: "Words") -> dict[str, None]:
+    def changed_since(self, old: "SourceClaims") -> dict[str, None]:
         """UUIDs of the providers of which something else is said."""
         pairs = ((said, getattr(old, kind)) for kind, said in self._kinds())
         return dict.fromkeys(uuid for now, then in pairs for uuid in _differing(now, then))
@@ -48,11 +50,11 @@ class Words:
         return ((one.name, getattr(self, one.name)) for one in fields(self)[:-1])
 
 
-class SaidBySource:
+class ClaimsBySource:
     """What sources say of whatever is edited."""
 
     def __init__(self) -> None:
-        self.words = {"": Words()}
+        self.claims = {"": SourceClaims()}
         """What was said, by source."""
         self._source = ""
 
@@ -64,22 +66,22 @@ class SaidBySource:
         fails takes only what it said before along, where the agent keeps who said what.
         """
         before, self._source = self._source, name
-        words = self.words.setdefault(name, Words())
+        claims = self.claims.setdefault(name, SourceClaims())
         try:
             yield
         except BaseException:
-            words.silent = True
+            claims.silent = True
             raise
         finally:
             self._source = before
 
     def silent(self, name: str) -> None:
         """This source of the driver can't say anything now: what it said before stays."""
-        self.words.setdefault(name, Words()).silent = True
+        self.claims.setdefault(name, SourceClaims()).silent = True
 
     @property
-    def _own(self) -> Words:
-        return self.words[self._source]
+    def _own(self) -> SourceClaims:
+        return self.claims[self._source]
 
 
 def _differing(now: Mapping[str, object], then: Mapping[str, object]) -> list[str]:

@@ -1,6 +1,6 @@
 """What 10,000 hosts ask of Placement at the default settings, in virtual time and without I/O.
 
-Each host is a ``Pace``, asked at the ticks of a period as the tracker asks it; what is counted
+Each host is a ``Schedule``, asked at the ticks of a period as the tracker asks it; what is counted
 are the requests that follow.  The seed is fixed: the numbers are the same in each run.
 """
 
@@ -12,7 +12,7 @@ import pytest
 
 from agent import config
 from agent.switching.host_status import HostStatus
-from reportclient.pace import LONGEST, Pace, Times
+from reportclient.schedule import LONGEST, Schedule, Times
 
 HOSTS = 10_000
 PROVIDERS = 33
@@ -29,9 +29,9 @@ def defaults():
 class Host:
     def __init__(self, rng, settings, starts):
         self.times, self.interval = settings.rules, settings.interval
-        self.pace = Pace(uniform=rng.uniform)
+        self.schedule = Schedule(uniform=rng.uniform)
         self.certain = False
-        self.pace.audits(starts, self.times)
+        self.schedule.audits(starts, self.times)
         self.tick = starts + rng.uniform(0, settings.first_within)
 
     def until(self, end, away, asked):
@@ -44,18 +44,22 @@ class Host:
 
     def quiet_ticks(self):
         """Periods until something is due; nothing but time changes what they ask."""
-        due = min(self.pace.verify_at, self.pace.audit_at) if self.certain else self.pace.rest_until
+        due = (
+            min(self.schedule.verify_at, self.schedule.audit_at)
+            if self.certain
+            else self.schedule.rest_until
+        )
         return ceil((due - self.tick) / self.interval) if due > self.tick else 1
 
     def period(self, now, *, away):
-        if self.pace.rests(now) or (self.certain and not self.pace.is_due(now, self.times)):
+        if self.schedule.rests(now) or (self.certain and not self.schedule.is_due(now, self.times)):
             return 0
         if away:
-            self.pace.unanswered(now, self.times, certain=self.certain)
+            self.schedule.unanswered(now, self.times, certain=self.certain)
             return 1
-        audit = self.pace.audits(now, self.times)
-        self.pace.verified(now, self.times)
-        self.pace.answered()
+        audit = self.schedule.audits(now, self.times)
+        self.schedule.verified(now, self.times)
+        self.schedule.answered()
         self.certain = True
         return VERIFICATION + (3 * PROVIDERS if audit else 0)
 
@@ -96,11 +100,11 @@ class Disabled:
         while self.written_at is None and min(host.tick, self.retry_at) < end:
             now = min(host.tick, self.retry_at)
             if now == host.tick:
-                tries = not host.pace.rests(now)
+                tries = not host.schedule.rests(now)
                 host.tick += host.interval
             else:
-                again = now > self.asked_at and host.pace.silent
-                tries = not (again and host.pace.is_left_to_periods(now, host.times))
+                again = now > self.asked_at and host.schedule.silent
+                tries = not (again and host.schedule.is_left_to_periods(now, host.times))
                 self.retry_at += self.status.next_pause()
             if tries:
                 asked[int(now)] += self.tried(now, away=away(now))
@@ -110,11 +114,11 @@ class Disabled:
         reads = 0 if self.host.certain else VERIFICATION
         if away:
             self.host.certain = False
-            self.host.pace.unanswered(now, self.host.times, certain=False)
+            self.host.schedule.unanswered(now, self.host.times, certain=False)
             return 1
         self.written_at, self.host.certain = now, True
-        self.host.pace.answered()
-        self.host.pace.verified(now, self.host.times)
+        self.host.schedule.answered()
+        self.host.schedule.verified(now, self.host.times)
         return reads + 1
 
 
@@ -183,16 +187,16 @@ def test_hosts_that_boot_while_it_is_away_ask_at_each_second_period_and_are_read
 def test_all_hosts_told_other_intervals_at_the_same_moment_make_no_spike():
     fleet = Fleet().until(HOUR)
     for host in fleet.hosts:
-        host.pace.anew(HOUR, host.times)
-        host.tick = HOUR + host.pace.uniform(0, host.interval)
+        host.schedule.anew(HOUR, host.times)
+        host.tick = HOUR + host.schedule.uniform(0, host.interval)
     fleet.until(2 * HOUR)
     assert fleet.worst_minute(HOUR, 2 * HOUR) < 80
 
 
 def test_who_is_told_to_verify_no_more_does_not():
-    pace = Pace()
-    pace.anew(0.0, Times(verify_every=None, audit_every=None))
-    assert not pace.is_due(HOUR, Times(verify_every=None, audit_every=None))
+    schedule = Schedule()
+    schedule.anew(0.0, Times(verify_every=None, audit_every=None))
+    assert not schedule.is_due(HOUR, Times(verify_every=None, audit_every=None))
 
 
 HEARTBEAT = 10
@@ -227,38 +231,38 @@ def test_their_traits_are_written_within_two_periods_and_without_a_spike(
 
 
 def test_one_lost_answer_costs_a_verification_one_period_or_two():
-    times, pace = defaults().rules, Pace()
-    pace.verified(0.0, times)
-    pace.unanswered(1000.0, Times(), certain=True)
-    assert 1030 <= pace.verify_at <= 1090
-    pace.answered()
-    pace.unanswered(2000.0, Times(), certain=True)
-    assert 2030 <= pace.verify_at <= 2090
+    times, schedule = defaults().rules, Schedule()
+    schedule.verified(0.0, times)
+    schedule.unanswered(1000.0, Times(), certain=True)
+    assert 1030 <= schedule.verify_at <= 1090
+    schedule.answered()
+    schedule.unanswered(2000.0, Times(), certain=True)
+    assert 2030 <= schedule.verify_at <= 2090
 
 
 def test_the_first_failure_of_who_has_something_to_write_is_tried_in_the_next_period():
-    pace = Pace()
-    pace.unanswered(1000.0, Times(), certain=False)
-    assert not pace.rests(1001.0)
-    pace.unanswered(1000.0, Times(), certain=False)
+    schedule = Schedule()
+    schedule.unanswered(1000.0, Times(), certain=False)
+    assert not schedule.rests(1001.0)
+    schedule.unanswered(1000.0, Times(), certain=False)
     for _ in range(20):
-        pace.unanswered(1000.0, Times(), certain=False)
-        assert pace.rests(1061.0) and not pace.rests(999.0 + TWO_PERIODS)
+        schedule.unanswered(1000.0, Times(), certain=False)
+        assert schedule.rests(1061.0) and not schedule.rests(999.0 + TWO_PERIODS)
 
 
 def test_hosts_that_fail_together_do_not_try_in_the_same_period_for_ever():
     rested = 0
     for _ in range(400):
-        pace = Pace()
+        schedule = Schedule()
         for _ in range(2):
-            pace.unanswered(1000.0, Times(), certain=False)
-        rested += pace.rests(1061.0)
+            schedule.unanswered(1000.0, Times(), certain=False)
+        rested += schedule.rests(1061.0)
     assert 100 < rested < 300
 
 
 def test_who_tries_again_leaves_it_to_the_periods_unless_none_comes():
-    pace, times = Pace(), Times()
+    schedule, times = Schedule(), Times()
     for _ in range(3):
-        pace.unanswered(1000.0, times, certain=False)
-    assert pace.is_left_to_periods(1060.0 + 60, times)
-    assert not pace.is_left_to_periods(1000.0 + TWO_PERIODS + 30, times)
+        schedule.unanswered(1000.0, times, certain=False)
+    assert schedule.is_left_to_periods(1060.0 + 60, times)
+    assert not schedule.is_left_to_periods(1000.0 + TWO_PERIODS + 30, times)

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from drivers.deadline import Blocked, Lane, Overdue
+from drivers.deadline import Blocked, CallQueue, Overdue
 
 FOR_EVER = 3600.0
 """Seconds: longer than any test may take."""
@@ -26,86 +26,86 @@ def sessions() -> list[RecordingSession]:
 
 
 @pytest.fixture
-def lane(sessions):
+def queue(sessions):
     def make() -> closing[RecordingSession]:
         sessions.append(RecordingSession())
         return closing(sessions[-1])
 
-    lane = Lane("test-lane", make)
-    yield lane
-    lane.close(60)
+    queue = CallQueue("test-queue", make)
+    yield queue
+    queue.close(60)
 
 
-def test_the_session_lives_and_dies_on_one_other_thread(lane, sessions):
-    assert lane.call("a", lambda session: session, 60) is sessions[0]
-    assert lane.call("b", lambda session: threading.current_thread(), 60) is sessions[0].made_by
-    lane.close(60)
+def test_the_session_lives_and_dies_on_one_other_thread(queue, sessions):
+    assert queue.call("a", lambda session: session, 60) is sessions[0]
+    assert queue.call("b", lambda session: threading.current_thread(), 60) is sessions[0].made_by
+    queue.close(60)
     assert len(sessions) == 1
     assert sessions[0].made_by is not threading.current_thread()
     assert sessions[0].closed_by is sessions[0].made_by
 
 
-def test_what_a_job_raises_reaches_the_caller_and_the_lane_lives_on(lane):
+def test_what_a_job_raises_reaches_the_caller_and_the_lane_lives_on(queue):
     def broken(_session):
         raise ValueError("as it was raised")
 
     with pytest.raises(ValueError, match="as it was raised"):
-        lane.call("a", broken, 60)
-    assert lane.call("b", lambda _: 7, 60) == 7
+        queue.call("a", broken, 60)
+    assert queue.call("b", lambda _: 7, 60) == 7
 
 
-def test_a_jobs_own_timeout_error_is_not_taken_for_the_deadline(lane):
+def test_a_jobs_own_timeout_error_is_not_taken_for_the_deadline(queue):
     def broken(_session):
         raise TimeoutError("the job's own")
 
     with pytest.raises(TimeoutError, match="the job's own"):
-        lane.call("a", broken, 60)
+        queue.call("a", broken, 60)
 
 
 @pytest.mark.slow
-def test_one_stuck_call_is_left_behind_and_later_ones_are_told_at_once(lane, sessions):
+def test_one_stuck_call_is_left_behind_and_later_ones_are_told_at_once(queue, sessions):
     release = threading.Event()
     with pytest.raises(Overdue):
-        lane.call("the slow one", lambda _: release.wait(FOR_EVER), 1)
+        queue.call("the slow one", lambda _: release.wait(FOR_EVER), 1)
     before = threading.active_count()
     for _ in range(50):  # none of them waits for its deadline
         with pytest.raises(Blocked, match="the slow one"):
-            lane.call("another", lambda _: None, FOR_EVER)
+            queue.call("another", lambda _: None, FOR_EVER)
     assert threading.active_count() == before
     assert len(sessions) == 1
 
     release.set()
     sessions[0].made_by.join(60)
-    assert lane.call("another", lambda _: 7, 60) == 7
+    assert queue.call("another", lambda _: 7, 60) == 7
     assert sessions[0].closed_by is sessions[0].made_by
     assert sessions[1].made_by is not sessions[0].made_by
 
 
-def test_callers_take_turns_and_do_not_wait_longer_than_their_deadline(lane):
+def test_callers_take_turns_and_do_not_wait_longer_than_their_deadline(queue):
     running, release = threading.Event(), threading.Event()
 
     def slow(_session):
         running.set()
         release.wait(FOR_EVER)
 
-    first = threading.Thread(target=lane.call, args=("slow", slow, FOR_EVER), daemon=True)
+    first = threading.Thread(target=queue.call, args=("slow", slow, FOR_EVER), daemon=True)
     first.start()
     assert running.wait(60)
     with pytest.raises(Blocked, match=r"0\.1 s"):
-        lane.call("quick", lambda _: None, 0.1)
+        queue.call("quick", lambda _: None, 0.1)
     release.set()
     first.join(60)
-    assert lane.call("quick", lambda _: 7, 60) == 7
+    assert queue.call("quick", lambda _: 7, 60) == 7
 
 
 @pytest.mark.slow
-def test_closing_is_bounded_while_a_call_is_stuck_or_running(lane):
+def test_closing_is_bounded_while_a_call_is_stuck_or_running(queue):
     release = threading.Event()
     with pytest.raises(Overdue):
-        lane.call("stuck", lambda _: release.wait(FOR_EVER), 1)
-    lane.close(0.1)
+        queue.call("stuck", lambda _: release.wait(FOR_EVER), 1)
+    queue.close(0.1)
     release.set()
 
 
-def test_a_stuck_thread_keeps_no_process_alive(lane):
-    assert lane.call("who", lambda _: threading.current_thread().daemon, 60)
+def test_a_stuck_thread_keeps_no_process_alive(queue):
+    assert queue.call("who", lambda _: threading.current_thread().daemon, 60)

@@ -52,7 +52,7 @@ class Times:
 
 
 @dataclass(slots=True)
-class Pace:
+class Schedule:
     """Of one root."""
 
     verify_at: float = 0.0
