@@ -223,9 +223,9 @@ class HostEnabled:
                 loaded.set_host_enabled(enabled=not disabled)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 LOG.warning(
-                    "Driver %s failed to hear that this host is %s, and is told again: %s",
+                    "Driver %s: set_host_enabled(%s) failed, retrying next period: %s",
                     loaded.name,
-                    "disabled" if disabled else "enabled",
+                    not disabled,
                     error_text(err),
                 )
             else:

@@ -193,7 +193,7 @@ def _switched(done: Switched, services: Services) -> ServiceAnswer:
     else:
         said.append(f"its agent was not called: {done.why_not}")
     if done.answer not in (None, record.status):
-        said.append("somebody else has switched it since; what holds now:")
+        said.append("it was switched again since; its state now:")
         record = services.registry.get_service(record.host)
     return ServiceAnswer(*services.observed([record]), said)
 

@@ -236,7 +236,12 @@ class _Run:
         if not isinstance(operation, Reshape):
             self.failed.setdefault(subject, why)
         elif subject not in self.failed:
-            text = f"nothing was moved, since {needed} is not to be had: {why.args[0]}"
+            match self.refused.get(needed):
+                case CreateProvider(name=name):
+                    missing = f"provider {name} ({needed})"
+                case _:
+                    missing = needed
+            text = f"reshape not sent: {missing} could not be created: {why.args[0]}"
             self.failed[subject] = NotSent(text, request_id=why.request_id)
             if not isinstance(why, Unreachable):
                 self.refused[subject] = operation

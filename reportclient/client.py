@@ -287,7 +287,7 @@ def _on_top(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
     try:
         return rebased(base, desired, now)
     except ValueError as err:
-        raise Rejected(f"somebody else's change does not go with this one: {err}") from err
+        raise Rejected(f"this change conflicts with one made meanwhile: {err}") from err
 
 
 def _raise_any(result: Result) -> None:

@@ -100,10 +100,10 @@ class _Differ:
         before, after = self.old.get(uuid), self.new.get(uuid)
         if uuid in self.foreign:
             if before != after and before is not None:
-                self._problem(before, "belongs to somebody else and shares with us: not changed")
+                self._problem(before, "not changed: sharing provider of another service")
             return False
         if after is not None and self.foreign and self.new.root_of(uuid) in self.foreign:
-            self._problem(after, "is below a provider that belongs to somebody else: not made")
+            self._problem(after, "not created: its parent is owned by another service")
             return False
         return True
 

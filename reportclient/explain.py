@@ -39,8 +39,8 @@ def _explained(
 def in_use(err: InUse, consumers: list[str]) -> InUse:
     """The error with the consumers that block."""
     text = (
-        f"draining: in use by {users(consumers) or 'nobody any more'}; nobody else gets any, it "
-        "goes with the last of them"
+        f"draining: in use by {users(consumers) or 'nobody any more'}; removed when its last "
+        "consumer is gone"
     )
     return InUse(text, request_id=err.request_id)
 

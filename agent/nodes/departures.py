@@ -100,7 +100,9 @@ class Vanished:
         for item in listed:
             uuid, name = item["uuid"], item["name"]
             if uuid != root and not ledger.is_ours(uuid):
-                return f"vanished, and is kept: {name} ({uuid}) below it is somebody else's"
+                return (
+                    f"vanished, and is kept: {name} ({uuid}) below it is owned by another service"
+                )
         return None
 
     def _used_by(self, api: Counting) -> str | None:

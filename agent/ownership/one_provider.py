@@ -101,7 +101,10 @@ class OneProvider:
             self.owners[""] = owner
         for who, other in places[1:]:
             if (other.name, other.parent_uuid) != (place.name, place.parent_uuid):
-                text = f"{manager_text(who)} renamed or moved it; {manager_text(owner)} reports it"
+                text = (
+                    f"name and parent of {manager_text(who)} ignored: {manager_text(owner)} "
+                    "reports this provider"
+                )
                 self.hearing.problem(before, text)
 
     def _won_by(self, who: str, said: Holding) -> Holding:
@@ -162,14 +165,14 @@ class OneProvider:
             owns, says = manager_text(owner), manager_text(who)
             self.hearing.problem(
                 before,
-                f"{name} is reported by {owns}, and differently by {says}: "
-                f"{owns.removeprefix('driver ')} counts, being the first in compute_driver",
+                f"{name} of {says} ignored: {owns}, which is before it in compute_driver, "
+                "reports another inventory",
             )
 
     def _file_yields(self, name: str, before: Provider) -> None:
         place = self.hearing.place_in_files(self.uuid, name)
         self.hearing.problem(
             before,
-            f"{place}: {name} is reported by a driver, or was set by somebody else: that holds; "
-            "take it out of the file, or out of Placement",
+            f"{place}: {name} of the file ignored: a driver reports it, or another service has "
+            "set it; remove it from the file, or from Placement",
         )

@@ -87,17 +87,17 @@ class Placing:
         """``first``: who of those that are placed is the first that gets the name."""
         uuid, root = new.uuid, self._root_of(new)
         if root is None:
-            return "is below a provider that is not made: not made either"
+            return "not created: its parent was not created"
         if root in self.policy.foreign:
-            return "is below a provider that belongs to somebody else: not made"
+            return "not created: its parent is owned by another service"
         own = {self.policy.root, self.observed.root_of(uuid) if uuid in self.observed else root}
         if root not in own:
-            return "would move to the tree of another root: it stays where it is"
+            return "not moved: the new parent is in the tree of another root"
         there = self.observed.named(new.name)
         now = None if there is None or there.uuid in free else self._now(there.uuid)
         holder = now.uuid if now is not None and now.name == new.name else first
         if holder != uuid:
-            return f"its name is that of {holder}, which is not this agent's to remove or rename"
+            return f"not created or renamed: provider {holder} of another owner has its name"
         return None
 
     def _root_of(self, provider: Provider) -> str | None:

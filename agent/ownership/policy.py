@@ -75,11 +75,11 @@ class Policy:
 
     def _not_ours(self, provider: Provider, ledger: Ledger) -> str | None:
         if provider.uuid in self.foreign:
-            return "belongs to somebody else and shares with us: not changed"
+            return "not changed: sharing provider of another service"
         if self.attached or not self._is_foreign(provider, ledger):
             return None
         return (
-            "was made by somebody else: not changed (to take it over: computectl adopt "
+            "not changed: created by another service (to take it over: computectl adopt "
             f"{provider.uuid}, or ProviderTree.adopt in the driver)"
         )
 
@@ -108,7 +108,7 @@ class Policy:
         traits = said.holding.traits - reserved - never
         there = NOTHING if before is None else before.traits
         told = [
-            f"{name} is the agent's to set, and not {manager_text(manager)}'s: not set for it"
+            f"{name} of {manager_text(manager)} ignored: only the agent sets this trait"
             for name in sorted(reserved & {DISABLED} - there)
         ]
         return Assertion(said.holding._replace(traits=traits), said.provider), told
@@ -117,11 +117,11 @@ class Policy:
         if provider.parent_uuid is not None or provider.uuid == self.root:
             return None
         if self.attached:
-            return "a root of its own is not made with [compute] root_provider = attach"
+            return "not created: [compute] root_provider = attach allows no root of its own"
         if not provider.shares:
             return (
-                "a second root has to share what it has (MISC_SHARES_VIA_AGGREGATE): not made; "
-                "make it a child of the root, or give it that trait and an aggregate"
+                "not created: a second root has to share what it has; make it a child of the root, "
+                "or give it the trait MISC_SHARES_VIA_AGGREGATE and an aggregate"
             )
         return None
 
@@ -135,7 +135,9 @@ class Policy:
         held = ledger.held(before.uuid, manager).traits
         traits = said.holding.traits - (before.traits - held)
         gone = traits & ledger.seen - before.traits
-        problems += [f"{name} was taken away by its owner: not set again" for name in sorted(gone)]
+        problems += [
+            f"{name} not set again: the owner of this root removed it" for name in sorted(gone)
+        ]
         holding = Holding(traits=traits - gone)
         return (None if holding == NONE else Assertion(holding, said.provider)), problems
 
@@ -143,9 +145,9 @@ class Policy:
         holding, wanted = said.holding, said.provider
         other = [name for name in sorted(holding.classes) if not _says(wanted, before, name)]
         if other:
-            yield f"its inventory is its owner's: {', '.join(other)} not reported"
+            yield f"{', '.join(other)} not reported: the inventory is the owner's of this root"
         if holding.aggregates - before.aggregates:
-            yield "its aggregates are its owner's: left as they are"
+            yield "aggregates not changed: they are the owner's of this root"
 
 
 def _repeated(manager: str, said: Assertion, ledger: Ledger) -> Assertion:

@@ -133,8 +133,8 @@ def _place(hearing: Hearing, changed: dict[str, Provider | None], leaving: Seque
 def _why_kept(hearing: Hearing, uuid: str) -> str:
     owner = next((who for who, held in hearing.ledger.of(uuid).items() if held.provider), None)
     if owner is None:
-        return "is below a device that is gone, and was not made by this agent: both are kept"
-    return f"is below what was taken away; {manager_text(owner)} reports it: both are kept"
+        return "kept with its removed parent: created by another service"
+    return f"kept with its removed parent: {manager_text(owner)} still reports it"
 
 
 def _refuse_removals(hearing: Hearing) -> None:
@@ -144,6 +144,6 @@ def _refuse_removals(hearing: Hearing) -> None:
             if provider is not None and not hearing.ledger.of(uuid):
                 hearing.problem(
                     provider,
-                    "is not this agent's, and can't be taken away, as "
-                    f"{manager_text(statement.manager)} did (computectl adopt {uuid} allows it)",
+                    f"not removed, as {manager_text(statement.manager)} asked: created by another "
+                    f"service (to take it over: computectl adopt {uuid})",
                 )

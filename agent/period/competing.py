@@ -178,8 +178,8 @@ class CompetingOwners:
             degraded["node"] = f"is reported by the service with compute_id {service} as well"
         if self.other_name is not None:
             degraded["name"] = (
-                f"somebody else named the provider {uuid} of {node} {self.other_name}; it gets "
-                "its name back. If that is a host with the same compute_id, from a copied disk, "
+                f"provider {uuid} of {node} was renamed to {self.other_name} by another service, "
+                "and is renamed back. If that host has the same compute_id, from a copied disk, "
                 "each takes the provider from the other: stop one, empty its state_path, start it"
             )
         again = {
@@ -202,8 +202,8 @@ class CompetingOwners:
         ]
         if lasting:
             degraded["twin"] = (
-                f"somebody else undoes what is written to {len(lasting)} provider(s), "
-                f"{lasting[0]} first, again and again. If that is a host with the same "
+                f"another writer undoes each change of {len(lasting)} provider(s), {lasting[0]} "
+                "first. If that is a host with the same "
                 "compute_id and name, from a copied disk: stop one, empty its state_path, start it"
             )
         return degraded

@@ -46,7 +46,7 @@ class _Asserting:
         places: dict[tuple[str, str], str] = {}
         for provider, entry in self._targets():
             if self._is_somebody_elses(provider):
-                self._problem(provider, f"{entry.place}: it belongs to somebody else: not changed")
+                self._problem(provider, f"{entry.place}: not changed: owned by another service")
                 continue
             holding = Holding(False, frozenset(entry.inventory), entry.traits)
             said[provider.uuid] = Assertion(holding, replace(provider, inventory=entry.inventory))

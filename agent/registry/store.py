@@ -227,7 +227,7 @@ class SqlRegistry:
         changed, found = self._run(work)
         if not changed:
             raise Changed(
-                f"somebody else has changed the record of {host}: it has version "
+                f"the record of {host} was changed meanwhile: it has version "
                 f"{found.version}, not {expected}"
             )
         return found

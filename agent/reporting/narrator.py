@@ -34,7 +34,7 @@ class Narrator:
             if key not in self.logged or _lasting(text) != _lasting(self.logged[key]):
                 LOG.warning("Node %s: %s", key[0], text)
         for key in self.logged.keys() - now.keys():
-            LOG.info("Node %s: over: %s", key[0], self.logged[key])
+            LOG.info("Node %s: resolved: %s", key[0], self.logged[key])
         self.logged = now
 
     def _logged_of(self, node: str) -> dict[tuple[str, str], str]:

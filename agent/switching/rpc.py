@@ -66,7 +66,7 @@ class ComputeEndpoint:
         if version is not None:
             written = self._status.recorded(disabled=not enabled, version=version)
         elif (why := self._overtaken(context)) is not None:
-            LOG.warning("A call to %s this host %s: what holds stays", _verb(enabled), why)
+            LOG.warning("Ignoring a call to %s this host: %s", _verb(enabled), why)
             written = self._status.follow()
         else:
             written = self._status.ask(disabled=not enabled)
@@ -83,14 +83,14 @@ class ComputeEndpoint:
         return answer
 
     def _overtaken(self, context: object) -> str | None:
-        """Why somebody may have decided otherwise since this call was sent."""
+        """Return why the call is outdated, or ``None``."""
         if not isinstance(context, dict):
             return None
         if context.get(WAITED):
-            return "waited while the agent did not listen"
+            return "it waited in the queue while the agent did not listen"
         sent = _sent_at(context)
         if sent is not None and self._status.changed_after(sent):
-            return f"was sent at {context[SENT]}, and the record was changed since"
+            return f"it was sent at {context[SENT]}, and the service record changed since"
         return None
 
 

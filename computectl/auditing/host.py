@@ -134,8 +134,8 @@ def _record_of(session: Session) -> ServiceRecord | None:
 def unowned(provider: Provider, ledger: Ledger) -> Iterator[Condition]:
     """What of a provider nobody on this host has asserted."""
     if not ledger.is_ours(provider.uuid):
-        text = "was made by somebody else, and is left alone"
-        step = f"where its maker is gone: computectl adopt {provider.uuid}"
+        text = "was created by another service, and is left alone"
+        step = f"if that service is gone: computectl adopt {provider.uuid}"
         yield Condition(text, provider.name, Severity.INFO, step)
         return
     claims = joined(ledger.of(provider.uuid).values())

@@ -54,7 +54,7 @@ class Leaver:
         if self.fate == "foreign":
             take_over = f"take it over with `computectl adopt {self.provider.uuid}`"
             step = f"remove it with what made it, or {take_over}"
-            yield Condition("was made by somebody else", name, next_step=step)
+            yield Condition("was created by another service", name, next_step=step)
         if self.fate == "in use":
             more = f" and {len(self.users) - SHOWN} more" if len(self.users) > SHOWN else ""
             users = ", ".join(self.users[:SHOWN]) + more

@@ -295,7 +295,10 @@ def test_a_class_that_a_driver_reports_is_the_drivers(host: Host) -> None:
     host.period()
     report = host.period()
     [told] = report.texts()
-    assert f"provider {DEVICE} ({CHILD}): {path}:4: CUSTOM_DEVICE is reported by a driver" in told
+    assert (
+        f"provider {DEVICE} ({CHILD}): {path}:4: CUSTOM_DEVICE of the file ignored: a driver reports it"
+        in told
+    )
     assert host.totals(CHILD) == {"CUSTOM_DEVICE": 1, "CUSTOM_SLOT": 2}
     assert host.custom(CHILD) == {"CUSTOM_FAST"}
     host.write(entry(f"name: {DEVICE}", "CUSTOM_FAST", CUSTOM_SLOT=2))
@@ -347,7 +350,7 @@ def test_a_sharing_provider_of_somebody_else_is_never_changed(any_host: Host) ->
     any_host.reload()
     for _ in range(2):
         [told] = any_host.period(2 * VERIFY).texts()
-        assert f"{path}:3: it belongs to somebody else: not changed" in told
+        assert f"{path}:3: not changed: owned by another service" in told
     assert (any_host.custom(STORAGE), any_host.totals(STORAGE)) == (set(), {})
     any_host.write()
     any_host.reload()

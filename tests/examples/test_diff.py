@@ -108,4 +108,4 @@ def test_providers_of_others_are_never_in_a_plan() -> None:
     tree.update_inventory("pool", {"DISK_GB": {"total": 9}})
     plan = diff(old, tree.freeze(), foreign=frozenset({CARD}))
     assert not plan
-    assert "belongs to somebody else" in str(plan.problems[0])
+    assert "sharing provider of another service" in str(plan.problems[0])

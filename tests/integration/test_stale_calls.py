@@ -143,7 +143,7 @@ def test_a_call_from_before_the_records_last_change_does_not_overturn_it(
     holds = "disabled" if disabled else "enabled"
     assert nova.call(enabled=disabled, sent=before)() == holds
     assert record_of(agent).status == holds
-    assert "the record was changed since" in agent.log
+    assert "the service record changed since" in agent.log
     assert nova.call(enabled=disabled)() != holds
 
 

@@ -177,10 +177,10 @@ def test_what_a_driver_does_to_what_is_not_ours_is_undone_and_told(owned) -> Non
     before = root_of(owned)
     agent = Agent(owned, bully)
     said = " ".join(agent.period().texts())
-    assert "its inventory is its owner's: FPGA, VCPU not reported" in said
-    assert "its aggregates are its owner's" in said
-    assert "is not this agent's, and can't be taken away" in said
-    assert "a root of its own is not made" in said
+    assert "FPGA, VCPU not reported: the inventory is the owner's of this root" in said
+    assert "aggregates not changed: they are the owner's of this root" in said
+    assert "created by another service" in said
+    assert "root_provider = attach allows no root of its own" in said
     assert root_of(owned) == before
     assert names(owned) == {NODE, f"{NODE}_pci", "card0"}
     assert not agent.period().done
@@ -210,7 +210,9 @@ def test_a_trait_that_the_owner_takes_away_is_given_up_and_told(owned) -> None:
     owned.stranger.remove_trait(THEIRS, "CUSTOM_CARDS")
     for _ in range(2):
         report = agent.period()
-        assert "CUSTOM_CARDS was taken away by its owner" in str(report.texts())
+        assert "CUSTOM_CARDS not set again: the owner of this root removed it" in str(
+            report.texts()
+        )
         assert not report.done
     agent.driver.body = cards(0)
     agent.driver.body = lambda tree: (cards(0)(tree), tree.remove_traits(NODE, "CUSTOM_CARDS"))

@@ -127,7 +127,7 @@ def test_nothing_is_made_below_a_strangers_sharing_provider(placement):
     agent = Agent(placement, body)
     agent.period()
     report = agent.period(600)
-    assert "belongs to somebody else" in " ".join(report.texts())
+    assert "owned by another service" in " ".join(report.texts())
     found = placement.request("GET", "/resource_providers?name=intruder")
     assert found["resource_providers"] == []
 
@@ -179,8 +179,8 @@ def test_two_hosts_with_one_compute_id_are_told_of_each_other(placement):
     assert one.period().ok
     assert twin.period().ok, "it may be the same host under another name"
     said = str(one.period(600).conditions()["degraded name"])
-    assert f"somebody else named the provider {ROOT} of host1 host2" in said
-    assert "of host2 host1;" in str(twin.period(600).conditions()["degraded name"])
+    assert f"provider {ROOT} of host1 was renamed to host2 by another service" in said
+    assert "of host2 was renamed to host1 by" in str(twin.period(600).conditions()["degraded name"])
     assert one.period(1).texts(), "for as long as it has not looked again"
     assert one.period(600).texts()
     twin.drivers[0].nodes = ["host1"]
@@ -203,7 +203,7 @@ def test_two_agents_that_are_one_host_for_placement_are_told_and_one_alone_never
         assert one.period(600).ok
         assert twin.period(600).ok
     said = str(one.period(600).conditions()["degraded twin"])
-    assert f"undoes what is written to 1 provider(s), {ROOT} first" in said
+    assert f"undoes each change of 1 provider(s), {ROOT} first" in said
     assert "empty its state_path" in said
     assert str(twin.period(600).conditions()["degraded twin"])
     for _ in range(8):

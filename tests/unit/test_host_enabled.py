@@ -78,5 +78,5 @@ def test_one_that_failed_is_told_again_and_the_others_are_told_anyway(caplog) ->
     told.tell(True)
     assert first.heard == [False, False] and second.heard == [False]
     (record,) = caplog.records
-    assert "driver0 failed to hear that this host is disabled" in record.message
+    assert "driver0: set_host_enabled(False) failed" in record.message
     assert "no line" in record.message

@@ -15,8 +15,8 @@ LINES = {
     "agent": 1669,
     "agent/bus": 710,
     "agent/metrics": 757,
-    "agent/nodes": 1005,
-    "agent/ownership": 1386,
+    "agent/nodes": 1007,
+    "agent/ownership": 1391,
     "agent/period": 1317,
     "agent/provider_config": 666,
     "agent/registry": 1956,
@@ -29,7 +29,7 @@ LINES = {
     "drivers": 2092,
     "drivers/fake": 991,
     "drivers/libvirt": 5361,
-    "reportclient": 7095,
+    "reportclient": 7100,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

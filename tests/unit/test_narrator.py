@@ -23,7 +23,7 @@ def told(caplog: pytest.LogCaptureFixture, *texts: str | None) -> list[str]:
 def test_a_trouble_is_told_when_it_comes_and_when_it_goes(caplog) -> None:
     assert told(caplog, None, "no disk", "no disk", None, None) == [
         "Node host1: driver fake: no disk",
-        "Node host1: over: driver fake: no disk",
+        "Node host1: resolved: driver fake: no disk",
     ]
 
 
@@ -60,8 +60,8 @@ def test_a_period_that_broke_off_ends_no_other_trouble(caplog: pytest.LogCapture
     assert [record.getMessage() for record in caplog.records] == [
         "Node host1: u1: name taken",
         "Node host1: no answer",
-        "Node host1: over: no answer",
-        "Node host1: over: u1: name taken",
+        "Node host1: resolved: no answer",
+        "Node host1: resolved: u1: name taken",
     ]
 
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 TWIN = "degraded twin"
 """What is to be told of a stranger who undoes."""
 ALLOWED = (
-    "is below a device that is gone",
+    "kept with its removed parent",
     "below it is somebody else's",
     "somebody wrote to its providers meanwhile",
-    "was taken away by its owner",
+    "not set again: the owner of this root removed it",
 )
 """And of one who hangs something below a part, or owns the root."""
 RESHAPE = "needs a reshape, which is not allowed now"

@@ -51,7 +51,7 @@ def test_a_provider_that_another_service_made_is_not_changed() -> None:
     assert settled.desired.providers[DEVICE] == device(4)
     assert not settled.ledger.of(DEVICE)
     assert (
-        f"was made by somebody else: not changed (to take it over: computectl adopt {DEVICE}"
+        f"not changed: created by another service (to take it over: computectl adopt {DEVICE}"
         in (texts(settled))
     )
 
@@ -75,7 +75,7 @@ def test_nothing_is_made_below_another_services_sharing_provider() -> None:
         there(root(), POOL), kept(HOST), answers(says(ONE, root(), below)), BESIDE_POOL
     )
     assert third not in settled.desired
-    assert "is below a provider that belongs to somebody else: not made" in texts(settled)
+    assert "not created: its parent is owned by another service" in texts(settled)
 
 
 def test_another_services_sharing_provider_is_not_changed() -> None:
@@ -84,7 +84,7 @@ def test_another_services_sharing_provider_is_not_changed() -> None:
         there(root(), POOL), kept(HOST), answers(says(ONE, root(), edited)), BESIDE_POOL
     )
     assert settled.desired.providers[DEVICE] == POOL
-    assert "belongs to somebody else and shares with us: not changed" in texts(settled)
+    assert "not changed: sharing provider of another service" in texts(settled)
 
 
 def test_a_name_that_another_services_provider_has_is_not_taken() -> None:
@@ -92,7 +92,9 @@ def test_a_name_that_another_services_provider_has_is_not_taken() -> None:
     card = Provider(third, "device", ROOT)
     settled = settle(there(root(), device()), kept(HOST), answers(says(ONE, root(), card)), OWN)
     assert third not in settled.desired
-    assert f"its name is that of {DEVICE}, which is not this agent's" in texts(settled)
+    assert f"not created or renamed: provider {DEVICE} of another owner has its name" in texts(
+        settled
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def test_inventory_and_aggregates_of_an_attached_root_are_its_owners() -> None:
     said = answers(says(ONE, root(9, B), places=False))
     settled = settle(there(root(8)), kept(), said, ATTACHED)
     assert settled.desired.providers[ROOT].inventory == root(8).inventory
-    assert "its inventory is its owner's: VCPU not reported" in texts(settled)
+    assert "VCPU not reported: the inventory is the owner's of this root" in texts(settled)
 
 
 # -- what is the agent's own
@@ -138,7 +140,7 @@ def test_no_driver_sets_the_disabled_status() -> None:
     settled = settle(there(root()), kept(HOST), answers(says(ONE, root(0, f"{DISABLED} {A}"))), OWN)
     assert settled.desired.providers[ROOT].traits == names(A)
     assert settled.ledger.held(ROOT, ONE).traits == names(A)
-    assert f"{DISABLED} is the agent's to set, and not driver one's" in texts(settled)
+    assert f"{DISABLED} of driver one ignored: only the agent sets this trait" in texts(settled)
 
 
 def test_the_agent_sets_it() -> None:
@@ -267,9 +269,7 @@ def test_one_with_another_drivers_uuid_is_not() -> None:
     observed = there(root(), Provider(uuid, "card", ROOT, fpga(2)))
     said = answers(replace(says(ONE, root()), gone=frozenset({uuid}), removed=frozenset({uuid})))
     settled = settle(observed, Ledger(begun=True), said, OWN)
-    assert uuid in settled.desired and "is not this agent's, and can't be taken away" in texts(
-        settled
-    )
+    assert uuid in settled.desired and "created by another service" in texts(settled)
 
 
 # -- what the ledger keeps
@@ -313,7 +313,9 @@ def test_a_provider_file_takes_no_class_that_somebody_else_has_set() -> None:
     said = answers(says(ONE, root()), says(FILES, root(5), places=False))
     settled = settle(there(root(8)), kept(HOST), said, OWN)
     assert settled.desired.providers[ROOT].inventory == root(8).inventory
-    assert "VCPU is reported by a driver, or was set by somebody else: that holds" in texts(settled)
+    assert "VCPU of the file ignored: a driver reports it, or another service has set it" in texts(
+        settled
+    )
 
 
 # -- drained classes

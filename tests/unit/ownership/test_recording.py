@@ -112,4 +112,4 @@ def test_who_says_of_somebody_elses_pool_what_it_has_is_told_nothing() -> None:
     ):
         (said,) = says(ONE, other).said.values()
         counts, told = policy.allowed(ONE, said, observed, Ledger())
-        assert counts is None and "belongs to somebody else" in told[0]
+        assert counts is None and "sharing provider of another service" in told[0]

@@ -49,7 +49,7 @@ def test_a_provider_that_may_not_move_stays_and_gets_all_else_that_is_said() -> 
     moved = replace(device(8, "CUSTOM_A", "renamed"), parent_uuid=OTHER)
     done = settled(there(root(), device(4), pool), says(ONE, root(), moved))
     assert done.desired.get(DEVICE) == device(8, "CUSTOM_A")
-    text = "would move to the tree of another root: it stays where it is"
+    text = "not moved: the new parent is in the tree of another root"
     assert told(done) == [(DEVICE, "renamed", text)]
 
 
@@ -57,7 +57,7 @@ def test_a_provider_keeps_its_name_where_the_new_one_is_somebody_elses() -> None
     strange = Provider(THIRD, "taken", ROOT)
     done = settled(there(root(), device(4), strange), says(ONE, root(), device(8, name="taken")))
     assert done.desired.get(DEVICE) == device(8)
-    text = f"its name is that of {THIRD}, which is not this agent's to remove or rename"
+    text = f"not created or renamed: provider {THIRD} of another owner has its name"
     assert told(done) == [(DEVICE, "taken", text)]
 
 
@@ -66,8 +66,8 @@ def test_what_is_below_a_provider_that_is_not_made_is_not_made_either() -> None:
     card, port = Provider(DEVICE, "taken", ROOT), Provider(OTHER, "port", DEVICE)
     done = settled(there(root(), strange), says(ONE, root(), card, port))
     assert DEVICE not in done.desired and OTHER not in done.desired
-    text = f"its name is that of {THIRD}, which is not this agent's to remove or rename"
-    below = "is below a provider that is not made: not made either"
+    text = f"not created or renamed: provider {THIRD} of another owner has its name"
+    below = "not created: its parent was not created"
     assert told(done) == [(DEVICE, "taken", text), (OTHER, "port", below)]
 
 
@@ -78,15 +78,15 @@ def test_nothing_is_made_below_another_services_provider() -> None:
         says(ONE, root(), Provider(THIRD, "below", OTHER)),
         policy=replace(OWN, foreign=frozenset({OTHER})),
     )
-    text = "is below a provider that belongs to somebody else: not made"
+    text = "not created: its parent is owned by another service"
     assert THIRD not in done.desired and told(done) == [(THIRD, "below", text)]
 
 
 @pytest.mark.parametrize(("rows", "why"), [
-    ((), "is below a device that is gone, and was not made by this agent: both are kept"),
+    ((), "kept with its removed parent: created by another service"),
     (
         ((TWO, THIRD, holding(provider=True)),),
-        "is below what was taken away; driver two reports it: both are kept",
+        "kept with its removed parent: driver two still reports it",
     ),
 ])  # fmt: skip
 def test_what_goes_stays_while_something_is_below_it(rows: tuple, why: str) -> None:
@@ -101,8 +101,8 @@ def test_two_drivers_that_report_a_class_differently_are_named_and_the_first_cou
     done = settled(there(root(), device(4)), says(ONE, root(), device(8)), says(TWO, device(9)))
     assert done.desired.get(DEVICE) == device(8)
     text = (
-        "VCPU is reported by driver one, and differently by driver two: "
-        "one counts, being the first in compute_driver"
+        "VCPU of driver two ignored: driver one, which is before it in compute_driver, "
+        "reports another inventory"
     )
     assert told(done) == [(DEVICE, "device", text)]
 
@@ -120,7 +120,7 @@ def test_two_drivers_that_place_a_provider_differently_are_named() -> None:
         there(root(), device(4)), says(ONE, root(), device(4)), says(TWO, device(name="other"))
     )
     assert done.desired.get(DEVICE) == device(4)
-    text = "driver two renamed or moved it; driver one reports it"
+    text = "name and parent of driver two ignored: driver one reports this provider"
     assert told(done) == [(DEVICE, "device", text)]
 
 
@@ -134,8 +134,8 @@ def test_a_class_of_a_file_that_a_driver_reports_is_told_with_its_line(
     done = settled(there(root(), device(4)), says(ONE, root(), device(8)), file)
     assert done.desired.get(DEVICE) == device(8)
     text = (
-        f"{place}: VCPU is reported by a driver, or was set by somebody else: that holds; "
-        "take it out of the file, or out of Placement"
+        f"{place}: VCPU of the file ignored: a driver reports it, or another service has set it; "
+        "remove it from the file, or from Placement"
     )
     assert told(done) == [(DEVICE, "device", text)]
 
@@ -157,7 +157,7 @@ def test_a_driver_that_took_away_what_is_not_ours_is_told_how_to_make_it_ours() 
     done = settled(there(root(), Provider(THIRD, "strange", ROOT)), taken)
     assert THIRD in done.desired
     text = (
-        "is not this agent's, and can't be taken away, as driver one did "
-        f"(computectl adopt {THIRD} allows it)"
+        "not removed, as driver one asked: created by another service "
+        f"(to take it over: computectl adopt {THIRD})"
     )
     assert told(done) == [(THIRD, "strange", text)]

@@ -178,8 +178,8 @@ def test_what_is_left_out_is_told_with_its_provider_and_the_reason() -> None:
     plan = diff(tree(storage), wanted, names=names, foreign=frozenset({SHARED}))
     form = "only A-Z, 0-9 and _, at most 255 characters, and some after CUSTOM_"
     assert {(one.provider, one.text) for one in plan.problems} == {
-        ("storage", "belongs to somebody else and shares with us: not changed"),
-        ("below", "is below a provider that belongs to somebody else: not made"),
+        ("storage", "not changed: sharing provider of another service"),
+        ("below", "not created: its parent is owned by another service"),
         ("new", "trait HW_NEVER is not known to this Placement; left out"),
         ("new", f"trait 'no trait' is no name that Placement takes: {form}; left out"),
         ("new", "resource class HW_LATER is not known to this Placement; left out"),
