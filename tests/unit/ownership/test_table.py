@@ -29,6 +29,7 @@ from tests.unit.ownership.small import (
 )
 
 SHARED = "CUSTOM_SHARED"
+OTHER = "CUSTOM_OWNERS"
 MINE = (ONE, ROOT, holding(provider=True))
 HELD = (ONE, DEVICE, holding("VCPU", SHARED, provider=True))
 HELD_TOO = (TWO, DEVICE, holding(traits=SHARED))
@@ -180,3 +181,23 @@ def test_all_that_is_above_what_is_foreign_stays_empty() -> None:
 
 
 SILENT_ON_ALL = answers(says(ONE, root()))
+
+
+@pytest.mark.parametrize(
+    ("says_it", "silent", "seen"),
+    [(True, (), {SHARED}), (False, (ONE,), {SHARED}), (False, (), set())],
+    ids=["repeated", "its driver is silent", "left out"],
+)
+def test_a_trait_of_ours_on_an_attached_root_counts_as_seen_while_somebody_claims_it(
+    says_it: bool, silent: tuple[str, ...], seen: set[str]
+) -> None:
+    """Of those that its owner has set, which a driver reports as well, none is."""
+    ledger = Ledger({ROOT: {ONE: holding(traits=SHARED)}}, begun=True)
+    statements = (
+        []
+        if silent
+        else [says(ONE, root(0, f"{SHARED} {OTHER}" if says_it else OTHER), places=False)]
+    )
+    said = answers(*statements, silent=silent)
+    after = settle(there(root(0, f"{SHARED} {OTHER}")), ledger, said, ATTACHED).ledger
+    assert after.seen == seen
