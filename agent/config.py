@@ -196,7 +196,7 @@ Written: TypeAlias = dict[tuple[str, str], list[str]]
 
 
 def as_written(conf: cfg.ConfigOpts) -> Written:
-    """What all configuration files say, before any of it was given a type.
+    """Return the values of all configuration files, as text.
 
     Without what the command line can say as well: that counts more than a file.
     """

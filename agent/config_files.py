@@ -78,7 +78,7 @@ def _no_text(files: Iterable[Path]) -> Iterator[Path]:
 
 
 def check_values(conf: cfg.ConfigOpts) -> None:
-    """Of every option that is known by now, whoever reads it later.
+    """Check the value of every registered option.
 
     :raises cfg.ConfigFileValueError:
     :raises WrongValue:
@@ -145,7 +145,7 @@ def line_of(file: Path, group: str | None, name: str | None) -> int | None:
 
 
 def open_secrets(files: Iterable[Path]) -> Iterator[str]:
-    """What to do about each file with a password that everybody on the host may read."""
+    """Return a next step for each file with a password that every user may read."""
     for path in files:
         try:
             mode = path.stat().st_mode

@@ -1,4 +1,4 @@
-"""What the agent's Guru Meditation Report (SIGUSR2) says of its work."""
+"""Sections of the agent's Guru Meditation Report (SIGUSR2)."""
 
 import time
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Guru:
         return {"waiting commands": self.loop.commands.qsize(), "stopping": self.loop.stopping}
 
     def _roots(self) -> Section:
-        """What is known of each, and what is being done with it."""
+        """Return each root's view and its current step."""
         return {
             f"{one.node} ({one.uuid})": {
                 "doing": one.doing or "nothing",

@@ -1,4 +1,4 @@
-"""What keeps a start short; ``agent.main`` imports this before all else.
+"""Imports that are replaced to keep a start short; ``agent.main`` imports this before all else.
 
 Two libraries load others if these are there, which an agent has no use for: keystoneauth1 adds
 the headers of a trace that nobody began (osprofiler, with WebOb: 4 MiB), and requests would

@@ -210,7 +210,7 @@ def _start_logging(conf: Any) -> None:
 
 
 def _outlive_signals(*, once: bool) -> None:
-    """What means something else to other services, or comes before it means anything here."""
+    """Ignore signals that come before their handlers are installed."""
     for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if once else (signal.SIGHUP,))):
         signal.signal(number, _no_meaning)
 
@@ -284,7 +284,7 @@ def _stop(reload: Reload, calls: DriverCalls) -> None:
 
 
 def _leave_a_driver_behind(service: Service, calls: DriverCalls) -> None:
-    """One that hangs is waited for no longer: while it is asked, nothing is written."""
+    """Exit without waiting for a driver that hangs: nothing is written while a driver is asked."""
     stopped = time.monotonic()
     while (why := service.hanging(stopped, DRIVER_WITHIN)) is None:
         time.sleep(0.1)

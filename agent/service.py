@@ -77,7 +77,7 @@ class Service:
         return None
 
     def period(self) -> bool:
-        """One period of every root; whether everything was reported.
+        """Run a period of every root; return whether everything was reported.
 
         :raises Exception: what must not go on until somebody has looked.
         """
@@ -101,7 +101,7 @@ class Service:
                 _open_again(loaded, self.host)
 
     def _hear(self, notice: Notice) -> None:
-        """Of the trait that was written: drivers first, then whoever reads reports."""
+        """Notify drivers of a written trait, then listeners."""
         if isinstance(notice, Written):
             self._enabled.tell(self.status.disabled if self.status is not None else None)
             self.after_switch(notice.reports)
@@ -146,7 +146,7 @@ class Service:
 
 
 def _on_top(switched: Report, period: Report | None) -> Report:
-    """What a switch did and met, on top of what the period before it found."""
+    """Return the report of a switch with the conditions of the period before it."""
     if period is None:
         return switched
     return replace(
@@ -205,7 +205,7 @@ def _status(reports: Sequence[Report]) -> str:
 
 @dataclass(slots=True)
 class HostEnabled:
-    """What each driver was told last; used by the loop's thread only."""
+    """The last status that each driver was given; used by the loop's thread only."""
 
     drivers: Sequence[LoadedDriver]
     last: dict[str, bool] = field(default_factory=dict)

@@ -26,7 +26,7 @@ OTHER = "other"
 
 
 class RegistryNumbers:
-    """What is counted as it happens; any thread may tell."""
+    """Counters of the registry; any thread may count."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -91,7 +91,7 @@ class MeasuredHttp:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegistryFacts(Collector):
-    """What is read when somebody asks."""
+    """Gauges of the registry, read when metrics are asked for."""
 
     checks: Callable[[], list[Check]]
     store: SqlRegistry
@@ -122,7 +122,7 @@ class RegistryFacts(Collector):
 
 @dataclass(slots=True)
 class RegistryMonitoring(Exposition):
-    """Of one instance; made before the parts that it listens to."""
+    """Metrics and health of one instance; created before the parts that it observes."""
 
     numbers: RegistryNumbers = field(default_factory=RegistryNumbers)
     store: SqlRegistry | None = None

@@ -130,7 +130,7 @@ def _monitoring(conf: Any) -> "RegistryMonitoring | None":
 
 @dataclass(slots=True)
 class _Process:
-    """One instance, from its start to its stop."""
+    """An instance of compute-registry, from its start to its stop."""
 
     conf: Any
     settings: opts.RegistrySettings
@@ -200,7 +200,7 @@ class _Process:
         return store
 
     def _broker(self) -> str:
-        """What is wrong with it; nothing where there is none."""
+        """Return what is wrong with the broker; nothing if there is none."""
         if not self.conf.transport_url or (self.rpc is not None and self.rpc.is_connected()):
             return ""
         return "the message bus is lost: no calls arrive"

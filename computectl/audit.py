@@ -24,7 +24,7 @@ STYLES = {"error": "red", "warning": "yellow", "info": None}
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What was found, by how many calls to Placement."""
+    """The findings of an audit, and its number of calls to Placement."""
 
     audit: Audit
     calls: int

@@ -53,7 +53,7 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
     )
 
     def ask(self, session: Session, options: argparse.Namespace) -> list[Forecast]:
-        """What each node is going to do."""
+        """Return each node's forecast."""
         answer = forecast(session, at_start=options.at_start)
         if session.compute_id() is None and not session.settings.rules.attached:
             self.tell(

@@ -30,7 +30,7 @@ class Checked:
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What about files that can be used should be known."""
+        """Return the warnings of valid files."""
         return () if self.loaded is None else self.loaded.warnings
 
 

@@ -25,7 +25,7 @@ _GROUP = ("resources", "required", "forbidden", "member_of", "in_tree")
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What was found, and what the roots are called."""
+    """The providers found, and the names of their roots."""
 
     found: ListedProviders
     names: Mapping[str, str]
@@ -59,7 +59,7 @@ class FindProviders(DrawnOrListed[Answered]):
         return parser
 
     def ask(self, session: Session, options: argparse.Namespace) -> Answered:
-        """What is found, and the names of the hosts that it is on."""
+        """Return the providers found and their hosts' names."""
         api = Counting(session.placement())
         query = _query(options, api)
         try:

@@ -15,14 +15,14 @@ from computectl.shared.screen import Screen
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """What was planned, and what was done; no reports if it was not to be done."""
+    """The plan of a reshape, and its reports if it was done."""
 
     planned: list[Forecast]
     reports: list[Report] = field(default_factory=list)
 
     @property
     def problems(self) -> list[str]:
-        """What is in the way, or went wrong."""
+        """Return what prevents the reshape, or failed."""
         planned = [f"{one.node}: {text}" for one in self.planned for text in one.problems]
         told = (f"{one.node}: {text}" for one in self.reports for text in one.texts())
         return [*planned, *(text for text in told if text not in planned)]

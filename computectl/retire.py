@@ -25,7 +25,7 @@ COLUMNS = ("provider", "uuid", "root", "fate", "users")
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """What was looked at, which providers are gone, and what went wrong."""
+    """The result of a retirement: providers read, providers removed, errors."""
 
     host: str
     roots: list[Leaving]
@@ -39,7 +39,7 @@ class Retired:
     """Whether it was on the screen already, when somebody said no."""
 
     def blocks(self) -> Iterator[Condition]:
-        """What is in the way."""
+        """Return what prevents the retirement."""
         for root in self.roots:
             for one in root.leavers:
                 yield from one.blocks()

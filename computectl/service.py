@@ -41,7 +41,7 @@ class ServiceAnswer:
 
 
 class ServiceCommand(DrawnOrListed[ServiceAnswer]):
-    """What the commands have in common: services go in, and are shown."""
+    """Base of the ``service`` commands."""
 
     drawn = "words"
     writes = False
@@ -53,7 +53,7 @@ class ServiceCommand(DrawnOrListed[ServiceAnswer]):
 
     @abstractmethod
     def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
-        """What this command does."""
+        """Run the command."""
 
     def draw(self, answer: ServiceAnswer, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         return "\n".join([*answer.said, *in_full(answer.services, screen)])

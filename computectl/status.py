@@ -37,7 +37,7 @@ TOOK, CHECKS = "took", "checks"
 
 @dataclass(frozen=True, slots=True)
 class ObservedStatus:
-    """What the agent wrote last; ``now`` and ``alive`` are seen from here."""
+    """The agent's last status, with the time and whether the process lives."""
 
     written: schema.AgentStatus
     now: float
@@ -166,7 +166,7 @@ def _node(node: schema.NodeStatus, status: ObservedStatus, screen: Screen) -> It
 
 
 def check_words(checks: Sequence[Check]) -> list[StyledText]:
-    """As /readyz says it: each thing that is not well, and what is well together."""
+    """Return the checks as /readyz does: each that fails, and those that pass together."""
     well = ", ".join(one.name for one in checks if one.ok)
     words: list[StyledText] = [(plain(str(one)), "red") for one in checks if not one.ok]
     words += [(f"{well}: ok", "green")] if well else []

@@ -120,7 +120,7 @@ class ShowTree(DrawnOrListed[Trees]):
         return COLUMNS, [row for one in shown.values() for row in _rows(*one)]
 
     def verdict(self, answer: Trees, options: argparse.Namespace) -> int:
-        """What is not shown is told, and beside a picture what it took."""
+        """Print what a picture leaves out, and its number of calls."""
         if answer.fleet is not None:
             if options.formatter in self.pictures:
                 self.tell(heading(answer))

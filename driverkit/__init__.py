@@ -1,1 +1,1 @@
-"""What authors of drivers use, and no daemon loads: docs/driver-kit.rst."""
+"""Tools for authors of drivers; no daemon loads them: docs/driver-kit.rst."""

@@ -1,4 +1,4 @@
-"""What comes of looking at a rule, and its words for the author."""
+"""Results of checking a rule, with texts for the author."""
 
 import textwrap
 import traceback
@@ -34,7 +34,7 @@ class NotJudged(Exception):
 
 
 class BadFixture(NotJudged):
-    """What a fixture of the author's gives can't be used; the text says what is needed."""
+    """A fixture of the author's is of no use; the text says what is needed."""
 
 
 class DriverRaised(NotJudged):
@@ -57,7 +57,7 @@ class DriverRaised(NotJudged):
 
 @contextmanager
 def broken_by_errors(where: str, *allowed: type[BaseException]) -> Iterator[None]:
-    """What the driver raises inside breaks the rule; ``allowed`` errors only end the block."""
+    """Errors of the driver inside break the rule; ``allowed`` errors only end the block."""
     try:
         yield
     except DriverRaised as raised:

@@ -40,7 +40,7 @@ class CheckFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a rule; ``seen`` shows why it is not kept, or was skipped."""
+    """The verdict on a rule; ``seen`` shows why it is broken, or was skipped."""
 
     rule: Rule
     verdict: str

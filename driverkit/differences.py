@@ -14,7 +14,7 @@ MOST = 12
 
 
 def differences(before: Snapshot, after: Snapshot) -> list[str]:
-    """What makes ``after`` of ``before``, a line each; empty if the two say the same.
+    """Return the differences from ``before`` to ``after``, a line each.
 
     A field of an inventory that one of them leaves unsaid differs from Placement's default
     only if the other one says something else.
@@ -28,7 +28,7 @@ def differences(before: Snapshot, after: Snapshot) -> list[str]:
 
 
 def sentences(plan: Plan, before: Snapshot) -> list[str]:
-    """One for each operation on a provider."""
+    """Return a sentence for each operation on a provider."""
     words = Wording(plan, before)
     names = EnsureTrait | EnsureClass
     return [words.of(one) for one in plan.operations if not isinstance(one, names)]

@@ -127,12 +127,12 @@ def register(conf: Any, listed: Iterable[tuple[str, Iterable[Any]]]) -> None:
 
 
 def nova_owner_traits(conf: Any) -> frozenset[str]:
-    """What providers that Nova itself would mark get, beyond what makes them ours."""
+    """Return the owner traits that Nova sets as well."""
     return frozenset(conf.compute.owner_trait) & {OWNER_NOVA}
 
 
 def inventory_policy(conf: Any) -> InventoryPolicy:
-    """What these options say.
+    """Return the inventory policy of the options.
 
     :raises ValueError: naming the option that is wrong, or those that contradict.
     """

@@ -1,4 +1,4 @@
-"""What consumers hold of a tree, read when it is looked at, and what a reshape moves of it."""
+"""Allocations on a tree, read when they are accessed, and those that a reshape moves."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy

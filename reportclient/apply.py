@@ -50,7 +50,7 @@ FAULTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a plan.
+    """The outcome of a plan.
 
     ``failed`` are the providers (or names) that could not be written, and why, and
     ``refused`` the operations that Placement did not want; ``stopped_by`` is what
@@ -259,7 +259,7 @@ def _singly(operation: Operation) -> list[Operation]:
 
 
 def subject_of(operation: Operation) -> str:
-    """What a failure is told of: a provider's UUID, or a name."""
+    """Return the key of a failure: a provider's UUID, or a name."""
     match operation:
         case EnsureTrait(name) | EnsureClass(name):
             return name
@@ -279,7 +279,7 @@ def _concerned(reshape: Reshape) -> Iterator[str]:
 
 
 def _needed(operation: Operation) -> Iterable[str]:
-    """What has to be there first: the parent of a provider, the names that it carries."""
+    """Return what has to exist before: a parent's UUID, names of traits and classes."""
     match operation:
         case CreateProvider(parent_uuid=str(parent)):
             return (parent,)

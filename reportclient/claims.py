@@ -51,7 +51,7 @@ class SourceClaims:
 
 
 class ClaimsBySource:
-    """What sources say of whatever is edited."""
+    """Claims of all sources on one tree."""
 
     def __init__(self) -> None:
         self.claims = {"": SourceClaims()}

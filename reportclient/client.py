@@ -38,7 +38,7 @@ class NotOwned(PlacementError):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of an update.
+    """The result of an update.
 
     ``done`` are the operations that Placement acknowledged, ``failed`` what it refused, by
     UUID or name, and ``draining`` those of them that consumers still use: reserved whole
@@ -179,7 +179,7 @@ class Client:
         return self._written(tracked, once, request_id)
 
     def allocations(self, root: str) -> HeldBy:
-        """What consumers hold of the tree of a root, by consumer (UUID).
+        """Return the allocations on the tree of a root, by consumer (UUID).
 
         Nothing is read before it is looked at, which raises what reading Placement does.
         """

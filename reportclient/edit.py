@@ -53,7 +53,7 @@ class Edit(ClaimsBySource):
 
     @property
     def base(self) -> Snapshot:
-        """What this is an edit of."""
+        """The snapshot that is edited."""
         return self._base
 
     def exists(self, name_or_uuid: str) -> bool:

@@ -1,4 +1,4 @@
-"""What can go wrong between this host and Placement; each error says who acts next.
+"""Errors of requests to Placement; each says who acts next.
 
 Every error carries ``request_id`` where Placement gave one, so that its log and
 ours can be laid side by side.

@@ -39,12 +39,12 @@ _POOL = re.compile(r": \w*Pool\(")
 
 
 class API(Protocol):
-    """What the report client needs of Placement; the tests' fake has it too."""
+    """The interface of Placement that the report client needs; the fake has it, too."""
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
-        """One call.  ``needs`` is the microversion below which it makes no sense.
+        """Send a request.  ``needs`` is the oldest microversion that supports it.
 
         :raises reportclient.errors.PlacementError: one of its kinds.
         """
@@ -137,7 +137,7 @@ class PlacementAPI:
 
 
 def _version(response: Any, key: str) -> str | None:
-    """What a 406 says of the microversions that are spoken; something else may have said it."""
+    """Return the newest microversion that a 406 names, if Placement sent it."""
     said = first_error(response).get(key)
     return said if isinstance(said, str) and _MICROVERSION.fullmatch(said) else None
 

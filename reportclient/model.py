@@ -1,4 +1,4 @@
-"""What Placement knows about one provider: frozen records that check themselves.
+"""Placement's record of a provider: frozen values that check themselves.
 
 Nothing here does I/O, logs or reads a clock.  The field names are Placement's.
 """
@@ -137,7 +137,7 @@ def _number(key: str, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One resource provider; ``parent_uuid`` is ``None`` for a root.
+    """A resource provider; ``parent_uuid`` is ``None`` for a root.
 
     ``inventory`` must not be changed after construction: records are shared
     between snapshots.
@@ -231,7 +231,7 @@ def canonical_uuids(values: Iterable[str], what: str) -> frozenset[str]:
 
 
 def canonical_uuid(value: str, what: str) -> str:
-    """One UUID in Placement's spelling.  :raises ValueError: it is none."""
+    """Return a UUID in Placement's spelling.  :raises ValueError: it is none."""
     if isinstance(value, str) and _CANONICAL.fullmatch(value):
         return letters(value)
     canonical = other_spelling(value)

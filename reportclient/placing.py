@@ -57,7 +57,7 @@ class Placing:
             yield UpdateProvider(*place, moved=before.parent_uuid != provider.parent_uuid)
 
     def _holder(self, uuid: str) -> Provider | None:
-        """Who has the name that this provider takes, and can be made to give it up."""
+        """Return the provider that has the name, if it can be renamed."""
         name = self.wanted[uuid].name
         holder = self.old.named(name)
         if holder is None or holder.uuid == uuid or name in self.freed:

@@ -108,7 +108,7 @@ Operation: TypeAlias = NameOperation | ProviderOperation | SetInventories | Resh
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What of a tree is not sent, since Placement would refuse it, or it is not ours to say: why.
+    """A part of a tree that is not sent: Placement would refuse it, or it is not ours.
 
     The agent tells it as one of its conditions, of an error.
     """

@@ -110,7 +110,7 @@ class ProviderTree(Edit):
     # -- whose word it is
 
     def say_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
-        """Of its traits this source says these: what it said before and not now goes.
+        """Set this source's traits of a provider: those that it set before and not now are removed.
 
         Others' stay.  Where nobody keeps who said what, nothing goes.
         """

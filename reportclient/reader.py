@@ -92,7 +92,7 @@ def with_lone_root(view: View, uuid: str, api: API) -> View | None:
 
 
 def allocations_of(consumer: str, api: API) -> dict[str, Any]:
-    """What one consumer holds, as ``GET /allocations/{uuid}`` shows it."""
+    """Return a consumer's allocations, in the shape of ``GET /allocations/{uuid}``."""
     return _reply(f"/allocations/{consumer}", "allocations", api)
 
 
@@ -159,7 +159,7 @@ def _not_placements(path: str) -> Unreachable:
 
 
 def part_of(path: str, part: str, api: API) -> Any:
-    """What the answer to a GET has under this name.
+    """Return the value of this name in the answer to a GET.
 
     :raises reportclient.errors.Unreachable: nothing, so it is somebody else's answer.
     """

@@ -14,7 +14,7 @@ from reportclient.snapshot import Snapshot
 
 
 def rebased(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
-    """What ``desired`` changed since ``base``, on top of ``now``.
+    """Return ``now`` with the changes that ``desired`` made to ``base``.
 
     A provider that somebody else removed is made again if the edit changed it.  One that
     the edit removed stays if somebody else has put another below it.

@@ -1,4 +1,4 @@
-"""What Placement refused, so that it is not asked again every period.
+"""Operations that Placement refused, so that they are not sent again in each period.
 
 A refused operation is sent again at the next verification, or as soon as the
 drivers want something else.  What can't be taken away because guests still use it

@@ -1,4 +1,4 @@
-"""What Placement answered: its JSON, or one of our errors.  Pure, but for the date of a wait."""
+"""Placement's replies: JSON, or an error.  Pure, but for the date of a ``Retry-After``."""
 
 import json as jsonlib
 import re
@@ -128,7 +128,7 @@ def _body(response: Any) -> dict[str, Any] | None:
 
 
 def first_error(response: Any) -> dict[str, Any]:
-    """What Placement says is wrong, with its code; empty if it says nothing."""
+    """Return Placement's error text and code; empty if there is none."""
     errors = (_body(response) or {}).get("errors")
     first = errors[0] if isinstance(errors, list) and errors else {}
     return first if isinstance(first, dict) else {}

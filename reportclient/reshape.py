@@ -20,14 +20,14 @@ class AllocationsBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """What a reshape changes: inventories before and after, by provider."""
+    """Inventories that a reshape changes, before and after, by provider."""
 
     before: Mapping[str, Mapping[str, Any]]
     after: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def between(cls, old: Snapshot, new: Snapshot) -> "Affected":
-        """Of all that differs."""
+        """Return the inventories that differ between two snapshots."""
         changed = [uuid for uuid in new.changed_since(old) if _has(old, uuid) != _has(new, uuid)]
         return cls({uuid: _has(old, uuid) for uuid in changed}, {u: _has(new, u) for u in changed})
 
@@ -54,7 +54,7 @@ def _classes(inventories: Mapping[str, Mapping[str, Any]]) -> set[str]:
 
 
 def moved_allocations(before: Allocations, after: Allocations, affected: Affected) -> Allocations:
-    """Of ``after``, those that differ from ``before``, checked; nothing else of a consumer is.
+    """Return the checked allocations of ``after`` that differ from ``before``.
 
     :raises AllocationsBroken: consumers differ, a consumer's amounts do not add up to
         what they were, or another provider's allocations were touched.
@@ -181,7 +181,7 @@ def reshape_payload(
 
 
 def _plain(consumer: Mapping[str, Any]) -> dict[str, Any]:
-    """As Placement takes it: without generations of providers, without empty ones."""
+    """Return a consumer's record without provider generations and empty parts."""
     parts = consumer["allocations"]
     held = {uuid: {"resources": dict(parts[uuid]["resources"])} for uuid in _used(consumer)}
     return {**consumer, "allocations": held}

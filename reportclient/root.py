@@ -1,4 +1,4 @@
-"""One root: what was observed of it in Placement, when to read it again, what it refused.
+"""A root: its acknowledged view, when to read it again, and its refused operations.
 
 Owned by one thread at a time.  Reading and writing go through here, so that only what
 Placement acknowledged moves the view, a conflict is planned anew a few times, and what
@@ -288,7 +288,7 @@ class Root:
             raise met[0]
 
     def _note_answer(self, result: object, calls: int, now: float) -> None:
-        """What a try says of Placement; one that sent nothing says nothing."""
+        """Note whether Placement answered; a try without a request says nothing about it."""
         if not calls:
             return
         err = result if isinstance(result, Exception) else getattr(result, "error", None)
@@ -365,7 +365,7 @@ PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
 
 
 def _held(err: object, now: float) -> tuple[float, PlacementError] | None:
-    """What Retry-After asks for; spread, so that not all who were told come back at once."""
+    """Return the wait that Retry-After asks for, spread so that hosts do not return at once."""
     if not isinstance(err, Unreachable) or not err.retry_after:
         return None
     return now + min(err.retry_after * random.uniform(1, 1.5), LONGEST_HOLD), err

@@ -44,7 +44,7 @@ def restored(data: bytes, root: str) -> View:
 
 
 def provider_row(provider: Provider) -> list[Any]:
-    """One provider as JSON has it."""
+    """Return a provider as JSON values."""
     return [
         provider.uuid,
         provider.name,
@@ -68,7 +68,7 @@ def besides_providers(view: View) -> dict[str, Any]:
 
 
 def view_of(body: Mapping[str, Any]) -> View:
-    """What :func:`besides_providers` gave, with ``providers``, the rows of all."""
+    """Return the view of JSON values: those of :func:`besides_providers`, and ``providers``."""
     providers = (
         Provider(
             uuid,

@@ -53,7 +53,7 @@ class Times:
 
 @dataclass(slots=True)
 class Schedule:
-    """Of one root."""
+    """The schedule of one root."""
 
     verify_at: float = 0.0
     audit_at: float | None = None
@@ -74,7 +74,7 @@ class Schedule:
         return now >= self.audit_at
 
     def verified(self, now: float, times: Times) -> None:
-        """It was compared with what Placement has."""
+        """Note that the view was verified."""
         if self.audits(now, times):
             self.audit_at = now + self._spread(times.audit_every)
         self.verify_at = now + self._spread(times.verify_every)
@@ -86,15 +86,15 @@ class Schedule:
         self.audit_at = None
 
     def answered(self) -> None:
-        """Placement is there."""
+        """Note that Placement answered."""
         self.silent, self.rest_until = 0, -inf
 
     def unanswered(self, now: float, times: Times, *, certain: bool) -> None:
-        """Placement is not.  ``certain``: what it has is known, so that it may just be asked later.
+        """Note that Placement did not answer.  ``certain``: nothing has to be read or written now.
 
-        Who has something to write, or does not know, tries at the next period, then at the one
-        after it or not, so that hosts that met this together part, then at each second one.
-        Who has not waits longer each time.
+        A root with pending writes, or without a certain view, retries at the next period, then
+        at every second one; the first gap is random, so that hosts that failed together spread
+        out.  Any other root waits longer each time.
         """
         pause = doubled(times.period, self.silent, times.period * LONGEST)
         if certain:

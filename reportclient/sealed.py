@@ -37,6 +37,6 @@ def unsealed(data: bytes) -> dict[str, Any]:
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:
-    """Of the fields whatever their order and the space between them."""
+    """Return the checksum of the fields, whatever their order and spacing."""
     text = json.dumps(fields, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

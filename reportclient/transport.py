@@ -1,4 +1,4 @@
-"""What bounds a request below keystoneauth: its time, its size, and where its secrets go.
+"""Limits of a request below keystoneauth: its time, its size, and where its secrets go.
 
 The only file that knows requests and urllib3.  Their ``timeout`` is for silence: a
 peer that sends a byte a second holds its client for ever, and what it sends has no
@@ -93,7 +93,7 @@ class Transport(session.TCPKeepAliveAdapter):
 
 
 def _not_accepted(url: str, verify: object, err: ssl.SSLCertVerificationError) -> str:
-    """Whose certificate it is, and why; when it has expired, or from when on it is valid."""
+    """Return why a certificate is not accepted: its owner, the reason, its dates."""
     parts = urlsplit(url)
     address = str(parts.hostname), parts.port or 443
     of = f"the certificate of {address[0]}:{address[1]}"
@@ -102,7 +102,7 @@ def _not_accepted(url: str, verify: object, err: ssl.SSLCertVerificationError) -
 
 
 def _dates(address: tuple[str, int], verify: object) -> str | None:
-    """What its dates say; ``None`` where it can't be looked at, as behind a proxy."""
+    """Return a certificate's dates as text; ``None`` if it can't be read, as behind a proxy."""
     bundle = verify if isinstance(verify, str) else DEFAULT_CA_BUNDLE_PATH
     try:
         context = ssl.create_default_context(cafile=bundle)
@@ -145,7 +145,7 @@ def _whole(raw: Any, limit: int) -> bytes:
 
 
 class _Reads(io.RawIOBase):
-    """What a socket receives, until the deadline."""
+    """A socket's input, until the deadline."""
 
     def __init__(self, sock: Any, deadline: float, silence: float) -> None:
         self._sock, self._deadline, self._silence = sock, deadline, silence

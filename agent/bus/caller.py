@@ -1,4 +1,4 @@
-"""Who asked for something, from where, and under which request id.  Pure.
+"""The caller of an RPC or REST request: user, machine, request id.  Pure.
 
 Over the bus it travels in the context of a call, by the names that Nova's contexts have.
 There it is what the caller says of himself: for a log, not to decide by.
@@ -27,7 +27,7 @@ class Caller:
 
     @classmethod
     def of_context(cls, context: object) -> "Caller":
-        """Of a call, ours or Nova's; anybody may send anything."""
+        """Return the caller that a call's context names, whatever else is in it."""
         said = context if isinstance(context, Mapping) else {}
         return cls(
             _text(said, "request_id"),
@@ -67,7 +67,7 @@ def reason_of(context: object) -> str | None:
 
 
 def new_request_id() -> str:
-    """As OpenStack's are."""
+    """Return a new request id in OpenStack's form, ``req-UUID``."""
     return f"req-{uuid.uuid4()}"
 
 

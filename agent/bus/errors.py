@@ -1,4 +1,4 @@
-"""What goes wrong on the message bus, and who may call; without the bus itself.  Pure."""
+"""Errors of the message bus, and the types of its permission checks; no bus is loaded.  Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,7 +26,7 @@ class NoAnswer(MessagingError):
 
 
 class NotPermitted(MessagingError):
-    """Who sent this call may not make it, or has not proved who he is."""
+    """The sender of this call may not make it, or its signature is missing or wrong."""
 
 
 class RemoteFault(MessagingError):

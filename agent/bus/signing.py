@@ -82,7 +82,7 @@ def is_signed(
 def _signature(
     key: str, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
 ) -> str:
-    """Of what decides; what is there for a log only is not signed."""
+    """Return the signature of the fields that decide; fields for logs are not signed."""
     decides = [context.get(SIGNED_BY), context.get(RECORD_VERSION)]
     return _hmac(key, json.dumps([to, method, arguments, decides], sort_keys=True))
 

@@ -33,7 +33,7 @@ Rows = Iterable[tuple[tuple[str, ...], float | None]]
 
 @dataclass(slots=True)
 class Exposition:
-    """One process's."""
+    """The metrics of one process, served over HTTP and written to a file."""
 
     settings: MonitoringSettings
     every: float = EVERY
@@ -82,7 +82,7 @@ class Exposition:
             threading.Thread(target=self._write_on, name="textfile", daemon=True).start()
 
     def stop(self) -> None:
-        """What is written last stays: its timestamps grow old, which alerts look at."""
+        """Stop serving.  The file stays: alerts notice its old timestamps."""
         self._ended = True
         self._wake.set()
         for server in self._servers:
@@ -131,7 +131,7 @@ def _answer(lines: Iterable[str], *, well: bool) -> Answer:
 
 
 def gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> Metric:
-    """What is read when somebody asks; ``name`` is the whole of it."""
+    """Add a gauge that is read when metrics are asked for; ``name`` is its full name."""
     made = GaugeMetricFamily(name, text, labels=labels)
     for values, number in rows:
         if number is not None:

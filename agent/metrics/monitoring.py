@@ -157,7 +157,7 @@ def _gauge(name: str, text: str, labels: tuple[str, ...], rows: Rows) -> Metric:
 
 @dataclass(slots=True)
 class Monitoring(Exposition):
-    """One agent's; made before the parts that it listens to."""
+    """Metrics and health of one agent; created before the parts that it observes."""
 
     numbers: Numbers = field(default_factory=Numbers)
     clock: Callable[[], float] = time.time

@@ -1,4 +1,4 @@
-"""What is counted as it happens: periods, calls, operations, drivers, heartbeats, RPC.
+"""Counters and histograms of periods, calls, operations, drivers, heartbeats and RPC.
 
 Any thread may tell; the counters are Prometheus's own, and locked.
 """
@@ -103,7 +103,7 @@ class Numbers:
             self.driver_failures.labels(driver, method).inc()
 
     def _note_refusals(self, report: Report) -> None:
-        """What stays refused is in each report until it is asked for again."""
+        """Count refusals once, not in each report that repeats them."""
         before = self._failed.get(report.node, {})
         now = {uuid: str(err) for uuid, err in report.failed.items()}
         self.refused.inc(sum(before.get(uuid) != text for uuid, text in now.items()))

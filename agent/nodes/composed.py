@@ -1,4 +1,4 @@
-"""The nodes of this host with all that they need, for the agent and for who only looks."""
+"""The nodes of this host with all that they need, for the agent and for read-only commands."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -37,7 +37,7 @@ WORTH_IT = 10
 
 @dataclass(slots=True)
 class Vanished:
-    """One of them; ``due`` is when it is looked at next, ``over`` when there is no more to do."""
+    """A vanished node; ``due`` is the time of the next check, ``over`` whether it is done."""
 
     tracker: Tracker
     due: float
@@ -53,12 +53,12 @@ class Vanished:
         return replace(report, degraded=self.report().degraded)
 
     def report(self) -> Report:
-        """What is to be told of it."""
+        """Return the report of a vanished node."""
         degraded = {} if self.kept is None else {"vanished": self.kept}
         return Report(self.tracker.node, degraded=degraded)
 
     def forget(self, why: str) -> None:
-        """It is not this service's any more."""
+        """Forget a node that another service has taken over."""
         LOG.info("Node %s vanished here: %s", self.tracker.node, why)
         self.over, self.kept = True, None
 
@@ -128,7 +128,7 @@ class Vanished:
 
 @dataclass(slots=True)
 class Departures:
-    """By the UUID of their root."""
+    """Vanished nodes, by UUID of their root."""
 
     by_uuid: dict[str, Vanished] = field(default_factory=dict)
     left: list[Tracker] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Who this host is in Placement: the ``compute_id`` file, and the UUIDs of its roots.
+"""The identity of this host in Placement: the ``compute_id`` file, and the UUIDs of its roots.
 
 The file is written once and never guessed again.  It is one line, as Nova's is, and so
 has no room for a checksum: ``nodes.json``, which has one, says the same UUID a second
@@ -158,7 +158,7 @@ def _write_once(path: Path, value: str) -> str:
 
 
 def _read_twins(path: Path) -> str:
-    """What somebody wrote a moment ago; or a file stands where the directory should."""
+    """Read ``compute_id`` that another process has just written."""
     try:
         return _read(path, "")
     except OSError as err:

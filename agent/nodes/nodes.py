@@ -53,7 +53,7 @@ class Nodes:
     foreign_roots: ForeignRoots = field(default_factory=ForeignRoots)
     """Roots that belong to somebody else."""
     writing: bool = True
-    """False for who only looks: of what was kept only that counts which Placement can't tell."""
+    """False: read only; of the saved state only what Placement can't tell is used."""
     _breaker: Breaker | None = None
     _store: RootStore | None = None
 
@@ -64,7 +64,7 @@ class Nodes:
     def period(
         self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
     ) -> list[Report]:
-        """One period of every root.  Never raises: the reports tell.
+        """Run a period of every root.  Never raises: errors are in the reports.
 
         A node that hangs is waited for only a short while, and told as not done.
         """
@@ -164,7 +164,7 @@ class Nodes:
         return list(self.trackers.values())
 
     def _attached(self, nodes: list[str], told: Mapping[str, str]) -> list[Tracker]:
-        """Of the roots that their owner has made."""
+        """Return the trackers of attached roots that exist."""
         for tracker in self.trackers.values():
             if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
                 self.foreign_roots.forget(tracker.node)

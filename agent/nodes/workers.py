@@ -96,7 +96,7 @@ class Workers:
         return NotDone(f"not done after {seconds:.0f} s, {doing}; other nodes go on")
 
     def run(self, jobs: Mapping[str, Job]) -> dict[str, Report]:
-        """What the jobs return, by their keys; those that are not done are left out."""
+        """Return the results of the jobs by key, without those that are not done in time."""
         waiting = {key: job for key, job in jobs.items() if key not in self._since}
         round_ = _Round(deque(waiting.items()))
         reports: dict[str, Report] = {}
@@ -119,7 +119,7 @@ class Workers:
         return None if since is None else self.clock() - since
 
     def late(self, key: str) -> Report | None:
-        """What a job returned after its round was over, once."""
+        """Return, once, the result of a job that ended late."""
         return self._late.pop(key, None)
 
     def _hire(self, round_: _Round) -> int:

@@ -1,1 +1,1 @@
-"""Whose is it?  Managers, what each asserted last, and one function that settles it."""
+"""Ownership: managers, what each asserted last, and one function that settles it."""

@@ -1,4 +1,4 @@
-"""What counts as this host's though no ledger says so.  Pure."""
+"""Providers and classes that are this host's although no ledger has them.  Pure."""
 
 from collections.abc import Iterable
 from dataclasses import replace

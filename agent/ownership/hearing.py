@@ -1,4 +1,4 @@
-"""What one settlement is about: what counts of what was said, and who is silent.  Pure."""
+"""The input of one settlement: assertions that count, and managers that are silent.  Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -107,7 +107,7 @@ class Hearing:
         self.problems[Problem(provider.uuid, provider.name, text)] = None
 
     def is_spoken_of(self, uuid: str) -> bool:
-        """By a driver: it says what the provider has, or took it away."""
+        """Return whether a driver sets the inventory of a provider, or removed it."""
         return any(uuid in one.gone or uuid in one.inventoried for one in self.answers.statements)
 
     def denied(self, uuid: str) -> Holding:

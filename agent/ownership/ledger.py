@@ -112,11 +112,11 @@ class Ledger:
     removed: Mapping[str, Removed] = field(default_factory=dict)
 
     def of(self, uuid: str) -> Holders:
-        """Who holds what on a provider."""
+        """Return the holdings on a provider, by manager."""
         return self.holders.get(uuid, {})
 
     def held(self, uuid: str, manager: str) -> Holding:
-        """What one manager holds on a provider."""
+        """Return the holding of one manager on a provider."""
         return self.of(uuid).get(manager, NONE)
 
     def managers(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""What one provider shall be, and who holds what of it from now on.  Pure."""
+"""The desired state of one provider, and its holders.  Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ from reportclient.model import Inventory, Provider
 
 
 class OneProvider:
-    """Of a hearing.  Ask first for :meth:`after`: that decides whose each class is."""
+    """One provider of a hearing.  Call :meth:`after` first: it decides who owns each class."""
 
     def __init__(self, hearing: Hearing, uuid: str) -> None:
         self.hearing, self.uuid = hearing, uuid
@@ -37,7 +37,7 @@ class OneProvider:
         """Whose a class is, or (without a class) the provider."""
 
     def after(self) -> Provider | None:
-        """What it shall be, where it stays; ``None``: it is not there, and nobody says so."""
+        """Return the desired provider, or ``None`` if it is neither observed nor asserted."""
         places = list(self._places())
         if self.before is None and not places:
             return None
@@ -65,7 +65,7 @@ class OneProvider:
         return bool(waiting) or all(driver_of(who) == AGENT for who in missed)
 
     def row(self) -> Holders:
-        """Who holds what from now on; what was released stays until Placement is without it."""
+        """Return the new holders.  Released claims stay until Placement is seen without them."""
         quiet = self.hearing.quiet
         now = {who: self._won_by(who, said.holding) for who, said in self.sayings}
         known = (held for who, held in self.holders.items() if who in quiet - UNKNOWN_BEFORE)
@@ -85,7 +85,7 @@ class OneProvider:
     # -- whose the provider is
 
     def _places(self) -> Iterator[tuple[str, Provider]]:
-        """Who says where it is, and where; the first one decides."""
+        """Yield managers that assert a name and parent, with both; the first one decides."""
         placing = {who: said.provider for who, said in self.sayings if said.holding.provider}
         known = self.quiet - UNKNOWN_BEFORE
         keepers = (who for who, held in self.holders.items() if held.provider and who in known)
@@ -108,7 +108,7 @@ class OneProvider:
                 self.hearing.problem(before, text)
 
     def _won_by(self, who: str, said: Holding) -> Holding:
-        """Of what is exclusive only what it was first to say."""
+        """Return an assertion without the claims that another manager owns."""
         classes = frozenset(name for name in said.classes if self.owners.get(name, who) == who)
         provider = said.provider and self.owners.get("", who) == who
         return said._replace(provider=provider, classes=classes)
@@ -131,7 +131,7 @@ class OneProvider:
     def _claim(
         self, name: str, who: str, said: Assertion, before: Provider, after: dict[str, Inventory]
     ) -> None:
-        """One says that the provider has a class: the first in order who does decides."""
+        """Take over a manager's record of a class, unless an earlier manager owns the class."""
         owner, record = self.owners.get(name, who), said.provider.inventory[name]
         yields = owner in self.hearing.quiet and self.hearing.answers.is_before(who, owner)
         if owner != who and not yields:

@@ -1,4 +1,4 @@
-"""What may be asserted where.  Pure.
+"""Limits of assertions: on which provider a manager may claim what.  Pure.
 
 On an own root everything.  On a root of another service (``attached``) only traits, and
 below it only what this agent made.  Of a sharing provider that somebody else made,
@@ -53,7 +53,7 @@ class Policy:
     def allowed(
         self, manager: str, said: Assertion, observed: Snapshot, ledger: Ledger
     ) -> tuple[Assertion | None, list[str]]:
-        """What of an assertion counts, and why the rest does not."""
+        """Return the part of an assertion that counts, and a reason for each part that does not."""
         before, problems = observed.get(said.provider.uuid), list[str]()
         if self.repeats_only:
             said = _repeated(manager, said, ledger)
@@ -160,7 +160,7 @@ def _repeated(manager: str, said: Assertion, ledger: Ledger) -> Assertion:
 
 
 def _beside_others(said: Assertion, before: Provider, ledger: Ledger) -> Assertion:
-    """What somebody put there before a file said it is never taken away with the file."""
+    """Return a file's assertion without traits that were there before it."""
     held = joined(ledger.of(before.uuid).values()).traits
     foreign = said.holding.traits & before.traits - held
     return said._replace(holding=said.holding._replace(traits=said.holding.traits - foreign))

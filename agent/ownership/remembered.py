@@ -1,4 +1,4 @@
-"""What was settled last: a quiet period asks the same again."""
+"""Results of the last settlement, since a quiet period settles the same again."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Remembered:
-    """Of one root: what each driver answered last, and what was worked out of what."""
+    """Last results of one root: each driver's statements, and functions with their arguments."""
 
     spoken: dict[str, DriverStatements] = field(default_factory=dict)
     _results: dict[object, tuple[object, Any]] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class Remembered:
         return spoken
 
     def recall(self, name: object, pure: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the function makes of this; ``name``: of what else it is asked."""
+        """Return the result of a function, computed only if its arguments have changed."""
         asked = args, kwargs
         if name not in self._results or self._results[name][0] != asked:
             self._results[name] = asked, pure(*args, **kwargs)

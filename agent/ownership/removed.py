@@ -1,4 +1,4 @@
-"""What was this host's and was removed, remembered: a restored Placement may have it again.  Pure.
+"""Claims that were removed, kept in case a restored Placement brings them back.  Pure.
 
 Generations only grow.  What was removed by a provider's generation, and is there under an
 earlier one, is in a state from before it was removed: it is this host's still, and is

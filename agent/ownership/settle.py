@@ -75,7 +75,7 @@ def settle(
     policy: Policy,
     drained: Drained | None = None,
 ) -> Settled:
-    """Who owns what, and so what shall be.
+    """Return the desired snapshot, the new ledger and the problems.
 
     ``answers`` has the statements in the order that decides exclusive claims: drivers as
     they are configured, then files, then the agent.
@@ -93,7 +93,7 @@ def settle(
 
 
 def _next_ledger(hearing: Hearing, rows: Mapping[str, Holders]) -> Ledger:
-    """What is to be kept; begun from the first word of a driver on, which may take over."""
+    """Return the new ledger; it begins with the first statement of a driver."""
     before, seen = hearing.ledger, _seen(hearing)
     changed = {uuid: row for uuid, row in rows.items() if row != before.of(uuid)}
     if before.begun and not changed and seen == before.seen:
@@ -104,7 +104,7 @@ def _next_ledger(hearing: Hearing, rows: Mapping[str, Holders]) -> Ledger:
 
 
 def _seen(hearing: Hearing) -> frozenset[str]:
-    """Of our traits on another service's root those that Placement was seen with."""
+    """Return our traits on an attached root that Placement was seen with."""
     root = hearing.observed.get(hearing.policy.root) if hearing.policy.attached else None
     if root is None:
         return NOTHING

@@ -1,4 +1,4 @@
-"""What a driver is shown of a tree: what is there, less what others own.  Pure."""
+"""The tree that a driver is shown: the observed one without what other managers own.  Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What one manager asserts in this period.  Pure."""
+"""Statements: what each manager asserts in this period.  Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from reportclient.snapshot import Snapshot
 
 
 class Assertion(NamedTuple):
-    """Of one provider: what is asserted, and its values (of all else in it, none count)."""
+    """A holding asserted on one provider, and a provider that has the values of its claims."""
 
     holding: Holding
     provider: Provider
@@ -41,7 +41,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """One round of questions: who answered what, in the order that decides, and who did not."""
+    """The statements of one period, in the order that decides, and the managers without one."""
 
     statements: tuple[Statement, ...] = ()
     silent: frozenset[str] = frozenset()
@@ -96,7 +96,7 @@ class Statements:
 
 
 class DriverEdits(NamedTuple):
-    """What a driver said, of which tree and with which ledger."""
+    """The edits that a driver made, the tree that it was shown, and the ledger of then."""
 
     base: Snapshot
     ledger: Ledger
@@ -106,7 +106,7 @@ class DriverEdits(NamedTuple):
 
     @classmethod
     def on(cls, tree: ProviderTree, ledger: Ledger) -> "DriverEdits":
-        """What was said on this tree; it may be edited afterwards."""
+        """Return the edits of a tree, which may be edited on."""
         claims = {source: said.copy() for source, said in tree.claims.items()}
         return cls(tree.base, ledger, tree.edits(), frozenset(tree.taken_along), claims)
 
@@ -123,7 +123,7 @@ class DriverEdits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DriverStatements:
-    """What a driver asserts: ``statements`` by source; ``silent`` are those that didn't answer."""
+    """The statements of a driver, one a source; ``silent`` are sources without an answer."""
 
     heard: DriverEdits
     statements: tuple[Statement, ...]
@@ -151,7 +151,7 @@ def statements_of(
 
 
 def without_moves(statement: Statement, ledger: Ledger) -> Statement:
-    """Of a driver that waits for a reshape: without classes that it has elsewhere until then.
+    """Return a statement without classes that wait for a reshape to be moved.
 
     Or what moves would be offered in both places.  A source that was through by then has said
     all that it says, and nothing that moves.

@@ -1,1 +1,1 @@
-"""One period of one root: ask the drivers, decide, apply; what came of it."""
+"""A period of one root: ask the drivers, decide, apply, report."""

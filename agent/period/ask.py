@@ -25,7 +25,7 @@ from reportclient.view import View
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the drivers said.
+    """The statements of all drivers of a node.
 
     ``allocations`` are as they shall be after a reshape, ``None`` without one, and
     ``allocations_before`` as they were; ``errors`` are by driver; ``reshape_pending`` are
@@ -41,7 +41,7 @@ class Answer:
     otherwise: "Answer | None" = None
 
     def without_reshape(self, err: BaseException) -> "Answer":
-        """What remains when the reshape fails; the drivers that wanted it have failed."""
+        """Return the answer without the reshape; the drivers that needed it have failed."""
         assert self.otherwise is not None
         failed = dict.fromkeys(self.otherwise.reshape_pending, err)
         return replace(self.otherwise, errors={**self.otherwise.errors, **failed})
@@ -118,7 +118,7 @@ class Asking:
         return tree, needs_reshape
 
     def _tree(self, driver: str, said: Statements) -> ProviderTree:
-        """What there is, with what was said until now."""
+        """Return the tree that a driver is shown, after the drivers before it."""
         whole, ledger, drained = self._with_root(self.view.snapshot), self.ledger, self.view.drained
         recall = self.remembered.recall
         if said.statements:

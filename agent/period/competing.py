@@ -21,7 +21,7 @@ CALM = 5
 
 @dataclass(slots=True)
 class Overturned:
-    """What somebody else made of a provider that we had written, and how often."""
+    """A value of ours that another writer replaced, and how often."""
 
     theirs: Provider | None
     times: int = 1
@@ -44,7 +44,7 @@ class Contested:
 
 @dataclass(slots=True)
 class CompetingOwners:
-    """What the last reading of a root showed."""
+    """Other writers on a root, as its readings show them."""
 
     other_tag: str | None = None
     """The service tag that was put in place of ours."""
@@ -171,7 +171,7 @@ class CompetingOwners:
         return texts
 
     def degraded(self, uuid: str, node: str) -> dict[str, str]:
-        """What is wrong, by part."""
+        """Return the conditions, by part."""
         degraded = {}
         if self.other_tag is not None:
             service = service_of(self.other_tag)

@@ -37,7 +37,7 @@ from reportclient.view import View
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one look led to: the drivers' answer, who owns what, and the plan."""
+    """The result of one decision: the drivers' answer, the ledger and the plan."""
 
     answer: Answer
     plan: Plan

@@ -37,7 +37,7 @@ class ForeignRoots:
         return uuids
 
     def forget(self, name: str) -> None:
-        """It is not there any more: its owner may make it again with another UUID."""
+        """Forget a root that is gone: its owner may create it again with another UUID."""
         self.by_name.pop(name, None)
 
     def _named(self, name: str, api: API) -> str | None:

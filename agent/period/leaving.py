@@ -28,7 +28,7 @@ LONGEST_KEPT = 150
 
 
 class Step(Enum):
-    """What is to be done with a child that nothing reports any more."""
+    """A step in the removal of a child that no manager reports any more."""
 
     EMPTY = auto()
     TAKE_OUT = auto()
@@ -39,7 +39,7 @@ class Step(Enum):
 def next_step(
     child: Provider, *, is_leaf: bool, outside_for: float | None, wait: float | None
 ) -> Step:
-    """One step at a time, each only after Placement has acknowledged the one before.
+    """Return the next step; each follows only after Placement has acknowledged the one before.
 
     ``outside_for``: seconds since it was first seen outside the tree; ``wait``: seconds
     for which somebody may hold it in a copy, ``None`` for ever: it stays in the tree, empty.
@@ -98,7 +98,7 @@ class Leaving:
     outside_for: Mapping[str, float] = field(default_factory=dict)
 
     def hidden(self) -> frozenset[str]:
-        """What is outside: to the drivers it is gone."""
+        """Return the UUIDs of children outside the tree, which drivers are not shown."""
         return frozenset(one.uuid for one in self.observed.walk() if self._is_hidden(one))
 
     def stepped(self, desired: Snapshot) -> Snapshot:

@@ -1,4 +1,4 @@
-"""One period of one root: read, ask the drivers, decide, apply, keep what was acknowledged."""
+"""A period of one root: read, ask the drivers, decide, apply, save the acknowledged view."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ class Tracker:
 
     @property
     def view(self) -> View:
-        """What was observed in Placement."""
+        """The acknowledged view of the root's tree."""
         return self.root.view
 
     @view.setter
@@ -114,7 +114,7 @@ class Tracker:
         return replace(report, calls=api.calls, done=tuple(api.done), tries=api.tries)
 
     def foresee(self, now: float, *, disabled: bool | None = None) -> Decision:
-        """What the next period would do, without doing it.
+        """Return what the next period would decide; nothing is written.
 
         :raises RootAwaited: the root is another service's, and not there.
         """
@@ -208,7 +208,7 @@ class Tracker:
         )
 
     def _switched(self, *, disabled: bool) -> Plan:
-        """What makes the trait right, as far as is known; nothing for a root that is not there."""
+        """Return the plan that sets or removes the trait; empty if there is no root."""
         if self.uuid not in self.view.snapshot:
             return Plan()
         tree = self.view.edit()

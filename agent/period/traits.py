@@ -66,7 +66,7 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     owners: Iterable[str],
     service_tag: str = "",
 ) -> tuple[Statement, ...]:
-    """What the agent asserts: the root and its traits, its owners on other roots of ours.
+    """Return the agent's own statements: the root and its traits, owner traits on our other roots.
 
     The host can do what one of its drivers can.  Capabilities that nobody names, and a
     status that is unknown (``None``), leave the traits that are there alone.  What is below

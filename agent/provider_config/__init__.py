@@ -1,1 +1,1 @@
-"""What operators add to providers in YAML files: read, checked, asserted beside the drivers."""
+"""Provider files: inventory and traits that operators add in YAML."""

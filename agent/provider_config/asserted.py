@@ -1,4 +1,4 @@
-"""What files assert of one tree.  Pure.
+"""Assertions of provider files on one tree.  Pure.
 
 They are a manager like any other: what they add is not shown to drivers, a driver's record
 counts before theirs, and what leaves them is released.
@@ -83,7 +83,7 @@ class _Asserting:
         return by_uuid
 
     def _provider_of(self, entry: Entry) -> Provider | None:
-        """As in Nova, a name may be a UUID, and the other way round."""
+        """Return the provider of an entry; as in Nova, a name may be a UUID and vice versa."""
         by_name, by_uuid = self.there.named(entry.identifier), self.there.get(entry.identifier)
         return by_name or by_uuid if entry.by == "name" else by_uuid or by_name
 

@@ -1,4 +1,4 @@
-"""What files say about providers, as values: from checked documents to entries.  Pure."""
+"""Entries of provider files, from checked documents.  Pure."""
 
 import difflib
 import re
@@ -23,7 +23,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is added to one provider, or, for ``$COMPUTE_NODE``, to each root.
+    """Additions to one provider, or, for ``$COMPUTE_NODE``, to each root.
 
     ``by`` is ``uuid`` or ``name``.  The records are complete: what a file leaves out is
     Placement's default, whatever was there before.  ``places`` are ``file:line`` by class.
@@ -38,7 +38,7 @@ class Entry:
 
     @property
     def key(self) -> Key:
-        """What two entries may not have in common."""
+        """The key that no other entry may have."""
         return self.by, self.identifier
 
 
@@ -56,7 +56,7 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one file says, and what about it should be known though it can be used."""
+    """The entries of one file, and its warnings."""
 
     entries: tuple[Entry, ...]
     warnings: tuple[Diagnostic, ...]

@@ -78,7 +78,7 @@ def passed_over(location: Path) -> tuple[Diagnostic, ...]:
 
 
 def parsed(texts: Iterable[tuple[str, str]], known: Iterable[Diagnostic] = ()) -> Loaded:
-    """What the files say; ``known`` are warnings that there are already.
+    """Return the entries of all files; ``known`` are warnings that were logged before.
 
     :raises BadFile: with all that is wrong in all of them.
     """
@@ -106,7 +106,7 @@ def parsed(texts: Iterable[tuple[str, str]], known: Iterable[Diagnostic] = ()) -
 
 @dataclass(slots=True)
 class ProviderFiles:
-    """What all roots of the service share: the files, and which entries wait for a provider."""
+    """The provider files of the service, and the entries that wait for a provider."""
 
     location: Path = Path()
     required: bool = False
@@ -130,7 +130,7 @@ class ProviderFiles:
 
     @property
     def entries(self) -> Entries | None:
-        """What is in use; ``None`` if nobody knows what that was, or it is not to count."""
+        """The entries in use; ``None`` if they are unknown, or files are switched off."""
         return None if self.holding else self._in_use
 
     def load(self) -> None:
@@ -160,7 +160,7 @@ class ProviderFiles:
         return "" if self.kept is None else self.kept.problem
 
     def degraded(self) -> dict[str, str]:
-        """What is wrong, by part; empty when all is well, or they are not asked."""
+        """Return the errors, by part."""
         if not self.diagnostics or self.holding:
             return {}
         use = "nothing new is added" if self._in_use is None else "the last good files hold"
@@ -186,7 +186,7 @@ class ProviderFiles:
                 self._warned.add(entry.key)
 
     def notes(self, roots: Collection[str]) -> Iterator[str]:
-        """What should be known, and is nothing to mend at once."""
+        """Return the warnings, by part."""
         yield from map(str, self.warnings)
         yield from map(_waits, self._absent(roots))
 

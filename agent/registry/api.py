@@ -1,4 +1,4 @@
-"""What a registry of services can be asked: the store itself, or a client of it over RPC."""
+"""The interface of a service registry: the store, or its client over RPC."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -17,7 +17,7 @@ class Registry(Protocol):
         """All records, by host."""
 
     def get_service(self, host: str) -> ServiceRecord:
-        """One record."""
+        """Return the record of a host."""
 
     def find_service(self, uuid: str) -> ServiceRecord:
         """The record with this UUID."""

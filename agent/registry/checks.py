@@ -1,4 +1,4 @@
-"""What may come in: every argument of a call, checked before the database sees it.  Pure.
+"""Checks of every argument of a call, before the database sees it.  Pure.
 
 Callers are agents, tools and whoever has a credential of the broker.  Databases differ in
 what they make of a wrong argument: one cuts it, one ignores a trailing space, one fails as
@@ -84,7 +84,7 @@ def flag(name: str, value: object) -> None:
 
 
 def version(name: str, value: object) -> None:
-    """Of a record, ``None`` for any.  :raises InputRefused: it is no such number."""
+    """Return a record's version, ``None`` for any.  :raises InputRefused: not such a number."""
     if value is not None and not _is_number(value, 0, LARGEST_VERSION):
         raise InputRefused(f"{name} {_quoted(value)}: it has to be a number from 0 on, or none")
 

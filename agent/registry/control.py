@@ -45,7 +45,7 @@ class ComputeAPI(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """What happened.
+    """The result of switching a host.
 
     ``called`` says whether the agent was called; ``why_not`` why it was not, or why
     there is no ``answer``.
@@ -134,7 +134,7 @@ class Control:
 
 
 def log_switched(record: ServiceRecord, caller: Caller) -> None:
-    """Who did it, and why; the agent's log has the same request id or record version."""
+    """Log who switched a host, and why; the agent logs the same request id or record version."""
     reason = f" ({record.disabled_reason})" if record.disabled_reason else ""
     words = record.host, record.status, reason, record.version, caller
     LOG.info("%s is %s now%s, record version %s, %s", *words)

@@ -1,4 +1,4 @@
-"""What the store of service records needs of a database; and which one a URL means.
+"""The database interface of the store of service records, and its choice by URL.
 
 One host's records are in an SQLite file, which the standard library reads.  A fleet's are
 behind SQLAlchemy, which takes 25 MiB: only those load it who have such a database.
@@ -22,10 +22,10 @@ class Duplicate(Exception):
 
 
 class Transaction(Protocol):
-    """What a transaction sends; values have names, as in ``:host``."""
+    """Statements within a transaction; values have names, as in ``:host``."""
 
     def rows(self, sql: str, **values: Any) -> Sequence[Mapping[str, Any]]:
-        """What was selected."""
+        """Return the selected rows."""
 
     def change(self, sql: str, **values: Any) -> int:
         """How many rows an INSERT, UPDATE or DELETE met."""
@@ -69,7 +69,7 @@ class Database(Protocol):
 def open_database(
     connection: str, *, option: str = "[registry] connection", own: bool = False
 ) -> Database:
-    """Of this URL; nothing is connected yet.  ``option`` says where the URL was set.
+    """Return the database of a URL, not connected yet.  ``option`` says where the URL was set.
 
     ``own``: for the agent of the one host whose file it is, if it is one.
 

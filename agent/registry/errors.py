@@ -1,4 +1,4 @@
-"""What can go wrong with service records; each error says who acts next.
+"""Errors of service records; each says who acts next.
 
 The same errors come from the store and, over RPC, from the client.
 """
@@ -29,7 +29,7 @@ class ReasonRefused(RegistryError):
 
 
 class InputRefused(RegistryError):
-    """What was sent can't be: a name of 300 characters, a number below 0.  Next: who sent it."""
+    """An argument can't be used: a name of 300 characters, a number below 0.  Next: the sender."""
 
 
 class Changed(RegistryError):

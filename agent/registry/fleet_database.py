@@ -131,5 +131,5 @@ class _Sent:
 
 
 def _one_line(err: Exception) -> str:
-    """What the database said, without the statement that it said it about."""
+    """Return the database's error in one line, without the statement."""
     return str(err).partition("\n")[0]

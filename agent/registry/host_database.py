@@ -93,7 +93,7 @@ class HostDatabase:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """One that nobody else uses; kept for the next, unless something failed."""
+        """Yield a connection for this thread alone; it is reused, unless an error was raised."""
         connection = self._idle.pop() if self._idle else self._open()
         try:
             yield connection

@@ -235,7 +235,7 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
 
 
 def key_of(conf: cfg.ConfigOpts) -> str:
-    """What a hypervisor gets.
+    """Return the key of a hypervisor.
 
     :raises RegistryConfigError: there is no master key, or no service can have this name.
     """

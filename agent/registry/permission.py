@@ -1,4 +1,4 @@
-"""Who may call what over the bus, where calls are signed."""
+"""Permissions of signed calls over the bus."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

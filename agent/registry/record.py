@@ -19,7 +19,7 @@ DOWN_AFTER = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ServiceRecord:
-    """One compute service.
+    """The record of one compute service.
 
     ``roots`` are the UUIDs of its root providers.  ``address`` tells agents with the same
     host name apart.  ``version`` grows with each change of status, never by heartbeats; what
@@ -87,5 +87,5 @@ REPAIR = (
 
 
 def damage(record: ServiceRecord) -> str:
-    """Of a damaged record: what can't be read."""
+    """Return the columns of a damaged record that can't be read, as a sentence."""
     return f"The record of {plain(record.host)} is damaged: can't read {', '.join(record.damaged)}"

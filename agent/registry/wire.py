@@ -1,4 +1,4 @@
-"""What the registry and its clients send each other.  Pure.
+"""Messages between the registry and its clients.  Pure.
 
 Answers are ``{"value": ...}`` or ``{"error": {"kind": ..., "text": ...}}``.  Fields that a
 reader does not know are left out, so that instances of two versions get along.
@@ -24,7 +24,7 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(ServiceRecord))
 
 
 def to_wire(record: ServiceRecord) -> dict[str, Any]:
-    """As JSON can hold it."""
+    """Return a record as JSON values."""
     data = {name: getattr(record, name) for name in _FIELDS}
     times = {name: data[name] and data[name].isoformat() for name in _TIMES}
     return data | times | {name: list(data[name]) for name in _LISTS}
@@ -46,7 +46,7 @@ def failure(err: RegistryError) -> dict[str, Any]:
 
 
 def outcome(answer: dict[str, Any]) -> str:
-    """What became of the call, for who counts."""
+    """Return the outcome of a call, for metrics."""
     if "error" not in answer:
         return OK
     return FAILED if answer["error"]["kind"] == RegistryUnavailable.__name__ else REFUSED

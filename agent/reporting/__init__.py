@@ -1,1 +1,1 @@
-"""What is told to people and machines: reports, log lines, the status file, systemd."""
+"""Reports for people and machines: conditions, log lines, the status file, systemd."""

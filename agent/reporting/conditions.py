@@ -1,4 +1,4 @@
-"""What is not as it should be, in one record: for log, status file, systemd and commands.  Pure."""
+"""Conditions: what is not as it should be, for log, status file, systemd and commands.  Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ HOW_TO_RESHAPE = "see it: computectl reshape --plan; do it: computectl reshape"
 
 
 class Severity(Enum):
-    """Who has to act."""
+    """How urgent a condition is, and for whom."""
 
     ERROR = "error"
     """Somebody: Placement is not what it should be."""
@@ -41,7 +41,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One part of the agent's health; an empty text is well, any other says what is not."""
+    """A part of the agent's health; a text says what is wrong, an empty one that it is well."""
 
     name: str
     text: str = ""

@@ -104,7 +104,7 @@ def is_journal(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 class Lines(logging.Formatter):
-    """What another formatter makes, with nothing in it that a terminal or a log obeys."""
+    """A formatter around another one that escapes control characters."""
 
     def __init__(self, inner: logging.Formatter, *, journal: bool) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ class RepeatFilter(logging.Filter):
 
 
 def _reason(record: logging.LogRecord) -> str:
-    """What a line of oslo.messaging's says, without which connection, and when it goes on."""
+    """Return the reason in a line of oslo.messaging, without connection and delay."""
     said = record.args if isinstance(record.args, Mapping) else {}
     err = said.get("err_str")
     why = "" if _says_only_that_it_is_away(err) else err

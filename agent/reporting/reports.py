@@ -1,4 +1,4 @@
-"""What came of one period or switch of one root; status, log and systemd's line are made of it."""
+"""Reports of a period or switch of one root; status, log and systemd's line are made of them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ ENDED = "error"
 
 
 class Occasion(Enum):
-    """What is reported."""
+    """The kind of a report."""
 
     PERIOD = "period"
     SWITCH = "switch"
@@ -23,7 +23,7 @@ class Occasion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One period of one root, or one switch, which took ``seconds``.
+    """The report of one period or one switch of a root; it took ``seconds``.
 
     ``error`` ended it; ``driver_errors`` are by driver, ``failed`` by provider; of those in
     ``draining`` all is as it should be while guests use what is to go.  ``calls`` counts the

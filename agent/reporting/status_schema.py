@@ -1,4 +1,4 @@
-"""What ``status.json`` says.
+"""The schema of ``status.json``.
 
 A reader passes over fields that it does not know, and takes the default of one that is not
 there; so a field that is added needs no new version, and ``VERSION`` grows only where one
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ServiceFacts:
-    """Of the service as such: what holds for all nodes."""
+    """The state of the service, for all nodes."""
 
     disabled: bool | None = None
     reason: str | None = None
@@ -36,7 +36,7 @@ class ServiceFacts:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """Of one node, after its last period or switch."""
+    """The state of one node after its last period or switch."""
 
     node: str
     ok: bool
@@ -88,7 +88,7 @@ def to_json(status: AgentStatus) -> dict[str, Any]:
 
 
 def from_json(data: Any) -> AgentStatus:
-    """Of a file, whichever agent wrote it.
+    """Return the status that a file has.
 
     :raises LaterVersion: this one can't know what it says.
     :raises ValueError: it is no such file; or TypeError, LookupError, AttributeError.

@@ -39,12 +39,12 @@ class Systemd:
             self._send("WATCHDOG=1")
 
     def reloading(self) -> None:
-        """What was configured is read again, until :meth:`reloaded` (sd_notify(3))."""
+        """Tell systemd that a reload has begun, until :meth:`reloaded` (sd_notify(3))."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._send(f"RELOADING=1\nMONOTONIC_USEC={now}")
 
     def reloaded(self) -> None:
-        """It is in use, or refused; the status stays as it was."""
+        """Tell systemd that the reload is over; the status line stays as it was."""
         self._send("READY=1")
 
     def stopping(self) -> None:

@@ -19,11 +19,11 @@ class Unusable(Exception):
 
 
 class Damaged(Unusable):
-    """It has something else in it than what was written."""
+    """The file has another content than what was written."""
 
 
 class Unreadable(Unusable):
-    """It can't be read at all, now."""
+    """The file can't be read at present."""
 
 
 class Later(Unusable):
@@ -38,19 +38,19 @@ class Later(Unusable):
 
 @dataclass(slots=True)
 class Document:
-    """One file of the state directory."""
+    """A file of the state directory."""
 
     path: Path
     version: int = 1
     writing: bool = True
-    """False for who only looks."""
+    """False: read only."""
     problem: str = field(default="", init=False)
     """Why the last :meth:`keep` failed; empty if it did not."""
     _on_disk: bytes | None = field(default=None, init=False, repr=False)
     _refused: bool = field(default=False, init=False)
 
     def load(self, parse: Callable[[Mapping[str, Any]], T]) -> T | None:
-        """What ``parse`` makes of the fields; ``None`` if there is no file.
+        """Return the result of ``parse`` for the fields; ``None`` if there is no file.
 
         :raises Unusable: one of its kinds.
         """

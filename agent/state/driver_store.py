@@ -1,4 +1,4 @@
-"""What drivers remember over a restart: ``driver-NAME.json`` in the state directory."""
+"""Documents that drivers keep over a restart: ``driver-NAME.json`` in the state directory."""
 
 import logging
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class DriverStore:
 
     state_path: Path
     writing: bool = True
-    """False for who only looks."""
+    """False: read only."""
     _documents: dict[str, Document] = field(default_factory=dict)
 
     def load(self, name: str) -> Mapping[str, Any] | None:

@@ -19,7 +19,7 @@ _FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 def read(path: Path) -> bytes:
-    """What is in it.  A pipe or a device there is an error, and nothing to wait for."""
+    """Return the content of a file.  A pipe or a device is an error; nothing waits for it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -28,7 +28,7 @@ def read(path: Path) -> bytes:
 
 
 def why(err: OSError) -> str:
-    """What went wrong; and where that is another user's, whose, and what to do about it."""
+    """Return an OSError's reason; for a file of another user also its owner and the next step."""
     text = err.strerror or str(err)
     if err.errno not in _REFUSED or not isinstance(err.filename, str | os.PathLike):
         return text

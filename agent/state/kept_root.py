@@ -1,4 +1,4 @@
-"""What is kept of one root between two lives of the agent: its view and its ledger.
+"""The saved state of one root: its view and its ledger.
 
 A document for each provider, so that a small change is a small write.
 """
@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class KeptRoot:
-    """One root in the store of all; what a :class:`reportclient.root.Root` keeps its view in."""
+    """One root in the store of all roots; the store of a :class:`reportclient.root.Root`."""
 
     store: RootStore
     root: str
@@ -40,7 +40,7 @@ class KeptRoot:
     """Something in the store can't be used: all is replaced, or it would never be mended."""
 
     def load(self, root: str = "") -> View:  # noqa: ARG002  it is the one
-        """What was kept; an empty view, and a line in the log, if it can't be used.
+        """Return the saved view; an empty one, with a line in the log, if it can't be used.
 
         Without a view Placement is read.  Without a ledger nothing is taken away that is
         not provably this host's.

@@ -1,4 +1,4 @@
-"""One process for each state directory.
+"""A lock that allows one process for each state directory.
 
 The lock is on the directory itself, so that a full disk keeps nobody from taking it, and
 the kernel lets go of it however the process ends.

@@ -1,4 +1,4 @@
-r"""What was kept of each root as bytes to append to a file, and back.  Pure.
+r"""Documents of roots as bytes to append to a file, and back.  Pure.
 
 A record is one change of one root, all of it or nothing::
 
@@ -31,7 +31,7 @@ class NotARecord(ValueError):
 
 @dataclass(slots=True)
 class Decoded:
-    """What the bytes say of each root."""
+    """Documents by root, as read from bytes."""
 
     version: int = 0
     size: int = 0
@@ -46,7 +46,7 @@ class Decoded:
 
 
 def first_record(version: int, size: int = 0) -> bytes:
-    """What a file begins with; ``size`` are the bytes after it in which nothing is outdated."""
+    """Return the first record; ``size`` is the number of bytes after it without outdated ones."""
     return _record(_FORMAT, b"%d %012d" % (version, size))
 
 
@@ -96,7 +96,7 @@ def encoded(version: int, roots: Mapping[str, Documents]) -> bytes:
 
 
 def _end(result: Decoded, data: bytes) -> Decoded:
-    """Of a file that was cut off while it grew; else somebody's record is damaged."""
+    """Return where the last whole record ends, if the rest was cut off while it was written."""
     rest = data[result.good :]
     if rest.endswith(b"\n") and b"\0\0" not in rest:
         raise NotARecord(f"there is no record at byte {result.good}")

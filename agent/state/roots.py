@@ -1,4 +1,4 @@
-"""What is kept of each root: JSON documents by kind and key, of all roots in one file.
+"""Saved state of all roots in one file: JSON documents by root, kind and key.
 
 A document is as small as what changes at once (a provider, a manager's claims on it): a
 change is appended, so that a small one is a small write and one fsync, and the file is
@@ -53,7 +53,7 @@ class RootStore:
 
     path: Path | None = None
     writing: bool = True
-    """False for who only looks."""
+    """False: read only."""
     slack: int = SLACK
     _file: Appended | None = None
     _limit: int = 0
@@ -211,7 +211,7 @@ class RootStore:
     # -- reading
 
     def _read_anew(self) -> Decoded:
-        """What the file has now; nothing where it can't be used, which is told."""
+        """Return the documents of the file; none, with a warning, if it can't be used."""
         self._kept, self._gone = None, set()
         if self.path is None:
             return Decoded()

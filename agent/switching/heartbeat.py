@@ -37,7 +37,7 @@ SAID = {
 
 @dataclass(slots=True)
 class Heartbeat:
-    """One host's heartbeats; ``roots`` tells the UUIDs of its root providers."""
+    """Heartbeats of one host; ``roots`` returns the UUIDs of its root providers."""
 
     connect: Callable[[], Registry]
     """Opens the registry; tried again until it succeeds."""
@@ -98,7 +98,7 @@ class Heartbeat:
             self.status.adopt(record, seen)
 
     def beat(self) -> None:
-        """One heartbeat, and what follows from its answer.  Never raises."""
+        """Send a heartbeat and act on its answer.  Never raises."""
         began = time.monotonic()
         try:
             self._exchange()
@@ -149,7 +149,7 @@ class Heartbeat:
         return self._registry
 
     def _seen_with(self, record: ServiceRecord, before: ServiceStatus) -> ServiceStatus:
-        """What was decided so far; a change of the record that we made is nobody else's.
+        """Return the status with a record's version that this agent has written itself.
 
         We may not know that we made it: the reply can be lost, or be overtaken by
         somebody who asks again.
@@ -169,7 +169,7 @@ class Heartbeat:
         return self._tell(record, seen)
 
     def _tell(self, record: ServiceRecord, seen: ServiceStatus) -> ServiceRecord | None:
-        """What was decided here, to the registry; ``None`` if another was quicker."""
+        """Write the status to the registry; return ``None`` if the record was changed meanwhile."""
         self._tried = (record.version + 1, bool(seen.disabled), seen.reason)
         try:
             return self._opened().set_status(

@@ -163,7 +163,7 @@ class HostStatus:
     # -- the registry's side
 
     def adopt(self, record: ServiceRecord, seen: ServiceStatus) -> bool:
-        """What the registry says holds now, unless something was decided since ``seen``."""
+        """Adopt the registry's record, unless the status was changed since ``seen``."""
         with self.lock:
             if self.current is not seen:
                 return False
@@ -188,7 +188,7 @@ class HostStatus:
             return self.current
 
     def registry_answers(self) -> None:
-        """It has all that is acknowledged."""
+        """Note that the registry answers and has the status."""
         self.registry_lost = None
         if self.current.acknowledged:
             self.registered.set()
@@ -206,7 +206,7 @@ class HostStatus:
     # -- what follows
 
     def conditions(self) -> tuple[Condition, ...]:
-        """What is not as it should be."""
+        """Return the conditions."""
         wrong = {"trait": self.waiting, "status file": self.unkept}
         return tuple(Condition(text, part) for part, text in wrong.items() if text is not None)
 

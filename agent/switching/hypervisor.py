@@ -36,7 +36,7 @@ class Hypervisor:
     _good_since: float | None = None
 
     def listener(self, driver: str) -> Callable[[object], None]:
-        """What this driver calls: with why the connection was lost, or ``None`` if it is there."""
+        """Return a driver's callback: called with the reason of a loss, then with ``None``."""
         return lambda why: self._post(driver, None if why is None else _said(why))
 
     def hear(self, notice: Notice) -> None:

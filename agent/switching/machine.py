@@ -28,7 +28,7 @@ FOUND = "found disabled in Placement"
 
 
 class State(Enum):
-    """Of this host, as far as is known here."""
+    """The state of this host, as this agent knows it."""
 
     UNKNOWN = "not heard of, neither here nor in the registry: the trait stays as it is"
     NEW = "the registry has a record that nobody has changed, and nobody here has decided"
@@ -38,7 +38,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What is not the registry's word."""
+    """An event other than a record of the registry."""
 
     DISABLE = "a caller disables the host"
     ENABLE = "a caller enables the host"
@@ -124,7 +124,7 @@ def after_record(status: ServiceStatus, record: ServiceRecord) -> ServiceStatus:
 
 
 class Verdict(Enum):
-    """Who is right about this host, its registry record or what is known here."""
+    """Whether the registry's record or this agent's status holds."""
 
     RECORD = "the record holds"
     RECORD_CHANGED = "the record holds: somebody changed it after what was decided here"
@@ -133,7 +133,7 @@ class Verdict(Enum):
 
 
 def _record_is_older(ours: ServiceStatus, record: ServiceRecord) -> bool:
-    """It was restored from a backup, or made anew by a heartbeat, and would enable this host.
+    """Return whether a restored or recreated record would enable this host.
 
     Whoever lost it did not decide that; nor that a program may enable what an operator has
     disabled.  Any other record that disables counts, whatever its age.
@@ -175,5 +175,5 @@ VERDICTS: tuple[tuple[Callable[[ServiceStatus, ServiceRecord], bool], Verdict], 
 
 
 def verdict(ours: ServiceStatus, record: ServiceRecord) -> Verdict:
-    """Who is right."""
+    """Return whether the record or the status holds."""
     return next((right for applies, right in VERDICTS if applies(ours, record)), Verdict.OURS)

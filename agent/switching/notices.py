@@ -1,4 +1,4 @@
-"""What subscribers of this host's status hear, and in which thread."""
+"""Notices to subscribers of this host's status, and their threads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class FactsChanged:
-    """What is told of this host has changed: its status, or the way to broker or registry."""
+    """The service's status, or its connection to broker or registry, has changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ REGISTRY_WITHIN = 2.0
 
 
 class ComputeEndpoint:
-    """What can be called on this host, in the newest version, in threads of the RPC server."""
+    """The RPC endpoint of this host in its newest version; runs in threads of the RPC server."""
 
     target: ClassVar[Any] = Target(version=VERSION_6)
 
@@ -101,7 +101,7 @@ class ComputeEndpoint5(ComputeEndpoint):
 
 
 def _record_version(context: object) -> int | None:
-    """Of one of our own callers; anybody may send anything."""
+    """Return the record's version that computectl sends in the context, if any."""
     version = context.get(RECORD_VERSION) if isinstance(context, dict) else None
     return version if isinstance(version, int) and not isinstance(version, bool) else None
 

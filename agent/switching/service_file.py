@@ -30,7 +30,7 @@ class ServiceFile:
         return self.document.path
 
     def load(self) -> ServiceStatus:
-        """What was kept; an unknown status if there is no file.
+        """Return the saved status; an unknown one if there is no file.
 
         :raises agent.state.document.Unusable: naming the file.
         """

@@ -142,7 +142,7 @@ def _watch(loaded: LoadedDriver, tell: Callable[[str | None], None]) -> None:
 
 
 def host_status(settings: Settings, loop: Loop, write: Write) -> HostStatus:
-    """Of the host with this state directory; ``write`` makes the trait on its roots follow."""
+    """Return the status of the host; ``write`` sets the trait on its roots."""
     return HostStatus(
         ServiceFile.of(settings.state_path),
         loop,

@@ -89,7 +89,7 @@ class FleetPage:
 
 @dataclass(frozen=True, slots=True)
 class ForThePage:
-    """One way in for the page, another for all else."""
+    """Choose the page or the REST API by path."""
 
     page: Application
     others: Application

@@ -46,7 +46,7 @@ class Selection:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> "Selection":
-        """What is wrong in an address counts as not said."""
+        """Return the selection of a URL's query; invalid values are ignored."""
         group, order, page = (query.get(name, "") for name in ("show", "sort", "page"))
         return cls(
             query.get("q", "").strip(),
@@ -90,7 +90,7 @@ class Fleet:
 
 
 def chosen(selection: Selection, hosts: Sequence[ObservedService]) -> Fleet:
-    """One page of them."""
+    """Return one page of the hosts."""
     counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
     words = selection.text.casefold()
     belongs = GROUPS[selection.group]

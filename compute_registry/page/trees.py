@@ -1,4 +1,4 @@
-"""What Placement has of a host, as the picture and the text that ``computectl tree`` draws."""
+"""A host's provider tree, as the picture and the text of ``computectl tree``."""
 
 import threading
 from dataclasses import dataclass, field

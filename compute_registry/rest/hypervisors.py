@@ -31,7 +31,7 @@ _FALSE = frozenset({"0", "f", "false", "off", "n", "no"})
 
 @dataclass(frozen=True, slots=True)
 class Hypervisor:
-    """One root of one service."""
+    """A hypervisor: one root of a service."""
 
     uuid: str
     record: ServiceRecord
@@ -81,7 +81,7 @@ class Hypervisors:
         raise Refused(501, "the service records do not know how long a hypervisor has been up")
 
     def search(self, request: Request, one: str) -> Answer:
-        """By a part of the name, before 2.53."""
+        """Search hypervisors by a part of the name; microversions before 2.53."""
         if request.version >= UUIDS:
             raise Refused(404, "there is no search from version 2.53 on: it is in the list")
         found = self._named(one)

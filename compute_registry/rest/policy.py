@@ -43,7 +43,7 @@ class Call:
         return f"{API}{self.path.split('/')[1]}:{self.action}"
 
     def match(self, path: str) -> tuple[str, ...] | None:
-        """What stands in place of the braces, if this is its path."""
+        """Return the values of a path's variables, or ``None`` if the path differs."""
         found = re.fullmatch(_BRACES.sub("([^/]+)", self.path), path)
         return None if found is None else found.groups()
 
@@ -144,7 +144,7 @@ def everybody(environ: Environ, rule: str) -> bool:  # noqa: ARG001  whatever is
 
 
 def by_policy(conf: Any) -> Allowed:
-    """By the defaults above, and by ``[oslo_policy] policy_file`` where there is one.
+    """Decide by the defaults above and ``[oslo_policy] policy_file``.
 
     :raises RegistryConfigError: the file can't be used.
     """

@@ -80,7 +80,7 @@ def version_of(environ: dict[str, Any]) -> Version:
 
 
 def _compute_part(header: str) -> str:
-    """Of ``identity 3.7, compute 2.53``."""
+    """Return the compute version of a header such as ``identity 3.7, compute 2.53``."""
     for part in header.split(","):
         service, _, version = part.strip().partition(" ")
         if service.lower() == "compute":
@@ -131,7 +131,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked, by whom, in which microversion; ``here`` is the URL without its query."""
+    """A request: caller, microversion, body; ``here`` is the URL without its query."""
 
     environ: Environ
     version: Version

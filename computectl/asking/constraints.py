@@ -10,7 +10,7 @@ from reportclient.request_filter import DISABLED
 
 
 class Aspect(Enum):
-    """What a constraint looks at."""
+    """The subject of a constraint."""
 
     ENABLED = "enabled"
     IN_TREE = "in_tree"

@@ -1,4 +1,4 @@
-"""What an explanation found, as sentences for an operator."""
+"""Explanations as sentences for an operator."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What Placement has that bears on a constraint, in a sentence; at most a few calls for each."""
+"""Facts in Placement that bear on a constraint, a sentence each; a few calls for each."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -30,7 +30,7 @@ MOST_CALLS = 60
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one constraint leaves out: ``answer`` is what there would be without it.
+    """The effect of one constraint: ``answer`` is the result without it.
 
     ``kept_out`` are providers where it is of a group with a suffix, and hosts otherwise;
     ``more`` counts the candidates.  ``answer`` is ``None`` if nothing would be left to ask;

@@ -51,11 +51,11 @@ class Audit:
     unknown: dict[str, str] = field(default_factory=dict)
 
     def add(self, check: str, conditions: Iterable[Condition], uuid: str = "") -> None:
-        """What one check has to say of one provider, host or name."""
+        """Add a finding on a provider, host or name."""
         self.results += (Result(check, one, uuid) for one in conditions)
 
     def of(self, check: str) -> list[Result]:
-        """What one check found, the worst first."""
+        """Return the findings of a check, the worst first."""
         order = list(Severity)
         chosen = (one for one in self.results if one.check == check)
         return sorted(chosen, key=lambda one: order.index(one.condition.severity))

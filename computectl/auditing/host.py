@@ -132,7 +132,7 @@ def _record_of(session: Session) -> ServiceRecord | None:
 
 
 def unowned(provider: Provider, ledger: Ledger) -> Iterator[Condition]:
-    """What of a provider nobody on this host has asserted."""
+    """Yield findings on parts of a provider that no manager of this host claims."""
     if not ledger.is_ours(provider.uuid):
         text = "was created by another service, and is left alone"
         step = f"if that service is gone: computectl adopt {provider.uuid}"

@@ -1,4 +1,4 @@
-"""What nobody owns, as far as the whole cloud shows it; the ledger of each host knows more.
+"""Leftovers without an owner, as the whole cloud shows them; each host's ledger knows more.
 
 Traits: 2 GETs.  Classes: 1, and 1 for each custom one that nothing used has.  Inventory: for each
 root that no host reports 1, and 1 for each provider of its tree.
@@ -36,7 +36,7 @@ def unused_classes(used: Collection[str], api: API) -> Iterator[Condition]:
 
 
 def left_inventory(root: Listed, api: API) -> Iterator[tuple[str, Condition]]:
-    """By provider: what is still offered in a tree that no host reports."""
+    """Return, by provider, the inventory in trees that no host reports."""
     for one in members_of(root["uuid"], api):
         if classes := sorted(inventory_of(one["uuid"], api)):
             text = f"offers {', '.join(classes)} to the scheduler, and no host keeps it"

@@ -52,7 +52,7 @@ def folds(
 
 
 def in_natural_order(providers: Iterable[Provider]) -> list[Provider]:
-    """By name, ``pf2`` before ``pf10``."""
+    """Return providers by name, ``pf2`` before ``pf10``."""
     return sorted(providers, key=lambda one: (natural(one.name), one.name))
 
 

@@ -29,7 +29,7 @@ _CELLS = frozenset({"VCPU", "PCPU", "MEMORY_MB"})
 
 
 class BoxKind(Enum):
-    """What a provider is, by what it has; the values are what the legend says."""
+    """Kinds of providers; the values are the words of the legend."""
 
     ROOT = "root of a tree: a host, mostly"
     NUMA = "NUMA cell: CPUs or memory below a root"
@@ -89,7 +89,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the snapshot does not say.
+    """Facts about providers that a snapshot does not have.
 
     ``owner``: traits, of which roots that this agent writes have one; empty: nobody knows.
     ``terse``: without traits, and with those aggregates only that connect boxes.

@@ -1,4 +1,4 @@
-"""What pictures look like in whatever language they are written."""
+"""Colours and legend that all picture formats share."""
 
 from collections.abc import Iterator, Mapping
 
@@ -24,7 +24,7 @@ MOST_ACROSS = 5
 
 
 def legend(picture: Picture) -> Iterator[tuple[str, str]]:
-    """What the legend of a picture explains: the name of what is shown, and the words."""
+    """Return the legend of a picture: styles and their words."""
     yield from ((kind.name.lower(), kind.value) for kind in picture.kinds())
     if any(box.count > 1 for box in picture.boxes):
         yield "several", "double border: several of the same shape"

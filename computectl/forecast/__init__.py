@@ -1,1 +1,1 @@
-"""What the next period would do, without doing it."""
+"""The next period's writes, foreseen without writing."""

@@ -1,4 +1,4 @@
-"""What the next period of each node would do, and its exact calls, without doing it."""
+"""The next period of each node with its exact calls, foreseen without writing."""
 
 import sys
 import time
@@ -36,7 +36,7 @@ from reportclient.snapshot import EMPTY, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One operation as the request that it becomes; ``body`` is ``None`` for an empty one."""
+    """The request of one operation; ``body`` is ``None`` for an empty one."""
 
     operation: ops.Operation
     method: str
@@ -72,7 +72,7 @@ MADE_UP = "00000000-0000-4000-8000-000000000000"
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One node: its ``calls`` in their order, and the ``conditions`` of such a period."""
+    """The forecast of one node: its ``calls`` in order, and the ``conditions`` of that period."""
 
     node: str
     uuid: str
@@ -84,12 +84,12 @@ class Forecast:
 
     @property
     def problems(self) -> list[str]:
-        """What is not well, as sentences."""
+        """Return the errors as sentences."""
         return list(map(str, errors(self.conditions)))
 
     @property
     def notes(self) -> list[str]:
-        """What should be known, and makes no period worse."""
+        """Return notes, which are no errors."""
         return [str(one) for one in self.conditions if one.severity is Severity.WARNING]
 
 
@@ -129,7 +129,7 @@ def _awaited(nodes: Nodes) -> Iterator[Forecast]:
 def of_root(
     tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: "KeptStatus"
 ) -> Forecast:
-    """One root; what the drivers can't say is told, and nothing else is lost."""
+    """Return the forecast of a root; a driver that fails is a condition."""
     tracker.started = not at_start
     try:
         decision = tracker.foresee(time.monotonic(), disabled=status.disabled)
@@ -188,7 +188,7 @@ class KeptStatus:
             return cls(None, str(err))
 
     def conditions(self) -> Iterator[Condition]:
-        """What keeps a plan from foreseeing the trait."""
+        """Return why a plan can't foresee the trait, if so."""
         if self.unreadable is not None:
             yield Condition(
                 f"whether this host is disabled is not known: {self.unreadable}; compute-agent "

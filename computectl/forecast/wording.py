@@ -1,4 +1,4 @@
-"""What an operation changes, in words: the difference to what Placement has.  Pure."""
+"""Operations as sentences: the difference to Placement's data.  Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never

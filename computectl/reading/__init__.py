@@ -1,1 +1,1 @@
-"""What commands read from Placement and the registry."""
+"""Reading from Placement and the registry for commands."""

@@ -1,4 +1,4 @@
-"""What goes when a host is taken out of Placement, and what is in the way.  GETs only.
+"""The providers of a host that is retired, and what prevents it.  GETs only.
 
 A root costs 2 GETs, each provider below and beside it 1 more for who uses it.
 """
@@ -41,7 +41,7 @@ class Leaver:
 
     @property
     def fate(self) -> str:
-        """One word for programs."""
+        """The provider's fate in one word, for programs."""
         if self.shared:
             return "shared"
         if self.foreign:
@@ -64,7 +64,7 @@ class Leaver:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """One root with all of this host's below and beside it.
+    """A root of this host, with the providers below and beside it.
 
     ``marks`` is what its traits become where the root is another service's and stays.
     ``reported_by`` others since, by their service tags, or by COMPUTE_NODE where that is not
@@ -78,7 +78,7 @@ class Leaving:
     reported_by: frozenset[str] = frozenset()
 
     def view(self) -> View:
-        """What has to be known to take it out."""
+        """Return what a retirement has to know."""
         providers = [one.provider for one in self.leavers]
         there = {one.uuid for one in providers}
         alone = [

@@ -1,4 +1,4 @@
-"""What the ``service`` commands work with: the registry, the agents, and Placement's word."""
+"""The registry, the agents and Placement, for the ``service`` commands."""
 
 import os
 import pwd
@@ -89,7 +89,7 @@ class Services:
 
     @cached_property
     def caller(self) -> Caller:
-        """Who runs this command, as far as this machine knows; for the logs."""
+        """Return the user and machine of this command, for the logs."""
         return Caller(new_request_id(), f"computectl of {_user()}", None, socket.gethostname())
 
     @property

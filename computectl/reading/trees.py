@@ -1,4 +1,4 @@
-"""What Placement has of a tree, how it is found, and what its providers are called.  GETs only."""
+"""Trees in Placement: finding a tree, its data, names of its providers.  GETs only."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -56,7 +56,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """What a command shows; ``owner``: traits, of which roots that this agent writes have one.
+    """Trees that a command shows; ``owner``: traits that mark roots of this project's agents.
 
     ``fleet`` is there if all trees were asked for.
     """
@@ -88,7 +88,7 @@ class Trees:
 
 
 def inventory_of(uuid: str, api: API) -> dict[str, Inventory]:
-    """By resource class; 1 GET."""
+    """Return an inventory by resource class; 1 GET."""
     records = part_of(f"/resource_providers/{uuid}/inventories", "inventories", api)
     return {name: Inventory.from_dict(record) for name, record in records.items()}
 

@@ -1,1 +1,1 @@
-"""What the commands share."""
+"""Parts that the commands share."""

@@ -1,4 +1,4 @@
-"""What every command works with: the agent's own configuration, and Placement to read from."""
+"""A command's session: the agent's configuration, and Placement to read from."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -74,7 +74,7 @@ class Session:
         return self.settings.rules.attached or not nodes or root in nodes.values()
 
     def kept(self, root: str, *, writing: bool = False) -> KeptRoot:
-        """What the agent has kept of a root; nothing is read yet."""
+        """Return the saved state of a root, not read yet."""
         return KeptRoot(RootStore.of(self.settings.state_path, writing=writing), root)
 
     @contextmanager
@@ -109,7 +109,7 @@ class Session:
 
 
 class ReadOnly:
-    """Placement for one who only looks: whatever goes wrong here, nothing is written."""
+    """A read-only Placement: a write is an error here."""
 
     def __init__(self, api: API) -> None:
         self._api = api

@@ -1,4 +1,4 @@
-"""What the commands have in common: help with examples, errors in one line, drawing or listing."""
+"""Base of all commands: help with examples, errors in one line, drawing or listing."""
 
 import argparse
 import json
@@ -86,7 +86,7 @@ class OperatorCommand(Command):
         return parser
 
     def tell(self, text: str) -> None:
-        """One line on stderr."""
+        """Print a line on stderr."""
         self.app.stderr.write(f"{self.app.NAME}: {plain(text)}\n")
 
     def progress(self, words: str) -> None:
@@ -149,7 +149,7 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
         """The answer for programs: columns and rows; lists and dicts may be in cells."""
 
     def conditions(self, answer: Answer, options: argparse.Namespace) -> Iterable[Condition]:  # noqa: ARG002
-        """What is not as it should be; told on stderr after the answer."""
+        """Return the conditions, which are printed on stderr after the answer."""
         return ()
 
     def verdict(self, answer: Answer, options: argparse.Namespace) -> int:
@@ -214,7 +214,7 @@ class Offline(DrawnOrListed[Answer]):
 
 
 def _as_text(cell: Any) -> Any:
-    """What one cell of a table or of a CSV file can hold."""
+    """Return a value as the text of a table's cell."""
     if isinstance(cell, dict):
         return json.dumps(cell)
     if isinstance(cell, list):

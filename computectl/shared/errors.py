@@ -1,4 +1,4 @@
-"""What goes wrong in a command, as one line: what it is, and what to do next."""
+"""A command's errors, a line each: what failed, and the next step."""
 
 import argparse
 import difflib
@@ -61,7 +61,7 @@ _UNKNOWN = "unrecognized arguments: "
 
 
 def refused(message: str, parser: argparse.ArgumentParser) -> CommandError:
-    """What argparse has to say, as an error like all others."""
+    """Return argparse's error as a command error."""
     if not message.startswith(_UNKNOWN):
         return CommandError(message.removeprefix("argument "), f"`{parser.prog} --help` shows how")
     word = message.removeprefix(_UNKNOWN).split(" ")[0]

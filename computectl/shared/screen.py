@@ -59,7 +59,7 @@ class Screen:
 
     @classmethod
     def of(cls, stream: IO[str], environ: Mapping[str, str] = os.environ) -> "Screen":
-        """What suits ``stream``."""
+        """Return the screen that suits ``stream``."""
         terminal = stream.isatty()
         plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
         return cls(_width(stream, environ), _can_show_boxes(stream), terminal and not plain)
@@ -142,7 +142,7 @@ class Terminal:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """As much of it as can be seen; what the encoding lacks is escaped as well."""
+        """Write a text with control characters, and those that the encoding lacks, escaped."""
         parts = _COLOURS.split(text)
         shown = "".join(
             part if number % 2 else plain(part, _LINES) for number, part in enumerate(parts)

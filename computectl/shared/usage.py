@@ -1,4 +1,4 @@
-"""What is shown beside providers: use, consumers, generations, what they can give.  Pure."""
+"""Usage of providers: allocated amounts, consumers, generations, capacity.  Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ Usages = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a snapshot does not say of its providers; all by UUID.
+    """The usage of a snapshot's providers, by UUID.
 
     ``usages``: amounts by resource class, ``None`` if nobody asked; ``consumers``: how
     many there are; ``marked``: the one that was asked for.
@@ -22,7 +22,7 @@ class Usage:
 
 
 def amounts_of(allocations: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """What all consumers together have, by resource class; as Placement lists allocations."""
+    """Return the allocated amounts of all consumers, by resource class."""
     amounts: dict[str, int] = {}
     for allocation in allocations.values():
         for resource_class, amount in allocation["resources"].items():

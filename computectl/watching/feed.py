@@ -1,4 +1,4 @@
-"""What a screen shows: read again and again in a thread of its own, so that keys never wait."""
+"""The data of a screen, read in a thread of its own so that keys never wait."""
 
 import threading
 import time

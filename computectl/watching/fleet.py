@@ -84,7 +84,7 @@ def _searched(one: ObservedService) -> str:
 
 
 def changes(before: Hosts, now: Hosts, at: float) -> list[Change]:
-    """What is otherwise now, host by host."""
+    """Return the changes, host by host."""
     old = {one.record.host: one for one in before.services}
     found: list[Change] = []
     for one in now.services:
@@ -130,7 +130,7 @@ STYLES = {"up": "green", "disabled": "yellow", "forced down": "yellow"}
 
 
 def fleet_view(hosts: Hosts, controls: Controls, width: int) -> View[ObservedService]:
-    """As many hosts as fit."""
+    """Draw as many hosts as fit."""
     order = list(ORDERS)[controls.order % len(ORDERS)]
     said = [(counted(len(hosts.services), "host"), "bold")]
     for what, many in hosts.summary.items():

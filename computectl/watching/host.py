@@ -48,7 +48,7 @@ def numbers(settings: MonitoringSettings) -> Numbers | None:
 
 
 def numbers_in(text: str) -> Numbers:
-    """Of a page for Prometheus."""
+    """Return the numbers of a Prometheus page."""
     calls: Counter[str] = Counter()
     verified: list[float] = []
     queue = 0
@@ -104,13 +104,13 @@ def this_host(session: Session) -> ThisHost:
 
 
 def first_changes(now: ThisHost) -> list[Change]:
-    """What the last period did, to begin with."""
+    """Return the changes of the last period, to begin with."""
     at = now.status.written.updated
     return [Change(at, node.node, _period(node)) for node in now.status.written.nodes]
 
 
 def changes(before: ThisHost, now: ThisHost, at: float) -> list[Change]:
-    """What is otherwise now; a period that had nothing to do is no change."""
+    """Return the changes; a period without writes is none."""
     old, new = before.status, now.status
     found: list[Change] = []
     if new.out_of_date != old.out_of_date:
@@ -166,7 +166,7 @@ SEVERITIES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: 
 
 
 def host_view(seen: ThisHost, _: Controls, width: int) -> View[Text]:
-    """What holds for the host as a whole, then each node."""
+    """Draw the state of the host, then each node."""
     status, facts = seen.status, list(_facts(seen))
     return View(
         [

@@ -25,7 +25,7 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One file."""
+    """The advice for one file."""
 
     path: str
     diagnosed: list[Diagnostic]

@@ -66,7 +66,7 @@ class PlacementServer:
 
     @property
     def log_path(self) -> Path:
-        """What the server said: its own log and any traceback."""
+        """The path of the server's output: its log and any traceback."""
         return self.directory / "placement.log"
 
     def __enter__(self) -> Self:

@@ -1,1 +1,1 @@
-"""What a driver written for Nova has to change, read from its source."""
+"""Advice on porting a Nova driver, from its source."""

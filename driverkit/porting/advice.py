@@ -1,4 +1,4 @@
-"""What has to change in the source of a Nova driver, line by line.  Pure."""
+"""Advice on the source of a Nova driver, line by line.  Pure."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What differs between Nova's side of a driver and ours, as tables.  Pure."""
+"""Differences between Nova's driver interface and ours, as tables.  Pure."""
 
 from collections.abc import Mapping
 

@@ -86,7 +86,7 @@ class LibvirtDriver(ComputeDriver):
         self._host.watch(tell, self._name_of_ours)
 
     def degraded(self) -> Mapping[str, str]:
-        """What libvirt could not answer, and what is odd about the configuration."""
+        """Return questions that libvirt did not answer, and oddities of the configuration."""
         return {**self._reader.sources.failed(), **self._wrong}
 
     def took(self) -> Mapping[str, float]:

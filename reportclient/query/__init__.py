@@ -1,4 +1,4 @@
-"""What is asked of Placement, and what it answers; typed, checked, pure.
+"""Queries to Placement and their answers as values: typed, checked, pure.
 
 ``reportclient.candidates`` has the names that callers want.
 """

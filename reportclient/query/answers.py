@@ -1,4 +1,4 @@
-"""What Placement answers to candidate and provider queries, as values.  Pure.
+"""Answers to candidate and provider queries as values.  Pure.
 
 A candidate is called what Placement calls it: an allocation request.
 """
@@ -79,7 +79,7 @@ class AllocationCandidates:
         return list(dict.fromkeys(self.host(request) for request in self.allocation_requests))
 
     def anchors_traits(self, request: AllocationRequest) -> Iterator[frozenset[str]]:
-        """Of the roots of the candidate's tree; more than one if it only has sharing providers."""
+        """Return the traits of the candidate's roots: several if all providers share."""
         for root in self._anchors(request):
             summary = self.provider_summaries.get(root)
             yield summary.traits if summary else frozenset()
@@ -124,7 +124,7 @@ def candidates_of(body: Mapping[str, Any]) -> AllocationCandidates:
 
 
 def merged(answers: Iterable[AllocationCandidates]) -> AllocationCandidates:
-    """One answer of several, each candidate once."""
+    """Merge answers into one with each candidate once."""
     requests: dict[Key, AllocationRequest] = {}
     summaries: dict[str, ProviderSummary] = {}
     for answer in answers:

@@ -1,4 +1,4 @@
-"""What Placement would refuse, found before it is sent.  Pure."""
+"""Checks for what Placement would refuse, before it is sent.  Pure."""
 
 import re
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def checked_query(query: ProviderQuery) -> ProviderQuery:
 
 
 def problems(request: ResourceRequest) -> Iterator[str]:
-    """One sentence for each thing that is wrong."""
+    """Return the errors, a sentence each."""
     groups = request.by_suffix()
     if not any(group.resources for group in groups.values()):
         yield "no group asks for resources, and at least one has to"

@@ -76,7 +76,7 @@ def least(wanted: Iterable[Need]) -> str:
 
 
 def missing(wanted: Iterable[Need], version: str) -> list[Need]:
-    """What a Placement of this version does not have."""
+    """Return the features that a Placement of this version lacks."""
     return [need for need in wanted if numbers(need.version) > numbers(version)]
 
 

@@ -165,7 +165,7 @@ def judged(answer: AllocationCandidates, how: Put) -> AllocationCandidates:
 
 
 def without_root(request: ResourceRequest) -> ResourceRequest:
-    """What is asked of the root left out, and the limit, which would cut the wrong ones."""
+    """Return the request without root traits, and without the limit, which would cut candidates."""
     return replace(request, root_required=frozenset(), root_forbidden=frozenset(), limit=None)
 
 

@@ -1,4 +1,4 @@
-"""What is asked for, as values: groups of what one provider has to give, and the request.
+"""Resource requests as values: request groups, and the request that has them.
 
 The words are those of Placement's parameters.  Nothing is checked here; see ``checks``.
 """
@@ -93,7 +93,7 @@ class ProviderQuery:
 
 
 def called(suffix: str) -> str:
-    """What a group is called in messages.
+    """The name of a group in messages.
 
     >>> called("_ACCEL"), called("")
     ('group _ACCEL', 'the unsuffixed group')

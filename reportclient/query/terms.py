@@ -21,7 +21,7 @@ class BadQuery(ValueError):
 
 
 def read_traits(values: Iterable[str], parameter: str) -> tuple[AnyOf, frozenset[str]]:
-    """What is required, and what is forbidden, by all values of ``parameter`` together.
+    """Return the required and the forbidden traits of all values of ``parameter``.
 
     :raises BadQuery: alternatives and a forbidden trait in one value, or an empty name.
     """

@@ -112,7 +112,7 @@ def read_provider_query(query: str) -> ProviderQuery:
 
 
 def read_root(*values: str) -> tuple[frozenset[str], frozenset[str]]:
-    """What a root has to have, and must not have, by all of them together.
+    """Return the root's required and forbidden traits of all values.
 
     :raises BadQuery: ``in:`` is in one.
     """

@@ -1,4 +1,4 @@
-"""What the JSON schemas of Placement let through: a body that they refuse is ``Rejected``."""
+"""Checks of bodies by Placement's JSON schemas: a refused body is ``Rejected``."""
 
 import re
 import uuid as uuidlib

@@ -54,7 +54,7 @@ class FakePlacement(Endpoints):
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
-        """As ``reportclient.http.API`` has it."""
+        """Send a request, as ``reportclient.http.API`` does."""
         if numbers(needs or OLDEST) > numbers(self.microversion):
             text = f"{method} {path} needs microversion {needs or OLDEST}"
             raise TooOld(text, speaks=self.microversion)
@@ -125,7 +125,7 @@ class FakePlacement(Endpoints):
 
 
 def _copied(value: Any) -> Any:
-    """What JSON can hold, so that nobody changes what is kept."""
+    """Return a deep copy of JSON values."""
     if isinstance(value, dict):
         return {key: _copied(one) for key, one in value.items()}
     return [_copied(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""What the fake Placement keeps, and the rules by which it changes.
+"""The data of the fake Placement, and its rules.
 
 Only rules that were seen in a real Placement are here; ``test_fake_equals_real``
 sends both the same requests.

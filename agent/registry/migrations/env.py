@@ -1,4 +1,4 @@
-"""What Alembic runs for each upgrade: on the connection that was handed over."""
+"""Alembic's entry for an upgrade, on the connection that ``migrate`` passes."""
 
 from alembic import context
 

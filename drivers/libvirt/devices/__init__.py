@@ -1,1 +1,1 @@
-"""What the host has to give away: devices, and encrypted memory."""
+"""Devices of the host, and encrypted memory."""

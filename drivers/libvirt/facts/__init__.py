@@ -1,1 +1,1 @@
-"""What the host is: each thing asked, and judged."""
+"""Facts of the host: each is asked, and judged."""

@@ -98,7 +98,7 @@ def questions(capabilities: Element, virt_type: str) -> tuple[Question, ...]:
 
 
 def domain_capabilities(sources: Sources, one: Question) -> str | None:
-    """What guests of an architecture can have; needs a read-write connection."""
+    """Return the domain capabilities of an architecture; needs a read-write connection."""
     on = f"{one.machine}, {one.virt_type}" if one.machine else one.virt_type
     return sources.ask(
         f"domain capabilities of {one.arch} on {on}",

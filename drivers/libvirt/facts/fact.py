@@ -52,11 +52,11 @@ class Sources:
         self._failed.clear()
 
     def ask(self, what: str, question: Question[T], until: str | None = None) -> T | None:
-        """What libvirt answers or answered last; ``None``: never.  Kept as by ``read``."""
+        """Return libvirt's answer, or its last one; ``None`` if there was never one."""
         return self.read_or(what, lambda: self.host.ask(what, question), None, until)
 
     def on_files(self, name: str, what: str, job: Callable[[Path], T], otherwise: D) -> T | D:
-        """What ``job`` reads of this machine's files, which ``what`` names in errors."""
+        """Return what ``job`` reads from this machine's files; ``what`` names them in errors."""
         return self.read_or(name, lambda: self.host.on_files(what, job), otherwise)
 
     def listed(self, topic: str, question: Question[Listed]) -> Listed | None:
@@ -137,7 +137,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Of what is judged; ``observed`` is what Placement has of this host's providers, by name.
+    """The input of a judgement; ``observed`` are this host's providers in Placement, by name.
 
     ``by_cell``: NUMA cells are providers; ``disk_shared``: a sharing provider has a disk for it.
     """
@@ -169,7 +169,7 @@ class Fact(Protocol):
         """The answer, as plain values; what can't be told is ``None``, or left out."""
 
     def judge(self, answer: Any, of: Subject, /) -> HostReport:
-        """What it comes to.  Pure."""
+        """Return the judgement.  Pure."""
 
 
 Answers = Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""What guests can be given (COMPUTE_* traits), from domain capabilities.
+"""Device models and features for guests (COMPUTE_* traits), from domain capabilities.
 
 The host's own architecture decides, over its usual machine types: what only emulated
 guests of another one can have is no promise to the host's guests.  What libvirt's

@@ -46,7 +46,7 @@ def facts_of(context: DriverContext) -> Mapping[str, Fact]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the host said: its capabilities, and the answers of facts."""
+    """The host's capabilities, and the answers of its facts."""
 
     capabilities: Element
     answers: Answers

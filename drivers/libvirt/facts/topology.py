@@ -91,7 +91,7 @@ OFF = frozenset({"disable", "forbid"})
 
 @dataclass(frozen=True, slots=True)
 class HostCpu:
-    """What kind of CPU the host has; ``None`` and empty: not said.
+    """The kind of the host's CPU; ``None`` or empty: unknown.
 
     ``features`` are those beyond the model's own; ``document`` is the <cpu> element,
     for libvirt to write the model's features out.
