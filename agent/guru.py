@@ -17,7 +17,7 @@ class Guru:
 
     @property
     def sections(self) -> Sections:
-        """By heading."""
+        """Return the sections by heading."""
         return {"Loop": self._loop, "Roots": self._roots, "Drivers": self._drivers}
 
     def _loop(self) -> Section:

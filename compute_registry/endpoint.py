@@ -51,7 +51,7 @@ class RegistryEndpoint:
 
     @_answered
     def find_service(self, _: Context, uuid: str) -> Answer:
-        """One record, by UUID."""
+        """Return the record of this UUID."""
         return wire.to_wire(self.store.find_service(uuid))
 
     @_answered

@@ -169,7 +169,7 @@ class Retire(DrawnOrListed[Retired]):
 
 
 def _leaving_roots(session: Session, api: API) -> list[Leaving]:
-    """Of each root; where there are several, another service may have taken one over."""
+    """Return the leaving providers of each root that is still this service's."""
     settings, roots = session.settings, session.roots()
     service = session.compute_id() if len(roots) > 1 else None
     found = []

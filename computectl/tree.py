@@ -146,7 +146,7 @@ def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[ObservedT
 
 
 def _in_order(seen: ObservedTree) -> Iterator[Provider]:
-    """As they are drawn: the tree first, the sharing providers after it."""
+    """Return providers in drawing order: the tree, then the sharing providers."""
     roots = [seen.snapshot.providers[seen.root]]
     roots += (each for each in children_by_name(seen.snapshot, None) if each not in roots)
     stack = [*reversed(roots)]

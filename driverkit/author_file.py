@@ -21,7 +21,7 @@ class AuthorFile:
 
 
 def author_file(path: str) -> AuthorFile:
-    """What lies beside ``path``: in its package, and in the folder that the package is in."""
+    """Return a file beside ``path``: in its package, or in the folder of the package."""
     file = Path(path)
     folders = list(_folders(file.parent))
     names = [folder.name for folder in reversed(folders[:-1])]

@@ -127,7 +127,7 @@ def _running(
 
 @dataclass(slots=True)
 class _Run:
-    """What the child has said until now."""
+    """The child's verdicts until now."""
 
     driver: str
     reader: int

@@ -121,7 +121,7 @@ def _uuid_of(node: str) -> str:
 
 @dataclass(slots=True)
 class Root:
-    """One node's tree: what Placement has of it, and what a driver makes of that."""
+    """A node's tree in Placement, and a driver's changes to it."""
 
     stage: Stage
     node: str
@@ -136,7 +136,7 @@ class Root:
 
     @property
     def view(self) -> View:
-        """What is known of Placement."""
+        """The acknowledged view."""
         return self.reported.view
 
     def read(self) -> "Root":
@@ -170,7 +170,7 @@ class Root:
         return tree.freeze()
 
     def decided(self, loaded: LoadedDriver) -> Decision:
-        """What a period would write.  :raises DriverRaised: the driver raised something."""
+        """Return the plan of a period.  :raises DriverRaised: the driver raised an error."""
         self.now += PERIOD
         decision = self._tracker(loaded).foresee(self.now)
         self._raise_any(decision.answer.errors.values())

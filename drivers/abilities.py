@@ -1,4 +1,4 @@
-"""What a driver may be able to do beyond saying what a node has: small protocols.
+"""Optional abilities of drivers: small protocols.
 
 Having the methods is all it takes.  They are looked for once, when the driver is
 loaded (:class:`drivers.loaded.LoadedDriver`); later nobody asks whether a method is there.

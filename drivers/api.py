@@ -82,13 +82,13 @@ OLDEST_API_VERSION = (1, 0)
 
 
 class Store(Protocol):
-    """What a driver remembers over a restart: JSON objects by name, which begins with its own.
+    """A driver's storage over restarts: JSON objects by name, which begins with the driver's own.
 
     The agent writes it, under ``state_path``.
     """
 
     def load(self, name: str) -> Mapping[str, Any] | None:
-        """What was saved last; ``None`` if nothing was, or it is damaged (which is logged)."""
+        """Return the object saved last; ``None`` if there is none, or it is damaged."""
 
     def save(self, name: str, fields: Mapping[str, Any]) -> None:
         """Replace it, safe from crashes; what can't be written is logged once."""
@@ -115,7 +115,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class DriverContext:
-    """What the agent hands to a driver when it makes it.
+    """The agent's context for a driver that is created.
 
     ``conf`` is the loaded oslo.config object, with the driver's own options on it;
     ``wake`` asks for a period now (any thread may call it); ``store`` keeps what the driver

@@ -75,7 +75,7 @@ class _Call:
 
 
 def _exit_code(err: BaseException | None) -> int:
-    """Of a child that the job has forked, and that came back here to be a second agent.
+    """Return the exit code of a forked child that came back here, as a second agent would.
 
     It would never end, and hold the lock on the state directory.
     """
@@ -224,7 +224,7 @@ class Calls(CallQueue[None]):
         """Called when one has ended, in the thread of who waited for it."""
 
     def __call__(self, method: str, question: Callable[[], T], *, about: str = "") -> T:
-        """What ``question`` returns or raises; ``about`` is the node that it is about.
+        """Return or raise what ``question`` does; ``about`` is its node.
 
         :raises DriverHangs: neither within the time, or a call before it has not ended.
         :raises DriverError: it raised what would end a program, or is ``async def``.

@@ -1,4 +1,4 @@
-"""What is wrong with a file, and where; most who ask have no file to read."""
+"""Diagnostics of files: error and place."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a driver may raise; the agent knows what to do about each."""
+"""Errors that a driver may raise, each with the agent's reaction."""
 
 
 class DriverError(Exception):

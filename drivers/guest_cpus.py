@@ -28,7 +28,7 @@ def guest_cpus(
     *,
     wakes_dedicated: bool = False,
 ) -> GuestCpus:
-    """What the sets of ``policy`` come to on a host.
+    """Return the CPUs of guests by the sets of ``policy``.
 
     With no set at all each online CPU is shared; with a dedicated set alone, none is.
     Offline CPUs are not counted, unless whoever starts guests brings dedicated ones

@@ -38,7 +38,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class InventoryPolicy:
-    """What the operator decided about a root; ``None`` for a CPU set: not said."""
+    """The operator's options for a root; ``None`` for a CPU set: not set."""
 
     reserved_cpus: int = 0
     reserved_memory_mb: int = 0
@@ -142,7 +142,7 @@ def over_reserved(amounts: Mapping[str, int], policy: InventoryPolicy) -> dict[s
 def record(
     total: int, reserved: int | None = None, ratio: float = 1.0, max_unit: int | None = None
 ) -> dict[str, Any]:
-    """Of ``total`` of something, each of which a guest can have alone.
+    """Return the record of ``total`` items, each of which a guest can have alone.
 
     ``reserved`` ``None``: as Placement has it; ``max_unit`` ``None``: one guest can have all.
     """

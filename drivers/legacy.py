@@ -126,7 +126,7 @@ def _records(answer: object, nodename: str) -> Records:
 def _with_policy(
     records: Records, policy: InventoryPolicy, current: Mapping[str, Mapping[str, Any]]
 ) -> Records:
-    """What the driver left open about CPUs, memory and disk is the operator's to say."""
+    """Return the inventory, with the operator's options for values that the driver left out."""
     for name in AMOUNTS.keys() & records.keys():
         record = records[name]
         if record.get("allocation_ratio") is None:

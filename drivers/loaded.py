@@ -73,7 +73,7 @@ class LoadedDriver:
         self._tell(Switched, "set_host_enabled", enabled)
 
     def _tell(self, ability: type, method: str, *arguments: object) -> Any:
-        """What it answers; ``None`` of a driver that has no such method."""
+        """Call an optional method; ``None`` if the driver has none."""
         if not self.can(ability):
             return None
         return self.calls(method, lambda: getattr(self.driver, method)(*arguments))
@@ -103,7 +103,7 @@ class LoadedDriver:
         self.calls("update_provider_tree", update, about=node)
 
     def capabilities(self) -> dict[str, bool]:
-        """As they are now, or were last; never raises: :meth:`ask` tells."""
+        """Return the capabilities, or the last ones.  Never raises: :meth:`ask` does."""
         with suppress(Exception, SystemExit):
             self._read_capabilities()
         return dict(self.able)
@@ -166,7 +166,7 @@ class LoadedDriver:
         return uuids
 
     def degraded(self) -> dict[str, str]:
-        """What it can't read, by part; never raises: that it can't say is said as well."""
+        """Return the driver's conditions by part.  Never raises: a failure is a condition."""
         if not self.can(Unwell) or self.opening.failed is not None:
             return {}
         part = f"driver {self.name}"

@@ -46,7 +46,7 @@ class Move:
 
 @dataclass(slots=True)
 class _Room:
-    """One class of one target; ``free`` falls as it is filled."""
+    """The room of a target for one class; ``free`` falls as it is filled."""
 
     record: Inventory
     free: int
@@ -107,7 +107,7 @@ def _room(record: Mapping[str, Any], used: int) -> _Room:
 
 
 def _taken(move: Move, allocations: Allocations) -> dict[str, Counter[str]]:
-    """What consumers had on the sources, which have nothing of it any more."""
+    """Take the amounts of consumers from the sources."""
     taken: dict[str, Counter[str]] = {}
     for consumer, held in allocations.items():
         amounts: Counter[str] = Counter()

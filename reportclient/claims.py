@@ -32,7 +32,7 @@ class SourceClaims:
     """It can't say all: what it said before stays."""
 
     def copy(self) -> "SourceClaims":
-        """One that goes its own way."""
+        """Return a copy that later edits leave alone."""
         return SourceClaims(
             **{kind: dict(said) for kind, said in self._kinds()}, silent=self.silent
         )
@@ -60,7 +60,7 @@ class ClaimsBySource:
 
     @contextmanager
     def source(self, name: str) -> Iterator[None]:
-        """What is said inside is said by this source of the driver; see :meth:`silent`.
+        """Record edits inside as this source's claims; see :meth:`silent`.
 
         Inventory that other sources gave the same provider in this edit stays.  A source that
         fails takes only what it said before along, where the agent keeps who said what.

@@ -256,7 +256,7 @@ class ProviderTree(Edit):
 
 
 def _note(said: dict[str, Names], uuid: str, there: Names, now: Names) -> None:
-    """What was added is said, what was taken away is not any more."""
+    """Record added names as claims, and removed ones as absent."""
     names = (said.get(uuid, frozenset()) & now) | (now - there)
     if names or uuid in said:
         said[uuid] = names
@@ -302,7 +302,7 @@ def _not_one_word(values: Iterable[str], what: str) -> frozenset[str]:
 
 
 def _traits(provider: Provider, traits: Iterable[str]) -> Names:
-    """What can't be written down as a name could not be kept either."""
+    """Check that traits are texts, since the ledger keeps them."""
     what = f"traits of provider {provider.name}"
     named = _not_one_word(traits, what)
     for name in named:

@@ -56,7 +56,7 @@ def noting_removed(after: Ledger, before: Ledger, view: View, theirs: str | None
 
 
 def _still(uuid: str, removed: Removed, view: View) -> Removed | None:
-    """As seen by now; nothing of a provider that came or went since: it counts anew."""
+    """Return the removal as seen by now; none for a provider that was created or deleted since."""
     provider, now = view.snapshot.get(uuid), view.generations.get(uuid)
     if (provider is None) != (removed.generation is None):
         return None

@@ -49,7 +49,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """One period's questions about the node ``node``, whose root ``policy`` names."""
+    """A period's calls of the drivers for one node, whose root ``policy`` names."""
 
     drivers: Sequence[LoadedDriver]
     node: str

@@ -83,7 +83,7 @@ def opened(path: Path, flags: int) -> int:
 
 
 def give_to_owner(path: Path) -> None:
-    """What root has made belongs to whose directory it is: commands are often root's, and the
+    """Give a file that root made to the owner of its directory: commands are often root's, and the
     agent, which has to write it from then on, is not.
     """
     if os.geteuid() != 0:

@@ -86,5 +86,5 @@ def _hash(text: str) -> str:
 
 
 def _as_data(svg: str) -> str:
-    """As the address of a picture: in one, nothing is ever run."""
+    """Return a picture as a ``data:`` URL, in which no script is run."""
     return f"data:{SVG};base64,{base64.b64encode(svg.encode()).decode()}"

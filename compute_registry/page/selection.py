@@ -81,7 +81,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What a list shows: ``hosts`` of the ``found`` that match; ``counts`` are of all."""
+    """A list of hosts: ``hosts`` of the ``found`` that match; ``counts`` are of all."""
 
     hosts: Sequence[ObservedService]
     found: int

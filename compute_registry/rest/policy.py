@@ -39,7 +39,7 @@ class Call:
 
     @property
     def rule(self) -> str:
-        """As Nova calls it."""
+        """The rule's name in Nova."""
         return f"{API}{self.path.split('/')[1]}:{self.action}"
 
     def match(self, path: str) -> tuple[str, ...] | None:

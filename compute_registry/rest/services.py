@@ -183,7 +183,7 @@ def _check(body: Mapping[str, Any], needed: frozenset[str], allowed: frozenset[s
 
 
 def _check_flag(name: str, value: object) -> None:
-    """As Nova takes them: true and false, also as texts, but no numbers."""
+    """Check a flag as Nova does: true and false, also as texts, but no numbers."""
     if not (isinstance(value, bool) or (isinstance(value, str) and value in _TRUE | _FALSE)):
         raise Refused(400, f"{name} is {value!a}; it can be true or false")
 

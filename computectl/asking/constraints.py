@@ -40,7 +40,7 @@ class Constraint:
 
     @property
     def written(self) -> str:
-        """As it stands in a query."""
+        """Return the constraint as in a query."""
         if self.aspect is Aspect.ENABLED:
             return f"root_required=!{DISABLED}"
         if self.aspect is Aspect.RESOURCES:
@@ -121,7 +121,7 @@ def with_amount(question: Question, constraint: Constraint) -> Question:
 
 
 def alone(constraint: Constraint) -> Question:
-    """One resource class of one group, and nothing else, disabled hosts included."""
+    """Return a request for one resource class of a group alone, disabled hosts included."""
     group = _group([constraint])
     groups = {constraint.suffix: group} if constraint.suffix else {}
     request = ResourceRequest(RequestGroup() if groups else group, groups)
@@ -158,7 +158,7 @@ def keeping(question: Question, kept: Collection[Constraint]) -> Question:
 
 
 def having(constraint: Constraint) -> RequestGroup:
-    """What a provider is that has its traits, or is in its aggregates, wanted or not."""
+    """Return how providers are called that meet the constraint."""
     aggregates = constraint.aspect in (Aspect.MEMBER_OF, Aspect.NOT_MEMBER_OF)
     return _group([replace(constraint, aspect=Aspect.MEMBER_OF if aggregates else Aspect.REQUIRED)])
 

@@ -43,7 +43,7 @@ class Facts:
     _amounts: dict[Constraint, str] = field(default_factory=dict)
 
     def of(self, constraint: Constraint) -> str:  # noqa: PLR0911  one return a kind
-        """What there is of what it asks for.  Empty if there is no more to say."""
+        """Return a sentence on the constraint's subject in Placement; empty if there is none."""
         match constraint.aspect:
             case Aspect.ENABLED:
                 return "`computectl service enable` lets a host take guests again."
@@ -176,7 +176,7 @@ class Facts:
 
 
 def _by_provider(constraint: Constraint, wanted: Mapping[str, int]) -> Iterable[Mapping[str, int]]:
-    """What one provider has to give: all of a group with a suffix, else a class of it."""
+    """Return the amounts that one provider has to give: a group's, or one class's."""
     if not wanted or constraint.suffix:
         return [wanted] if wanted else []
     return [{name: amount} for name, amount in sorted(wanted.items())]

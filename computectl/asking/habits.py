@@ -35,7 +35,7 @@ def refuse_habits(words: Sequence[str], *, groups: bool = True) -> None:
 
 
 def nothing_asked(suffix: str) -> CommandError:
-    """Of a group that was only named: elsewhere the options behind it are about it."""
+    """Return the error of a group that has a name and no request."""
     dash = "" if suffix.startswith("_") else "-"
     return CommandError(
         f"--group {suffix}: nothing is asked of it",

@@ -59,7 +59,7 @@ def _root(field: Field | None) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _texts(field: Field | None) -> list[str]:
-    """One text, or a list of them."""
+    """Return a text, or a list of texts, as a list."""
     if field is None:
         return []
     return [field.text()] if field.scalar and not field.empty else [i.text() for i in field.items()]

@@ -33,7 +33,7 @@ Resolve = Callable[[str], str]
 
 @dataclass(slots=True)
 class _GroupOptions:
-    """What was said of one group."""
+    """Options of one request group."""
 
     resources: dict[str, int] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ def spelled_out(words: Sequence[str]) -> list[str]:
 
 
 def add_group_options(parser: argparse._ActionsContainer) -> None:
-    """What can be asked of one group, here the one without a suffix."""
+    """Add the options of a group, here of the one without a suffix."""
     several = partial(parser.add_argument, action="append", default=[])
     amounts = "amounts by resource class, such as VCPU=2,MEMORY_MB=512"
     several("--resources", metavar="CLASS=N,...", help=amounts)

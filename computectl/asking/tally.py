@@ -24,7 +24,7 @@ Ask = Callable[[Question], AllocationCandidates]
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Of ``hosts``, ``left`` have candidates; ``first`` rules out the others, each once."""
+    """A count of hosts: ``left`` have candidates; ``first`` rules out the others, each once."""
 
     hosts: int
     left: int

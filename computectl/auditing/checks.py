@@ -71,7 +71,7 @@ class Audit:
 
     @property
     def counted(self) -> list[Result]:
-        """What makes the exit code: all but what ends by itself, or is well known."""
+        """Return the findings that make the exit code: not those that end by themselves."""
         return [one for one in self.results if one.condition.severity is not Severity.INFO]
 
 

@@ -65,7 +65,7 @@ def _direction(picture: Picture) -> str:
 
 
 def _ends(box: Box, hub: int) -> tuple[str, str]:
-    """What shares stands above or before the aggregate, the others after it."""
+    """Return an aggregate's edge: sharing providers before it, the others after it."""
     ends = f"a{hub}", _name(box)
     return (ends[1], ends[0]) if box.kind is BoxKind.SHARING else ends
 
@@ -86,7 +86,7 @@ def _label(box: Box) -> str:
 
 
 def _with_room(words: Iterable[str], label: str) -> str:
-    """As broad as the words are in whatever font: Graphviz may have none to measure with."""
+    """Return a label with room for any font: Graphviz may have none to measure with."""
     width = round(max(map(columns, words)) * LETTER * SIZE)
     return (
         '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'

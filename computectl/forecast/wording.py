@@ -21,7 +21,7 @@ class Wording:
         self._arrow = arrow
 
     def of(self, operation: ops.Operation) -> str:
-        """One sentence, as it can be printed."""
+        """Return the sentence of an operation, printable."""
         return plain(self._sentence(operation))
 
     def _sentence(self, operation: ops.Operation) -> str:  # noqa: C901, PLR0911  one return a kind
@@ -50,7 +50,7 @@ class Wording:
                 assert_never(operation)
 
     def name(self, uuid: str) -> str:
-        """Of the provider, as it is called after the plan; its UUID if nobody knows."""
+        """Return the provider's name after the plan, or its UUID."""
         known = self._before.get(uuid)
         return self._plan.names.get(uuid) or (known.name if known else uuid)
 
@@ -125,7 +125,7 @@ class Wording:
 
 
 def _said(record: Inventory) -> Iterator[str]:
-    """What is not as it is by default; the total always."""
+    """Return a record's total, and its values other than the defaults."""
     for key, value in record.over(None).as_dict().items():
         if value != _UNSAID[key] and not (
             key == "max_unit" and value >= min(record.total, MAX_INT)

@@ -63,7 +63,7 @@ def read_trees(selection: Selection, api: API, progress: Progress | None = None)
 
 
 def _roots(api: API) -> tuple[list[Listed], bool]:
-    """By name; and whether only hosts are among them, for there are too many of them."""
+    """Return the roots by name, and whether they are hosts only, since there are too many."""
     hosts = providers_with("COMPUTE_NODE", api)
     many = len(hosts) > MANY_HOSTS
     roots = filter(is_root, hosts if many else all_providers(api))

@@ -78,7 +78,7 @@ NEEDS = "1.31"
 
 @dataclass(frozen=True, slots=True)
 class Summed:
-    """What such an answer tells of one provider; ``used`` by resource class."""
+    """A provider in such an answer; ``used`` by resource class."""
 
     traits: frozenset[str]
     used: Mapping[str, int]
@@ -88,7 +88,7 @@ Summary = Mapping[str, Summed]
 
 
 def summary_of(root: str, api: API) -> Summary:
-    """By UUID, for all providers of the tree of ``root``; empty if Placement does not tell."""
+    """Return all providers of the tree of ``root`` by UUID; empty if Placement does not tell."""
     for resource_class in TRIED:
         path = f"/allocation_candidates?resources={resource_class}:1&in_tree={root}&limit=1"
         try:

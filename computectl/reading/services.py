@@ -152,7 +152,7 @@ def disabled_roots(api: API) -> frozenset[str]:
 
 @contextmanager
 def registry_errors(host: str | None = None) -> Iterator[None]:
-    """What goes wrong with the registry, with the next step; ``host``: whose record changes."""
+    """Turn registry errors into command errors; ``host``: whose record changes."""
     try:
         yield
     except errors.RegistryError as err:

@@ -163,14 +163,14 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
 
     @property
     def formatter_default(self) -> str:
-        """As cliff calls it."""
+        """The default format, by cliff's name."""
         return self.drawn
 
     def _load_formatter_plugins(self) -> Any:
         return _Formatters(super()._load_formatter_plugins(), (self.drawn, *self.pictures))
 
     def asked(self, options: argparse.Namespace) -> Answer:
-        """What :meth:`ask` says."""
+        """Return the result of :meth:`ask`."""
         return self.ask(self.session(), options)
 
     def answer(self, options: argparse.Namespace) -> int:

@@ -135,7 +135,7 @@ class Terminal:
 
     @classmethod
     def of(cls, stream: TextIO) -> TextIO:
-        """It has all that a stream has."""
+        """Return a screen for a stream."""
         return cast("TextIO", cls(stream))
 
     def __getattr__(self, name: str) -> Any:
@@ -180,7 +180,7 @@ class Line:
 
     @property
     def left(self) -> str:
-        """What stands before the columns, without colour."""
+        """The text before the columns, without colour."""
         return self.prefix + BETWEEN.join(word for word, _ in self.words)
 
 

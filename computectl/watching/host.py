@@ -99,7 +99,7 @@ class ThisHost:
 
 
 def this_host(session: Session) -> ThisHost:
-    """As it is now.  :raises CommandError: the agent has never run here."""
+    """Return this host's status.  :raises CommandError: the agent has never run here."""
     return ThisHost(observed_status(session), numbers(session.settings.monitoring))
 
 
@@ -221,7 +221,7 @@ def _calls(seen: ThisHost) -> Text:
 
 
 def _drift(status: ObservedStatus) -> Text:
-    """What Placement does not have as it should."""
+    """Return the differences between Placement and the desired tree."""
     nodes = status.written.nodes
     said: list[tuple[str, str]] = []
     for severity, style in SEVERITIES.items():

@@ -61,12 +61,12 @@ class View(Generic[T]):
 
 
 def _clock(at: float) -> str:
-    """As people here read it."""
+    """Return a time in the local format."""
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 def _head(said: Sequence[tuple[str, str]], at: float, wrong: str | None, width: int) -> Text:
-    """What it is and how it is, and of when that is; what is ``wrong`` in place of the rest."""
+    """Draw the title, state and time; ``wrong`` in place of the rest."""
     now = _clock(at)
     if wrong:
         said = [said[0], (f"as of {now}: {wrong}", "red")]
@@ -78,7 +78,7 @@ def _head(said: Sequence[tuple[str, str]], at: float, wrong: str | None, width: 
 
 
 def _foot(words: str, place: str, width: int) -> Text:
-    """What keys do, and which lines are shown."""
+    """Draw the keys, and which lines are shown."""
     line = Text(plain(words))
     line.truncate(max(0, width - len(place) - 2), overflow="ellipsis")
     line.pad_right(max(0, width - line.cell_len - len(place)))
@@ -93,7 +93,7 @@ def _changes_room(height: int) -> int:
 
 
 def _changes(changes: Iterable[Change], height: int) -> RenderableType:
-    """What changed, the newest first."""
+    """Draw the changes, the newest first."""
     room = _changes_room(height) - 1
     shown = [_change(one) for one in changes][:room]
     if not shown:

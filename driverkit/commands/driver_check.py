@@ -34,7 +34,7 @@ MEND = "    mend: "
 
 
 class Verdicts:
-    """As they come; those that came are kept."""
+    """Verdicts, printed as they come and kept."""
 
     def __init__(self, coming: Iterator[Verdict]) -> None:
         self._coming = coming

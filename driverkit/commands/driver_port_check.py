@@ -58,7 +58,7 @@ class PortCheck(Offline[Checked]):
         return Checked(options.path, diagnostics(source))
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        """As compilers do: file, line, what it is."""
+        """Print advice as compilers do: file, line, text."""
         return "\n".join([*_lines(answer, screen), "", *_summary(answer)])
 
     def table(self, answer: Checked) -> Table:

@@ -64,7 +64,7 @@ NOT_READY = "with the backend lost, this is not DriverNotReady:\n"
 
 
 def _expect_not_ready_or(stage: Stage, loaded: LoadedDriver) -> None:
-    """It names its nodes from memory, or can't say."""
+    """Expect nodes from memory, or DriverNotReady."""
     with broken_by_errors(NOT_READY, DriverNotReady):
         stage.nodes(loaded)
 

@@ -43,7 +43,7 @@ def traits(stage: Stage) -> None:
 
 
 def aggregates(stage: Stage) -> None:
-    """One more aggregate on every provider of the tree."""
+    """Add an aggregate to every provider of the tree."""
 
     def edit(root: Root, tree: ProviderTree) -> None:
         for uuid in tree.get_provider_uuids(root.uuid):
@@ -53,7 +53,7 @@ def aggregates(stage: Stage) -> None:
 
 
 def drift(stage: Stage) -> None:
-    """What is the driver's is taken away or changed, one kind after the other."""
+    """Take the driver's data away, or change it, one kind after the other."""
     loaded = stage.open()
     for root in stage.roots(loaded)[:NODES]:
         root.report(loaded)
@@ -92,7 +92,7 @@ def _expect_kept(
     edit: Callable[[Root, ProviderTree], None],
     theirs: Callable[[Snapshot], dict[str, object]],
 ) -> None:
-    """What ``theirs`` finds before a period is there after it; of a fresh driver too."""
+    """Expect that ``theirs`` is the same after a period, also one of a new driver."""
     loaded = stage.open()
     roots = stage.roots(loaded)[:NODES]
     for root in roots:

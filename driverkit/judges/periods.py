@@ -70,7 +70,7 @@ def any_thread(stage: Stage) -> None:
 
 
 def _alike(root: Root, one: LoadedDriver, two: LoadedDriver) -> Snapshot:
-    """What both say.  :raises NotJudged: they differ without order or thread having changed."""
+    """Return the common result.  :raises NotJudged: results differ for another reason."""
     first, second = root.desired(one), root.desired(two)
     if differences(first, second):
         raise NotJudged(f"node {root.node}: asked twice in the same way, the answers differ")

@@ -17,7 +17,7 @@ STATUS = "COMPUTE_STATUS_DISABLED"
 
 
 def answers(stage: Stage) -> None:
-    """It opens, names nodes, and says something of at least one of them."""
+    """Expect that the driver opens, names nodes, and reports at least one of them."""
     try:
         loaded = stage.open()
         roots = stage.roots(loaded)

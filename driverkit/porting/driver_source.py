@@ -75,12 +75,12 @@ class DriverSource:
 
 
 def methods(driver: ast.ClassDef) -> dict[str, Function]:
-    """By name, as the class defines them."""
+    """Return the methods of a class by name."""
     return {each.name: each for each in driver.body if isinstance(each, Function)}
 
 
 def _functions(node: ast.AST) -> Iterator[Function]:
-    """Of the module and its classes, not those inside other functions."""
+    """Return functions of the module and its classes, not nested ones."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, Function):
             yield child

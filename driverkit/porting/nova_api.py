@@ -94,7 +94,7 @@ USES: Mapping[str, str] = {
 
 
 def instead_of(dotted: str) -> str | None:
-    """What to use in place of ``nova.exception.ReshapeNeeded`` and the like; ``None``: itself."""
+    """Return our name for a name of Nova's; ``None``: the same."""
     parts = dotted.split(".")
     for length in range(len(parts), 0, -1):
         advice = USES.get(".".join(parts[:length]))

@@ -73,7 +73,7 @@ def judged(
 
 
 def _all_given(fixtures: Mapping[str, Any]) -> Iterable[Any]:
-    """What the author's fixtures give.  :raises Inapplicable: one is left out."""
+    """Return the author's fixtures.  :raises Inapplicable: one is left out."""
     for name, value in fixtures.items():
         if value is None:
             raise Inapplicable(f"no fixture {name} is given (docs/driver-kit.rst)")
@@ -106,7 +106,7 @@ class DriverContract:
 
     @pytest.fixture
     def make_big_driver(self) -> MakeBigDriver | None:
-        """As ``make_driver``, with 1,000 devices, or with as many as it is called with."""
+        """Like ``make_driver``, with 1,000 devices, or the number that it is called with."""
         return None
 
     @pytest.fixture

@@ -53,7 +53,7 @@ class TestInstalledDriver(_BASE):  # type: ignore[misc,valid-type]  # as it was 
 
     @pytest.fixture
     def make_driver(self, driver_context: DriverContext) -> MakeDriver:
-        """As the agent makes it."""
+        """Return the driver as the agent creates it."""
         return lambda: loader.load([_DRIVER.name], driver_context)[0].driver
 
     @pytest.fixture

@@ -38,7 +38,7 @@ def driver_options(request: pytest.FixtureRequest) -> Options:
 
 @pytest.fixture
 def driver_context(tmp_path: Path, driver_options: Options, driver_config: str) -> DriverContext:
-    """What the agent hands to a driver: a host, a state path, and ``conf``."""
+    """The agent's context for a driver: a host, a state path, and ``conf``."""
     return driver_context_in(tmp_path, driver_options, driver_config)
 
 

@@ -32,7 +32,7 @@ def pytest_runtest_setup(item: pytest.Function) -> None:
 def pytest_runtest_makereport(
     item: pytest.Function, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """One line for each test that has a rule, as it comes."""
+    """Print a line for each test of a rule."""
     report = yield
     rule: Rule | None = getattr(item.function, "driver_rule", None)
     if rule is not None and (report.when == "call" or not report.passed):

@@ -21,7 +21,7 @@ SHARED = "5d3a3f0a-7d44-4a6b-9f0e-0b6f2c1f7a11"
 
 @dataclass(slots=True)
 class Footprint:
-    """What this process put on one node and may have to take away again, by UUID."""
+    """Data that this process put on one node and may have to remove, by UUID."""
 
     providers: set[str] = field(default_factory=set)
     traits: dict[str, frozenset[str]] = field(default_factory=dict)

@@ -31,7 +31,7 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?)(s?)")
 
 
 def read_change(field: Field, names: Names, by_ref: ByRef) -> Change:
-    """One item of ``changes``."""
+    """Return an item of ``changes``."""
     fields = field.mapping(CHANGE_KEYS)
     if not set(fields).difference(_EVENT_KEYS):
         raise field.error("says when, but not what changes")
@@ -54,7 +54,7 @@ def read_change(field: Field, names: Names, by_ref: ByRef) -> Change:
 
 
 def read_failure(field: Field, by_ref: ByRef) -> Failure:
-    """One item of ``failures``."""
+    """Return an item of ``failures``."""
     fields = field.mapping(FAILURE_KEYS)
     kinds = [key for key in _FAILURES if key in fields]
     if len(kinds) != 1:

@@ -130,7 +130,7 @@ def read_inventory(field: Field | None) -> dict[str, Inventory]:
 
 
 def read_record(field: Field) -> Inventory:
-    """One inventory.  :raises BadFile: Placement would refuse it."""
+    """Return an inventory record.  :raises BadFile: Placement would refuse it."""
     if field.scalar:
         record = Inventory(field.whole())
     else:

@@ -45,7 +45,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ProviderSpec:
-    """What one provider shall be.  ``parent`` is a ref; sharing ones and the node have none."""
+    """A provider of a script.  ``parent`` is a ref; sharing ones and the node have none."""
 
     ref: str
     name: str
@@ -76,7 +76,7 @@ class MoveSpec:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes different at the provider ``ref`` while ``span`` holds.
+    """A change of the provider ``ref`` during ``span``.
 
     A class whose inventory is ``None`` is taken away.
     """
@@ -95,7 +95,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What goes wrong while ``span`` holds; exactly one of the last four is there."""
+    """A failure during ``span``; exactly one of the last four fields is set."""
 
     span: Span
     ref: str = ROOT
@@ -108,7 +108,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """One node; the first of its providers is its root."""
+    """A node; the first of its providers is its root."""
 
     name: str
     providers: tuple[ProviderSpec, ...]

@@ -113,7 +113,7 @@ class ScriptFile:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the file as it is now, if anything."""
+        """Return the error of the file as it is now, if any."""
         return None if self._problem is None else str(self._problem)
 
     def current(self) -> Script:

@@ -50,7 +50,7 @@ def checked(text: str | None, tag: str) -> str:
 
 
 def text_of(document: Element, path: str) -> str | None:
-    """What stands at ``path``, without the space around it; ``None`` for nothing."""
+    """Return the stripped text at ``path``, or ``None``."""
     return (document.findtext(path) or "").strip() or None
 
 
@@ -71,7 +71,7 @@ def whole(text: str | None) -> int | None:
 
 
 def kib(element: Element | None, text: str | None = None) -> int:
-    """What an element says in its ``unit`` (KiB if it does not say), in KiB; 0 for nothing.
+    """Return an element's amount in KiB, by its ``unit`` (default KiB); 0 for none.
 
     ``text`` stands for the element's own, where the number is an attribute.
     """

@@ -49,7 +49,7 @@ encrypt the disks of guests yet.
 
 
 class LibvirtDriver(ComputeDriver):
-    """One node: the hypervisor of this machine."""
+    """The libvirt driver: one node, the hypervisor of this machine."""
 
     def __init__(self, context: DriverContext, host: Host | None = None) -> None:
         super().__init__(context)
@@ -134,7 +134,7 @@ class LibvirtDriver(ComputeDriver):
             return self._same.now.name, {NAME: str(err)}
 
     def _check(self, name: str, capabilities: Element) -> dict[str, str]:
-        """What to tell of the host that answers.  :raises AnotherHost: it is not this one."""
+        """Return a note on the host that answers.  :raises AnotherHost: it is another one."""
         try:
             return self._same.check(HostIdentity.of(name, capabilities), remember=self._is_agents)
         except AnotherHost as err:
@@ -142,7 +142,7 @@ class LibvirtDriver(ComputeDriver):
             raise
 
     def _name_of_ours(self) -> str:
-        """What this host is called now.
+        """Return the host's current name.
 
         :raises DriverNotReady: libvirt is not there, or that of another host answers.
         """

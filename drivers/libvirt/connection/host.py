@@ -81,12 +81,12 @@ def _run_event_loop(binding: Any) -> None:
 
 
 def uri_of(group: Any) -> str:
-    """Of the libvirt to ask, by the options of ``[libvirt]``."""
+    """Return libvirt's URI by the options of ``[libvirt]``."""
     return group.connection_uri or _USUAL_URIS.get(group.virt_type, "qemu:///system")
 
 
 class Host:
-    """One libvirt, supervised, and the file systems below ``root``."""
+    """A supervised libvirt connection, and the file systems below ``root``."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Host:
         self._watch.start()
 
     def lost(self, why: str) -> None:
-        """What answers is not to be believed; whoever watches is told."""
+        """Count the connection as lost, and notify the watcher."""
         if self._watch is not None:
             self._watch.lost(why)
 
@@ -164,7 +164,7 @@ class Host:
         return _if_able(lambda: self._over_side_connection(what, question), otherwise)
 
     def on_files(self, what: str, job: Callable[[Path], T]) -> T:
-        """What ``job`` finds below the root of this host's file system."""
+        """Return the result of ``job`` below the root of this host's file system."""
         try:
             return self._files.call(what, lambda _: job(self._root), self._deadlines.call)
         except (Overdue, Blocked) as err:

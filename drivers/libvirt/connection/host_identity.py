@@ -32,7 +32,7 @@ class HostIdentity:
 
     @classmethod
     def kept(cls, fields: Mapping[str, Any] | None) -> "HostIdentity | None":
-        """As an earlier run has kept it; ``None`` if it has not."""
+        """Return the saved identity of an earlier run, or ``None``."""
         if fields is None or not {"name", "uuid"} <= fields.keys():
             return None
         return cls(str(fields["name"]), str(fields["uuid"]))
@@ -55,7 +55,7 @@ class SameHost:
         return self.now or HostIdentity.kept(self.store.load(KEPT_HOST))
 
     def check(self, host: HostIdentity, *, remember: bool) -> dict[str, str]:
-        """What to tell of a host that has another name now; a command does not ``remember``.
+        """Return a note on a host with a new name; a command does not ``remember``.
 
         :raises AnotherHost: it is another one.
         """

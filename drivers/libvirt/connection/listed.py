@@ -25,7 +25,7 @@ class Listed:
     unread: dict[str, str] = field(default_factory=dict)
 
     def notes(self, kind: str) -> dict[str, str]:
-        """What can't be read, in words."""
+        """Return a note on each document that can't be read."""
         return {f"{kind} {name}": f"can't be read: {why}" for name, why in self.unread.items()}
 
 

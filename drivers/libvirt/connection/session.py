@@ -51,7 +51,7 @@ class Deadlines:
 
     @classmethod
     def of(cls, group: Any) -> Self:
-        """By the options of ``[libvirt]``."""
+        """Return the deadlines by the options of ``[libvirt]``."""
         return cls(
             group.connection_timeout,
             group.call_timeout,
@@ -134,7 +134,7 @@ class Session:
         self._attempt("closing the connection", connection.close)
 
     def _attempt(self, what: str, call: Callable[[], object]) -> None:
-        """What may fail, as hypervisors without a daemon lack some of it."""
+        """Make a call that may fail: hypervisors without a daemon lack some calls."""
         try:
             call()
         except self._binding.libvirtError as err:
@@ -209,7 +209,7 @@ class Session:
 
 
 def nonsense(err: Exception) -> str:
-    """What an answer was that can't be used."""
+    """Return an unusable answer as an error."""
     if isinstance(err, UnicodeDecodeError):
         return f"gave a text that is not UTF-8 (byte {err.start})"
     return f"gave {err}" if isinstance(err, ValueError) else f"its answer lacks {err}"

@@ -45,7 +45,7 @@ class Watch:
         self._wake.set()
 
     def lost(self, why: str) -> None:
-        """It can't be reached, does not answer, or is another one."""
+        """Note that libvirt is unreachable, does not answer, or is another one."""
         with self._lock:
             self._losses += 1
             self._note(False, why)

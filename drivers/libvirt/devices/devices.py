@@ -52,7 +52,7 @@ class NodeDevices:
 
     @classmethod
     def of(cls, context: DriverContext) -> Self:
-        """By device_spec and enabled_mdev_types.  :raises ValueError: what is wrong there."""
+        """Return the devices' options.  :raises ValueError: naming the wrong value."""
         conf = context.conf
         register_mdev_types(conf)
         return cls(PciSettings.of(conf), MdevSettings.of(conf), nova_owner_traits(conf))
@@ -77,7 +77,7 @@ class NodeDevices:
         )
 
     def judge(self, answer: Devices, of: Subject) -> HostReport:
-        """Of several kinds each device is one."""
+        """Judge each kind of device; a device has one kind."""
         documents = answer.documents or ()
         bus, divided = pci_bus(documents), divisible(documents)
         others = _taken(bus, divided_addresses(divided, self.mdev))

@@ -57,7 +57,7 @@ class Encryption:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the operator decided; ``sev`` and ``tdx`` ``None``: as many as the host can."""
+    """The operator's limits; ``sev`` and ``tdx`` ``None``: as many as the host has."""
 
     sev: int | None = None
     tdx: int | None = None
@@ -82,7 +82,7 @@ class MemoryEncryption:
 
     @classmethod
     def of(cls, context: DriverContext) -> Self:
-        """By virt_type, and how many guests the operator wants at most."""
+        """Return the fact by virt_type and the operator's limits."""
         conf, group = context.conf, context.conf.libvirt
         return cls(group.virt_type, Limits.of(group), nova_owner_traits(conf))
 
@@ -129,7 +129,7 @@ def _switches(root: Path) -> dict[str, bool | None]:
 
 
 def _tdx_keys(root: Path) -> int | None:
-    """Of the kernel's miscellaneous resources, a line each: ``tdx 31``."""
+    """Return the number of TDX keys in the kernel's ``misc`` resources, such as ``tdx 31``."""
     lines = map(str.split, _text(root / "sys/fs/cgroup/misc.capacity").splitlines())
     return next((whole(line[1]) for line in lines if len(line) == 2 and line[0] == "tdx"), None)
 

@@ -20,7 +20,7 @@ from drivers.libvirt.devices.pools import Pool
 
 @dataclass(frozen=True, slots=True)
 class PciSettings:
-    """What the operator decided; no ``specs``: nothing is reported."""
+    """The operator's options; no ``specs``: nothing is reported."""
 
     specs: tuple[DeviceSpec, ...] = ()
     report_physical_networks: bool = False
@@ -59,7 +59,7 @@ def pci_pools(
     assigned: Collection[str] = (),
     others: Mapping[str, str] | None = None,
 ) -> tuple[list[Pool], dict[str, str]]:
-    """What is offered, and what is not and why, by device.
+    """Return the pools of devices, and a reason for each that is not offered.
 
     ``assigned`` are the addresses that guests have; ``others`` the addresses that are
     reported otherwise, and as what.

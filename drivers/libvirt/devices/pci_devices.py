@@ -53,7 +53,7 @@ class PciBus:
 
 
 def pci_bus(documents: Iterable[Element]) -> PciBus:
-    """What these node devices are; others than PCI and network devices are passed over."""
+    """Return PCI devices of node devices; kinds other than PCI and network are skipped."""
     listed = list(documents)
     by_name = {text_of(one, "name"): device for one in listed if (device := _device(one))}
     networks = {}
@@ -67,7 +67,7 @@ def pci_bus(documents: Iterable[Element]) -> PciBus:
 
 
 def too_little(text: str) -> str | None:
-    """What a device's document lacks, without which it can't be told what the device is."""
+    """Return the elements that a device's document lacks."""
     document = read(text)
     pci = document.find("capability[@type='pci']")
     if text_of(document, "name") is None or document.find("capability") is None:

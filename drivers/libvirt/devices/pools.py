@@ -51,7 +51,7 @@ class Pool:
 def providers(
     node: str, pools: Sequence[Pool], observed: Observed, *, grouped: bool, by_cell: bool
 ) -> tuple[list[Reported], dict[str, str]]:
-    """What is reported of them, and what is odd about it, by provider name.
+    """Return the providers of pools, and notes, by provider name.
 
     ``grouped`` is the operator's choice; ``by_cell``: NUMA cells are providers.
     """
@@ -102,7 +102,7 @@ def many_alike(children: Iterable[Reported]) -> tuple[str, ...]:
 
 
 def _alone(pool: Pool) -> bool:
-    """It matters which one of them is used."""
+    """Return whether each device is a provider of its own."""
     return os_traits.HW_PCI_ONE_TIME_USE in pool.traits
 
 

@@ -111,7 +111,7 @@ class MdevType:
 
     @classmethod
     def of(cls, conf: Any, name: str) -> Self:
-        """By its group.  :raises ValueError: naming it and the value that is wrong."""
+        """Return a type by its group.  :raises ValueError: naming it and the wrong value."""
         kind = cls(name)
         options = conf[kind.group]
         addresses = [address.strip().lower() for address in options.device_addresses]
@@ -129,7 +129,7 @@ class MdevType:
 
     @property
     def group(self) -> str:
-        """Of its options: ``mdev_nvidia-35``."""
+        """The group of its options: ``mdev_nvidia-35``."""
         return f"mdev_{self.name}"
 
 
@@ -145,7 +145,7 @@ class MdevSettings:
 
     @classmethod
     def of(cls, conf: Any) -> Self:
-        """By ``[devices]`` and the groups that the types make.
+        """Return the types by ``[devices]`` and their groups.
 
         :raises ValueError: naming the group and the value that is wrong.
         """
@@ -175,7 +175,7 @@ def _refuse_shared_devices(types: Iterable[MdevType]) -> None:
 def vgpu_pools(
     node: str, devices: Iterable[Divisible], settings: MdevSettings
 ) -> tuple[list[Pool], dict[str, str]]:
-    """What can be had, and what is wrong with the configuration, by device or type."""
+    """Return the pools of vGPUs, and errors of the configuration, by device or type."""
     pools: list[Pool] = []
     listed = list(devices)
     notes = dict(settings.notes)
@@ -199,7 +199,7 @@ def divided_addresses(devices: Iterable[Divisible], settings: MdevSettings) -> d
 
 
 def _pools_of(node: str, kind: MdevType, devices: list[Divisible]) -> list[Pool]:
-    """What there is counts first; what could be made, as far as the limit allows."""
+    """Return pools: existing mediated devices, then those that the limit allows."""
     made = {one.name: one.made.get(kind.name, 0) for one in devices}
     limit = MAX_INT if kind.max_instances is None else kind.max_instances
     left = max(limit - sum(made.values()), 0)

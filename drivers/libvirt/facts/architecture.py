@@ -38,7 +38,7 @@ class Architecture:
 
     @classmethod
     def of(cls, context: DriverContext) -> Self:
-        """By virt_type."""
+        """Return the fact by virt_type."""
         return cls(context.conf.libvirt.virt_type)
 
     def ask(self, sources: Sources) -> None:
@@ -72,7 +72,7 @@ MACHINES = MappingProxyType({"x86_64": ("pc", "q35"), "i686": ("pc", "q35"), "aa
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What domain capabilities are asked of; ``machine`` ``None``: the default one."""
+    """The arguments of domain capabilities; ``machine`` ``None``: the default one."""
 
     arch: str
     machine: str | None

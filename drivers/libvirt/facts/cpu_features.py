@@ -128,7 +128,7 @@ class CpuFeatures:
         return guest_features(cpu, self.choice, asked, answers)
 
     def judge(self, answer: Features | None, of: Subject) -> HostReport:
-        """Of the host's kind of CPU."""
+        """Judge the traits of the host's kind of CPU."""
         threads = hyperthreading(of.capabilities)
         return HostReport(traits=cpu_traits(host_cpu(of.capabilities), answer, threads))
 
@@ -165,7 +165,7 @@ def mode_of(choice: CpuChoice, arch: str | None) -> str | None:
 def questions(
     cpu: HostCpu, choice: CpuChoice, known_models: Iterable[str] = ()
 ) -> tuple[Question, ...]:
-    """What libvirt has to write out.  ``known_models`` put names into libvirt's case."""
+    """Return the CPU models to expand.  ``known_models`` have libvirt's spelling."""
     mode = mode_of(choice, cpu.arch)
     if mode in HOST_MODES:
         # Hosts whose model libvirt does not know (all of ARM) list all that there is.
@@ -184,7 +184,7 @@ def questions(
 def guest_features(
     cpu: HostCpu, choice: CpuChoice, asked: Sequence[Question], answers: Sequence[str | None]
 ) -> Features | None:
-    """What guests can count on; ``None``: nothing can be said of this virt_type or host.
+    """Return the CPU features of all guests; ``None``: unknown for this virt_type or host.
 
     ``answers`` belong to ``asked``; ``None`` is a question without an answer.
     """

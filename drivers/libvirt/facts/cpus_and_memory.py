@@ -161,7 +161,7 @@ def _mixed_cores(cpus: GuestCpus, capabilities: Element) -> list[str]:
 
 
 def cpu_map(host: Host) -> tuple[bool, ...] | None:
-    """Of each CPU that is there, by its number, whether it is online; ``None``: never said."""
+    """Return, by CPU number, whether it is online; ``None``: unknown."""
     return host.ask_if_able("the CPU map", lambda c: _some_on(c.getCPUMap()[1]), None)
 
 

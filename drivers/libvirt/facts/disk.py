@@ -42,7 +42,7 @@ class Images:
 
     @classmethod
     def of(cls, group: Any) -> Self:
-        """By the options of ``[libvirt]``.  :raises ValueError: it is not said where they are."""
+        """Return the fact by ``[libvirt]``.  :raises ValueError: a location is missing."""
         option = NAMED_BY.get(group.images_type)
         name = str(group[option] or "").strip() if option else ""
         if option and not name:
@@ -58,7 +58,7 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class StoragePool:
-    """One of libvirt's; ``devices`` are paths of the disks that it is made of."""
+    """A storage pool of libvirt; ``devices`` are paths of its disks."""
 
     name: str
     size: int
@@ -192,7 +192,7 @@ def storage_pool(
 
 
 def too_little(text: str) -> str | None:
-    """What an active pool's document lacks."""
+    """Return the elements that an active pool's document lacks."""
     capacity = text_of(read(text), "capacity")
     return None if whole(capacity) is not None else "gave a document without a capacity"
 
@@ -232,7 +232,7 @@ def disk_gb(size: int) -> int:
 
 
 def unknown_size(images: Images) -> str:
-    """What to do where libvirt has no pool that is the backend."""
+    """Return the next step if no pool of libvirt is the backend."""
     kind = POOL_TYPES.get(images.kind, images.kind)
     return (
         f"[libvirt] images_type = {images.kind}: libvirt has no active storage pool of type"
@@ -242,7 +242,7 @@ def unknown_size(images: Images) -> str:
 
 
 def medium_traits(spins: Iterable[bool | None]) -> dict[str, bool]:
-    """What the disks below are: all alike and known, or nothing is said of them."""
+    """Return the traits of the disks' medium; none unless all are known and alike."""
     kinds = set(spins)
     if len(kinds) != 1 or None in kinds:
         return {}

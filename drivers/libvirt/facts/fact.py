@@ -110,7 +110,7 @@ class Sources:
     def read_or(
         self, name: str, question: Callable[[], T], otherwise: D, until: str | None = None
     ) -> T | D:
-        """As ``read``; ``otherwise`` where there has never been an answer."""
+        """Like ``read``; ``otherwise`` if there was never an answer."""
         try:
             return self.read(name, question, until)
         except DriverNotReady:
@@ -159,11 +159,11 @@ class Fact(Protocol):
 
     @property
     def name(self) -> str:
-        """As in ``degraded`` and the ledger."""
+        """The fact's name in ``degraded`` and the ledger."""
 
     @classmethod
     def of(cls, context: DriverContext) -> Self:
-        """As the operator's options have it.  :raises ValueError: naming the one that is wrong."""
+        """Return the fact by the options.  :raises ValueError: naming the wrong one."""
 
     def ask(self, sources: Sources) -> Any:
         """The answer, as plain values; what can't be told is ``None``, or left out."""

@@ -27,7 +27,7 @@ def file_system_size(path: Path) -> int:
 
 
 def bytes_of_files(directory: Path, place: Path) -> int:
-    """What the files in a directory take of the disk that ``place`` is on.
+    """Return the bytes of the files in a directory, if it is on the disk of ``place``.
 
     0 where it is on another one, or is not there; what goes meanwhile is not counted.
 

@@ -78,7 +78,7 @@ SECRET_KINDS = ("user", "host", "deployment")
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Of libvirt and of its QEMU, as they tell them: 8007000 is 8.7.0; 0: not told."""
+    """Versions of libvirt and QEMU as numbers: 8007000 is 8.7.0; 0: unknown."""
 
     libvirt: int = 0
     qemu: int = 0
@@ -102,7 +102,7 @@ class GuestModels:
 
     @classmethod
     def of(cls, context: DriverContext) -> Self:
-        """By virt_type and the options of emulated TPMs."""
+        """Return the fact by virt_type and the options of emulated TPMs."""
         group = context.conf.libvirt
         secrets = frozenset(group.supported_tpm_secret_security)
         return cls(group.virt_type, TpmChoice(group.swtpm_enabled, secrets))
@@ -116,7 +116,7 @@ class GuestModels:
     def judge(
         self, answer: tuple[Sequence[str | None], Versions | None], of: Subject
     ) -> HostReport:
-        """By the host's own architecture."""
+        """Judge by the host's own architecture."""
         asked, (documents, versions) = questions(of.capabilities, self.virt_type), answer
         return HostReport(traits=model_traits(asked, documents, tpm=self.tpm, versions=versions))
 
@@ -165,7 +165,7 @@ def _tables(arch: str) -> dict[str, bool]:
 
 
 def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
-    """What libvirt's documents do not list, or only newer ones do."""
+    """Return traits that follow from versions, since documents do not list them."""
     lib, qemu = versions.libvirt, versions.qemu
     pci = "e1000e" in VIFS.get(arch, frozenset())
     traits = {
@@ -177,7 +177,7 @@ def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
 
 
 def _told(prefix: str, offered: Collection[str]) -> dict[str, bool]:
-    """Of each trait with this prefix, whether it is on offer; other names are left out."""
+    """Return, by trait with this prefix, whether it is offered."""
     names = {prefix + value.upper().replace("-", "_") for value in offered}  # spapr-vlan
     return {trait: trait in names for trait in os_traits.get_traits(prefix)}
 

@@ -64,7 +64,7 @@ def processing(node: str, report_numa: str, host: Capacity, observed: Observed) 
 def _records(
     node: str, name: str, share: Share, host: Capacity, there: Observed
 ) -> tuple[Records, dict[str, str]]:
-    """Of one provider, and what is odd.
+    """Return the records of one provider, and notes.
 
     A ratio that somebody set on the root, or on another cell, holds for a new one too.
     """

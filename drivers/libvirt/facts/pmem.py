@@ -35,7 +35,7 @@ class Pmem:
 
     @classmethod
     def of(cls, context: DriverContext) -> Self:
-        """By pmem_namespaces."""
+        """Return the fact by pmem_namespaces."""
         return cls(pmem_labels(context.conf.libvirt.pmem_namespaces))
 
     def ask(self, sources: Sources) -> frozenset[str] | None:
@@ -46,7 +46,7 @@ class Pmem:
         return sources.on_files("persistent memory", what, namespace_names, None)
 
     def judge(self, answer: frozenset[str] | None, of: Subject) -> HostReport:  # noqa: ARG002
-        """Of each label as many as there are."""
+        """Judge the number of namespaces of each label."""
         if answer is None:
             return HostReport(kept=frozenset(self.labels), silent=frozenset({self.name}))
         notes = missing_namespaces(self.labels, answer)

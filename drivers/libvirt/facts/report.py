@@ -39,7 +39,7 @@ FACTS: tuple[type[Fact], ...] = (
 
 
 def facts_of(context: DriverContext) -> Mapping[str, Fact]:
-    """By name.  :raises ValueError: naming the option that is wrong."""
+    """Return the facts by name.  :raises ValueError: naming the wrong option."""
     facts = [kind.of(context) for kind in FACTS]
     return {fact.name: fact for fact in facts}
 

@@ -32,7 +32,7 @@ _SIZE = re.compile(r"(\d{1,9})([KMGT]?)(?:I?B)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ReservedPages:
-    """One value of reserved_huge_pages; ``size`` in KiB."""
+    """A value of reserved_huge_pages; ``size`` in KiB."""
 
     cell: int
     size: int
@@ -40,7 +40,7 @@ class ReservedPages:
 
 
 def reserved_pages(records: Sequence[Mapping[str, str]]) -> tuple[ReservedPages, ...]:
-    """What the option says: ``node:0,size:2048,count:64``, the size in KiB or as ``2MB``.
+    """Parse ``node:0,size:2048,count:64``, the size in KiB or as ``2MB``.
 
     :raises ValueError: naming the option and the value that is wrong.
     """
@@ -109,7 +109,7 @@ def shared_out(amount: int, weights: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPolicy:
-    """What the operator decided about hugepages."""
+    """The operator's options for hugepages."""
 
     report_hugepages: str = OFF
     reserved_pages: tuple[ReservedPages, ...] = ()
@@ -117,7 +117,7 @@ class MemoryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one provider reports: amounts by class, pages by size, and its own policy."""
+    """A provider's share: amounts by class, pages by size, and its own policy."""
 
     amounts: Mapping[str, int]
     policy: InventoryPolicy

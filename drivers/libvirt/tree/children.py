@@ -84,7 +84,7 @@ def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
 def _going(
     tree: ProviderTree, root: ProviderData, report: HostReport, reported: Mapping[str, Reported]
 ) -> list[ProviderData]:
-    """What is not there any more; of sources that can't say only what has another name now.
+    """Return children that are gone; of silent sources only those with a new name.
 
     What the host's parts were called before it was renamed is theirs all the same.
     """
@@ -101,7 +101,7 @@ def _going(
 def _writable(
     tree: ProviderTree, root: str, report: HostReport
 ) -> tuple[dict[str, Reported], dict[str, str]]:
-    """By name, cells first; and what is wrong with the others."""
+    """Return writable children by name, cells first, and errors of the others."""
     inside = set(tree.get_provider_uuids(root))
     good: dict[str, Reported] = {}
     problems: dict[str, str] = {}
@@ -203,7 +203,7 @@ def _keep_used(
 
 
 def _amounts(allocations: Allocations) -> dict[str, dict[str, list[int]]]:
-    """What each consumer has, by provider and class."""
+    """Return the amounts of each consumer, by provider and class."""
     amounts: dict[str, dict[str, list[int]]] = {}
     for held in allocations.values():
         for uuid, part in held["allocations"].items():

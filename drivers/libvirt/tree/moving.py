@@ -77,7 +77,7 @@ class Moving:
                     yield Move({old.uuid: classes}, (cell.name, *others))
 
     def _host_wide(self) -> Iterator[Move]:
-        """What cells and root hand to each other, by the provider that gives it up."""
+        """Return moves between cells and root, by source."""
         cells = self.report.cells.values()
         kept = [one.inventory for one in cells] or [self.report.inventory]
         taken = frozenset(name for inventory in kept for name in inventory)
@@ -100,7 +100,7 @@ class Moving:
                 yield Move({self.root.uuid: frozenset({name})}, targets)
 
     def _replaced(self) -> Iterator[Move]:
-        """One class at a time of what is gone, to those who have the same devices instead."""
+        """Yield moves of a removed provider's classes to those that have its devices now."""
         for old in self.gone:
             for name in sorted(old.inventory):
                 heirs = [one.name for one in self.report.children if self._inherits(one, old, name)]
@@ -122,6 +122,6 @@ class Moving:
 
 
 def _as_it_is(wanted: Records, there: Records, held: Iterable[str]) -> Records:
-    """What is wanted, but for classes that are ``held`` back."""
+    """Return the wanted records without classes that are ``held`` back."""
     kept = {name: there[name] for name in held if name in there}
     return {name: record for name, record in wanted.items() if name not in held} | kept

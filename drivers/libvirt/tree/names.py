@@ -46,7 +46,7 @@ def child_uuid(root: str, name: str) -> str:
 
 
 def sources_of(name: str) -> frozenset[str]:
-    """Who may have reported a provider that is called so."""
+    """Return the sources that may have reported a provider of this name."""
     if _CELL.fullmatch(name) and GROUP not in name:
         return frozenset({CELLS})
     return frozenset({ENCRYPTION} if name.endswith(_ENCRYPTED) else {PCI, MDEV})

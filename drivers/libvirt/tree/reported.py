@@ -63,7 +63,7 @@ class HostReport:
 
 
 def together(parts: Mapping[str, HostReport], current: Records) -> HostReport:
-    """One report of what facts say, by their names; ``current`` is what the root has."""
+    """Return one report of all facts; ``current`` is the root's inventory."""
     kept = {name for part in parts.values() for name in part.kept & current.keys()}
     said: dict[str, Any] = {name: current[name] for name in kept}
     whose: dict[str, str] = {}

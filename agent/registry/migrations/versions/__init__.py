@@ -1,1 +1,1 @@
-"""One file for each step; a step that was released is never edited."""
+"""Migrations, a file for each step; a released step is never edited."""
