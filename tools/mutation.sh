@@ -61,7 +61,7 @@ only_mutate = [
     "agent/ownership/showing.py",
     "agent/ownership/statement.py",
     "agent/period/ask.py", "agent/period/decide.py",
-    "agent/period/leaving.py", "agent/period/traits.py",
+    "agent/attach/leaving.py", "agent/period/traits.py",
     "agent/provider_config/asserted.py", "agent/switching/*.py", "reportclient/refusals.py",
     "reportclient/apply.py", "reportclient/diff.py", "reportclient/edit.py",
     "reportclient/placing.py", "reportclient/reader.py", "reportclient/reshape.py",

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from agent.attach.foreign_roots import ForeignRoots
 from agent.nodes.breaker import Breaker
 from agent.nodes.departures import Departures, roll_call
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.workers import Job, Workers
 from agent.ownership.ledger import ADOPTED, Holding, Ledger
-from agent.period.foreign_roots import ForeignRoots
 from agent.period.rules import Rules
 from agent.period.service_tag import tag_of
 from agent.period.tracker import Tracker

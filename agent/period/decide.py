@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.attach.leaving import Leaving
 from agent.ownership.assumed import assumed
 from agent.ownership.hearing import Denial
 from agent.ownership.ledger import AGENT, FILES, STATUS, Holding, Ledger
@@ -12,7 +13,6 @@ from agent.ownership.removed import noting_removed
 from agent.ownership.settle import Settled, settle
 from agent.ownership.statement import Statement, Statements
 from agent.period.ask import Answer, Asking
-from agent.period.leaving import Leaving
 from agent.period.rules import Rules
 from agent.period.service_tag import tags_of_others
 from agent.period.traits import COMPUTE_NODE, DISABLED, agent_statements, identifying_traits

@@ -4,13 +4,13 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.attach.foreign_roots import awaited
+from agent.attach.leaving import orphans, outside, too_old
 from agent.ownership.ledger import Holding, Ledger, everything_on, joined, manager_text
 from agent.ownership.remembered import Remembered
 from agent.ownership.removed import with_restored
 from agent.period.competing import CompetingOwners
 from agent.period.decide import Decider, Decision
-from agent.period.foreign_roots import awaited
-from agent.period.leaving import orphans, outside, too_old
 from agent.period.rules import Rules
 from agent.period.traits import DISABLED
 from agent.provider_config.files import ProviderFiles

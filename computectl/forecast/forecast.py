@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
+from agent.attach.foreign_roots import RootAwaited
 from agent.nodes.composed import drivers_of, nodes_of
 from agent.nodes.identity import IdentityError
 from agent.nodes.nodes import Nodes
-from agent.period.foreign_roots import RootAwaited
 from agent.period.tracker import Tracker
 from agent.reporting.conditions import Condition, Severity, errors
 from agent.reporting.reports import Report

@@ -1,6 +1,6 @@
 """Children of another service's root on their way out, as the agent takes them out.
 
-See :mod:`agent.period.leaving` for the steps, and why there are three.
+See :mod:`agent.attach.leaving` for the steps, and why there are three.
 """
 
 import time

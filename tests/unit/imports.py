@@ -133,7 +133,7 @@ PURE = (
     "computectl/drawing/picture.py",
     "computectl/drawing/style.py",
     "computectl/drawing/trait_groups.py",
-    "agent/period/leaving.py",
+    "agent/attach/leaving.py",
     "agent/period/service_tag.py",
     "agent/period/competing.py",
     "agent/bus/caller.py",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.period.leaving import LONGEST_KEPT, Step, name_outside, next_step, outside
+from agent.attach.leaving import LONGEST_KEPT, Step, name_outside, next_step, outside
 from reportclient.errors import TooOld, Unreachable
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
