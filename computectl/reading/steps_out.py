@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from agent.period import leaving
+from agent.attach import leaving
 from agent.state.kept_root import KeptRoot
 from computectl.reading.retirement import Leaving
 from computectl.shared.screen import ago, counted

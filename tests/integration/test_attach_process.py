@@ -45,7 +45,7 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
         agent.until_logged("waiting for the root provider testhost")
         placement.stranger.create_provider("testhost", ROOT)
         placement.stranger.set_inventory(ROOT, {"VCPU": {"total": 8}})
-        agent.until_logged("over: waiting for")
+        agent.until_logged("resolved: waiting for")
         agent.until(lambda: len(_members(placement)) == 2)
         assert agent.stop() == 0
     assert agent.log.count("WARNING agent.reporting.narrator") == 1, "told once"

@@ -293,7 +293,7 @@ def test_what_nobody_on_the_host_asserts_is_found(reported, placement) -> None:
         ("ownership", "warning", "host1_numa1"): (
             "nobody on this host asserts its inventory of FPGA"
         ),
-        ("ownership", "info", "neutrons"): "was made by somebody else, and is left alone",
+        ("ownership", "info", "neutrons"): "was created by another service, and is left alone",
     }
     steps = {subject: row["next_step"] for (_, _, subject), row in rows(said).items()}
     # Without its class, or without the other traits, either command takes all away.

@@ -387,7 +387,7 @@ def test_placement_lost_and_back_is_logged_once_each(
         agent.until_logged("no answer to GET")
         time.sleep(3.2)  # three more periods that fail
         own_placement.start()
-        agent.until_logged("over: no answer to GET")
+        agent.until_logged("resolved: no answer to GET")
         time.sleep(1.2)
         assert agent.log.count("no answer to GET") == 2
         warnings = [line for line in agent.log.splitlines() if " WARNING " in line]
