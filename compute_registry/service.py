@@ -24,7 +24,8 @@ from agent.config_files import files_of, open_secrets, option_place
 from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.control import Control
-from agent.registry.database import Database, open_database
+from agent.registry.database import Database
+from agent.registry.databases import open_database
 from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.registry.permission import OfTheRegistry
 from agent.registry.store import SqlRegistry, WatchedRegistry

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from agent.registry.database import Duplicate, R, Transaction, open_database
+from agent.registry.database import Duplicate, R, Transaction
+from agent.registry.databases import open_database
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.host_database import SqliteTransaction, make_table
 from agent.registry.store import SqlRegistry

@@ -51,7 +51,7 @@ def _sign(settings: RegistrySettings, host: str, command_on: str) -> Sign | None
 
 def _open_database(settings: RegistrySettings, *, own: bool) -> Registry:
     # Agents of a fleet ask over RPC: they load no database.
-    from agent.registry.database import open_database  # noqa: PLC0415
+    from agent.registry.databases import open_database  # noqa: PLC0415
     from agent.registry.store import SqlRegistry  # noqa: PLC0415
 
     database = open_database(settings.connection, own=own)

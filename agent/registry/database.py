@@ -1,18 +1,10 @@
-"""The database interface of the store of service records, and its choice by URL.
+"""The database interface of the store of service records."""
 
-One host's records are in an SQLite file, which the standard library reads.  A fleet's are
-behind SQLAlchemy, which takes 25 MiB: only those load it who have such a database.
-"""
-
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from agent.registry.errors import RegistryUnavailable
-
 NEWEST = "0001"
 """The last of the migrations; a test holds it against them."""
-_FILE = re.compile(r"sqlite(?:\+pysqlite)?://(?:/(?P<path>[^?]*))?(?:\?.*)?")
 
 R = TypeVar("R")
 
@@ -64,24 +56,3 @@ class Database(Protocol):
 
     def dispose(self) -> None:
         """Close what is open."""
-
-
-def open_database(
-    connection: str, *, option: str = "[registry] connection", own: bool = False
-) -> Database:
-    """Return the database of a URL, not connected yet.  ``option`` says where the URL was set.
-
-    ``own``: for the agent of the one host whose file it is, if it is one.
-
-    :raises RegistryUnavailable: the URL can't be used.
-    """
-    file = _FILE.fullmatch(connection)
-    if file is None:
-        from agent.registry.fleet_database import FleetDatabase  # noqa: PLC0415  SQLAlchemy
-
-        return FleetDatabase.of(connection, option)
-    if not file["path"]:
-        raise RegistryUnavailable(f"{option}: {connection} names no file")
-    from agent.registry.host_database import HostDatabase  # noqa: PLC0415  sqlite3
-
-    return HostDatabase(file["path"], own)

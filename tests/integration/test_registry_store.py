@@ -21,7 +21,8 @@ from agent.bus.server import RpcServer
 from agent.registry import wire
 from agent.registry.api import Registry
 from agent.registry.client import RegistryClient
-from agent.registry.database import NEWEST, Database, open_database
+from agent.registry.database import NEWEST, Database
+from agent.registry.databases import open_database
 from agent.registry.errors import (
     Changed,
     HostTaken,
@@ -579,7 +580,7 @@ def test_a_service_that_is_up_can_not_be_deleted(
 
 STARTS = """
 import sys
-from agent.registry.database import open_database
+from agent.registry.databases import open_database
 sys.stdin.readline()
 open_database(sys.argv[1]).upgrade()
 """

@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 
 from agent.nodes.identity import replace_compute_id
 from agent.registry.access import here
-from agent.registry.database import open_database
+from agent.registry.databases import open_database
 from agent.registry.record import BINARY
 from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore

@@ -187,7 +187,7 @@ MAY_BE_LATE = {
     "agent/switching/switching.py": ("agent",),
     "agent/registry/access.py": ("agent",),
     "compute_registry/service.py": ("agent", "compute_registry"),
-    "agent/registry/database.py": ("agent",),
+    "agent/registry/databases.py": ("agent",),
     "agent/registry/fleet_database.py": ("agent",),
 }
 CONSTANT = re.compile(r"(_*[A-Z][A-Z0-9_]*|_*[A-Z][A-Za-z0-9]*|__\w+__)$")

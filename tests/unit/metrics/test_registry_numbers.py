@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from agent.bus.errors import FAILED, OK, REFUSED
 from agent.metrics.opts import MonitoringSettings
 from agent.registry import wire
-from agent.registry.database import open_database
+from agent.registry.databases import open_database
 from agent.registry.errors import HostTaken, RegistryUnavailable
 from agent.registry.store import WatchedRegistry
 from agent.version import version

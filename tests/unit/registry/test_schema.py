@@ -8,7 +8,8 @@ import pytest
 import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 
-from agent.registry.database import NEWEST, open_database
+from agent.registry.database import NEWEST
+from agent.registry.databases import open_database
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.fleet_database import FleetDatabase
 from agent.registry.host_database import TABLE
