@@ -157,7 +157,7 @@ def life(first: Says, then: Says, **dies: Any) -> tuple[bool, Any, Any]:
 
 @settings(
     deadline=None,
-    max_examples=examples(12),
+    max_examples=examples(6),
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate],
 )
