@@ -209,3 +209,31 @@ def test_allocations_that_nobody_here_holds_are_named() -> None:
     held = {GUEST: at(SHARED, VGPU=1)[GUEST], second: at(SHARED, VGPU=1)[GUEST]}
     with pytest.raises(ValueError, match=f"holds the allocations of {GUEST}, {second}$"):
         diff(tree(), tree(), held)
+
+
+def named(*names: tuple[str, str], below: str = ROOT) -> list[Provider]:
+    return [Provider(uuid, name, below) for uuid, name in names]
+
+
+def updates(before: list[Provider], after: list[Provider]) -> list[tuple[str, str, str | None]]:
+    plan = diff(tree(*before), tree(*after))
+    return [(o.uuid, o.name, o.parent_uuid) for o in plan if isinstance(o, UpdateProvider)]
+
+
+def test_a_name_is_free_once_the_provider_that_had_it_is_renamed() -> None:
+    """From the last of the chain to the first, each once."""
+    before = named((OLD, "a"), (NEW, "b"), (BELOW, "c"))
+    after = named((OLD, "b"), (NEW, "c"), (BELOW, "d"))
+    assert updates(before, after) == [(BELOW, "d", ROOT), (NEW, "c", ROOT), (OLD, "b", ROOT)]
+
+
+def test_names_that_are_exchanged_take_one_rename_in_between() -> None:
+    before, after = named((OLD, "a"), (NEW, "b")), named((OLD, "b"), (NEW, "a"))
+    assert updates(before, after) == [(OLD, OLD, ROOT), (NEW, "a", ROOT), (OLD, "b", ROOT)]
+
+
+def test_a_name_of_a_provider_that_moves_elsewhere_is_freed_by_a_rename_in_between() -> None:
+    """Its place may need others to be placed first."""
+    before = named((OLD, "a"), (NEW, "b"), (BELOW, "c"))
+    after = [*named((OLD, "b"), (BELOW, "c")), *named((NEW, "d"), below=BELOW)]
+    assert updates(before, after) == [(NEW, NEW, ROOT), (OLD, "b", ROOT), (NEW, "d", BELOW)]
