@@ -23,7 +23,7 @@ BEFORE = "0.0.9"
 """There is no earlier release: the version before is this source under a lower number."""
 BUILD = REPOSITORY / "build" / "deb"
 """Kept between runs, as .venv is: what the packages bring is installed there once."""
-SOURCES = ("agent", "driverkit", "drivers", "reportclient", "etc")
+SOURCES = ("agent", "compute_registry", "computectl", "driverkit", "drivers", "reportclient", "etc")
 BESIDE = ("setup.cfg", "pyproject.toml", "MANIFEST.in", "README.rst", "LICENSE")
 NAMES = ("compute-agent", "compute-registry", "computectl")
 CONFIGURATION = """

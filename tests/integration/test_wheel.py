@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGES = ("agent", "driverkit", "drivers", "reportclient")
+PACKAGES = ("agent", "compute_registry", "computectl", "driverkit", "drivers", "reportclient")
 BESIDE = ("setup.cfg", "pyproject.toml", "MANIFEST.in", "README.rst", "LICENSE")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info")
 
