@@ -24,7 +24,7 @@ class Guru:
         return {"waiting commands": self.loop.commands.qsize(), "stopping": self.loop.stopping}
 
     def _roots(self) -> Section:
-        """Return each root's view and its current step."""
+        """Return each root's current step, the size and state of its view, and its refusals."""
         return {
             f"{one.node} ({one.uuid})": {
                 "doing": one.doing or "nothing",

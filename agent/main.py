@@ -210,7 +210,7 @@ def _start_logging(conf: Any) -> None:
 
 
 def _outlive_signals(*, once: bool) -> None:
-    """Ignore signals that come before their handlers are installed."""
+    """Ignore SIGUSR1, SIGUSR2 and, unless ``once``, SIGHUP until their handlers are installed."""
     for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if once else (signal.SIGHUP,))):
         signal.signal(number, _no_meaning)
 

@@ -169,7 +169,7 @@ class Retire(DrawnOrListed[Retired]):
 
 
 def _leaving_roots(session: Session, api: API) -> list[Leaving]:
-    """Return the leaving providers of each root that is still this service's."""
+    """Return the leaving providers of each root that another service has not taken over."""
     settings, roots = session.settings, session.roots()
     service = session.compute_id() if len(roots) > 1 else None
     found = []

@@ -120,7 +120,7 @@ class ShowTree(DrawnOrListed[Trees]):
         return COLUMNS, [row for one in shown.values() for row in _rows(*one)]
 
     def verdict(self, answer: Trees, options: argparse.Namespace) -> int:
-        """Print what a picture leaves out, and its number of calls."""
+        """Print what is left out of all trees; return the exit code."""
         if answer.fleet is not None:
             if options.formatter in self.pictures:
                 self.tell(heading(answer))

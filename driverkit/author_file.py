@@ -21,7 +21,7 @@ class AuthorFile:
 
 
 def author_file(path: str) -> AuthorFile:
-    """Return a file beside ``path``: in its package, or in the folder of the package."""
+    """Return the folder, module name and conftests of an author's file."""
     file = Path(path)
     folders = list(_folders(file.parent))
     names = [folder.name for folder in reversed(folders[:-1])]

@@ -170,7 +170,7 @@ class Root:
         return tree.freeze()
 
     def decided(self, loaded: LoadedDriver) -> Decision:
-        """Return the plan of a period.  :raises DriverRaised: the driver raised an error."""
+        """Return the decision of a period.  :raises DriverRaised: the driver raised an error."""
         self.now += PERIOD
         decision = self._tracker(loaded).foresee(self.now)
         self._raise_any(decision.answer.errors.values())

@@ -137,7 +137,7 @@ class PlacementAPI:
 
 
 def _version(response: Any, key: str) -> str | None:
-    """Return the newest microversion that a 406 names, if Placement sent it."""
+    """Return the microversion that a 406 names under ``key``, if Placement sent it."""
     said = first_error(response).get(key)
     return said if isinstance(said, str) and _MICROVERSION.fullmatch(said) else None
 

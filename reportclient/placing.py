@@ -57,7 +57,7 @@ class Placing:
             yield UpdateProvider(*place, moved=before.parent_uuid != provider.parent_uuid)
 
     def _holder(self, uuid: str) -> Provider | None:
-        """Return the provider that has the name, if it can be renamed."""
+        """Return the provider that has the wanted name and changes or goes, if it has it still."""
         name = self.wanted[uuid].name
         holder = self.old.named(name)
         if holder is None or holder.uuid == uuid or name in self.freed:

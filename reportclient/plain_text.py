@@ -1,4 +1,4 @@
-"""Text from outside made safe to print: nothing in it that a terminal or a log obeys.  Pure.
+"""Text from outside made safe to print, where a terminal or a log would obey it; errors.  Pure.
 
 Names and reasons are whatever somebody has typed: escape sequences that clear a screen, line
 breaks that forge a line of a log, marks that turn the direction of writing.

@@ -256,7 +256,7 @@ class ProviderTree(Edit):
 
 
 def _note(said: dict[str, Names], uuid: str, there: Names, now: Names) -> None:
-    """Record added names as claims, and removed ones as absent."""
+    """Record added names as claims, and drop the claims of removed ones."""
     names = (said.get(uuid, frozenset()) & now) | (now - there)
     if names or uuid in said:
         said[uuid] = names

@@ -365,7 +365,7 @@ PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
 
 
 def _held(err: object, now: float) -> tuple[float, PlacementError] | None:
-    """Return the wait that Retry-After asks for, spread so that hosts do not return at once."""
+    """Return the end of the wait for Retry-After, spread so that hosts part, and the error."""
     if not isinstance(err, Unreachable) or not err.retry_after:
         return None
     return now + min(err.retry_after * random.uniform(1, 1.5), LONGEST_HOLD), err

@@ -22,6 +22,7 @@ from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Report
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loader import LoadedDriver
+from reportclient.errors import Unreachable
 from reportclient.http import API, PlacementAPI, token_adapter
 from reportclient.provider_tree import ProviderTree
 from reportclient.root import BulkWrites
@@ -66,6 +67,16 @@ class Small(ComputeDriver):
     def shown(self) -> list[dict[str, Any]]:
         """Each tree that it was shown: the providers by UUID."""
         return [{u: tree.data(u) for u in tree.get_provider_uuids()} for tree in self.trees]
+
+
+class Away:
+    """A Placement that answers nobody, and counts its requests."""
+
+    asked = 0
+
+    def request(self, *_: Any, **__: Any) -> dict[str, Any]:
+        self.asked += 1
+        raise Unreachable("away")
 
 
 Placement: TypeAlias = "FakePlacement | RealPlacement | API | str"

@@ -66,8 +66,8 @@ build_wheel() {
     say "building the wheel"
     rm -rf "$BUILD/source" "$BUILD/wheel"
     mkdir -p "$BUILD/source"
-    tar -C "$ROOT" --exclude=__pycache__ --exclude='*.egg-info' -c agent compute_registry computectl driverkit drivers \
-        reportclient etc setup.cfg pyproject.toml MANIFEST.in README.rst LICENSE |
+    tar -C "$ROOT" --exclude=__pycache__ --exclude='*.egg-info' -c agent compute_registry computectl \
+        driverkit drivers reportclient etc setup.cfg pyproject.toml MANIFEST.in README.rst LICENSE |
         tar -C "$BUILD/source" -x
     pip wheel --no-deps --wheel-dir "$BUILD/wheel" "$BUILD/source"
     WHEEL=$(echo "$BUILD"/wheel/*.whl)

@@ -13,7 +13,8 @@
 # A process for each core at the lowest priority, for an hour at most unless -m says otherwise;
 # a run that was cut off goes on where it was.  Of the fast tests those run that reach the
 # mutant; one that hangs is ended after half a minute.  The tests are those of now, the code is
-# that of the first call: after a change of it remove the copy that is named at the end.  COMPUTE_AGENT_MUTATION names another place for that copy,
+# that of the first call: after a change of it remove the copy that is named at the end.
+# COMPUTE_AGENT_MUTATION names another place for that copy,
 # COMPUTE_AGENT_VENV the environment that tools/test.sh made.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
@@ -151,7 +152,7 @@ PYTHON
 minutes=60
 case ${1:-} in
     -h | --help)
-        sed -n '2,19s/^#\( \|$\)//p' "$0"
+        sed -n '2,20s/^#\( \|$\)//p' "$0"
         exit
         ;;
     show)
@@ -191,7 +192,8 @@ timeout --signal=INT --kill-after=30 "${minutes}m" \
     nice -n 19 mutmut run --max-children "$(nproc)" "${names[@]}" >"$COPY/run.log" 2>&1 || status=$?
 if [ "$status" -ne 0 ] && [ "$status" -ne 124 ]; then
     tail -n 25 "$COPY/run.log" >&2
-    fail "mutmut ended with $status" "Do the tests pass?  See $COPY/run.log"
+    fail "mutmut ended with $status" "Has the code changed since the first call?  rm -r $COPY" \
+        "Do the tests pass?  See $COPY/run.log"
 fi
 score
 say "in $COPY"

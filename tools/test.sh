@@ -26,10 +26,6 @@ if [ "${1:-}" = --lab ]; then
     exit
 fi
 
-cd "$ROOT"
-PATH=$VENV/bin:$PATH
-export PATH
-unset PYTHONDONTWRITEBYTECODE # or hundreds of short processes would compile all anew
 # Half of a test's time is waiting, so there are more workers than cores.
 cores=$(nproc)
 workers=${COMPUTE_AGENT_TEST_WORKERS:-$((cores < 8 ? cores + 2 : 10))}
@@ -39,6 +35,14 @@ failed=()
 check() {
     say "$*"
     "$@" || failed+=("$*")
+}
+
+# After set_up, which looks for a Python outside of the environment.
+enter_environment() {
+    cd "$ROOT"
+    PATH=$VENV/bin:$PATH
+    export PATH
+    unset PYTHONDONTWRITEBYTECODE # or hundreds of short processes would compile all anew
 }
 
 check_source() {
@@ -59,6 +63,7 @@ run_tests() {
 if [ "${1:-}" = --fast ]; then
     shift
     set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}"
+    enter_environment
     check_source
     say "pytest $*"
     export COMPUTE_AGENT_TEST_FAST=yes HYPOTHESIS_PROFILE=fast
@@ -81,6 +86,7 @@ set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}"
 rm -f "$LOG"
 install_reference &
 reference=$!
+enter_environment
 
 # Some tests start a libvirtd or a systemd, which takes root: who has sudo runs all of them
 # through it, and gets what they leave in the checkout.

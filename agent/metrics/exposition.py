@@ -82,7 +82,7 @@ class Exposition:
             threading.Thread(target=self._write_on, name="textfile", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop serving.  The file stays: alerts notice its old timestamps."""
+        """Stop serving, and write the file once more: its timestamps then grow old."""
         self._ended = True
         self._wake.set()
         for server in self._servers:
@@ -131,7 +131,7 @@ def _answer(lines: Iterable[str], *, well: bool) -> Answer:
 
 
 def gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> Metric:
-    """Add a gauge that is read when metrics are asked for; ``name`` is its full name."""
+    """Return a gauge of values read just now; ``name`` is its full name."""
     made = GaugeMetricFamily(name, text, labels=labels)
     for values, number in rows:
         if number is not None:

@@ -58,7 +58,7 @@ class Vanished:
         return Report(self.tracker.node, degraded=degraded)
 
     def forget(self, why: str) -> None:
-        """Forget a node that another service has taken over."""
+        """Forget the node, and log why."""
         LOG.info("Node %s vanished here: %s", self.tracker.node, why)
         self.over, self.kept = True, None
 

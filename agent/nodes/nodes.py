@@ -164,7 +164,7 @@ class Nodes:
         return list(self.trackers.values())
 
     def _attached(self, nodes: list[str], told: Mapping[str, str]) -> list[Tracker]:
-        """Return the trackers of attached roots that exist."""
+        """Return the trackers of the roots that their owner has created."""
         for tracker in self.trackers.values():
             if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
                 self.foreign_roots.forget(tracker.node)

@@ -22,14 +22,14 @@ AGENT = "agent"
 STATUS = "agent/status"
 """The agent again, for the one trait that it may not know how to set."""
 FILES = "files"
-NOVA_COMPUTE = "former"
+NOVA_COMPUTE = "nova-compute"
 """The nova-compute that reported the providers of this host before: see ``Policy.takes_over``."""
 ADOPTED = "adopted"
 """Whoever made what an operator took over (``computectl adopt``); it answers nothing, so that
 it goes once all have answered and nobody reports it."""
 RESTORED = "restored"
 """Whoever asserted what this host had removed, and an older state of Placement has again."""
-OWN_UUID = "derived"
+OWN_UUID = "own-uuid"
 """Whoever asserted what is this host's by its UUID, but stands in no ledger; never kept."""
 NOTHING: frozenset[str] = frozenset()
 

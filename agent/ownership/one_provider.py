@@ -21,7 +21,7 @@ from reportclient.model import Inventory, Provider
 
 
 class OneProvider:
-    """One provider of a hearing.  Call :meth:`after` first: it decides who owns each class."""
+    """A provider of a hearing.  Call :meth:`after` first: it decides who owns each class."""
 
     def __init__(self, hearing: Hearing, uuid: str) -> None:
         self.hearing, self.uuid = hearing, uuid

@@ -49,7 +49,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A period's calls of the drivers for one node, whose root ``policy`` names."""
+    """Calls of all drivers for one node in a period; ``policy`` names its root."""
 
     drivers: Sequence[LoadedDriver]
     node: str

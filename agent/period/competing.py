@@ -179,8 +179,9 @@ class CompetingOwners:
         if self.other_name is not None:
             degraded["name"] = (
                 f"provider {uuid} of {node} was renamed to {self.other_name} by another service, "
-                "and is renamed back. If that host has the same compute_id, from a copied disk, "
-                "each takes the provider from the other: stop one, empty its state_path, start it"
+                "and is renamed back. If that is a host with the same compute_id, from a copied "
+                "disk, each takes the provider from the other: stop one, empty its state_path, "
+                "start it"
             )
         again = {
             denial: one

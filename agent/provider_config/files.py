@@ -186,7 +186,7 @@ class ProviderFiles:
                 self._warned.add(entry.key)
 
     def notes(self, roots: Collection[str]) -> Iterator[str]:
-        """Return the warnings, by part."""
+        """Yield the warnings."""
         yield from map(str, self.warnings)
         yield from map(_waits, self._absent(roots))
 

@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class KeptRoot:
-    """One root in the store of all roots; the store of a :class:`reportclient.root.Root`."""
+    """A root in the store of all roots; the store of a :class:`reportclient.root.Root`."""
 
     store: RootStore
     root: str

@@ -96,7 +96,7 @@ def encoded(version: int, roots: Mapping[str, Documents]) -> bytes:
 
 
 def _end(result: Decoded, data: bytes) -> Decoded:
-    """Return where the last whole record ends, if the rest was cut off while it was written."""
+    """Return the whole records, if the rest was cut off while it was written."""
     rest = data[result.good :]
     if rest.endswith(b"\n") and b"\0\0" not in rest:
         raise NotARecord(f"there is no record at byte {result.good}")

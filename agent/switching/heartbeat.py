@@ -149,7 +149,7 @@ class Heartbeat:
         return self._registry
 
     def _seen_with(self, record: ServiceRecord, before: ServiceStatus) -> ServiceStatus:
-        """Return the status with a record's version that this agent has written itself.
+        """Return the status to compare with a record: acknowledged if this agent wrote it.
 
         We may not know that we made it: the reply can be lost, or be overtaken by
         somebody who asks again.

@@ -36,7 +36,7 @@ class Hypervisor:
     _good_since: float | None = None
 
     def listener(self, driver: str) -> Callable[[object], None]:
-        """Return a driver's callback: called with the reason of a loss, then with ``None``."""
+        """Return a driver's callback: it takes the reason of a loss, or ``None`` when connected."""
         return lambda why: self._post(driver, None if why is None else _said(why))
 
     def hear(self, notice: Notice) -> None:

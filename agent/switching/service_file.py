@@ -10,7 +10,7 @@ from agent.switching.machine import ServiceStatus
 
 FILE_NAME = "service.json"
 _KEYS = ("disabled", "reason", "record_version", "told", "by_program")
-"""Of the fields of :class:`ServiceStatus`, in their order."""
+"""Keys of the fields of :class:`ServiceStatus`, in their order."""
 
 
 @dataclass(frozen=True, slots=True)

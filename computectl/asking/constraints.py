@@ -158,7 +158,7 @@ def keeping(question: Question, kept: Collection[Constraint]) -> Question:
 
 
 def having(constraint: Constraint) -> RequestGroup:
-    """Return how providers are called that meet the constraint."""
+    """Return a group that asks for the constraint's traits or aggregates, forbidden or not."""
     aggregates = constraint.aspect in (Aspect.MEMBER_OF, Aspect.NOT_MEMBER_OF)
     return _group([replace(constraint, aspect=Aspect.MEMBER_OF if aggregates else Aspect.REQUIRED)])
 

@@ -176,7 +176,7 @@ class Facts:
 
 
 def _by_provider(constraint: Constraint, wanted: Mapping[str, int]) -> Iterable[Mapping[str, int]]:
-    """Return the amounts that one provider has to give: a group's, or one class's."""
+    """Return the amounts that one provider has to give: a suffixed group's, else a class each."""
     if not wanted or constraint.suffix:
         return [wanted] if wanted else []
     return [{name: amount} for name, amount in sorted(wanted.items())]

@@ -87,7 +87,7 @@ class Explainer:
     """Answers, each with how many candidates were asked for; with fewer, it has them all."""
 
     def why(self, question: Question) -> Why:
-        """Return the decisive constraints.  :raises PlacementError: no answer."""
+        """Return the answer with each constraint's effect.  :raises PlacementError: no answer."""
         question = replace(question, request=replace(question.request, limit=None))
         found = Why(AllocationCandidates())
         try:
@@ -113,7 +113,7 @@ class Explainer:
         return Effect(constraint, relaxed, out, len(relaxed) - len(answer), lowered)
 
     def _deeper(self, question: Question, found: Why) -> Why:
-        """Return the other effects; without a decisive one, a set that can't be met together."""
+        """Return ``found`` with other effects, or a set that can't be met together."""
         decisive = {effect.constraint for effect in found.decisive}
         others = indecisive(question, decisive, self._ask, self.api)
         found = replace(found, overlapping=others.overlapping)
@@ -165,7 +165,7 @@ class Indecisive:
 def indecisive(
     question: Question, decisive: Collection[Constraint], ask: Ask, api: API
 ) -> Indecisive:
-    """Return the effects of all constraints but the decisive ones."""
+    """Return what the constraints besides the decisive ones rule out."""
     others = [each for each in constraints(question) if each not in decisive]
     amounts = [each for each in others if each.aspect is Aspect.RESOURCES]
     too_much = [each for each in amounts if not ask(alone(each))]

@@ -83,7 +83,7 @@ class FleetAudit:
         self.audit.add(REPORTING, checks.claimed_twice(records))
 
     def _is_missing(self, root: str, existing: Mapping[str, Listed]) -> bool:
-        """Return whether a host has no root; one made since may lack its trait still."""
+        """Return whether a root is not in Placement; one created since may lack its trait still."""
         return root not in existing and provider_with(root, self.api) is None
 
     def _orphans(

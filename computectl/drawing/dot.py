@@ -65,7 +65,7 @@ def _direction(picture: Picture) -> str:
 
 
 def _ends(box: Box, hub: int) -> tuple[str, str]:
-    """Return an aggregate's edge: sharing providers before it, the others after it."""
+    """Return the ends of an aggregate's edge: a sharing provider first, any other one last."""
     ends = f"a{hub}", _name(box)
     return (ends[1], ends[0]) if box.kind is BoxKind.SHARING else ends
 

@@ -51,6 +51,6 @@ def svg_of(dot: str, within: int = SECONDS) -> str:
 
 
 def _held(text: re.Match[str]) -> str:
-    """Return the SVG with texts held to the width of the layout, whatever the font."""
+    """Return an SVG text held to the width of the layout, whatever the font."""
     width = columns(unescape(text[3])) * BREADTH * float(text[2])
     return f'{text[1]} textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs">{text[3]}</text>'

@@ -89,7 +89,7 @@ class Forecast:
 
     @property
     def notes(self) -> list[str]:
-        """Return notes, which are no errors."""
+        """Return the warnings as sentences."""
         return [str(one) for one in self.conditions if one.severity is Severity.WARNING]
 
 

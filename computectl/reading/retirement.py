@@ -78,7 +78,7 @@ class Leaving:
     reported_by: frozenset[str] = frozenset()
 
     def view(self) -> View:
-        """Return what a retirement has to know."""
+        """Return the view on which the removal is planned."""
         providers = [one.provider for one in self.leavers]
         there = {one.uuid for one in providers}
         alone = [

@@ -135,7 +135,7 @@ class Terminal:
 
     @classmethod
     def of(cls, stream: TextIO) -> TextIO:
-        """Return a screen for a stream."""
+        """Wrap a stream so that it writes printable text only."""
         return cast("TextIO", cls(stream))
 
     def __getattr__(self, name: str) -> Any:

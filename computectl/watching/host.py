@@ -221,7 +221,7 @@ def _calls(seen: ThisHost) -> Text:
 
 
 def _drift(status: ObservedStatus) -> Text:
-    """Return the differences between Placement and the desired tree."""
+    """Draw the numbers of errors, warnings, notes and pending reshapes."""
     nodes = status.written.nodes
     said: list[tuple[str, str]] = []
     for severity, style in SEVERITIES.items():

@@ -61,12 +61,12 @@ class View(Generic[T]):
 
 
 def _clock(at: float) -> str:
-    """Return a time in the local format."""
+    """Return a time as HH:MM:SS, local."""
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 def _head(said: Sequence[tuple[str, str]], at: float, wrong: str | None, width: int) -> Text:
-    """Draw the title, state and time; ``wrong`` in place of the rest."""
+    """Draw the title, state and time; ``wrong`` in place of the state."""
     now = _clock(at)
     if wrong:
         said = [said[0], (f"as of {now}: {wrong}", "red")]

@@ -43,7 +43,7 @@ def traits(stage: Stage) -> None:
 
 
 def aggregates(stage: Stage) -> None:
-    """Add an aggregate to every provider of the tree."""
+    """Judge whether an aggregate stays that another service adds to each provider."""
 
     def edit(root: Root, tree: ProviderTree) -> None:
         for uuid in tree.get_provider_uuids(root.uuid):
@@ -53,7 +53,7 @@ def aggregates(stage: Stage) -> None:
 
 
 def drift(stage: Stage) -> None:
-    """Take the driver's data away, or change it, one kind after the other."""
+    """Judge whether the driver's data comes back after another service changes each kind of it."""
     loaded = stage.open()
     for root in stage.roots(loaded)[:NODES]:
         root.report(loaded)

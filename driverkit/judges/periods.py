@@ -70,7 +70,7 @@ def any_thread(stage: Stage) -> None:
 
 
 def _alike(root: Root, one: LoadedDriver, two: LoadedDriver) -> Snapshot:
-    """Return the common result.  :raises NotJudged: results differ for another reason."""
+    """Return the answer of both.  :raises NotJudged: they differ though asked alike."""
     first, second = root.desired(one), root.desired(two)
     if differences(first, second):
         raise NotJudged(f"node {root.node}: asked twice in the same way, the answers differ")

@@ -127,7 +127,7 @@ def _methods(source: DriverSource, driver: ast.ClassDef) -> dict[str, Function]:
 
 
 def _missing(source: DriverSource) -> Iterator[Diagnostic]:
-    """Return methods that it calls on itself and neither it nor our base class has."""
+    """Yield advice on methods that it calls on itself and neither it nor our base class has."""
     set_anywhere = {
         node.attr
         for node in ast.walk(source.module)
@@ -214,7 +214,7 @@ def _only_raises(function: Function) -> bool:
 
 
 def _trees(source: DriverSource) -> Iterator[Diagnostic]:
-    """Return the uses of the tree, wherever an argument has its name."""
+    """Yield advice on uses of the tree, wherever an argument has its name."""
     for function in source.reached:
         for name in _tree_names(function):
             for node in ast.walk(function):

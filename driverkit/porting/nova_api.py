@@ -94,7 +94,7 @@ USES: Mapping[str, str] = {
 
 
 def instead_of(dotted: str) -> str | None:
-    """Return our name for a name of Nova's; ``None``: the same."""
+    """Return what to use in place of a name of Nova's; ``None``: the same."""
     parts = dotted.split(".")
     for length in range(len(parts), 0, -1):
         advice = USES.get(".".join(parts[:length]))

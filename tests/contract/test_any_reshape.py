@@ -72,7 +72,7 @@ class Host:
         return after
 
     def totals(self) -> dict[str, Counter[str]]:
-        """What each guest holds, wherever."""
+        """Return each guest's amounts by class, on whatever provider."""
         held = {}
         for guest in self.guests:
             held[guest] = Counter[str]()

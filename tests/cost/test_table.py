@@ -1,4 +1,4 @@
-"""What Placement is asked, to the call: the table in README and docs, by the log of requests.
+"""The requests of each situation, to the call: the table in README and docs.
 
 N providers, C consumers with allocations on the tree.  With a real Placement small trees always,
 the large one in ``tools/test.sh --faults``.
@@ -12,17 +12,21 @@ import pytest
 
 from drivers.api import ReshapeNeeded
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
+from tests.servers.placement import RealPlacement
 
 AGGREGATE = "aaaaaaaa-0000-4000-8000-000000000001"
-CASES = [
-    *(("fake", size, consumers) for size in (1, 3, 11, 131) for consumers in (0, 50)),
-    ("real", 1, 0),
+ROOTS = [("fake", 1, 0), ("fake", 1, 50), ("real", 1, 0)]
+TREES = [
+    *(("fake", size, consumers) for size in (3, 11, 131) for consumers in (0, 50)),
     ("real", 3, 50),
     pytest.param("real", 131, 0, marks=pytest.mark.faults),
     pytest.param("real", 131, 50, marks=pytest.mark.faults),
 ]
 each_case = pytest.mark.parametrize(
-    ("any_placement", "size", "consumers"), CASES, indirect=["any_placement"]
+    ("any_placement", "size", "consumers"), [*ROOTS, *TREES], indirect=["any_placement"]
+)
+each_tree = pytest.mark.parametrize(
+    ("any_placement", "size", "consumers"), TREES, indirect=["any_placement"]
 )
 each_size = pytest.mark.parametrize(
     ("any_placement", "size"),
@@ -175,9 +179,8 @@ def test_a_strangers_trait_on_the_root(any_placement, size):
     assert "HW_CPU_X86_AVX" in agent.tracker.view.snapshot.providers[ROOT].traits
 
 
-@each_case
+@each_tree
 def test_a_conflict_on_one_leaf(any_placement, size, consumers):
-    size = max(size, 2)
     agent, driver, log = settled(any_placement, size, consumers)
     any_placement.stranger.add_trait(leaf_uuid(1), "HW_CPU_X86_AVX")
     log.take()
@@ -185,6 +188,8 @@ def test_a_conflict_on_one_leaf(any_placement, size, consumers):
     assert agent.period(1.0).ok
     requests = log.take()
     assert kinds(requests) == ["PUT", "GET", "GET", "GET", "GET", "PUT"]
+    if isinstance(any_placement, RealPlacement):
+        assert [r.status for r in requests] == [409, 200, 200, 200, 200, 200]
 
 
 @each_case

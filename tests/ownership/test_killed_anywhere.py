@@ -26,7 +26,7 @@ DEVICES = (f"{NODE}_dev1", f"{NODE}_dev2")
 
 @dataclass(frozen=True)
 class Says:
-    """What the two drivers of the host report."""
+    """The reports of the host's two drivers."""
 
     classes: frozenset[str] = frozenset({"VCPU"})
     traits: frozenset[str] = frozenset()

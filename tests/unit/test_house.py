@@ -18,7 +18,7 @@ LINES = {
     "agent/metrics": 757,
     "agent/nodes": 1007,
     "agent/ownership": 1391,
-    "agent/period": 1114,
+    "agent/period": 1115,
     "agent/provider_config": 666,
     "agent/registry": 1960,
     "agent/reporting": 886,

@@ -9,7 +9,7 @@ import pytest
 from drivers.api import DriverNotReady, ReshapeNeeded
 from reportclient.errors import Rejected, Unreachable
 from reportclient.testing.fake_placement import FakePlacement
-from tests.agents import NODE, OWNER, ROOT, Agent, Small, both, fails, inventory, whole_root
+from tests.agents import NODE, OWNER, ROOT, Agent, Away, Small, both, fails, inventory, whole_root
 from tests.ownership.world import AUDIT, SOON, child, pool
 from tests.unit.test_attach import AGGREGATE, THEIRS, cards, own_root
 from tests.unit.test_attach import Agent as AttachedAgent
@@ -22,24 +22,8 @@ def placement() -> FakePlacement:
     return FakePlacement()
 
 
-class Away:
-    """A Placement that answers nobody, and counts who asks."""
-
-    asked = 0
-
-    def request(self, *_: Any, **__: Any) -> dict[str, Any]:
-        self.asked += 1
-        raise Unreachable("away")
-
-
 def writes(placement: FakePlacement, mark: int) -> list[str]:
     return [f"{one.method} {one.path}" for one in placement.since(mark) if one.is_write]
-
-
-def test_of_a_new_host_of_which_no_driver_can_say_anything_nothing_is_written(placement) -> None:
-    agent = Agent(placement, Small(fails(DriverNotReady("no"))), Small(fails(ValueError("no"))))
-    assert not agent.period().ok
-    assert placement.writes == []
 
 
 def test_a_new_host_is_written_as_soon_as_one_driver_can_say_something(placement) -> None:

@@ -16,7 +16,7 @@ from agent.switching.host_status import HostStatus
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile
 from reportclient.errors import Unreachable
-from tests.agents import ROOT, Agent, Small, inventory
+from tests.agents import ROOT, Agent, Away, Small, inventory
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
@@ -153,16 +153,6 @@ def test_a_switch_finds_what_somebody_did_meanwhile(agent, any_placement) -> Non
 def test_a_switch_leaves_the_next_period_nothing_to_do(agent) -> None:
     switch(agent, True)
     assert not agent.calls_of(lambda: agent.period(after=1, disabled=True))
-
-
-class Away:
-    """A Placement that answers nobody, and counts who asks."""
-
-    asked = 0
-
-    def request(self, *_, **__):
-        self.asked += 1
-        raise Unreachable("away")
 
 
 def test_what_nobody_asks_for_is_left_to_the_periods_while_placement_is_away(agent) -> None:

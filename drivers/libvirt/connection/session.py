@@ -209,7 +209,7 @@ class Session:
 
 
 def nonsense(err: Exception) -> str:
-    """Return an unusable answer as an error."""
+    """Return why an answer is of no use, as the end of a sentence."""
     if isinstance(err, UnicodeDecodeError):
         return f"gave a text that is not UTF-8 (byte {err.start})"
     return f"gave {err}" if isinstance(err, ValueError) else f"its answer lacks {err}"

@@ -52,7 +52,7 @@ class NodeDevices:
 
     @classmethod
     def of(cls, context: DriverContext) -> Self:
-        """Return the devices' options.  :raises ValueError: naming the wrong value."""
+        """Return the fact by its options.  :raises ValueError: naming the wrong value."""
         conf = context.conf
         register_mdev_types(conf)
         return cls(PciSettings.of(conf), MdevSettings.of(conf), nova_owner_traits(conf))

@@ -67,7 +67,7 @@ def pci_bus(documents: Iterable[Element]) -> PciBus:
 
 
 def too_little(text: str) -> str | None:
-    """Return the elements that a device's document lacks."""
+    """Return what a device's document lacks, or ``None``."""
     document = read(text)
     pci = document.find("capability[@type='pci']")
     if text_of(document, "name") is None or document.find("capability") is None:

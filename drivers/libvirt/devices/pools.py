@@ -102,7 +102,7 @@ def many_alike(children: Iterable[Reported]) -> tuple[str, ...]:
 
 
 def _alone(pool: Pool) -> bool:
-    """Return whether each device is a provider of its own."""
+    """Return whether it matters which device of the pool is used."""
     return os_traits.HW_PCI_ONE_TIME_USE in pool.traits
 
 

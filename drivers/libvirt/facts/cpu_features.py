@@ -165,7 +165,7 @@ def mode_of(choice: CpuChoice, arch: str | None) -> str | None:
 def questions(
     cpu: HostCpu, choice: CpuChoice, known_models: Iterable[str] = ()
 ) -> tuple[Question, ...]:
-    """Return the CPU models to expand.  ``known_models`` have libvirt's spelling."""
+    """Return the CPUs to expand by libvirt.  ``known_models`` have libvirt's spelling."""
     mode = mode_of(choice, cpu.arch)
     if mode in HOST_MODES:
         # Hosts whose model libvirt does not know (all of ARM) list all that there is.

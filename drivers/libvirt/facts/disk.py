@@ -192,7 +192,7 @@ def storage_pool(
 
 
 def too_little(text: str) -> str | None:
-    """Return the elements that an active pool's document lacks."""
+    """Return what an active pool's document lacks, or ``None``."""
     capacity = text_of(read(text), "capacity")
     return None if whole(capacity) is not None else "gave a document without a capacity"
 
@@ -232,7 +232,7 @@ def disk_gb(size: int) -> int:
 
 
 def unknown_size(images: Images) -> str:
-    """Return the next step if no pool of libvirt is the backend."""
+    """Return the note, with its next step, that no pool of libvirt is the backend."""
     kind = POOL_TYPES.get(images.kind, images.kind)
     return (
         f"[libvirt] images_type = {images.kind}: libvirt has no active storage pool of type"

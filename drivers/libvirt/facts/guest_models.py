@@ -165,7 +165,7 @@ def _tables(arch: str) -> dict[str, bool]:
 
 
 def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
-    """Return traits that follow from versions, since documents do not list them."""
+    """Return, by trait that no document lists, whether the versions have it."""
     lib, qemu = versions.libvirt, versions.qemu
     pci = "e1000e" in VIFS.get(arch, frozenset())
     traits = {

@@ -122,6 +122,6 @@ class Moving:
 
 
 def _as_it_is(wanted: Records, there: Records, held: Iterable[str]) -> Records:
-    """Return the wanted records without classes that are ``held`` back."""
+    """Return the wanted records, with the present ones of classes that are ``held``."""
     kept = {name: there[name] for name in held if name in there}
     return {name: record for name, record in wanted.items() if name not in held} | kept
