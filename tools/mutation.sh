@@ -3,9 +3,9 @@
 # and the fast tests have to notice each.  docs/mutation.rst has the score and the survivors.
 #
 #   tools/mutation.sh [-m MINUTES] [PATTERN...]   all of the core, or mutants whose names
-#                                                 match, such as 'reportclient.diff.*', but
-#                                                 for those that an earlier call has run; who is
-#                                                 named in full runs again
+#                                                 match, such as 'reportclient.diff.*', without
+#                                                 those that have run; a mutant that is named
+#                                                 in full runs again
 #   tools/mutation.sh sample COUNT [PATTERN]      that many names at random, to be given to it
 #   tools/mutation.sh show MUTANT                 what a mutant changes
 #   tools/mutation.sh score                       what the last run came to
@@ -14,8 +14,8 @@
 # a run that was cut off goes on where it was.  Of the fast tests those run that reach the
 # mutant; one that hangs is ended after half a minute.  The tests are those of now, the code is
 # that of the first call: after a change of it remove the copy that is named at the end.
-# COMPUTE_AGENT_MUTATION names another place for that copy,
-# COMPUTE_AGENT_VENV the environment that tools/test.sh made.
+# COMPUTE_AGENT_MUTATION names another place for that copy, COMPUTE_AGENT_VENV the environment
+# that tools/test.sh made.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
 . "$(dirname "$0")/setup.sh"
@@ -152,7 +152,7 @@ PYTHON
 minutes=60
 case ${1:-} in
     -h | --help)
-        sed -n '2,20s/^#\( \|$\)//p' "$0"
+        sed -n '2,18s/^#\( \|$\)//p' "$0"
         exit
         ;;
     show)
