@@ -126,9 +126,9 @@ def _settings(conf: cfg.ConfigOpts) -> Settings:
     if not conf.host.strip():
         raise ConfigError("host is empty: name this service, or leave the option out")
     if not conf.compute.owner_trait:
-        raise ConfigError("[compute] owner_trait names no trait: leave the option out")
+        raise ConfigError("[compute] owner_trait is empty: name a trait, or leave the option out")
     if not conf.compute_driver:
-        raise ConfigError("compute_driver names no driver")
+        raise ConfigError("compute_driver is empty: name a driver, or leave the option out")
     return Settings(
         host=conf.host,
         state_path=Path(conf.state_path).absolute(),

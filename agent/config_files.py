@@ -43,7 +43,7 @@ def parse(conf: cfg.ConfigOpts, args: Sequence[str], **said: Any) -> None:
         raise WrongValue(f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
     except UnicodeDecodeError as err:
         culprit = next(_no_text(files_named(args, said["project"], said["prog"])), "a file")
-        raise WrongValue(f"{culprit} is no text in UTF-8: {err}") from err
+        raise WrongValue(f"{culprit} is not UTF-8 text: {err}") from err
     except SystemExit as end:
         wrong = _ARGUMENT.fullmatch(printed.getvalue().strip())
         if end.code != 1 or wrong is None:
@@ -94,7 +94,7 @@ def _value(conf: cfg.ConfigOpts, there: Any, option: str, group: str) -> Any:
     try:
         return there[option]
     except (cfg.NoSuchOptError, RecursionError):  # its text has a part of the value
-        text = "a $ begins the name of an option that is not there: write $$ for a $"
+        text = "$ refers to an option that does not exist: write $$ for a $"
         raise WrongValue(f"{option_place(conf, option, group)}: {text}") from None
 
 
@@ -155,4 +155,4 @@ def open_secrets(files: Iterable[Path]) -> Iterator[str]:
         secret = _SECRET.search(text)
         if mode & stat.S_IROTH and secret:
             line = text[: secret.start()].count("\n") + 1
-            yield f"{path}:{line} has a password, and everybody may read it: chmod o-r {path}"
+            yield f"{path}:{line} has a password, and every user may read it: chmod o-r {path}"

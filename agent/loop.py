@@ -99,7 +99,7 @@ class Loop:
             missed = 0 if asked else schedule.after(self.clock())
             if missed:
                 LOG.warning(
-                    "The period took longer than update_resources_interval (%g s): %d left out",
+                    "The period took longer than update_resources_interval (%g s): %d skipped",
                     schedule.interval,
                     missed,
                 )
@@ -186,7 +186,7 @@ class Loop:
             try:
                 work()
             except Exception:
-                LOG.exception("A job failed")
+                LOG.exception("A scheduled job failed")
         while not self.stopping and not self.commands.empty():
             self.commands.get().run()
 

@@ -216,7 +216,7 @@ def _outlive_signals(*, once: bool) -> None:
 
 
 def _no_meaning(number: int, _: object) -> None:
-    LOG.info("%s means nothing to compute-agent now", signal.Signals(number).name)
+    LOG.info("Ignoring %s", signal.Signals(number).name)
 
 
 def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
@@ -232,7 +232,7 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
         service.ready_anyway(f"first report in {first_in:.0f} s")
     else:
         _ready_at_the_latest(service)
-    LOG.info("Reporting %s, first in %.0f s", settings.host, first_in)
+    LOG.info("Reporting host %s, the first time in %.0f s", settings.host, first_in)
     # Python handles signals in the main thread: that one must not hang in some driver's C.
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:
         done = pool.submit(loop.run, service.period, settings.interval, first_in)
@@ -264,7 +264,7 @@ def _wait_interruptibly(done: Future[None]) -> None:
 
 def _ready_at_the_latest(service: Service) -> None:
     """Whoever waits for the unit to start does not wait for Placement to come back."""
-    why = "the first report is not through yet"
+    why = "the first report is not finished yet"
     timer = threading.Timer(opts.READY_WITHIN, lambda: service.ready_anyway(why))
     timer.daemon = True
     timer.start()
@@ -288,12 +288,12 @@ def _leave_a_driver_behind(service: Service, calls: DriverCalls) -> None:
     stopped = time.monotonic()
     while (why := service.hanging(stopped, DRIVER_WITHIN)) is None:
         time.sleep(0.1)
-    LOG.warning("Stopped: %s, and is left behind", why)
+    LOG.warning("Stopped without waiting: %s", why)
     calls.leave()
     os._exit(0)
 
 
 def _leave_at_once(calls: DriverCalls, within: float) -> None:
-    LOG.warning("Not done after graceful_shutdown_timeout (%g s): leaving at once", within)
+    LOG.warning("Not stopped after graceful_shutdown_timeout (%g s): exiting now", within)
     calls.leave()
     os._exit(FAILED)

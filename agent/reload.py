@@ -47,14 +47,14 @@ class Reload:
     def _read(self) -> None:
         for what, read in (
             ("The configuration", self._read_configuration),
-            ("Provider files", self.service.nodes.additions.read),
+            ("The set of provider files", self.service.nodes.additions.read),
         ):
             try:
                 read()
             except config.ConfigError as err:
-                LOG.warning("%s could not be read again, nothing of it is changed: %s", what, err)
+                LOG.warning("%s was not reloaded, the previous one stays in use: %s", what, err)
             except Exception:
-                LOG.exception("%s could not be read again", what)
+                LOG.exception("%s was not reloaded", what)
 
     def _read_configuration(self) -> None:
         config.read_again(self.conf, self.args)

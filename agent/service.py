@@ -190,9 +190,11 @@ def _close(loaded: LoadedDriver, host: str) -> None:
     try:
         loaded.cleanup_host(host)
     except DriverHangs as err:
-        LOG.warning("Driver %s is left behind: %s", loaded.name, err)
+        LOG.warning(
+            "Driver %s: cleanup_host did not return, not waiting for it: %s", loaded.name, err
+        )
     except (Exception, SystemExit):
-        LOG.exception("Driver %s could not clean up", loaded.name)
+        LOG.exception("Driver %s: cleanup_host failed", loaded.name)
 
 
 def _status(reports: Sequence[Report]) -> str:

@@ -82,7 +82,7 @@ _OF_NODES: Sequence[tuple[str, str, Callable[[NodeStatus], float | None]]] = (
         "Providers and inventories that are kept for the guests that use them.",
         lambda one: len(one.texts(Severity.INFO)),
     ),
-    ("conditions", "What somebody should see to.", lambda one: len(one.texts(Severity.ERROR))),
+    ("conditions", "Conditions that need an operator.", lambda one: len(one.texts(Severity.ERROR))),
 )
 
 
@@ -101,7 +101,9 @@ class Facts(Collector):
         yield from self._nodes(status.nodes if status is not None else ())
         yield from self._trees()
         queue = self.loop.commands.qsize()
-        yield _gauge("loop_queue_length", "What waits for the loop's thread.", (), [((), queue)])
+        yield _gauge(
+            "loop_queue_length", "Jobs that wait for the loop's thread.", (), [((), queue)]
+        )
 
     def _service(self, status: AgentStatus | None) -> Iterator[Metric]:
         version = status.agent_version if status is not None else ""

@@ -32,7 +32,7 @@ class Numbers:
             ["occasion"],
             buckets=LONG,
         )
-        self.replans = counter("replans", "Plans made anew, since somebody else wrote in between.")
+        self.replans = counter("replans", "Plans made again after a conflict with another writer.")
         self.operations = counter(
             "operations", "Operations that Placement has acknowledged.", ["operation"]
         )

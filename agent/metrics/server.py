@@ -72,7 +72,7 @@ class PageServer:
                 why = err.strerror or str(err)
                 if why != said:
                     LOG.warning(
-                        "No metrics at %s: %s ([monitoring] %s); tried again",
+                        "Metrics and health can't be served at %s: %s ([monitoring] %s); retrying",
                         self.where,
                         why,
                         self.option,

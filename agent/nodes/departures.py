@@ -59,7 +59,7 @@ class Vanished:
 
     def forget(self, why: str) -> None:
         """Forget the node, and log why."""
-        LOG.info("Node %s vanished here: %s", self.tracker.node, why)
+        LOG.info("Node %s vanished: %s", self.tracker.node, why)
         self.over, self.kept = True, None
 
     def _check(self, api: Counting) -> Report:
@@ -70,7 +70,7 @@ class Vanished:
         elif self._was_written(listed):
             self._read_again(api)
         elif tracker.service_tag not in tracker.view.snapshot.providers[tracker.uuid].traits:
-            self.forget("its provider carries no tag of this service and is left alone")
+            self.forget("its provider lacks this service's tag, so it is not removed")
         else:
             self.kept = self._held_by(listed) or self._used_by(api)
             if self.kept is None:
@@ -90,26 +90,24 @@ class Vanished:
         traits = traits_of(tracker.uuid, api)
         if tracker.service_tag not in traits:
             others = tags_of_others(traits, tracker.service_tag)
-            self.forget("another service reports it now" if others else "its tag was taken off")
+            self.forget("another service reports it now" if others else "its tag was removed")
             return
         tracker.root.read(api)
-        self.kept = "vanished, and somebody wrote to its providers meanwhile: looked at again later"
+        self.kept = "not removed yet: its providers were read again, and may have been changed"
 
     def _held_by(self, listed: list[Listed]) -> str | None:
         root, ledger = self.tracker.uuid, self.tracker.ledger
         for item in listed:
             uuid, name = item["uuid"], item["name"]
             if uuid != root and not ledger.is_ours(uuid):
-                return (
-                    f"vanished, and is kept: {name} ({uuid}) below it is owned by another service"
-                )
+                return f"not removed: {name} ({uuid}) below it is owned by another service"
         return None
 
     def _used_by(self, api: Counting) -> str | None:
         snapshot = self.tracker.view.snapshot
         stocked = [each.uuid for each in snapshot.walk(self.tracker.uuid) if each.inventory]
         consumers = sorted({user for uuid in stocked for user in consumers_of(uuid, api)})
-        return f"vanished, and is kept: in use by {users(consumers)}" if consumers else None
+        return f"not removed: in use by {users(consumers)}" if consumers else None
 
     def _remove(self, api: Counting) -> None:
         tracker = self.tracker
@@ -120,10 +118,10 @@ class Vanished:
         plan = Plan((SetTraits(root.uuid, root.traits - ours), *deletes))
         outcome = tracker.root.send(plan, api)
         if root.uuid not in tracker.view.snapshot:
-            self.forget("its provider is removed")
+            self.forget("its provider was removed")
         elif outcome.done:
             tracker.root.send(Plan((SetTraits(root.uuid, root.traits),)), api)
-            self.kept = "vanished, and is kept: it came to be used just now"
+            self.kept = "not removed: a guest has just begun to use it"
 
 
 @dataclass(slots=True)
@@ -155,11 +153,11 @@ class Departures:
     def _await(self, tracker: Tracker, now: float, rules: Rules) -> None:
         wait = rules.node_wait
         if wait is None:
-            LOG.info("Node %s vanished: its provider is left as it is", tracker.node)
+            LOG.info("Node %s vanished: its provider is not removed", tracker.node)
             return
         LOG.info(
-            "Node %s vanished: its provider is removed in %.0f s, unless it comes back or "
-            "another service reports it",
+            "Node %s vanished: its provider will be removed in %.0f s, unless the node comes back "
+            "or another service reports it",
             tracker.node,
             wait,
         )
@@ -223,7 +221,7 @@ def roll_call(
     try:
         listed = providers_with(tag, api)
     except PlacementError as err:
-        LOG.debug("No roll call: %s", err)
+        LOG.debug("The roots of this service could not be listed: %s", err)
         return None
     by_uuid = {item["uuid"]: item for item in listed}
     for tracker in alone:

@@ -48,7 +48,7 @@ def compute_id(state_path: Path) -> str:
     if kept and path.exists():
         return kept
     if kept:
-        LOG.warning("%s is lost: it is written again as %s has it", path, NODES)
+        LOG.warning("%s is missing: writing it again with the UUID from %s", path, NODES)
     return _write_once(path, kept or str(uuidlib.uuid4()))
 
 
@@ -68,8 +68,8 @@ def kept_compute_id(state_path: Path) -> str:
         raise _error(f"{path}: {files.why(err)}", err) from err
     if noted not in ("", own):
         raise IdentityError(
-            f"{path} says {own}, and {state_path / NODES} says {noted}: one of them is damaged "
-            f"or was changed by hand; `computectl adopt {own}` (or the other) says which is right"
+            f"{path} has {own}, and {state_path / NODES} has {noted}: one of them is damaged "
+            f"or was changed by hand; run `computectl adopt` with the right one of the two"
         )
     return own
 

@@ -73,7 +73,7 @@ class Nodes:
         except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's; the agent lives on
             return [self._nobody(err)]
         if not trackers:
-            no_node = {f"driver {self.drivers[0].name}": "has no node"}
+            no_node = {f"driver {self.drivers[0].name}": "reported no node"}
             return self._awaited() or [Report(NOBODY, degraded=no_node)]
         self.breaker().close()
         self._watch_departures(now)
@@ -200,17 +200,17 @@ class Nodes:
         ledger, uuid = made.ledger, made.uuid
         if not self.rules.attached and ledger.begun and not ledger.is_ours(uuid):
             LOG.warning(
-                "Node %s was attached until now, and is this agent's ([compute] root_provider): "
-                "nova-compute must not run here; inventory that it reported and no driver here "
-                "reports stays until it is removed by hand",
+                "Node %s: [compute] root_provider was attach and is own now: this agent reports "
+                "the root. Stop nova-compute on this host; what it reported and no driver here "
+                "reports stays until you remove it",
                 made.node,
             )
         if not self.rules.attached or not ledger.is_ours(uuid):
             return ledger
         LOG.warning(
-            "Node %s was reported by this agent, and is attached now ([compute] root_provider): "
-            "the root's inventory and traits are left to nova-compute; what is below it stays this "
-            "agent's. computectl retire --hand-back gives back the host as a whole",
+            "Node %s: [compute] root_provider was own and is attach now: nova-compute reports the "
+            "root's inventory and traits, this agent its children. To give back the whole host, "
+            "run computectl retire --hand-back",
             made.node,
         )
         owners = Holding(traits=identifying_traits(self.rules.owner_traits))

@@ -86,14 +86,14 @@ class Workers:
     def _not_done(self, tracker: Tracker) -> NotDone:
         seconds = self.busy(tracker.uuid)
         if seconds is None:
-            return NotDone("not begun: too many other nodes hang")
+            return NotDone("not started: the periods of too many other nodes hang")
         under_way = (
-            f"driver {one.name} is at {method}"
+            f"driver {one.name} is in {method}"
             for one in tracker.drivers
             for _, method in one.calls.now
         )
         doing = next((text for text in under_way if f"({tracker.node})" in text), tracker.doing)
-        return NotDone(f"not done after {seconds:.0f} s, {doing}; other nodes go on")
+        return NotDone(f"not finished after {seconds:.0f} s: {doing}; other nodes are not affected")
 
     def run(self, jobs: Mapping[str, Job]) -> dict[str, Report]:
         """Return the results of the jobs by key, without those that are not done in time."""
@@ -149,5 +149,7 @@ def _safely(job: Callable[[Tracker], Report], tracker: Tracker) -> Report:
     try:
         report = job(tracker)
     except SystemExit as err:
-        report = Report(tracker.node, error=DriverError(f"a driver ended: {error_text(err)}"))
+        report = Report(
+            tracker.node, error=DriverError(f"a driver raised SystemExit: {error_text(err)}")
+        )
     return replace(report, seconds=time.monotonic() - began)

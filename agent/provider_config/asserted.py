@@ -75,8 +75,8 @@ class _Asserting:
             first = by_uuid.setdefault(provider.uuid, entry)
             if first is not entry:
                 text = (
-                    f"{entry.place} ({entry.by} {entry.identifier}) describes it, and so does "
-                    f"{first.place} ({first.by} {first.identifier}), which holds; "
+                    f"{entry.place} ({entry.by} {entry.identifier}) ignored: "
+                    f"{first.place} ({first.by} {first.identifier}) describes this provider, too; "
                     "make one entry of the two"
                 )
                 self._problem(provider, text)

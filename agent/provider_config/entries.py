@@ -121,7 +121,7 @@ def _newer_minor(document: Document) -> Diagnostic | None:
     if match is None:
         return None  # the schema says what is wrong with it
     if match[1] != "1":
-        text = f"is {version}; this agent reads 1.x: write it so, or upgrade the agent"
+        text = f"is {version}; this agent reads 1.x: write the file as 1.x, or upgrade the agent"
         raise BadFile([document.diagnostic(path, text)])
     if int(match[2]) <= KNOWN_MINOR:
         return None

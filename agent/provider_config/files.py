@@ -148,7 +148,7 @@ class ProviderFiles:
         except BadFile as err:
             self.diagnostics = err.diagnostics
             for diagnostic in err.diagnostics:
-                LOG.warning("Provider files are not taken over: %s", diagnostic)
+                LOG.warning("Provider files not applied: %s", diagnostic)
             return
         self._tell(loaded)
         self.diagnostics, self.warnings, self._in_use = (), loaded.warnings, loaded.entries
@@ -163,8 +163,10 @@ class ProviderFiles:
         """Return the errors, by part."""
         if not self.diagnostics or self.holding:
             return {}
-        use = "nothing new is added" if self._in_use is None else "the last good files hold"
-        return {PART: f"{BadFile(self.diagnostics)}; {use}: mend it, then reload compute-agent"}
+        use = "none is applied" if self._in_use is None else "the last valid files stay in use"
+        return {
+            PART: f"{BadFile(self.diagnostics)}; {use}; correct this, then reload compute-agent"
+        }
 
     # -- entries that wait for a provider
 
@@ -215,7 +217,7 @@ class ProviderFiles:
             texts = self.kept.load(_texts)
             return None if texts is None else parsed(texts).entries
         except (Unusable, BadFile) as err:
-            LOG.warning("The last good provider files can't be used: %s", err)
+            LOG.warning("The saved copy of the last valid provider files can't be used: %s", err)
             return None
 
     def _keep(self, texts: Texts) -> None:
@@ -223,7 +225,9 @@ class ProviderFiles:
             return
         try:
             if texts:
-                self.kept.keep({"files": texts}, "after a restart bad ones have no last good ones")
+                self.kept.keep(
+                    {"files": texts}, "after a restart there is no valid copy to fall back to"
+                )
             else:
                 self.kept.remove()
         except OSError as err:

@@ -335,7 +335,7 @@ def test_one_provider_described_by_name_and_by_uuid_is_told_with_both_places(hos
     host.start()
     host.period()
     [told] = host.period().texts()
-    assert f"{two}:3 (uuid {CHILD}) describes it, and so does {one}:3 (name {DEVICE})" in told
+    assert f"{two}:3 (uuid {CHILD}) ignored: {one}:3 (name {DEVICE}) describes" in told
     assert host.custom(CHILD) == {"CUSTOM_ONE"}
 
 
@@ -516,7 +516,7 @@ def test_a_bad_file_changes_nothing_until_it_is_mended(host: Host) -> None:
     assert host.calls_of(host.period) == []
     [told] = host.nodes.additions.degraded().values()
     assert told.startswith(f"{path}:5: providers[0].traits.additional[0]: has to be")
-    assert "the last good files hold: mend it, then reload compute-agent" in told
+    assert "the last valid files stay in use; correct this, then reload compute-agent" in told
     host.write(entry(EVERY_ROOT, "CUSTOM_SILVER"))
     host.reload()
     host.settle()
@@ -529,7 +529,7 @@ def test_a_bad_file_at_start_leaves_the_last_good_ones_in_use(host: Host) -> Non
     host.start()
     host.drivers[1].body = devices(DEVICE, f"{NODE}_dev2")  # the drivers' part goes on
     host.settle()
-    assert "the last good files hold" in str(host.nodes.additions.degraded())
+    assert "the last valid files stay in use" in str(host.nodes.additions.degraded())
     assert (host.custom(), host.totals()) == ({"CUSTOM_GOLD"}, {"VCPU": 8, "CUSTOM_LICENSE": 8})
 
 
@@ -539,7 +539,7 @@ def test_a_bad_file_and_nothing_kept_leaves_what_was_applied_as_it_is(host: Host
     host.write("- nonsense\n")
     host.start()
     host.settle()
-    assert "nothing new is added" in str(host.nodes.additions.degraded())
+    assert "none is applied" in str(host.nodes.additions.degraded())
     assert (host.custom(), host.totals()) == ({"CUSTOM_GOLD"}, {"VCPU": 8, "CUSTOM_LICENSE": 8})
     host.write()
     host.reload()

@@ -236,7 +236,7 @@ def test_sigterm_does_not_wait_for_a_driver_that_hangs(stuck: AgentProcess, driv
     stuck.start()
     stuck.until_logged("stuck now" if driver == "stuck" else "Sleeping")
     assert stuck.stop() == 1
-    assert "Not done after graceful_shutdown_timeout (1 s): leaving at once" in stuck.log
+    assert "Not stopped after graceful_shutdown_timeout (1 s): exiting now" in stuck.log
 
 
 def test_sighup_asks_for_a_period(agent: AgentProcess, placement: RealPlacement) -> None:
@@ -283,7 +283,7 @@ def test_a_configuration_that_cant_be_used_changes_nothing_at_a_sighup(
     agent.options = "update_resources_interval = 3600\nperiodic_fuzzy_delay = 0\n"
     agent.start()
     agent.until_logged("reported", times=1)
-    refused = "The configuration could not be read again, nothing of it is changed"
+    refused = "The configuration was not reloaded, the previous one stays in use: "
     for times, wrong in enumerate(("graceful_shutdown_timeout", "debug"), start=1):
         agent.options = f"update_resources_interval = 1\n{wrong} = soon\n"
         agent.write()
@@ -336,7 +336,7 @@ def test_signals_of_other_services_end_nothing_and_the_version_is_told(
     agent.start()
     agent.until_logged("reported", times=1)
     agent.send(signal.SIGUSR1)
-    agent.until_logged("SIGUSR1 means nothing to compute-agent")
+    agent.until_logged("Ignoring SIGUSR1")
     assert agent.process is not None
     assert agent.process.poll() is None
     assert f" agent.main [-] compute-agent {version()}\n" in agent.log
@@ -362,7 +362,7 @@ def test_a_password_that_all_may_read_is_told(agent: AgentProcess) -> None:
     agent.options = "transport_url = kombu+memory://agent:pa55@/\n"
     agent.write()
     agent.config.chmod(0o644)
-    assert "everybody may read it: chmod o-r" in agent.once().stderr
+    assert "every user may read it: chmod o-r" in agent.once().stderr
 
 
 def test_periods_that_fell_out_are_counted(agent: AgentProcess) -> None:
@@ -370,7 +370,7 @@ def test_periods_that_fell_out_are_counted(agent: AgentProcess) -> None:
     with agent:
         # More of them where the machine is slow.
         left_out = (
-            r"The period took longer than update_resources_interval \(1 s\): ([2-9]|\d\d+) left out"
+            r"The period took longer than update_resources_interval \(1 s\): ([2-9]|\d\d+) skipped"
         )
         agent.until(lambda: re.search(left_out, agent.log))
 

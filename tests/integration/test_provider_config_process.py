@@ -89,7 +89,7 @@ def test_sighup_takes_over_good_files_and_keeps_the_last_good_ones_over_bad_ones
     assert placement.since(mark) == []
     [told] = status(agent)
     assert f"{path}:5: providers[0].traits.additional[0]: has to be a custom trait" in told
-    assert agent.log.count(f"Provider files are not taken over: {path}:5: ") == 1
+    assert agent.log.count(f"Provider files not applied: {path}:5: ") == 1
 
     write(agent)
     agent.send(signal.SIGHUP)
@@ -106,7 +106,7 @@ def test_once_with_a_bad_file_reports_all_else_and_exits_1(
     done = agent.once()
     assert done.returncode == 1
     assert f"{path}:5: providers[0].traits.additional[0]: has to be" in done.stderr
-    assert "nothing new is added: mend it, then reload compute-agent" in done.stderr
+    assert "none is applied; correct this, then reload compute-agent" in done.stderr
     assert custom(agent, placement) == {"CUSTOM_OF_THE_SCRIPT"}
 
 

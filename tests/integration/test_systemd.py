@@ -211,7 +211,7 @@ def test_nobody_waits_longer_for_a_silent_placement(host: Host) -> None:
     began, ready = (int(host.show("silent", key)) / 1e6 for key in times)
     assert opts.READY_WITHIN <= ready - began  # and not for ever, which is how long it is silent
     # Later, when the client has given up, it says that Placement does not answer.
-    said = ("the first report is not through yet", "degraded: no answer to GET")
+    said = ("the first report is not finished yet", "degraded: no answer to GET")
     host.until("silent", lambda: host.show("silent", "StatusText").startswith(said))
 
 
@@ -219,4 +219,4 @@ def test_a_stop_does_not_wait_for_a_silent_placement(host: Host) -> None:
     host.until_active("silent")
     host.container.run("systemctl", "stop", "silent")
     assert host.show("silent", "Result") != "timeout", "it ended by itself"
-    assert "leaving at once" in host.log("silent")
+    assert "exiting now" in host.log("silent")

@@ -104,12 +104,12 @@ def test_settings_can_not_be_changed(tmp_path: Path) -> None:
     [
         ("[DEFAULT]\nupdate_resources_interval = often\n", "update_resources_interval"),
         ("[DEFAULT]\nupdate_resources_interval = -2\n", "update_resources_interval"),
-        ("[DEFAULT]\ncompute_driver =\n", "compute_driver names no driver"),
+        ("[DEFAULT]\ncompute_driver =\n", "compute_driver is empty: name a driver"),
         ("[DEFAULT]\nhost =\n", "host is empty"),
         ("[DEFAULT]\nstate_path =\n", "state_path is empty"),
         ("[compute]\nowner_trait = HW_CPU_X86_AVX\n", "owner_trait"),
         ("[compute]\nowner_trait = CUSTOM_A, HW_CPU_X86_AVX\n", "owner_trait"),
-        ("[compute]\nowner_trait =\n", "owner_trait names no trait"),
+        ("[compute]\nowner_trait =\n", "owner_trait is empty: name a trait"),
         ("[compute]\nreshape_when_running = perhaps\n", "reshape_when_running"),
     ],
 )
@@ -186,7 +186,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     path = tmp_path / "agent.conf"
     path.write_bytes(b"[DEFAULT]\nhost = caf\xe9\n")
     for words in (["--config-file", str(path)], [f"--config-file={path}"]):
-        with pytest.raises(config.ConfigError, match=f"{path} is no text in UTF-8"):
+        with pytest.raises(config.ConfigError, match=f"{path} is not UTF-8 text"):
             config.load(words)
 
 

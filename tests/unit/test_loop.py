@@ -103,7 +103,7 @@ def test_a_period_that_takes_too_long_makes_those_it_ran_over_fall_out(
     bench = Bench(until=400, takes=lambda number: 130 if number == 1 else 0)
     assert bench.run(60) == [0, 60, 240, 300, 360]
     assert [record.getMessage() for record in caplog.records] == [
-        "The period took longer than update_resources_interval (60 s): 2 left out"
+        "The period took longer than update_resources_interval (60 s): 2 skipped"
     ]
 
 
@@ -299,7 +299,7 @@ def test_a_job_for_later_that_fails_is_logged_and_the_loop_goes_on(
     bench = Bench(until=100)
     bench.later = [(10, Job(lambda: bench.loop.later(5, fails), Future()))]
     assert bench.run(60) == [0, 60]
-    assert "A job failed" in caplog.text
+    assert "A scheduled job failed" in caplog.text
 
 
 def test_jobs_run_without_an_interval_and_after_a_refresh_that_came_with_them() -> None:

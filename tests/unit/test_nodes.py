@@ -93,7 +93,7 @@ def only_complaint(driver: ComputeDriver) -> str:
     [
         (Names("host1"), "driver mine: get_available_nodes() returned 'host1'"),
         (Names(["a", "a"]), "driver mine: get_available_nodes() returned ['a', 'a']"),
-        (Names([]), "driver mine: has no node"),
+        (Names([]), "driver mine: reported no node"),
         (Names(error=SystemExit(3)), "driver mine: SystemExit: 3"),
         (Names(error=Mute()), "driver mine: Mute"),
         (Told(["a"]), "driver mine: SystemExit: bye"),

@@ -27,7 +27,7 @@ SECRETS = [
 @pytest.mark.parametrize("text", SECRETS)
 def test_a_password_that_all_may_read_is_told_with_its_line_and_what_to_do(tmp_path, text) -> None:
     assert told(tmp_path, text, 0o644) == [
-        "FILE:2 has a password, and everybody may read it: chmod o-r FILE"
+        "FILE:2 has a password, and every user may read it: chmod o-r FILE"
     ]
 
 

@@ -178,7 +178,7 @@ def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
         ),
         (
             "meta:\n  schema_version: '2.0'\n",
-            ":2: meta.schema_version: is 2.0; this agent reads 1.x: write it so, or upgrade the agent",
+            ":2: meta.schema_version: is 2.0; this agent reads 1.x: write the file as 1.x, or upgrade the agent",
         ),
         (
             "meta:\n  schema_version: one\n",
@@ -370,7 +370,7 @@ def test_what_was_kept_and_is_damaged_is_not_believed(
         found = ProviderFiles.of(files, tmp_path)
         found.load()
         assert found.entries is None
-    assert caplog.text.count("The last good provider files can't be used") == 5
+    assert caplog.text.count("The saved copy of the last valid provider files can't be used") == 5
 
 
 def test_who_only_looks_writes_nothing(tmp_path: Path) -> None:

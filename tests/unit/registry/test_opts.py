@@ -17,7 +17,7 @@ from compute_registry import service
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "r.conf"
     path.write_bytes(b"[registry]\nbinary = caf\xe9\n")
-    for file, said in ((path, f"{path} is no text in UTF-8"), (tmp_path, f"^{tmp_path}: Is a dir")):
+    for file, said in ((path, f"{path} is not UTF-8 text"), (tmp_path, f"^{tmp_path}: Is a dir")):
         with pytest.raises(opts.RegistryConfigError, match=said):
             opts.load(["--config-file", str(file)])
 
