@@ -16,7 +16,7 @@ from agent.period.tracker import Tracker
 from agent.reporting.status_file import StatusFile
 from agent.service import Service
 from agent.switching.switching import Switching
-from reportclient.http import take_timeout
+from reportclient.http import update_timeout
 
 LOG = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Reload:
             loaded.calls.within = float(self.conf.compute.driver_timeout)
         if (now.registry, now.interval) != (self.settings.registry, self.settings.interval):
             self.switching.follow(now)
-        take_timeout(self.adapter, self.conf)
+        update_timeout(self.adapter, self.conf)
         self.settings = now
 
     def _follow(self, rules: Rules, before: Rules) -> None:
@@ -81,4 +81,4 @@ class Reload:
             one.rules = replace(one.rules, **new)
             one.root.times = one.rules
             if times:  # within an interval: other hosts are told at the same moment
-                one.root.schedule.anew(self.service.clock(), one.root.times)
+                one.root.schedule.reset(self.service.clock(), one.root.times)

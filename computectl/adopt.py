@@ -16,7 +16,7 @@ from computectl.shared.screen import Screen
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.plain_text import plain
-from reportclient.reader import Listed, provider_with, traits_of
+from reportclient.reader import Listed, provider_by_uuid, traits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _before(session: Session) -> str | None:
 
 def _refuse_two_roots(own: str | None, listed: Listed, api: API) -> None:
     """A host that is in Placement already would leave its provider behind, with its guests."""
-    other = provider_with(own, api) if own and own != listed["uuid"] else None
+    other = provider_by_uuid(own, api) if own and own != listed["uuid"] else None
     if other is not None:
         raise CommandError(
             f"this host is in Placement already, as {other['name']} ({other['uuid']})",

@@ -33,7 +33,7 @@ from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import NOT_WELL, CommandError, Once
 from computectl.shared.screen import Screen, counted, filled
 from drivers.diagnostics import BadFile
-from reportclient.asking import How, allocation_candidates
+from reportclient.asking import QueryOptions, allocation_candidates
 from reportclient.calls import Counting
 from reportclient.candidates import AllocationCandidates, ResourceRequest, read_request
 from reportclient.errors import UnknownNames
@@ -123,7 +123,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
         request = _request(options, api)
         try:
             answer = allocation_candidates(
-                request, api, How(options.include_disabled, several=True)
+                request, api, QueryOptions(options.include_disabled, several=True)
             )
             why, found = self._explained(Question(request, options.include_disabled), options, api)
         except UnknownNames as err:

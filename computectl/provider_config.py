@@ -120,7 +120,7 @@ def _whom(entry: Entry) -> str:
 
 def _amounts(record: Inventory) -> Iterator[str]:
     """The total, and what is not Placement's default."""
-    default = Inventory(record.total).over(None).as_dict()
+    default = Inventory(record.total).with_defaults(None).as_dict()
     for name, amount in record.as_dict().items():
         if name == "total" or amount != default[name]:
             shown = f"{amount:g}" if isinstance(amount, float) else amount

@@ -12,7 +12,7 @@ from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen, counted
-from reportclient.asking import How, ListedProviders, resource_providers
+from reportclient.asking import ListedProviders, QueryOptions, resource_providers
 from reportclient.calls import Counting
 from reportclient.candidates import ListedProvider, ProviderQuery, read_provider_query
 from reportclient.errors import UnknownNames
@@ -63,7 +63,9 @@ class FindProviders(DrawnOrListed[Answered]):
         api = Counting(session.placement())
         query = _query(options, api)
         try:
-            found = resource_providers(query, api, How(options.include_disabled, several=True))
+            found = resource_providers(
+                query, api, QueryOptions(options.include_disabled, several=True)
+            )
         except UnknownNames as err:
             raise unknown(err, api) from err
         shown = options.formatter == self.drawn or not options.columns or "host" in options.columns

@@ -35,7 +35,7 @@ def sentences(plan: Plan, before: Snapshot) -> list[str]:
 
 
 def _complete(provider: Provider) -> Provider:
-    inventory = {name: record.over(None) for name, record in provider.inventory.items()}
+    inventory = {name: record.with_defaults(None) for name, record in provider.inventory.items()}
     return replace(provider, inventory=inventory)
 
 

@@ -102,7 +102,7 @@ def _rooms(tree: ProviderTree, targets: Sequence[str], allocations: Allocations)
 
 
 def _room(record: Mapping[str, Any], used: int) -> _Room:
-    full = Inventory.from_dict(record).over(None)
+    full = Inventory.from_dict(record).with_defaults(None)
     return _Room(full, full.capacity - used)
 
 

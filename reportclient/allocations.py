@@ -14,7 +14,7 @@ from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 
-class HeldBy(Mapping[str, dict[str, Any]]):
+class LazyAllocations(Mapping[str, dict[str, Any]]):
     """Allocations by consumer, each read when it is looked at; copies, to be changed at will.
 
     Who holds something is one GET for each provider with inventory, what a consumer holds
@@ -66,8 +66,8 @@ class Moves:
     in_use: frozenset[str] = frozenset()
 
     @classmethod
-    def of(
-        cls, held: HeldBy | None, after: Allocations | None, old: Snapshot, new: Snapshot
+    def from_allocations(
+        cls, held: LazyAllocations | None, after: Allocations | None, old: Snapshot, new: Snapshot
     ) -> "Moves":
         """From what was held and what shall be; nothing moves where that is not said.
 

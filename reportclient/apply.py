@@ -41,7 +41,7 @@ from reportclient.plan import (
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, ViewEdit
 
-WORTH_IT = 16
+MIN_PARALLEL = 16
 """Plans with fewer operations are sent one after the other, however many could be at once."""
 
 FAULTS = 3
@@ -94,17 +94,17 @@ def apply(  # noqa: PLR0913  how it is sent is given by name
     """
     if not plan:
         return Outcome(view)
-    width = at_once if len(plan) >= WORTH_IT else 1
+    width = at_once if len(plan) >= MIN_PARALLEL else 1
     with ThreadPoolExecutor(width, thread_name_prefix="placement") as pool:
         run = _Run(ViewEdit(view), api, pool, patience, failed=dict(failed))
-        for batch in independent(plan, width):
+        for batch in batches(plan, width):
             if run.stopped_by is not None or stop():
                 break
             run.attempt(batch)
     return run.outcome(plan.desired, certain=view.certain)
 
 
-def independent(plan: Iterable[Operation], width: int) -> Iterator[list[Operation]]:
+def batches(plan: Iterable[Operation], width: int) -> Iterator[list[Operation]]:
     """Runs of up to ``width`` operations of one kind, none of which needs another one's result."""
     batch: list[Operation] = []
     for operation in plan:

@@ -14,22 +14,22 @@ from reportclient.query import older
 from reportclient.query.answers import (
     AllocationCandidates,
     ListedProvider,
-    candidates_of,
-    merged,
-    providers_of,
+    merge_candidates,
+    parse_candidates,
+    parse_providers,
 )
 from reportclient.query.checks import checked, checked_query
-from reportclient.query.needs import least, provider_needs
-from reportclient.query.older import CannotAsk, miscounted
+from reportclient.query.needs import lowest_microversion, provider_needs
+from reportclient.query.older import UnsupportedQuery, miscounted
 from reportclient.query.request import ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.query.text import parameters, provider_parameters, query_string
-from reportclient.request_filter import DISABLED, of_enabled_hosts
+from reportclient.request_filter import DISABLED, forbid_disabled
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class QueryOptions:
     """How a query is asked.
 
     ``include_disabled``: look behind the request filter, as only operators should.
@@ -52,7 +52,7 @@ class ListedProviders:
 
 
 def allocation_candidates(
-    request: ResourceRequest, api: API, how: How | None = None
+    request: ResourceRequest, api: API, options: QueryOptions | None = None
 ) -> AllocationCandidates:
     """The candidates that ``GET /allocation_candidates`` answers, those of disabled hosts left out.
 
@@ -63,38 +63,42 @@ def allocation_candidates(
     :raises TooOld: this Placement lacks what is asked for; the message names it.
     :raises reportclient.errors.PlacementError: what goes wrong otherwise.
     """
-    how = how or How()
+    options = options or QueryOptions()
     checked(request)
-    wanted = request if how.include_disabled else of_enabled_hosts(request)
+    wanted = request if options.include_disabled else forbid_disabled(request)
 
     def ask(version: str) -> AllocationCandidates:
-        put = older.put(wanted, version, several=how.several, mappings=how.mappings)
+        put = older.translate(wanted, version, several=options.several, mappings=options.mappings)
         paths = [f"/allocation_candidates?{query_string(parameters(one))}" for one in put.queries]
-        answer = older.judged(merged(_each(paths, candidates_of, put.needs, api)), put)
+        answer = older.filtered(
+            merge_candidates(_each(paths, parse_candidates, put.needs, api)), put
+        )
         return replace(answer, miscounted=miscounted(wanted, answer))
 
     return _in_its_words(ask)
 
 
-def resource_providers(query: ProviderQuery, api: API, how: How | None = None) -> ListedProviders:
+def resource_providers(
+    query: ProviderQuery, api: API, options: QueryOptions | None = None
+) -> ListedProviders:
     """``GET /resource_providers``, those on disabled hosts left out.
 
     One call, and where something was found one more: for the roots that are disabled.
 
     :raises reportclient.errors.PlacementError: and as :func:`allocation_candidates`.
     """
-    how = how or How()
+    options = options or QueryOptions()
     checked_query(query)
 
     def ask(version: str) -> list[ListedProvider]:
-        queries = older.put_query(query, version, several=how.several)
+        queries = older.translate_provider_query(query, version, several=options.several)
         paths = [f"/resource_providers?{query_string(provider_parameters(q))}" for q in queries]
-        lowest = least(need for one in queries for need in provider_needs(one))
-        providers = (one for part in _each(paths, providers_of, lowest, api) for one in part)
+        lowest = lowest_microversion(need for one in queries for need in provider_needs(one))
+        providers = (one for part in _each(paths, parse_providers, lowest, api) for one in part)
         return list({one.uuid: one for one in providers}.values())
 
     listed = _in_its_words(ask)
-    if how.include_disabled or not listed:
+    if options.include_disabled or not listed:
         return ListedProviders(tuple(listed))
     disabled = disabled_roots(api)
     enabled = tuple(one for one in listed if one.root_uuid not in disabled)
@@ -103,9 +107,9 @@ def resource_providers(query: ProviderQuery, api: API, how: How | None = None) -
 
 def disabled_roots(api: API) -> frozenset[str]:
     """UUIDs of the roots with COMPUTE_STATUS_DISABLED; one call."""
-    marked = ProviderQuery(where=RequestGroup.of(required=[DISABLED]))
+    marked = ProviderQuery(where=RequestGroup.from_values(required=[DISABLED]))
     path = f"/resource_providers?{query_string(provider_parameters(marked))}"
-    [disabled] = _each([path], providers_of, None, api)
+    [disabled] = _each([path], parse_providers, None, api)
     return frozenset(one.uuid for one in disabled if one.uuid == one.root_uuid)
 
 
@@ -132,5 +136,5 @@ def _in_its_words(ask: Callable[[str], Answer]) -> Answer:
         version = err.speaks
     try:
         return ask(version)
-    except CannotAsk as err:
+    except UnsupportedQuery as err:
         raise TooOld(str(err), speaks=version) from None

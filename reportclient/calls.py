@@ -31,7 +31,7 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
     :raises reportclient.errors.PlacementError: it was not done, or that is not known.
     """
     _refuse_unread(operation, generations)
-    method, path, body = call_of(operation, generations)
+    method, path, body = http_call(operation, generations)
     reply = api.request(method, path, json=body, needs=_needs(operation))
     shown = bool(reply.keys() & _GENERATION) if isinstance(operation, _ANSWERED) else not reply
     if not shown:
@@ -72,7 +72,7 @@ def _needs(operation: Operation) -> str | None:
     return "1.37" if isinstance(operation, UpdateProvider) and operation.moved else None
 
 
-def call_of(  # noqa: PLR0911  one return a kind
+def http_call(  # noqa: PLR0911  one return a kind
     operation: Operation, generations: Mapping[str, int]
 ) -> tuple[str, str, dict[str, Any] | None]:
     """The one HTTP call that an operation is: method, path and body."""

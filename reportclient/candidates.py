@@ -1,12 +1,16 @@
 """Candidate and provider queries: all that a caller needs to say what it wants.  Pure.
 
 >>> request = ResourceRequest(
-...     RequestGroup.of({"VCPU": 2, "MEMORY_MB": 512}, required=["HW_CPU_X86_AVX2"]),
-...     {"_ACCEL": RequestGroup.of({"ACCELERATOR_FPGA": 1}, required=["in:CUSTOM_A,CUSTOM_B"])},
+...     RequestGroup.from_values({"VCPU": 2, "MEMORY_MB": 512}, required=["HW_CPU_X86_AVX2"]),
+...     {
+...         "_ACCEL": RequestGroup.from_values(
+...             {"ACCELERATOR_FPGA": 1}, required=["in:CUSTOM_A,CUSTOM_B"]
+...         )
+...     },
 ... )
->>> written(checked(request)).split("&")[2:]
+>>> to_query_string(checked(request)).split("&")[2:]
 ['resources_ACCEL=ACCELERATOR_FPGA:1', 'required_ACCEL=in:CUSTOM_A,CUSTOM_B']
->>> least(needs(request))
+>>> lowest_microversion(needs(request))
 '1.39'
 
 ``reportclient.asking`` sends it, and leaves disabled hosts out.
@@ -19,10 +23,10 @@ from reportclient.query.answers import (
     ProviderSummary,
 )
 from reportclient.query.checks import checked
-from reportclient.query.needs import least, needs
+from reportclient.query.needs import lowest_microversion, needs
 from reportclient.query.request import ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.query.terms import BadQuery
-from reportclient.query.text import read_provider_query, read_request, written
+from reportclient.query.text import read_provider_query, read_request, to_query_string
 
 __all__ = [
     "AllocationCandidates",
@@ -34,9 +38,9 @@ __all__ = [
     "RequestGroup",
     "ResourceRequest",
     "checked",
-    "least",
+    "lowest_microversion",
     "needs",
     "read_provider_query",
     "read_request",
-    "written",
+    "to_query_string",
 ]

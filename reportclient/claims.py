@@ -37,7 +37,7 @@ class SourceClaims:
             **{kind: dict(said) for kind, said in self._kinds()}, silent=self.silent
         )
 
-    def spoken_of(self) -> dict[str, None]:
+    def claimed_uuids(self) -> dict[str, None]:
         """UUIDs of the providers of which anything is said."""
         return dict.fromkeys(uuid for _, said in self._kinds() for uuid in said)
 

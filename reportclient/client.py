@@ -14,16 +14,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from reportclient.allocations import HeldBy, Moves
+from reportclient.allocations import LazyAllocations, Moves
 from reportclient.calls import Counting
 from reportclient.diff import diff
 from reportclient.errors import NotFound, PlacementError, Rejected
-from reportclient.http import API, PlacementAPI, api_over
+from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider
 from reportclient.plan import Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
-from reportclient.reader import provider_named, provider_with
-from reportclient.rebase import changed_of, rebased
+from reportclient.reader import provider_by_name, provider_by_uuid
+from reportclient.rebase import foreign_changes, rebased
 from reportclient.root import BulkWrites, Root, Store
 from reportclient.schedule import AT_ONCE, Times
 from reportclient.snapshot import Snapshot
@@ -88,7 +88,7 @@ class Client:
         max_version: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.api = api_over(adapter, max_version)
+        self.api = as_api(adapter, max_version)
         self._store = store
         self._times = times or Times(at_once=AT_ONCE)
         self._bulk = BulkWrites(bulk_chunk)
@@ -96,14 +96,14 @@ class Client:
         self._strict = strict
         self._clock = clock
         self._roots: dict[str, Root] = {}
-        self._held: dict[str, HeldBy] = {}
+        self._held: dict[str, LazyAllocations] = {}
 
-    def find(self, name: str) -> str | None:
+    def find_provider(self, name: str) -> str | None:
         """UUID of the provider that has this name, in whatever tree, or ``None``; 1 GET.
 
         :raises reportclient.errors.PlacementError: Placement was not to be read.
         """
-        provider = provider_named(name, self.api)
+        provider = provider_by_name(name, self.api)
         return None if provider is None else str(provider["uuid"])
 
     def tree(
@@ -154,7 +154,9 @@ class Client:
         def once(api: Counting) -> Result:
             now = tracked.view.snapshot
             new = _on_top(base, desired, now)
-            return self._write(tracked, new, api, Moves.of(held, allocations, now, new))
+            return self._write(
+                tracked, new, api, Moves.from_allocations(held, allocations, now, new)
+            )
 
         return self._written(tracked, once, request_id)
 
@@ -178,12 +180,12 @@ class Client:
 
         return self._written(tracked, once, request_id)
 
-    def allocations(self, root: str) -> HeldBy:
+    def allocations(self, root: str) -> LazyAllocations:
         """Return the allocations on the tree of a root, by consumer (UUID).
 
         Nothing is read before it is looked at, which raises what reading Placement does.
         """
-        self._held[root] = HeldBy(self._root(root).view, self.api)
+        self._held[root] = LazyAllocations(self._root(root).view, self.api)
         return self._held[root]
 
     def stale(self, root: str) -> None:
@@ -204,7 +206,7 @@ class Client:
     def _root(self, uuid: str) -> Root:
         if uuid not in self._roots:
             made = Root(uuid, self.api, self._times, self._bulk, self._store)
-            made.load()
+            made.load_saved_view()
             learned = [one.view.names for one in self._roots.values()]
             if not made.view.generations and learned:
                 made.view = replace(made.view, names=learned[-1])
@@ -221,7 +223,7 @@ class Client:
         for uuid, root in self._roots.items():
             if provider in root.view.snapshot and provider not in root.view.sharing:
                 return uuid
-        listed = provider_with(provider, self.api)
+        listed = provider_by_uuid(provider, self.api)
         if listed is None:
             raise NotFound(f"Placement has no provider {provider}")
         return str(listed["root_provider_uuid"])
@@ -271,7 +273,7 @@ class Client:
     def _plan(self, view: View, new: Snapshot, moves: Moves) -> Plan:
         if self._owns is not None:
             ours = (one.uuid for one in view.snapshot.walk() if self._owns(one))
-            for foreign in changed_of(view.snapshot, new, ours):
+            for foreign in foreign_changes(view.snapshot, new, ours):
                 raise NotOwned(f"provider {foreign.name} ({foreign.uuid}) is not ours: unchanged")
         return diff(
             view.snapshot,

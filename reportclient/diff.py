@@ -216,7 +216,7 @@ def resolved(
 ) -> dict[str, Inventory]:
     """``wished`` with what it leaves unsaid taken from ``current``, or Placement's default."""
     return {
-        name: record.over(current.get(name))
+        name: record.with_defaults(current.get(name))
         for name, record in wished.items()
         if name not in absent
     }

@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Self
 
 from reportclient.claims import ClaimsBySource
-from reportclient.model import Provider, canonical_uuid, other_spelling, provider_name
+from reportclient.model import Provider, canonical_uuid, parse_uuid, provider_name
 from reportclient.snapshot import EMPTY, Snapshot
 
 
@@ -30,7 +30,7 @@ class Edit(ClaimsBySource):
         super().__init__()
         self._base = base
         self.whole = base if whole is None else whole
-        self.taken_along: set[str] = set()
+        self.removed_below: set[str] = set()
         """Providers that were taken away along with another."""
         self._generations = dict(generations or {})
         self._changed: dict[str, Provider | None] = {}
@@ -46,7 +46,7 @@ class Edit(ClaimsBySource):
             _changed=self._changed.copy(),
             _names=self._names.copy(),
             _children={parent: dict(uuids) for parent, uuids in self._children.items()},
-            taken_along=self.taken_along.copy(),
+            removed_below=self.removed_below.copy(),
             _resources=copylib.deepcopy(self._resources, memo),
         )
         return copy
@@ -168,7 +168,7 @@ class Edit(ClaimsBySource):
         """Take away a provider and all below it."""
         top = self._find(name_or_uuid)
         for uuid in list(self._walk(top.uuid)):
-            self.taken_along.add(uuid)
+            self.removed_below.add(uuid)
             provider = self.provider(uuid)
             assert provider is not None
             self._changed[uuid] = None
@@ -177,7 +177,7 @@ class Edit(ClaimsBySource):
             self._generations.pop(uuid, None)
             self._resources.pop(uuid, None)
         del self._own_children(top.parent_uuid)[top.uuid]
-        self.taken_along.discard(top.uuid)
+        self.removed_below.discard(top.uuid)
 
     def provider(self, uuid: str) -> Provider | None:
         """The provider with this UUID, as it is here."""
@@ -210,7 +210,7 @@ class Edit(ClaimsBySource):
             return by_uuid
         uuid = self._uuid_named(name_or_uuid)
         if uuid is None:
-            uuid = other_spelling(name_or_uuid)
+            uuid = parse_uuid(name_or_uuid)
         return None if uuid is None else self.provider(uuid)
 
     def _find(self, name_or_uuid: str) -> Provider:

@@ -16,7 +16,7 @@ from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import loading, session, token_endpoint
 
 from reportclient.errors import AuthenticationFailed, TooNew, TooOld, Unreachable
-from reportclient.microversion import numbers
+from reportclient.microversion import parse_microversion
 from reportclient.replies import GROUP, answer, first_error, shown
 from reportclient.transport import LIMIT, Refused, Transport
 
@@ -62,7 +62,7 @@ class PlacementAPI:
     ) -> None:
         self.adapter = adapter
         self._on_answer = on_answer
-        self._newest = min(max_version or NEWEST, NEWEST, key=numbers)
+        self._newest = min(max_version or NEWEST, NEWEST, key=parse_microversion)
         self._version = self._newest
         self._newest_again = 0.0
         self._headers: dict[str, str] = {}
@@ -117,7 +117,7 @@ class PlacementAPI:
 
     def _settle_for_less(self, response: Any) -> bool:
         newest = _version(response, "max_version")
-        if newest is None or numbers(newest) >= numbers(self._version):
+        if newest is None or parse_microversion(newest) >= parse_microversion(self._version):
             return False
         self._version = newest
         self._newest_again = time.monotonic() + UPGRADES_SEEN_WITHIN
@@ -125,13 +125,13 @@ class PlacementAPI:
 
     def _refuse_too_new(self, what: str, response: Any) -> None:
         oldest = _version(response, "min_version")
-        if oldest is not None and numbers(oldest) > numbers(self._version):
+        if oldest is not None and parse_microversion(oldest) > parse_microversion(self._version):
             text = f"{what}: Placement speaks microversions from {oldest} on only"
             raise TooNew(f"{text}, and compute-agent speaks them up to {self._version}")
 
     def _refuse_too_old(self, what: str, needs: str | None) -> None:
-        least = max(needs or OLDEST, OLDEST, key=numbers)
-        if numbers(self._version) < numbers(least):
+        least = max(needs or OLDEST, OLDEST, key=parse_microversion)
+        if parse_microversion(self._version) < parse_microversion(least):
             text = f"{what} needs microversion {least}; Placement has {self._version}"
             raise TooOld(text, speaks=self._version)
 
@@ -142,7 +142,7 @@ def _version(response: Any, key: str) -> str | None:
     return said if isinstance(said, str) and _MICROVERSION.fullmatch(said) else None
 
 
-def api_over(adapter: Any, max_version: str | None = None) -> API:
+def as_api(adapter: Any, max_version: str | None = None) -> API:
     """The door over a keystoneauth adapter; what is one already stays as it is."""
     if isinstance(adapter, ksa_adapter.Adapter):
         return PlacementAPI(adapter, max_version=max_version)
@@ -166,10 +166,12 @@ def _reason(err: Exception) -> str:
 def token_adapter(url: str, token: str) -> ksa_adapter.Adapter:
     """An adapter for a Placement at ``url`` without Keystone, which takes a fixed ``token``."""
     auth = token_endpoint.Token(url, token)
-    return ksa_adapter.Adapter(over(session.Session(auth, timeout=TIMEOUT)), service_type=GROUP)
+    return ksa_adapter.Adapter(
+        bounded_session(session.Session(auth, timeout=TIMEOUT)), service_type=GROUP
+    )
 
 
-def over(made: session.Session, limit: int = LIMIT) -> session.Session:
+def bounded_session(made: session.Session, limit: int = LIMIT) -> session.Session:
     """The same session, with bounds to each of its requests from now on, log-ins included.
 
     ``limit`` is in bytes of one answer.  A request that goes beyond them raises ``Unreachable``
@@ -193,7 +195,7 @@ def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
             raise AuthenticationFailed(f"[{GROUP}] auth_type is not set: how to log in is unknown")
         made = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
         made.timeout = made.timeout or TIMEOUT
-        over(made, limit)
+        bounded_session(made, limit)
         return loading.load_adapter_from_conf_options(conf, GROUP, session=made)
     except ksa.ClientException as err:
         raise AuthenticationFailed(f"[{GROUP}] {err}") from err
@@ -216,7 +218,7 @@ def _referring_to_nothing(group: Any) -> Iterator[str]:
 def register_opts(conf: Any, *, mutable: bool = True) -> None:
     """Register ``[placement]`` with keystoneauth's own options.
 
-    ``mutable``: who has registered them calls :func:`take_timeout` when they have changed.
+    ``mutable``: who has registered them calls :func:`update_timeout` when they have changed.
     """
     loading.register_auth_conf_options(conf, GROUP)
     conf.register_opts(_session_options(mutable=mutable), GROUP)
@@ -225,7 +227,7 @@ def register_opts(conf: Any, *, mutable: bool = True) -> None:
     conf.set_default("valid_interfaces", ["internal", "public"], group=GROUP)
 
 
-def take_timeout(adapter: ksa_adapter.Adapter, conf: Any) -> None:
+def update_timeout(adapter: ksa_adapter.Adapter, conf: Any) -> None:
     """From the next request on, that of the options as they are now."""
     adapter.session.timeout = conf[GROUP].timeout or TIMEOUT
 

@@ -4,10 +4,10 @@ from functools import cache
 
 
 @cache
-def numbers(version: str) -> tuple[int, ...]:
+def parse_microversion(version: str) -> tuple[int, ...]:
     """``1.10`` as ``(1, 10)``.  :raises ValueError: it is no microversion.
 
-    >>> numbers("1.9") < numbers("1.10")
+    >>> parse_microversion("1.9") < parse_microversion("1.10")
     True
     """
     major, minor = version.split(".")

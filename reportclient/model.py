@@ -54,7 +54,7 @@ class Inventory:
         return cls(**{key: _number(key, value) for key, value in said.items()})
 
     @classmethod
-    def answered(cls, record: Mapping[str, Any]) -> "Inventory":
+    def from_placement(cls, record: Mapping[str, Any]) -> "Inventory":
         """From an answer of Placement's: a field of a later version is none of ours.
 
         :raises ValueError: as :meth:`from_dict`.
@@ -69,11 +69,11 @@ class Inventory:
             if value is not None
         }
 
-    def over(self, current: "Inventory | None") -> "Inventory":
+    def with_defaults(self, current: "Inventory | None") -> "Inventory":
         """This record with what it leaves unsaid taken from ``current``, else Placement's
         defaults.
 
-        >>> Inventory(8).over(Inventory(4, allocation_ratio=16.0)).allocation_ratio
+        >>> Inventory(8).with_defaults(Inventory(4, allocation_ratio=16.0)).allocation_ratio
         16.0
         """
         own = _values(self)
@@ -87,13 +87,13 @@ class Inventory:
     @property
     def capacity(self) -> int:
         """How much of it Placement gives out in all."""
-        full = self.over(None)
+        full = self.with_defaults(None)
         assert full.reserved is not None and full.allocation_ratio is not None
         return int((full.total - full.reserved) * full.allocation_ratio)
 
     def problem(self) -> str | None:
         """Why Placement would refuse this record, or ``None``."""
-        full = self.over(None)
+        full = self.with_defaults(None)
         assert full.reserved is not None and full.allocation_ratio is not None
         if not 1 <= full.total <= MAX_INT:
             return f"total is {full.total}, it has to be from 1 to {MAX_INT}"
@@ -184,7 +184,7 @@ def read_inventory(
     for name, record in records.items():
         if not isinstance(name, str):
             raise ValueError(f"inventory of provider {whose}: {name!r} is no name of a class")
-        resource_class = letters(name)
+        resource_class = plain_str(name)
         if isinstance(record, Inventory):
             inventory[resource_class] = record
             continue
@@ -200,7 +200,7 @@ def read_inventory(
     return inventory
 
 
-def letters(text: str) -> str:
+def plain_str(text: str) -> str:
     """The text alone: a member of an enumeration would be printed as something else."""
     return str.__str__(text)
 
@@ -216,7 +216,7 @@ def provider_name(name: str) -> str:
             f"a provider's name has to be Unicode text, not {name!r}: it has bytes that were not "
             "decoded"
         ) from None
-    return letters(name)
+    return plain_str(name)
 
 
 _CANONICAL = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
@@ -233,14 +233,14 @@ def canonical_uuids(values: Iterable[str], what: str) -> frozenset[str]:
 def canonical_uuid(value: str, what: str) -> str:
     """Return a UUID in Placement's spelling.  :raises ValueError: it is none."""
     if isinstance(value, str) and _CANONICAL.fullmatch(value):
-        return letters(value)
-    canonical = other_spelling(value)
+        return plain_str(value)
+    canonical = parse_uuid(value)
     if canonical is None:
         raise ValueError(f"{what}: {value!r} is not a UUID")
     return canonical
 
 
-def other_spelling(value: object) -> str | None:
+def parse_uuid(value: object) -> str | None:
     """The UUID that this is in another spelling, or ``None``."""
     if isinstance(value, uuidlib.UUID):
         return str(value)

@@ -146,7 +146,7 @@ class Plan:
         return Counter(type(operation).__name__ for operation in self.operations)
 
 
-def bulked(plan: Plan, chunk: int, least: int = 2) -> Plan:
+def with_bulk_writes(plan: Plan, chunk: int, least: int = 2) -> Plan:
     """The same with inventories written ``chunk`` at a time, where there are ``least`` or more.
 
     0 leaves them as they are.  What is held back while consumers use it is written alone.

@@ -21,7 +21,7 @@ from reportclient.model import (
     Provider,
     ProviderData,
     canonical_uuids,
-    letters,
+    plain_str,
     read_inventory,
 )
 from reportclient.snapshot import Snapshot
@@ -109,7 +109,7 @@ class ProviderTree(Edit):
 
     # -- whose word it is
 
-    def say_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
+    def set_own_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
         """Set this source's traits of a provider: those that it set before and not now are removed.
 
         Others' stay.  Where nobody keeps who said what, nothing goes.
@@ -313,7 +313,7 @@ def _traits(provider: Provider, traits: Iterable[str]) -> Names:
 
 def _names(values: Iterable[str]) -> Names:
     names = frozenset(values)
-    return names if _TEXT.issuperset(map(type, names)) else frozenset(map(letters, names))
+    return names if _TEXT.issuperset(map(type, names)) else frozenset(map(plain_str, names))
 
 
 _TEXT = frozenset([str])

@@ -67,7 +67,7 @@ def refresh(
     sharing = list(_read_all(view, _sharing(members, api), api, lone=True))
     seen = {read.provider.uuid for read in (*members, *sharing)}
     looked_for = [uuid for uuid in dict.fromkeys((*lone, *sorted(emptied))) if uuid not in seen]
-    there = filter(None, (provider_with(uuid, api) for uuid in looked_for))
+    there = filter(None, (provider_by_uuid(uuid, api) for uuid in looked_for))
     alone = (one for one in there if one["parent_provider_uuid"] is None or one["uuid"] in lone)
     return _view_of(view, [*members, *_read_all(view, alone, api, lone=True)], sharing)
 
@@ -77,7 +77,7 @@ def with_lone_root(view: View, uuid: str, api: API) -> View | None:
 
     ``None`` if there is none, or if the provider is part of another tree.
     """
-    listed = provider_with(uuid, api)
+    listed = provider_by_uuid(uuid, api)
     if listed is None or listed["parent_provider_uuid"] is not None:
         return None
     read = _content(listed, api)
@@ -101,18 +101,18 @@ def consumers_of(uuid: str, api: API) -> list[str]:
     return sorted(part_of(f"/resource_providers/{uuid}/allocations", "allocations", api))
 
 
-def provider_named(name: str, api: API) -> Listed | None:
+def provider_by_name(name: str, api: API) -> Listed | None:
     """The provider that has this name, in whatever tree, or ``None``."""
     # An empty one is no condition to Placement: it would list all that there are.
     return _first(f"name={quote(name)}", api) if name else None
 
 
-def provider_with(uuid: str, api: API) -> Listed | None:
+def provider_by_uuid(uuid: str, api: API) -> Listed | None:
     """The provider that has this UUID, in whatever tree, or ``None``."""
     return _first(f"uuid={uuid}", api)
 
 
-def providers_with(trait: str, api: API) -> list[Listed]:
+def providers_with_trait(trait: str, api: API) -> list[Listed]:
     """All providers that carry a trait, in one GET; none if Placement does not know it."""
     try:
         return _listing(f"required={trait}", api)
@@ -262,7 +262,7 @@ def _parsed(item: Listed, inventories: Listed, traits: Listed, aggregates: Liste
         item["uuid"],
         item["name"],
         item["parent_provider_uuid"],
-        {name: Inventory.answered(row) for name, row in inventories["inventories"].items()},
+        {name: Inventory.from_placement(row) for name, row in inventories["inventories"].items()},
         frozenset(traits["traits"]),
         frozenset(aggregates["aggregates"]),
     )

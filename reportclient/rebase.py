@@ -62,7 +62,7 @@ def _records(
     return {**kept, **{n: r for n, r in desired.items() if r != old.get(n) or n not in kept}}
 
 
-def changed_of(base: Snapshot, desired: Snapshot, owned: Iterable[str]) -> list[Provider]:
+def foreign_changes(base: Snapshot, desired: Snapshot, owned: Iterable[str]) -> list[Provider]:
     """Providers of ``base`` that are changed and not among those."""
     ours = frozenset(owned)
     before = (base.get(uuid) for uuid in desired.changed_since(base))

@@ -22,7 +22,7 @@ look at the ``traits`` of the roots in ``provider_summaries``, as ``reportclient
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from reportclient.microversion import numbers
+from reportclient.microversion import parse_microversion
 from reportclient.query.request import ResourceRequest
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -62,7 +62,7 @@ def only_enabled(parameters: Mapping[str, Value], microversion: str) -> dict[str
     return merged
 
 
-def of_enabled_hosts(request: ResourceRequest) -> ResourceRequest:
+def forbid_disabled(request: ResourceRequest) -> ResourceRequest:
     """The same for a typed request: it forbids COMPUTE_STATUS_DISABLED on the root.
 
     :raises CannotForbid: the request requires the trait.
@@ -95,6 +95,6 @@ def _terms(value: str) -> list[str]:
 
 def _version(text: str) -> tuple[int, ...]:
     try:
-        return numbers(text)
+        return parse_microversion(text)
     except ValueError:
         raise CannotForbid(f"{text!r} is no microversion") from None

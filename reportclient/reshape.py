@@ -59,7 +59,7 @@ def moved_allocations(before: Allocations, after: Allocations, affected: Affecte
     :raises AllocationsBroken: consumers differ, a consumer's amounts do not add up to
         what they were, or another provider's allocations were touched.
     """
-    refuse_misshapen(after)
+    refuse_malformed(after)
     for consumer in before.keys() ^ after.keys():
         what = "lost" if consumer in before else "invented"
         raise AllocationsBroken(f"the allocations of consumer {consumer} were {what}")
@@ -71,7 +71,7 @@ def moved_allocations(before: Allocations, after: Allocations, affected: Affecte
     return moved
 
 
-def refuse_misshapen(allocations: Allocations) -> None:
+def refuse_malformed(allocations: Allocations) -> None:
     """:raises AllocationsBroken: a driver put something else there; with what is needed."""
     for consumer, held in allocations.items():
         if not _is_shaped(held):

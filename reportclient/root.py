@@ -26,9 +26,9 @@ from reportclient.errors import (
     UnknownNames,
     Unreachable,
 )
-from reportclient.explain import elsewhere, explained
+from reportclient.explain import explain_errors, provider_in_other_tree
 from reportclient.http import API
-from reportclient.plan import CreateProvider, Operation, Plan, bulked
+from reportclient.plan import CreateProvider, Operation, Plan, with_bulk_writes
 from reportclient.reader import Listed, refresh, with_lone_root
 from reportclient.refusals import FAULTY, ForeignClasses, Refusals, nothing_foreign
 from reportclient.schedule import Schedule, Times, doubled
@@ -36,7 +36,7 @@ from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
 
-ASK_AGAIN = 300.0
+RETRY_REFUSED_EVERY = 300.0
 """Seconds until what was refused is asked for again, where nothing is verified."""
 LONGEST_HOLD = 300.0
 """Seconds for which a Retry-After is obeyed at most."""
@@ -83,7 +83,7 @@ class Root:
     schedule: Schedule = field(default_factory=Schedule)
     verified_at: float | None = None
     """When it was last compared with what Placement has; in the clock of ``now``."""
-    ask_again_at: float = 0.0
+    retry_refused_at: float = 0.0
     """When what was refused is asked for again."""
     hold: tuple[float, PlacementError] | None = None
     """Until when Placement asked to be left alone, and in which answer."""
@@ -91,9 +91,9 @@ class Root:
     """Until when nothing is written since the last attempt achieved nothing, and why."""
     setbacks: int = 0
     """Attempts that Placement has failed, or others undone, since the last one without."""
-    again_at: float = 0.0
+    retry_faulted_at: float = 0.0
     """When what met such an error is sent again."""
-    silence: Unreachable | None = None
+    unreachable: Unreachable | None = None
     """How Placement did not answer when it was asked last."""
     _stopped: tuple[Operation, View] | None = None
     """Where the try before this one stopped, and the view by then."""
@@ -106,12 +106,12 @@ class Root:
     _is_old: bool = False
     """Whether this attempt met an error that was explained before."""
 
-    def load(self) -> None:
+    def load_saved_view(self) -> None:
         """Begin with the view that was saved; it is verified before it is built upon."""
         if self.store is not None:
             self.view = self.store.load(self.uuid) or self.view
 
-    def forget(self) -> None:
+    def forget_saved_view(self) -> None:
         """Keep nothing of it any more."""
         if self.store is not None:
             self.store.forget(self.uuid)
@@ -166,17 +166,17 @@ class Root:
 
         :raises reportclient.errors.PlacementError: nothing is adopted then.
         """
-        if now >= self.ask_again_at:
+        if now >= self.retry_refused_at:
             self.refusals.forget()
-            self.ask_again_at = now + (self.times.verify_every or ASK_AGAIN)
-        elif now >= self.again_at:
+            self.retry_refused_at = now + (self.times.verify_every or RETRY_REFUSED_EVERY)
+        elif now >= self.retry_faulted_at:
             self.refusals.forget_faults()
         if not self.is_due(now):
             return False
         audit = self.schedule.audits(now, self.times)
         self.view = refresh(self.view, self.uuid, api, everything=audit, ours=ours)
         self.schedule.verified(now, self.times)
-        self.verified_at, self.silence = now, None
+        self.verified_at, self.unreachable = now, None
         return True
 
     def is_due(self, now: float) -> bool:
@@ -200,7 +200,7 @@ class Root:
         if same:
             self.view = replace(self.view, certain=True)
             self.schedule.verified(now, self.times)
-            self.verified_at, self.silence = now, None
+            self.verified_at, self.unreachable = now, None
         return same
 
     def write(
@@ -220,7 +220,7 @@ class Root:
         :raises reportclient.errors.PlacementError: somebody else wrote first: plan anew.
         """
         planned = plan.operations
-        plan = bulked(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
+        plan = with_bulk_writes(self.refusals.suppress(plan), self.bulk.chunk, self.bulk.least)
         blocking, at_once = self.refusals.blocking(), self.times.at_once
         patience = 0 if self.setbacks else FAULTS
         sent = apply(
@@ -234,10 +234,10 @@ class Root:
         )
         outcome = self._acknowledged(sent, api)
         outcome = judged(outcome) if judged else outcome
-        self.learn(outcome, api)
+        self.remember_refusals(outcome, api)
         drains = self.refusals.drains(self.view.snapshot, planned, foreign)
         drained = self.send(drains, api)
-        self.learn(drained, api)
+        self.remember_refusals(drained, api)
         return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
 
     def send(self, plan: Plan, api: Counting) -> Outcome:
@@ -247,7 +247,7 @@ class Root:
     def _acknowledged(self, outcome: Outcome, api: Counting) -> Outcome:
         api.done += outcome.done
         if outcome.done:
-            self.silence = None
+            self.unreachable = None
         self.view = outcome.view
         return outcome
 
@@ -258,7 +258,7 @@ class Root:
         """
         self.view = refresh(self.view, self.uuid, api)
 
-    def learn(self, outcome: Outcome, api: API) -> None:
+    def remember_refusals(self, outcome: Outcome, api: API) -> None:
         """Remember what was refused, and why.
 
         :raises reportclient.errors.PlacementError: it has to be planned anew.
@@ -268,7 +268,7 @@ class Root:
         if outcome.bulk_refused:
             LOG.info("Placement does not let us use its reshaper: no more bulk writes")
             self.bulk.chunk = 0
-        errors = explained(outcome, self.uuid, api)
+        errors = explain_errors(outcome, self.uuid, api)
         self.refusals.remember(outcome.refused, errors)
         self._remember_faults(outcome)
         there = {
@@ -293,8 +293,8 @@ class Root:
             return
         err = result if isinstance(result, Exception) else getattr(result, "error", None)
         self.hold = _held(err, now)
-        self.silence = err if isinstance(err, Unreachable) else None
-        if self.silence is None:
+        self.unreachable = err if isinstance(err, Unreachable) else None
+        if self.unreachable is None:
             self.schedule.answered()
         else:
             self.schedule.unanswered(now, self.times, certain=self.view.certain)
@@ -314,10 +314,10 @@ class Root:
         One that wrote after such a rest shows that Placement is well again.
         """
         if isinstance(result, FAULTY) or self._faulted:
-            longest = self.times.verify_every or ASK_AGAIN
+            longest = self.times.verify_every or RETRY_REFUSED_EVERY
             gap = doubled(self.times.period, self.setbacks, longest)
             self.setbacks += 1
-            self.again_at = now + gap
+            self.retry_faulted_at = now + gap
             met = next(
                 (e for _, e in self.refusals.by_subject.values() if isinstance(e, FAULTY)), None
             )
@@ -348,7 +348,7 @@ class Root:
             return
         with_it = with_lone_root(self.view, made.uuid, api)
         if with_it is None:
-            self.refusals.remember({made.uuid: made}, {made.uuid: elsewhere(made)})
+            self.refusals.remember({made.uuid: made}, {made.uuid: provider_in_other_tree(made)})
         self.view = with_it or self.view
 
     def _plan_anew(self, state: RetryCallState) -> bool:

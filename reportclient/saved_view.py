@@ -21,14 +21,14 @@ class UnusableView(Exception):
     """The saved bytes are damaged, of another version or of another root."""
 
 
-def saved(view: View, root: str) -> bytes:
-    """``view`` of the tree of ``root`` as bytes, for :func:`restored`."""
+def dump_view(view: View, root: str) -> bytes:
+    """``view`` of the tree of ``root`` as bytes, for :func:`load_view`."""
     rows = [provider_row(provider) for provider in view.snapshot.providers.values()]
     kept = {"version": VERSION, "root": root, "providers": rows}
-    return sealed({**kept, **besides_providers(view)})
+    return sealed({**kept, **view_fields(view)})
 
 
-def restored(data: bytes, root: str) -> View:
+def load_view(data: bytes, root: str) -> View:
     """The view that was saved.  It still has to be verified: it is not ``certain``.
 
     :raises UnusableView: saying why.
@@ -38,7 +38,7 @@ def restored(data: bytes, root: str) -> View:
         for name, wanted in (("version", VERSION), ("root", root)):
             if fields[name] != wanted:
                 raise ValueError(f"its {name} is {fields[name]}, not {wanted}")
-        return view_of(fields)
+        return view_from_json(fields)
     except DAMAGE as err:
         raise UnusableView(f"the saved view of the root {root} can't be used: {err}") from err
 
@@ -55,7 +55,7 @@ def provider_row(provider: Provider) -> list[Any]:
     ]
 
 
-def besides_providers(view: View) -> dict[str, Any]:
+def view_fields(view: View) -> dict[str, Any]:
     """All else of a view as JSON has it."""
     return {
         "generations": dict(view.generations),
@@ -67,8 +67,8 @@ def besides_providers(view: View) -> dict[str, Any]:
     }
 
 
-def view_of(body: Mapping[str, Any]) -> View:
-    """Return the view of JSON values: those of :func:`besides_providers`, and ``providers``."""
+def view_from_json(body: Mapping[str, Any]) -> View:
+    """Return the view of JSON values: those of :func:`view_fields`, and ``providers``."""
     providers = (
         Provider(
             uuid,

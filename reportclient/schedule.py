@@ -79,7 +79,7 @@ class Schedule:
             self.audit_at = now + self._spread(times.audit_every)
         self.verify_at = now + self._spread(times.verify_every)
 
-    def anew(self, now: float, times: Times) -> None:
+    def reset(self, now: float, times: Times) -> None:
         """The times were changed, for many hosts at once maybe."""
         wait = times.verify_every
         self.verify_at = now + (inf if wait is None else self.uniform(0.0, wait))
@@ -104,11 +104,11 @@ class Schedule:
             self.rest_until = now + times.period * (REST if skips else 0.0)
         self.silent += 1
 
-    def rests(self, now: float) -> bool:
+    def is_resting(self, now: float) -> bool:
         """Whether Placement is to be left alone."""
         return now < self.rest_until
 
-    def is_left_to_periods(self, now: float, times: Times) -> bool:
+    def may_wait_for_period(self, now: float, times: Times) -> bool:
         """Whether who tries again may wait for a period: the next that does not rest does it.
 
         Where none has come in time, as without a driver that names the nodes, he has to.

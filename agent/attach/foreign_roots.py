@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from reportclient.errors import PlacementError
 from reportclient.http import API
-from reportclient.reader import provider_named
+from reportclient.reader import provider_by_name
 
 
 class RootAwaited(Exception):
@@ -42,7 +42,7 @@ class ForeignRoots:
 
     def _named(self, name: str, api: API) -> str | None:
         try:
-            provider = provider_named(name, api)
+            provider = provider_by_name(name, api)
         except PlacementError as err:
             self.awaited[name] = err
             return None

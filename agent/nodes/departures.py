@@ -24,10 +24,10 @@ from agent.period.tracker import Tracker
 from agent.reporting.reports import Report
 from reportclient.calls import Counting
 from reportclient.errors import PlacementError
-from reportclient.explain import users
+from reportclient.explain import list_consumers
 from reportclient.http import API
 from reportclient.plan import DeleteProvider, Plan, SetTraits
-from reportclient.reader import Listed, consumers_of, members_of, providers_with, traits_of
+from reportclient.reader import Listed, consumers_of, members_of, providers_with_trait, traits_of
 
 LOG = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class Vanished:
         snapshot = self.tracker.view.snapshot
         stocked = [each.uuid for each in snapshot.walk(self.tracker.uuid) if each.inventory]
         consumers = sorted({user for uuid in stocked for user in consumers_of(uuid, api)})
-        return f"not removed: in use by {users(consumers)}" if consumers else None
+        return f"not removed: in use by {list_consumers(consumers)}" if consumers else None
 
     def _remove(self, api: Counting) -> None:
         tracker = self.tracker
@@ -219,7 +219,7 @@ def roll_call(
     if due < WORTH_IT and len(departures.due(now)) < WORTH_IT:
         return None
     try:
-        listed = providers_with(tag, api)
+        listed = providers_with_trait(tag, api)
     except PlacementError as err:
         LOG.debug("The roots of this service could not be listed: %s", err)
         return None

@@ -182,7 +182,7 @@ class Nodes:
     def _made(self, uuid: str, name: str) -> Tracker:
         kept = None if self._store is None else KeptRoot(self._store, uuid)
         root = Root(uuid, self.breaker(), self.rules, self.bulk, kept)
-        root.load()
+        root.load_saved_view()
         made = Tracker(root, name, self.drivers, self.rules, self.additions, kept)
         made.new_state = self._store is None or self._store.is_new
         made.ledger = kept.ledger if kept is not None else made.ledger

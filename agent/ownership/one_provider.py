@@ -147,7 +147,7 @@ class OneProvider:
         reserved = self.hearing.drained.get(self.uuid, {}).get(name)
         if there is not None and reserved is not None:
             there = replace(there, reserved=min(reserved, said.total))
-        return said.over(there)
+        return said.with_defaults(there)
 
     def _is_foreign(self, name: str, before: Provider) -> bool:
         held = any(name in held.classes for held in self.holders.values())
@@ -161,7 +161,7 @@ class OneProvider:
             return
         if who == FILES:
             self._file_yields(name, before)
-        elif said.over(there) != there:
+        elif said.with_defaults(there) != there:
             owns, says = manager_text(owner), manager_text(who)
             self.hearing.problem(
                 before,

@@ -179,4 +179,4 @@ def _differs(before: Provider, said: Assertion) -> bool:
 def _says(wanted: Provider, before: Provider, name: str) -> bool:
     """Whether what is there has all that a record says."""
     there = before.inventory.get(name)
-    return there is not None and wanted.inventory[name].over(there) == there
+    return there is not None and wanted.inventory[name].with_defaults(there) == there

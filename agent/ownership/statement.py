@@ -101,14 +101,14 @@ class DriverEdits(NamedTuple):
     base: Snapshot
     ledger: Ledger
     edits: Mapping[str, Provider | None]
-    taken_along: frozenset[str]
+    removed_below: frozenset[str]
     claims: Mapping[str, SourceClaims]
 
     @classmethod
     def on(cls, tree: ProviderTree, ledger: Ledger) -> "DriverEdits":
         """Return the edits of a tree, which may be edited on."""
         claims = {source: said.copy() for source, said in tree.claims.items()}
-        return cls(tree.base, ledger, tree.edits(), frozenset(tree.taken_along), claims)
+        return cls(tree.base, ledger, tree.edits(), frozenset(tree.removed_below), claims)
 
     def gone(self) -> frozenset[str]:
         """Providers that were taken away."""
@@ -183,7 +183,7 @@ def _statement(
     return Statement(
         manager,
         _said(manager, source, heard, tree, last),
-        removed=gone - heard.taken_along,
+        removed=gone - heard.removed_below,
         gone=gone,
         inventoried=frozenset(claims.classes),
         adopted=frozenset(claims.adopted),
@@ -206,7 +206,7 @@ def _said(
         said, uuids = dict(before.said), heard.changed_since(last.heard, source)
     else:
         held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
-        said, uuids = {}, claims.spoken_of() | dict.fromkeys(held)
+        said, uuids = {}, claims.claimed_uuids() | dict.fromkeys(held)
     for uuid in uuids:
         provider, held_before = tree.provider(uuid), ledger.held(uuid, manager)
         holding = NONE if provider is None else _holding(claims, provider, held_before)

@@ -28,7 +28,7 @@ from reportclient.reshape import (
     AllocationsBroken,
     edited_providers,
     moved_allocations,
-    refuse_misshapen,
+    refuse_malformed,
     used_providers,
 )
 from reportclient.snapshot import Snapshot
@@ -183,7 +183,7 @@ def _moved(observed: Snapshot, settled: Settled, answer: Answer, policy: Policy)
     """The allocations that move.  :raises AllocationsBroken: they may not, or not like this."""
     before, after = answer.allocations_before, answer.allocations
     assert before is not None and after is not None
-    refuse_misshapen(after)
+    refuse_malformed(after)
     edited = edited_providers(before, {who: after[who] for who in after.keys() & before.keys()})
     foreign = [
         observed.providers[uuid].name

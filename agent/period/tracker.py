@@ -18,7 +18,7 @@ from agent.reporting.reports import Occasion, Report
 from agent.state.kept_root import KeptRoot
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
-from reportclient.allocations import HeldBy
+from reportclient.allocations import LazyAllocations
 from reportclient.apply import Outcome, never
 from reportclient.calls import Counting
 from reportclient.diff import diff
@@ -81,8 +81,8 @@ class Tracker:
         ``now`` in seconds of a monotonic clock; ``disabled`` is the status of the
         service, ``None`` if it is not known.
         """
-        if self.root.silence is not None and self.root.schedule.rests(now):
-            return Report(self.node, error=self.root.silence)
+        if self.root.unreachable is not None and self.root.schedule.is_resting(now):
+            return Report(self.node, error=self.root.unreachable)
         report = self.attempt(now, lambda api: self._once(api, now, disabled, stop))
         self.started = self.started or (report.error is None and not _left_from_start(report))
         return report
@@ -95,9 +95,9 @@ class Tracker:
         trait from its first period.  ``again``: nobody asks for it; a Placement that is away
         is left to the periods.
         """
-        schedule, silence = self.root.schedule, self.root.silence
-        if again and silence is not None and schedule.is_left_to_periods(now, self.root.times):
-            return Report(self.node, error=silence, occasion=Occasion.SWITCH)
+        schedule, unreachable = self.root.schedule, self.root.unreachable
+        if again and unreachable is not None and schedule.may_wait_for_period(now, self.root.times):
+            return Report(self.node, error=unreachable, occasion=Occasion.SWITCH)
         once = lambda api: self._switch_once(api, now, disabled)  # noqa: E731
         report = self.attempt(now, once, urgent=True)
         return replace(report, occasion=Occasion.SWITCH)
@@ -198,7 +198,7 @@ class Tracker:
             self.root.read(api)
             plan = self._switched(disabled=disabled)
         outcome = self.root.send(plan, api)
-        self.root.learn(outcome, api)
+        self.root.remember_refusals(outcome, api)
         return Report(
             self.node,
             plan=plan,
@@ -233,12 +233,12 @@ class Tracker:
         except Unreachable as err:
             if not self.view.certain:
                 raise
-            self.root.silence = err
+            self.root.unreachable = err
             return False
 
     def forget(self) -> None:
         """Keep nothing of this root any more."""
-        self.root.forget()
+        self.root.forget_saved_view()
 
     def step_aside(self) -> None:
         """Free the root's name, which another root is to get; it has its own one soon."""
@@ -278,7 +278,7 @@ class Tracker:
         )
         may_reshape = self.rules.reshape_when_running or not self.started
         may_reshape = may_reshape and self.root.refusals.reshape() is None and not repeats_only
-        read = (lambda: dict(HeldBy(self.view, api))) if may_reshape else None
+        read = (lambda: dict(LazyAllocations(self.view, api))) if may_reshape else None
         self.doing = "asking the drivers"
         decision = decider.decide(self.view, disabled, read)
         self.additions.meet(self.uuid, decision.files.met)
@@ -339,7 +339,7 @@ class Tracker:
             took={name: time for one in self.drivers for name, time in one.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),
-            error=fatal or outcome.stopped_by or self.root.silence,
+            error=fatal or outcome.stopped_by or self.root.unreachable,
             fatal=fatal is not None,
         )
 

@@ -180,4 +180,4 @@ def _classes(
 def _record(amounts: Mapping[str, Any]) -> Inventory:
     """YAML's 8.0 is a whole number to the schema."""
     whole = {k: int(v) if k != "allocation_ratio" else float(v) for k, v in amounts.items()}
-    return Inventory.from_dict(whole).over(None)
+    return Inventory.from_dict(whole).with_defaults(None)

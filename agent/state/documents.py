@@ -8,7 +8,7 @@ from typing import Any
 from agent.ownership.ledger import Holders, Holding, Ledger, Removed
 from agent.state.records import Documents, Key
 from reportclient.model import canonical_uuid
-from reportclient.saved_view import besides_providers, provider_row, view_of
+from reportclient.saved_view import provider_row, view_fields, view_from_json
 from reportclient.snapshot import EMPTY
 from reportclient.view import View
 
@@ -48,7 +48,7 @@ def view_from(documents: Mapping[str, Any]) -> View:
     besides = {name: documents.get(name, value) for name, value in rest.items()}
     generations = {uuid: row[1] for uuid, row in rows.items() if row[1] is not None}
     providers = [row[0] for row in rows.values()]
-    return view_of({**besides, "generations": generations, "providers": providers})
+    return view_from_json({**besides, "generations": generations, "providers": providers})
 
 
 def ledger_from(documents: Mapping[str, Any], removed: Mapping[str, Any]) -> Ledger:
@@ -84,7 +84,7 @@ def _view_changes(before: View, after: View) -> tuple[Documents, list[Key]]:
 
 
 def _besides(view: View) -> dict[str, Any]:
-    return besides_providers(replace(view, snapshot=EMPTY, generations={}, certain=False))
+    return view_fields(replace(view, snapshot=EMPTY, generations={}, certain=False))
 
 
 def _ledger_changes(before: Ledger, after: Ledger) -> tuple[Documents, list[Key]]:

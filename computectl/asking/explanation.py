@@ -10,7 +10,7 @@ from computectl.asking.tally import Tally
 from computectl.asking.why import MOST_CALLS, Effect, Why
 from computectl.shared.screen import counted
 from reportclient.http import API
-from reportclient.query.request import called
+from reportclient.query.request import group_title
 
 EXPLAINED = 8
 """Constraints of which everything is told; a request with more has them in the list only."""
@@ -143,7 +143,7 @@ def _impossible(constraint: Constraint, facts: Facts) -> Explained:
 def _subject(constraint: Constraint) -> str:
     """The constraint as a demand."""
     terms = " or ".join(_some(constraint.terms))
-    who = called(constraint.suffix) if constraint.suffix else "the request"
+    who = group_title(constraint.suffix) if constraint.suffix else "the request"
     said = {
         Aspect.ENABLED: "the host has to be enabled",
         Aspect.ROOT_REQUIRED: f"the host itself has to have {terms}",

@@ -13,7 +13,7 @@ from computectl.asking.constraints import (
     with_amount,
 )
 from computectl.shared.screen import counted
-from reportclient.asking import How, allocation_candidates, resource_providers
+from reportclient.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.candidates import (
     ListedProvider,
     ProviderQuery,
@@ -23,14 +23,14 @@ from reportclient.candidates import (
 from reportclient.http import API
 from reportclient.plain_text import plain
 from reportclient.query.terms import resources_value
-from reportclient.reader import part_of, provider_with
+from reportclient.reader import part_of, provider_by_uuid
 
 LOOKED_AT = 1000
 """Candidates in each answer: enough to name what is left out, little enough to be read."""
 NAMED = 3
 """Providers that a sentence names; of more it tells how many."""
 _NOT_TOGETHER = ", but not together with the rest."
-_ALL = How(include_disabled=True, several=True)
+_ALL = QueryOptions(include_disabled=True, several=True)
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class Facts:
 
     def tree_of(self, uuid: str) -> str:
         """The name of its root, or the UUID."""
-        listed = provider_with(uuid, self.api)
+        listed = provider_by_uuid(uuid, self.api)
         return uuid if listed is None else self._name(listed["root_provider_uuid"])
 
     def named(self, uuids: Iterable[str]) -> str:
@@ -142,7 +142,7 @@ class Facts:
 
     def _having(self, question: Question, name: str) -> list[ProviderSummary]:
         """Providers that candidates take it from, those that share it with hosts included."""
-        how = How(question.include_disabled, several=True)
+        how = QueryOptions(question.include_disabled, several=True)
         request = replace(question.request, limit=LOOKED_AT)
         answer = allocation_candidates(request, self.api, how)
         taken = dict.fromkeys(
@@ -170,7 +170,7 @@ class Facts:
 
     def _name(self, uuid: str) -> str:
         if uuid not in self._names:
-            listed = provider_with(uuid, self.api)
+            listed = provider_by_uuid(uuid, self.api)
             self._names[uuid] = uuid if listed is None else plain(listed["name"])
         return self._names[uuid]
 

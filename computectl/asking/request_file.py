@@ -37,7 +37,7 @@ def read_request_file(text: str, source: str) -> ResourceRequest:
 def _group(where: Field, fields: dict[str, Field], suffix: str) -> RequestGroup:
     resources = fields["resources"].mapping() if "resources" in fields else {}
     try:
-        return RequestGroup.of(
+        return RequestGroup.from_values(
             {name: amount.whole() for name, amount in resources.items()},
             _texts(fields.get("required")),
             _texts(fields.get("member_of")),

@@ -209,4 +209,6 @@ def _group(said: _GroupOptions, suffix: str, resolve: Resolve) -> RequestGroup:
     tree = said.in_tree
     if tree is not None:
         tree = uuid_or_none(tree) or resolve(tree)
-    return RequestGroup.of(said.resources, said.required, said.member_of, tree, suffix=suffix)
+    return RequestGroup.from_values(
+        said.resources, said.required, said.member_of, tree, suffix=suffix
+    )

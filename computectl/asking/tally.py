@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from computectl.asking.constraints import Aspect, Constraint, Question, constraints, keeping
-from reportclient.asking import How, disabled_roots, resource_providers
+from reportclient.asking import QueryOptions, disabled_roots, resource_providers
 from reportclient.candidates import AllocationCandidates, ProviderQuery, RequestGroup
 from reportclient.http import API
 from reportclient.model import SHARES_VIA_AGGREGATE
@@ -61,8 +61,8 @@ def tally(question: Question, ask: Ask, api: API) -> Tally | None:
 def hosts_of(api: API) -> frozenset[str]:
     """UUIDs of the roots of all hosts, disabled ones too."""
     for trait in _HOST_TRAITS:
-        query = ProviderQuery(where=RequestGroup.of(required=[trait]))
-        found = resource_providers(query, api, How(include_disabled=True)).providers
+        query = ProviderQuery(where=RequestGroup.from_values(required=[trait]))
+        found = resource_providers(query, api, QueryOptions(include_disabled=True)).providers
         roots = frozenset(one.uuid for one in found if one.uuid == one.root_uuid)
         if roots:
             return roots

@@ -21,8 +21,8 @@ from computectl.asking.constraints import (
 )
 from computectl.asking.facts import LOOKED_AT
 from computectl.asking.tally import TALLIED, Ask, Tally, kept_out, tally
-from reportclient.asking import How, allocation_candidates, resource_providers
-from reportclient.candidates import AllocationCandidates, ProviderQuery, written
+from reportclient.asking import QueryOptions, allocation_candidates, resource_providers
+from reportclient.candidates import AllocationCandidates, ProviderQuery, to_query_string
 from reportclient.http import API
 
 MOST_CALLS = 60
@@ -141,14 +141,14 @@ class Explainer:
         return self._ask(question, TALLIED)
 
     def _ask(self, question: Question, limit: int = LOOKED_AT) -> AllocationCandidates:
-        key = (written(replace(question.request, limit=None)), question.include_disabled)
+        key = (to_query_string(replace(question.request, limit=None)), question.include_disabled)
         asked_for, answer = self._answers.get(key, (0, AllocationCandidates()))
         if asked_for == limit or len(answer) < asked_for:
             return answer
         if self.calls >= self.most:
             raise _OutOfCalls
         self.calls += 1
-        how = How(include_disabled=question.include_disabled, several=True)
+        how = QueryOptions(include_disabled=question.include_disabled, several=True)
         answer = allocation_candidates(replace(question.request, limit=limit), self.api, how)
         self._answers[key] = limit, answer
         return answer
@@ -218,5 +218,5 @@ def _is_nowhere(constraint: Constraint, api: API) -> bool:
     """Whether no provider has what it asks for, where nothing else can be asked."""
     if constraint.aspect not in (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF):
         return False
-    how = How(include_disabled=True, several=True)
+    how = QueryOptions(include_disabled=True, several=True)
     return not resource_providers(ProviderQuery(where=having(constraint)), api, how).providers

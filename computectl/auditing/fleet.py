@@ -22,7 +22,7 @@ from computectl.reading.services import Services
 from computectl.reading.trees import inventory_of
 from reportclient.http import API
 from reportclient.model import Inventory
-from reportclient.reader import Listed, members_of, provider_with, providers_with
+from reportclient.reader import Listed, members_of, provider_by_uuid, providers_with_trait
 
 TREES = 32
 """Trees that are listed at the same time."""
@@ -45,8 +45,10 @@ class FleetAudit:
 
     def run(self) -> Audit:
         """All checks.  :raises reportclient.errors.PlacementError: it says nothing at all."""
-        hosts = _by_uuid(providers_with("COMPUTE_NODE", self.api))
-        ours = _by_uuid(one for trait in self.owners for one in providers_with(trait, self.api))
+        hosts = _by_uuid(providers_with_trait("COMPUTE_NODE", self.api))
+        ours = _by_uuid(
+            one for trait in self.owners for one in providers_with_trait(trait, self.api)
+        )
         self.audit.hosts = len(hosts)
         roots = {uuid: one for uuid, one in {**hosts, **ours}.items() if is_root(one)}
         many = len(hosts) > MANY_HOSTS
@@ -84,7 +86,7 @@ class FleetAudit:
 
     def _is_missing(self, root: str, existing: Mapping[str, Listed]) -> bool:
         """Return whether a root is not in Placement; one created since may lack its trait still."""
-        return root not in existing and provider_with(root, self.api) is None
+        return root not in existing and provider_by_uuid(root, self.api) is None
 
     def _orphans(
         self,

@@ -23,7 +23,7 @@ from computectl.reading.services import ObservedService, Services
 from computectl.shared.command_session import Session
 from reportclient.http import API
 from reportclient.model import Provider
-from reportclient.reader import Listed, providers_with, refresh
+from reportclient.reader import Listed, providers_with_trait, refresh
 from reportclient.snapshot import Snapshot
 
 
@@ -53,7 +53,7 @@ class HostAudit:
                 self._record(trees)
         own = self.session.compute_id()
         if own is not None and len(roots) > 1:
-            self._orphans(providers_with(tag_of(own), self.api), roots)
+            self._orphans(providers_with_trait(tag_of(own), self.api), roots)
         return self.audit
 
     def _tree(self, root: str, kept: KeptRoot, pool: Executor) -> Snapshot:

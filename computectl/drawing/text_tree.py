@@ -175,7 +175,7 @@ class _Drawing:
 
     def _row(self, provider: Provider, resource_class: str, inside: str) -> Line:
         record = provider.inventory[resource_class]
-        full, whole, style = record.over(None), record.capacity, None
+        full, whole, style = record.with_defaults(None), record.capacity, None
         cells = [str(full.total), str(full.reserved), f"{full.allocation_ratio:g}", str(whole)]
         if self.usage.usages is not None:
             used = self.usage.usages.get(provider.uuid, {}).get(resource_class, 0)

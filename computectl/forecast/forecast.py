@@ -25,11 +25,11 @@ from computectl.reading.read_ahead import AT_ONCE, ReadAhead
 from computectl.shared.command_session import Session
 from drivers.errors import DriverError, ReshapeFailed
 from reportclient import plan as ops
-from reportclient.calls import call_of
-from reportclient.explain import name_taken
+from reportclient.calls import http_call
+from reportclient.explain import name_taken_error
 from reportclient.http import API
 from reportclient.plain_text import error_text
-from reportclient.reader import provider_named
+from reportclient.reader import provider_by_name
 from reportclient.reshape import generations_after
 from reportclient.snapshot import EMPTY, Snapshot
 
@@ -48,7 +48,7 @@ def calls_of(plan: ops.Plan, generations: Mapping[str, int]) -> Iterator[Call]:
     """In their order; ``generations`` are those of the view."""
     current = dict(generations)
     for operation in plan:
-        yield Call(operation, *call_of(operation, current))
+        yield Call(operation, *http_call(operation, current))
         _move(operation, current)
 
 
@@ -136,7 +136,7 @@ def of_root(
     except (ReshapeFailed, RootAwaited, ValueError) as err:
         failed = Report(tracker.node, error=err)
         return _forecast(tracker, ops.Plan(), failed.conditions().values())
-    plan = ops.bulked(decision.plan, nodes.bulk.chunk, nodes.bulk.least)
+    plan = ops.with_bulk_writes(decision.plan, nodes.bulk.chunk, nodes.bulk.least)
     degraded = chain.from_iterable(loaded.degraded().items() for loaded in nodes.drivers)
     report = Report(
         tracker.node,
@@ -167,9 +167,9 @@ def _taken_names(tracker: Tracker, plan: ops.Plan, api: API) -> Iterator[Conditi
     """A root that can't be made, since another has its name; the agent would find out too."""
     for operation in plan:
         if isinstance(operation, ops.CreateProvider) and operation.uuid == tracker.uuid:
-            other = provider_named(operation.name, api)
+            other = provider_by_name(operation.name, api)
             if other is not None:
-                yield Condition(str(name_taken(operation, other, tracker.uuid).args[0]))
+                yield Condition(str(name_taken_error(operation, other, tracker.uuid).args[0]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from reportclient.model import MAX_INT, Inventory
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
 
-_UNSAID = Inventory(0).over(None).as_dict()
+_UNSAID = Inventory(0).with_defaults(None).as_dict()
 
 
 class Wording:
@@ -112,7 +112,7 @@ class Wording:
                 yield "set", name, ", ".join(self._moved(had[name], new[name]))
 
     def _moved(self, had: Inventory, new: Inventory) -> Iterator[str]:
-        old, now = had.over(None).as_dict(), new.over(None).as_dict()
+        old, now = had.with_defaults(None).as_dict(), new.with_defaults(None).as_dict()
         for key, value in now.items():
             if old[key] != value:
                 yield f"{_plain(key)} {_amount(old[key])} {self._arrow} {_amount(value)}"
@@ -126,7 +126,7 @@ class Wording:
 
 def _said(record: Inventory) -> Iterator[str]:
     """Return a record's total, and its values other than the defaults."""
-    for key, value in record.over(None).as_dict().items():
+    for key, value in record.with_defaults(None).as_dict().items():
         if value != _UNSAID[key] and not (
             key == "max_unit" and value >= min(record.total, MAX_INT)
         ):

@@ -12,7 +12,7 @@ from computectl.reading.read_ahead import AT_ONCE
 from computectl.reading.trees import Fleet, ObservedTree, Trees, read_tree
 from computectl.shared.errors import NOT_WELL, CommandError
 from reportclient.http import API
-from reportclient.reader import Listed, members_of, part_of, providers_with
+from reportclient.reader import Listed, members_of, part_of, providers_with_trait
 
 TREES, CALLS = 20, 5000
 """What is read where nobody says: a screen or two; a minute of a Placement's time at most."""
@@ -64,7 +64,7 @@ def read_trees(selection: Selection, api: API, progress: Progress | None = None)
 
 def _roots(api: API) -> tuple[list[Listed], bool]:
     """Return the roots by name, and whether they are hosts only, since there are too many."""
-    hosts = providers_with("COMPUTE_NODE", api)
+    hosts = providers_with_trait("COMPUTE_NODE", api)
     many = len(hosts) > MANY_HOSTS
     roots = filter(is_root, hosts if many else all_providers(api))
     return sorted(roots, key=lambda one: natural(one["name"])), many

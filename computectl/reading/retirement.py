@@ -17,7 +17,7 @@ from reportclient.reader import (
     consumers_of,
     members_of,
     part_of,
-    provider_with,
+    provider_by_uuid,
     traits_of,
 )
 from reportclient.snapshot import Snapshot
@@ -156,7 +156,7 @@ def _lone(listed: Mapping[str, Listed], ledger: Ledger) -> Iterable[str]:
 
 def _sharing(uuid: str, listed: Mapping[str, Listed], api: API) -> Iterator[Leaver]:
     """A provider beside the root: it stays while another host is in one of its aggregates."""
-    item = provider_with(uuid, api)
+    item = provider_by_uuid(uuid, api)
     if item is None:
         return
     if any(one["uuid"] not in listed for one in sharing_with(uuid, api)):

@@ -11,7 +11,7 @@ from reportclient.candidates import AllocationCandidates, AllocationRequest
 from reportclient.http import API
 from reportclient.model import Inventory, Provider, canonical_uuid
 from reportclient.plain_text import plain
-from reportclient.reader import Listed, part_of, provider_named, provider_with, refresh
+from reportclient.reader import Listed, part_of, provider_by_name, provider_by_uuid, refresh
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -98,7 +98,7 @@ def find(name_or_uuid: str, api: API) -> Listed:
 
     :raises CommandError: there is none.
     """
-    found = _with_uuid(name_or_uuid, api) or provider_named(name_or_uuid, api)
+    found = _with_uuid(name_or_uuid, api) or provider_by_name(name_or_uuid, api)
     if found is None:
         raise CommandError(
             f"Placement has no provider with the name or UUID {name_or_uuid or repr('')}",
@@ -136,7 +136,7 @@ def _is_used(uuid: str, used: Mapping[str, Mapping[str, int]]) -> bool:
 
 def _with_uuid(text: str, api: API) -> Listed | None:
     try:
-        return provider_with(canonical_uuid(text, "provider"), api)
+        return provider_by_uuid(canonical_uuid(text, "provider"), api)
     except ValueError:
         return None
 

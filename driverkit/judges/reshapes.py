@@ -14,9 +14,9 @@ from driverkit.stage import Root, Stage
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.errors import ReshapeNeeded
 from drivers.loaded import LoadedDriver
-from reportclient.allocations import HeldBy
+from reportclient.allocations import LazyAllocations
 from reportclient.errors import PlacementError
-from reportclient.reshape import AllocationsBroken, refuse_misshapen
+from reportclient.reshape import AllocationsBroken, refuse_malformed
 from reportclient.snapshot import Snapshot
 
 OWNER = {
@@ -124,11 +124,11 @@ def foreign(stage: Stage) -> None:
 def foreign_in_a_reshape(stage: Stage, case: ReshapeCase) -> None:
     """Foreign ones while the driver's move."""
     old = old_shape(stage, case)
-    before = dict(HeldBy(old.root.view, stage.api))
+    before = dict(LazyAllocations(old.root.view, stage.api))
     after = copy.deepcopy(before)
     old.root.ask(old.loaded, old.root.fresh(), after)
     try:
-        refuse_misshapen(after)
+        refuse_malformed(after)
     except AllocationsBroken as err:
         raise Broken(str(err)) from None
     theirs, now = (

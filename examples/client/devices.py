@@ -18,7 +18,7 @@ MINE = "CUSTOM_EXAMPLE_ACCELERATOR"
 
 def report(client: Client, node: str, devices: list[str]) -> str:
     """Make the devices below the root of ``node`` those; a sentence on what came of it."""
-    root = client.find(node)
+    root = client.find_provider(node)
     if root is None:
         return f"nova-compute has not made {node} yet"
     tree = client.tree(root)

@@ -78,7 +78,7 @@ class AllocationCandidates:
         """Roots, in the order of their first candidates."""
         return list(dict.fromkeys(self.host(request) for request in self.allocation_requests))
 
-    def anchors_traits(self, request: AllocationRequest) -> Iterator[frozenset[str]]:
+    def root_traits(self, request: AllocationRequest) -> Iterator[frozenset[str]]:
         """Return the traits of the candidate's roots: several if all providers share."""
         for root in self._anchors(request):
             summary = self.provider_summaries.get(root)
@@ -113,7 +113,7 @@ class ListedProvider:
     root_uuid: str
 
 
-def candidates_of(body: Mapping[str, Any]) -> AllocationCandidates:
+def parse_candidates(body: Mapping[str, Any]) -> AllocationCandidates:
     """From the body of an answer.  :raises KeyError: it is not Placement's."""
     summaries = {u: _summary(u, record) for u, record in body["provider_summaries"].items()}
     requests = tuple(map(_request, body["allocation_requests"]))
@@ -123,7 +123,7 @@ def candidates_of(body: Mapping[str, Any]) -> AllocationCandidates:
     return AllocationCandidates(requests, summaries)
 
 
-def merged(answers: Iterable[AllocationCandidates]) -> AllocationCandidates:
+def merge_candidates(answers: Iterable[AllocationCandidates]) -> AllocationCandidates:
     """Merge answers into one with each candidate once."""
     requests: dict[Key, AllocationRequest] = {}
     summaries: dict[str, ProviderSummary] = {}
@@ -134,7 +134,7 @@ def merged(answers: Iterable[AllocationCandidates]) -> AllocationCandidates:
     return AllocationCandidates(tuple(requests.values()), summaries)
 
 
-def providers_of(body: Mapping[str, Any]) -> list[ListedProvider]:
+def parse_providers(body: Mapping[str, Any]) -> list[ListedProvider]:
     """From the body of an answer.  :raises KeyError: it is not Placement's."""
     return [
         ListedProvider(

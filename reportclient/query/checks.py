@@ -11,7 +11,7 @@ from reportclient.query.request import (
     ProviderQuery,
     RequestGroup,
     ResourceRequest,
-    called,
+    group_title,
 )
 from reportclient.query.terms import FORBIDDEN, BadQuery
 
@@ -43,10 +43,11 @@ def problems(request: ResourceRequest) -> Iterator[str]:
     for suffix, group in groups.items():
         if suffix and not SUFFIX.fullmatch(suffix):
             yield (
-                f"{called(suffix)}: a suffix has 1 to 64 characters, letters, digits, _ and - only"
+                f"{group_title(suffix)}: a suffix has 1 to 64 characters, letters, digits, _ and - "
+                "only"
             )
         for problem in _group_problems(group):
-            yield f"{called(suffix)}: {problem}"
+            yield f"{group_title(suffix)}: {problem}"
     yield from _without_resources(request, groups)
     yield from _same_subtree(request, groups)
     yield from _policy(request)
@@ -106,10 +107,10 @@ def _without_resources(request: ResourceRequest, groups: dict[str, RequestGroup]
     together = frozenset().union(*request.same_subtree)
     for suffix, group in groups.items():
         if not group:
-            yield f"{called(suffix)}: asks for nothing at all"
+            yield f"{group_title(suffix)}: asks for nothing at all"
         elif not group.resources and suffix not in together:
             how = "name it in same_subtree, or give it some" if suffix else "give it some"
-            yield f"{called(suffix)}: has no resources; {how}"
+            yield f"{group_title(suffix)}: has no resources; {how}"
 
 
 def _same_subtree(request: ResourceRequest, groups: dict[str, RequestGroup]) -> Iterator[str]:

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from reportclient.microversion import numbers
+from reportclient.microversion import parse_microversion
 from reportclient.query.request import (
     UNSUFFIXED,
     ProviderQuery,
     RequestGroup,
     ResourceRequest,
-    called,
+    group_title,
 )
 
 PLAIN = "1.29"
@@ -70,18 +70,20 @@ def provider_needs(query: ProviderQuery) -> list[Need]:
     return wanted
 
 
-def least(wanted: Iterable[Need]) -> str:
+def lowest_microversion(wanted: Iterable[Need]) -> str:
     """The lowest version in which all of it can be had."""
-    return max((PLAIN, *(need.version for need in wanted)), key=numbers)
+    return max((PLAIN, *(need.version for need in wanted)), key=parse_microversion)
 
 
 def missing(wanted: Iterable[Need], version: str) -> list[Need]:
     """Return the features that a Placement of this version lacks."""
-    return [need for need in wanted if numbers(need.version) > numbers(version)]
+    return [
+        need for need in wanted if parse_microversion(need.version) > parse_microversion(version)
+    ]
 
 
 def _of_group(group: RequestGroup, suffix: str) -> Iterator[Need]:
-    where = called(suffix)
+    where = group_title(suffix)
     if suffix != UNSUFFIXED:
         yield Need("groups", GRANULAR, where)
         if not _is_numbered(suffix):

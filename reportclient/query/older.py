@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
-from reportclient.microversion import numbers
+from reportclient.microversion import parse_microversion
 from reportclient.query.answers import AllocationCandidates, AllocationRequest
 from reportclient.query.needs import (
     ANY,
@@ -24,7 +24,7 @@ from reportclient.query.needs import (
     ROOT,
     SUFFIX,
     Need,
-    least,
+    lowest_microversion,
     missing,
     needs,
     provider_needs,
@@ -37,7 +37,9 @@ from reportclient.query.request import (
 )
 
 
-def counted_right(request: ResourceRequest, *, mappings: bool) -> tuple[ResourceRequest, bool]:
+def with_safe_group_policy(
+    request: ResourceRequest, *, mappings: bool
+) -> tuple[ResourceRequest, bool]:
     """The request as Placement adds it up rightly, and whether it is left to us to isolate.
 
     ``mappings``: whether the answer has them; without them nobody could isolate.
@@ -83,12 +85,12 @@ MOST_QUERIES = 32
 """In place of one: alternatives of several groups multiply."""
 
 
-class CannotAsk(Exception):
+class UnsupportedQuery(Exception):
     """This Placement is too old for the query; the message names the features and versions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class Translation:
     """How a request is put: the queries, and what is left to do with their answers.
 
     ``needs`` is the microversion below which the queries make no sense.
@@ -102,22 +104,22 @@ class Put:
     isolate: bool = False
 
 
-def put(
+def translate(
     request: ResourceRequest, version: str, *, several: bool = False, mappings: bool = False
-) -> Put:
+) -> Translation:
     """For a Placement that speaks ``version``.
 
     ``several`` allows more than one query, ``mappings`` says that the answer needs them.
 
-    :raises CannotAsk: it can't be had there.
+    :raises UnsupportedQuery: it can't be had there.
     """
     limit = request.limit
-    mapped = numbers(version) >= numbers(MAPPINGS)
-    request, isolate = counted_right(request, mappings=mapped)
+    mapped = parse_microversion(version) >= parse_microversion(MAPPINGS)
+    request, isolate = with_safe_group_policy(request, mappings=mapped)
     wanted = needs(request, mappings=mappings or isolate)
     lacking = missing(wanted, version)
     if not lacking:
-        return Put((request,), least(wanted), limit=limit, isolate=isolate)
+        return Translation((request,), lowest_microversion(wanted), limit=limit, isolate=isolate)
     _refuse(
         version, [each for each in lacking if each.feature not in _otherwise(several, mappings)]
     )
@@ -126,9 +128,11 @@ def put(
     if SUFFIX in {need.feature for need in lacking}:
         asked = _numbered(asked)
     queries = _split(asked) if ANY in {need.feature for need in lacking} else (asked,)
-    return Put(
+    return Translation(
         queries,
-        least(need for query in queries for need in needs(query, mappings=mappings or isolate)),
+        lowest_microversion(
+            need for query in queries for need in needs(query, mappings=mappings or isolate)
+        ),
         request.root_required if judged else frozenset(),
         request.root_forbidden if judged else frozenset(),
         limit,
@@ -136,10 +140,13 @@ def put(
     )
 
 
-def put_query(
+def translate_provider_query(
     query: ProviderQuery, version: str, *, several: bool = False
 ) -> tuple[ProviderQuery, ...]:
-    """The same for ``GET /resource_providers``.  :raises CannotAsk: it can't be had there."""
+    """The same for ``GET /resource_providers``.
+
+    :raises UnsupportedQuery: that microversion lacks a feature of the query.
+    """
     wanted = provider_needs(query)
     if not missing(wanted, version):
         return (query,)
@@ -150,18 +157,18 @@ def put_query(
     return queries
 
 
-def judged(answer: AllocationCandidates, how: Put) -> AllocationCandidates:
+def filtered(answer: AllocationCandidates, translation: Translation) -> AllocationCandidates:
     """The answer without candidates whose roots or groups are not as they have to be, and cut."""
     kept = [
         request
         for request in answer.allocation_requests
         if any(
-            how.root_required <= traits and not how.root_forbidden & traits
-            for traits in answer.anchors_traits(request)
+            translation.root_required <= traits and not translation.root_forbidden & traits
+            for traits in answer.root_traits(request)
         )
-        and (isolated(request) or not how.isolate)
+        and (isolated(request) or not translation.isolate)
     ]
-    return answer.only(kept[: how.limit])
+    return answer.only(kept[: translation.limit])
 
 
 def without_root(request: ResourceRequest) -> ResourceRequest:
@@ -201,7 +208,7 @@ def _of_one_each(group: RequestGroup) -> list[RequestGroup]:
 
 def _refuse_too_many(count: int) -> None:
     if count > MOST_QUERIES:
-        raise CannotAsk(
+        raise UnsupportedQuery(
             f"the alternatives (in:) would make more than {MOST_QUERIES} queries of this one; "
             f"a Placement with microversion {ANY_TRAITS} takes them in one"
         )
@@ -215,4 +222,4 @@ def _otherwise(several: bool, mappings: bool) -> frozenset[str]:
 def _refuse(version: str, lacking: list[Need]) -> None:
     if lacking:
         features = "; ".join(dict.fromkeys(map(str, lacking)))
-        raise CannotAsk(f"Placement has microversion {version} and lacks: {features}")
+        raise UnsupportedQuery(f"Placement has microversion {version} and lacks: {features}")

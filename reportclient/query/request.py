@@ -34,7 +34,7 @@ class RequestGroup:
     in_tree: str | None = None
 
     @classmethod
-    def of(
+    def from_values(
         cls,
         resources: Mapping[str, int] | None = None,
         required: Iterable[str] = (),
@@ -92,10 +92,10 @@ class ProviderQuery:
     where: RequestGroup = field(default_factory=RequestGroup)
 
 
-def called(suffix: str) -> str:
+def group_title(suffix: str) -> str:
     """The name of a group in messages.
 
-    >>> called("_ACCEL"), called("")
+    >>> group_title("_ACCEL"), group_title("")
     ('group _ACCEL', 'the unsuffixed group')
     """
     return f"group {suffix}" if suffix else "the unsuffixed group"

@@ -77,7 +77,7 @@ def query_string(values: Mapping[str, Value]) -> str:
     return "&".join(pairs)
 
 
-def written(request: ResourceRequest) -> str:
+def to_query_string(request: ResourceRequest) -> str:
     """The query string of a request."""
     return query_string(parameters(request))
 
@@ -179,7 +179,7 @@ def _groups(by_name: Parameters) -> Iterator[tuple[str, RequestGroup]]:
 
 def _group(by_name: Parameters, suffix: str) -> RequestGroup:
     resources = _one(by_name, f"resources{suffix}")
-    return RequestGroup.of(
+    return RequestGroup.from_values(
         None if resources is None else read_resources(resources, f"resources{suffix}"),
         by_name.get(f"required{suffix}", ()),
         by_name.get(f"member_of{suffix}", ()),

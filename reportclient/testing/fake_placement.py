@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from reportclient.errors import PlacementError, TooOld
-from reportclient.microversion import numbers
+from reportclient.microversion import parse_microversion
 from reportclient.testing.fake_endpoints import ROUTES, Call, Endpoints
 from reportclient.testing.stranger import Stranger
 
@@ -55,7 +55,7 @@ class FakePlacement(Endpoints):
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """Send a request, as ``reportclient.http.API`` does."""
-        if numbers(needs or OLDEST) > numbers(self.microversion):
+        if parse_microversion(needs or OLDEST) > parse_microversion(self.microversion):
             text = f"{method} {path} needs microversion {needs or OLDEST}"
             raise TooOld(text, speaks=self.microversion)
         self.requests.append(Recorded(method, path, _copied(json)))
@@ -109,8 +109,8 @@ class FakePlacement(Endpoints):
         self, method: str, path: str, *, json: Any = None, microversion: str | None = None
     ) -> dict[str, Any]:
         """Carry a request out, unrecorded."""
-        version = numbers(microversion or self.microversion)
-        if version > numbers(self.microversion):
+        version = parse_microversion(microversion or self.microversion)
+        if version > parse_microversion(self.microversion):
             raise TooOld(f"Unacceptable version header: {microversion}")
         parts = urlsplit(path)
         query = parse_qsl(parts.query, keep_blank_values=True)
@@ -132,5 +132,5 @@ def _copied(value: Any) -> Any:
 
 
 def _expect_modelled(version: tuple[int, ...], path: str) -> None:
-    modelled = version >= numbers(OLDEST) or path.endswith("/aggregates")
+    modelled = version >= parse_microversion(OLDEST) or path.endswith("/aggregates")
     assert modelled, f"the fake Placement does not model {path} at {version}"

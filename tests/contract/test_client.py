@@ -47,7 +47,7 @@ def test_a_root_that_is_not_there_is_an_error_or_begun(nova: World, client: Clie
     tree = client.tree(OTHER, name="pool")
     assert [root.name for root in tree.roots] == ["pool"]
     assert client.update(tree).ok
-    assert client.find("pool") == OTHER and client.find("nobody") is None
+    assert client.find_provider("pool") == OTHER and client.find_provider("nobody") is None
 
 
 def test_an_update_sends_what_differs_and_tells_what_was_done(nova: World, client: Client) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from reportclient.allocations import HeldBy
+from reportclient.allocations import LazyAllocations
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.errors import (
@@ -45,7 +45,7 @@ def world(any_placement) -> World:
 
 
 def full(total: int, **said: object) -> Inventory:
-    return Inventory(total, **said).over(None)
+    return Inventory(total, **said).with_defaults(None)
 
 
 def assert_same(view: View, world: World) -> None:
@@ -212,7 +212,11 @@ def as_placement_shows(tree: ProviderTree) -> Snapshot:
     filled = ProviderTree(wish)
     for uuid, provider in wish.providers.items():
         filled.update_inventory(
-            uuid, {name: record.over(None).as_dict() for name, record in provider.inventory.items()}
+            uuid,
+            {
+                name: record.with_defaults(None).as_dict()
+                for name, record in provider.inventory.items()
+            },
         )
     return filled.freeze()
 
@@ -634,9 +638,9 @@ def test_providers_that_do_not_share_or_not_with_us_are_not_shown(world: World) 
 
 def test_allocations_are_read_by_consumer(world: World) -> None:
     view = world.settled(host())
-    assert dict(HeldBy(view, world.api)) == {}
+    assert dict(LazyAllocations(view, world.api)) == {}
     guest = world.stranger.put_allocation({ROOT: {"VCPU": 2}, GRANDCHILD: {"CUSTOM_LINK": 1}})
-    found = dict(HeldBy(world.read(view), world.api))
+    found = dict(LazyAllocations(world.read(view), world.api))
     assert set(found) == {guest}
     assert {u: a["resources"] for u, a in found[guest]["allocations"].items()} == {
         ROOT: {"VCPU": 2},
@@ -658,7 +662,7 @@ def test_a_reshape_empties_what_goes_in_the_same_call(world: World) -> None:
     view = world.settled(host())
     guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
     view = world.read(view)
-    moved = dict(HeldBy(view, world.api))
+    moved = dict(LazyAllocations(view, world.api))
     tree = view.edit()
     tree.remove(GRANDCHILD)
     tree.update_inventory(SECOND, {"CUSTOM_LINK": {"total": 2}})
@@ -696,7 +700,7 @@ def test_allocations_that_alone_have_changed_are_moved(world: World) -> None:
     view = world.settled(tree)
     guest = world.stranger.put_allocation({GRANDCHILD: {"CUSTOM_LINK": 1}})
     view = world.read(view)
-    moved = dict(HeldBy(view, world.api))
+    moved = dict(LazyAllocations(view, world.api))
     moved[guest]["allocations"] = {SECOND: {"resources": {"CUSTOM_LINK": 1}}}
 
     outcome = apply(diff(view.snapshot, view.snapshot, moved, names=view.names), view, world.api)

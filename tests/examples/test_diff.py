@@ -45,7 +45,7 @@ def test_a_change_is_one_operation() -> None:
 
 def test_what_a_record_leaves_unsaid_stays_as_it_is() -> None:
     """An operator who sets a ratio in Placement keeps it when the number of CPUs changes."""
-    records = {"VCPU": Inventory(total=8, allocation_ratio=4.0).over(None)}
+    records = {"VCPU": Inventory(total=8, allocation_ratio=4.0).with_defaults(None)}
     old = Snapshot.build([Provider(HOST, "host1", None, records)])
     tree = edited(old)
     tree.update_inventory("host1", {"VCPU": {"total": 16}})

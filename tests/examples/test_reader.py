@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from reportclient import errors
-from reportclient.allocations import HeldBy
+from reportclient.allocations import LazyAllocations
 from reportclient.reader import refresh
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
@@ -101,6 +101,6 @@ def test_nothing_is_believed_of_a_read_that_failed(placement) -> None:
 
 def test_allocations_are_read_by_consumer(placement) -> None:
     guest = placement.stranger.put_allocation({HOST: {"VCPU": 2}, CARD: {"VGPU": 1}})
-    found = dict(HeldBy(refresh(View(), HOST, placement), placement))
+    found = dict(LazyAllocations(refresh(View(), HOST, placement), placement))
     held = {uuid: part["resources"] for uuid, part in found[guest]["allocations"].items()}
     assert held == {HOST: {"VCPU": 2}, CARD: {"VGPU": 1}}

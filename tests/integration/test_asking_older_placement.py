@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reportclient.asking import How, allocation_candidates, resource_providers
+from reportclient.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.candidates import read_provider_query, read_request
 from reportclient.errors import TooOld
 from reportclient.http import PlacementAPI, token_adapter
@@ -30,7 +30,7 @@ def api(older: RealPlacement) -> PlacementAPI:
     return PlacementAPI(token_adapter(older.url, "admin"))
 
 
-def hosts(query: str, api: PlacementAPI, how: How | None = None) -> list[str]:
+def hosts(query: str, api: PlacementAPI, how: QueryOptions | None = None) -> list[str]:
     return sorted(
         NAMES[root] for root in allocation_candidates(read_request(query), api, how).hosts()
     )
@@ -47,7 +47,7 @@ def test_alternatives_are_asked_one_by_one_and_merged_if_that_is_allowed(
     api: PlacementAPI, older: RealPlacement
 ) -> None:
     mark = older.mark()
-    answer = allocation_candidates(read_request(ANY), api, How(several=True))
+    answer = allocation_candidates(read_request(ANY), api, QueryOptions(several=True))
     met = [
         NAMES[uuid]
         for one in answer.allocation_requests
@@ -62,10 +62,10 @@ def test_a_candidate_that_meets_two_alternatives_is_there_once(api: PlacementAPI
     query = (
         "resources=VCPU:1,NET_BW_EGR_KILOBIT_PER_SEC:10&required=in:CUSTOM_PHYSNET_A,HW_CPU_X86_AVX"
     )
-    answer = allocation_candidates(read_request(query), api, How(several=True))
+    answer = allocation_candidates(read_request(query), api, QueryOptions(several=True))
     assert len(answer) == 2
     assert answer.hosts() == [uuid_of("CN1")]
-    cut = allocation_candidates(read_request(f"{query}&limit=1"), api, How(several=True))
+    cut = allocation_candidates(read_request(f"{query}&limit=1"), api, QueryOptions(several=True))
     assert len(cut) == 1
 
 
@@ -73,7 +73,7 @@ def test_disabled_hosts_do_not_show_where_only_their_children_are_asked(api: Pla
     below = "resources_P=NET_BW_EGR_KILOBIT_PER_SEC:10"
     for query in (below, "resources=NET_BW_EGR_KILOBIT_PER_SEC:10"):
         assert hosts(query, api) == ["CN1", "CN2", "CN3"]
-        assert len(hosts(query, api, How(include_disabled=True))) == 6
+        assert len(hosts(query, api, QueryOptions(include_disabled=True))) == 6
 
 
 def test_a_limit_is_not_used_up_by_disabled_hosts(api: PlacementAPI) -> None:
@@ -128,18 +128,20 @@ def test_what_it_lacks_is_named_with_its_version(
 def test_mappings_are_answered_or_missed_aloud(api: PlacementAPI, older) -> None:
     request = read_request("resources_X=VCPU:1")
     if older.max_microversion != "1.30":
-        [one] = allocation_candidates(request, api, How(mappings=True)).allocation_requests[:1]
+        [one] = allocation_candidates(
+            request, api, QueryOptions(mappings=True)
+        ).allocation_requests[:1]
         assert set(one.mappings or ()) == {"_X"}
         return
     assert allocation_candidates(request, api).allocation_requests[0].mappings is None
     with pytest.raises(TooOld, match=r"mappings \(microversion 1.34\)"):
-        allocation_candidates(request, api, How(mappings=True))
+        allocation_candidates(request, api, QueryOptions(mappings=True))
 
 
 def test_providers_are_found_by_alternatives_too(api: PlacementAPI) -> None:
     query = read_provider_query("required=in:CUSTOM_PHYSNET_A,CUSTOM_PHYSNET_B")
     with pytest.raises(TooOld, match="in:"):
         resource_providers(query, api)
-    found = resource_providers(query, api, How(several=True))
+    found = resource_providers(query, api, QueryOptions(several=True))
     assert {one.name for one in found.providers} == {"CN1_NIC0", "CN1_NIC1", "CN2_NIC0"}
     assert found.left_out == 3

@@ -13,7 +13,7 @@ from reportclient import errors
 from reportclient.asking import allocation_candidates
 from reportclient.candidates import AllocationCandidates, read_request
 from reportclient.http import PlacementAPI
-from reportclient.query.answers import candidates_of
+from reportclient.query.answers import parse_candidates
 from tests.servers.placement import RealPlacement
 from tests.spec.models import Node, build, uuid_of
 
@@ -37,7 +37,7 @@ def api(placement_server: RealPlacement) -> Iterator[PlacementAPI]:
 
 
 def raw(query: str, placement: RealPlacement) -> AllocationCandidates:
-    return candidates_of(placement.request("GET", f"/allocation_candidates?{query}"))
+    return parse_candidates(placement.request("GET", f"/allocation_candidates?{query}"))
 
 
 def totals(answer: AllocationCandidates) -> set[int]:
@@ -83,7 +83,9 @@ def met(candidate) -> list[list[str]]:
 def test_wrong_amounts_of_an_answer_are_counted(
     placement_server: RealPlacement, monkeypatch: pytest.MonkeyPatch, api: PlacementAPI
 ) -> None:
-    monkeypatch.setattr("reportclient.query.older.counted_right", lambda r, mappings: (r, False))
+    monkeypatch.setattr(
+        "reportclient.query.older.with_safe_group_policy", lambda r, mappings: (r, False)
+    )
     answer = allocation_candidates(read_request(TWO), api)
     assert 0 < answer.miscounted < len(answer)
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from reportclient import errors
-from reportclient.candidates import BadQuery, checked, read_request, written
+from reportclient.candidates import BadQuery, checked, read_request, to_query_string
 from tests.integration.fleet import uuid
 from tests.servers.placement import RealPlacement
 
@@ -74,7 +74,7 @@ def test_odd_queries_are_understood_as_placement_understands_them(placement) -> 
     understood = refused = 0
     for text in asked:
         try:
-            ours = written(checked(read_request(text)))
+            ours = to_query_string(checked(read_request(text)))
         except BadQuery:
             refused += 1
             continue

@@ -26,7 +26,7 @@ aggregates = st.frozensets(st.sampled_from(AGGREGATES))
 records = st.builds(
     lambda total, reserved, ratio: Inventory(
         total, reserved=min(reserved, total), allocation_ratio=ratio
-    ).over(None),
+    ).with_defaults(None),
     amounts,
     st.integers(0, 4),
     st.sampled_from([1.0, 4.0, 16.0]),
@@ -80,7 +80,7 @@ def as_dicts(inventory: dict[str, Inventory]) -> dict[str, dict[str, Any]]:
 
 def full(record: Inventory) -> dict[str, Any]:
     """With all fields said, so that nothing of what was there shows through."""
-    return record.over(None).as_dict()
+    return record.with_defaults(None).as_dict()
 
 
 def perform(tree: ProviderTree, step: tuple[Any, ...]) -> None:

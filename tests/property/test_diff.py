@@ -238,7 +238,9 @@ def test_what_an_inventory_leaves_unsaid_stays_as_it_is(
         if uuid in bad:
             assert result.providers[uuid].inventory == known
             continue
-        expected = {name: record.over(known.get(name)) for name, record in wished.inventory.items()}
+        expected = {
+            name: record.with_defaults(known.get(name)) for name, record in wished.inventory.items()
+        }
         assert result.providers[uuid].inventory == expected
     assert not diff(result, after)
 

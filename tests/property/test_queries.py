@@ -12,17 +12,17 @@ from reportclient.candidates import (
     RequestGroup,
     ResourceRequest,
     checked,
-    least,
+    lowest_microversion,
     needs,
     read_provider_query,
     read_request,
-    written,
+    to_query_string,
 )
 from reportclient.query.checks import problems
 from reportclient.query.needs import missing
-from reportclient.query.older import CannotAsk, counted_right, put
+from reportclient.query.older import UnsupportedQuery, translate, with_safe_group_policy
 from reportclient.query.text import parameters, provider_parameters, query_string
-from reportclient.request_filter import of_enabled_hosts, only_enabled
+from reportclient.request_filter import forbid_disabled, only_enabled
 from tests.property.strategies import AGGREGATES, CLASSES, TRAITS, UUIDS
 
 names = st.sampled_from(TRAITS)
@@ -61,7 +61,7 @@ queries = st.builds(ProviderQuery, st.none() | texts, st.none() | st.sampled_fro
 
 @given(requests)
 def test_what_is_written_is_read_as_it_was(request: ResourceRequest) -> None:
-    assert read_request(written(request)) == request
+    assert read_request(to_query_string(request)) == request
 
 
 @given(queries)
@@ -71,11 +71,11 @@ def test_so_are_queries_for_providers_whatever_their_names(query: ProviderQuery)
 
 @given(requests, st.randoms())
 def test_equal_requests_are_equal_texts(request: ResourceRequest, random) -> None:
-    pairs = written(request).split("&")
+    pairs = to_query_string(request).split("&")
     random.shuffle(pairs)
     again = read_request("&".join(pair for pair in pairs if pair))
     assert again == request
-    assert written(again) == written(request)
+    assert to_query_string(again) == to_query_string(request)
 
 
 @given(st.text(alphabet="abcdefgimnoqrstuvy_=&:,!123ABV%?/ ", max_size=60))
@@ -89,7 +89,7 @@ def test_no_text_makes_it_fail_otherwise_than_clearly(text: str) -> None:
 @given(valid)
 def test_the_filter_means_the_same_typed_and_not(request: ResourceRequest) -> None:
     try:
-        filtered = parameters(of_enabled_hosts(request))
+        filtered = parameters(forbid_disabled(request))
     except ValueError:
         return
     merged = only_enabled(parameters(request), "1.39")
@@ -102,16 +102,16 @@ def test_what_an_older_placement_is_asked_is_what_it_has(
 ) -> None:
     version = f"1.{minor}"
     try:
-        how = put(request, version, several=True)
-    except CannotAsk as err:
+        how = translate(request, version, several=True)
+    except UnsupportedQuery as err:
         assert version in str(err) or "more than" in str(err)
         return
     for query in how.queries:
         assert not missing(needs(query), version)
         assert not list(problems(query))
     if not missing(needs(request), version):
-        assert how.queries == (counted_right(request, mappings="1.34" <= version)[0],)
-        assert how.needs == least(needs(request))
+        assert how.queries == (with_safe_group_policy(request, mappings="1.34" <= version)[0],)
+        assert how.needs == lowest_microversion(needs(request))
 
 
 @settings(max_examples=40)

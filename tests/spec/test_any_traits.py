@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reportclient.asking import How, allocation_candidates, resource_providers
+from reportclient.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.calls import Counting
 from reportclient.candidates import (
     BadQuery,
@@ -28,7 +28,7 @@ def api(placement_server: RealPlacement) -> PlacementAPI:
     return build(placement_server, MODEL)
 
 
-def providers(query: str, api: PlacementAPI, how: How | None = None) -> set[str]:
+def providers(query: str, api: PlacementAPI, how: QueryOptions | None = None) -> set[str]:
     found = resource_providers(read_provider_query(query), api, how)
     assert all(one.name == NAMES[one.uuid] for one in found.providers)
     return {one.name for one in found.providers}
@@ -66,9 +66,11 @@ def test_each_provider_found_has_at_least_one_of_the_traits(
 def test_providers_of_disabled_hosts_are_left_out_counted_and_can_be_seen(
     api: PlacementAPI,
 ) -> None:
-    query = ProviderQuery(where=RequestGroup.of(required=["in:CUSTOM_PHYSNET_A,CUSTOM_PHYSNET_D"]))
+    query = ProviderQuery(
+        where=RequestGroup.from_values(required=["in:CUSTOM_PHYSNET_A,CUSTOM_PHYSNET_D"])
+    )
     assert resource_providers(query, api).left_out == 2
-    behind = resource_providers(query, api, How(include_disabled=True))
+    behind = resource_providers(query, api, QueryOptions(include_disabled=True))
     assert {one.name for one in behind.providers} == {
         "CN1_NIC0",
         "CN3_NIC1",
@@ -144,5 +146,5 @@ def test_the_trait_itself_is_not_to_be_asked_for(api: PlacementAPI) -> None:
         request = read_request(f"resources=VCPU:1&{query}")
         with pytest.raises(ValueError, match=DISABLED):
             allocation_candidates(request, api)
-        behind = allocation_candidates(request, api, How(include_disabled=True))
+        behind = allocation_candidates(request, api, QueryOptions(include_disabled=True))
         assert {NAMES[host] for host in behind.hosts()} == {f"CN{n}{OFF}" for n in (1, 2, 3)}

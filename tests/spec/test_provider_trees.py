@@ -12,8 +12,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from reportclient.asking import How, allocation_candidates
-from reportclient.candidates import AllocationCandidates, ResourceRequest, read_request, written
+from reportclient.asking import QueryOptions, allocation_candidates
+from reportclient.candidates import (
+    AllocationCandidates,
+    ResourceRequest,
+    read_request,
+    to_query_string,
+)
 from reportclient.http import PlacementAPI
 from tests.servers.placement import RealPlacement
 from tests.spec import models
@@ -367,7 +372,7 @@ def test_disabled_hosts_never_show_and_operators_can_see_them(
     built = worlds(example.model, twins=True)
     answer = allocation_candidates(example.request(), built)
     assert set(told(example, answer, twins=True)) == example.expected()
-    behind = allocation_candidates(example.request(), built, How(include_disabled=True))
+    behind = allocation_candidates(example.request(), built, QueryOptions(include_disabled=True))
     seen = set(told(example, behind, twins=True))
     twins = {
         frozenset(re.sub(r"^((?!SS)\w+)", rf"\1{OFF}", part) for part in candidate)
@@ -381,7 +386,7 @@ def test_disabled_hosts_never_show_and_operators_can_see_them(
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.title)
 def test_the_query_is_read_and_written_without_loss(example: Example) -> None:
     request = example.request()
-    assert read_request(written(request)) == request
+    assert read_request(to_query_string(request)) == request
 
 
 def test_a_disabled_host_is_no_candidate_in_its_own_tree(placement: RealPlacement) -> None:
@@ -389,5 +394,5 @@ def test_a_disabled_host_is_no_candidate_in_its_own_tree(placement: RealPlacemen
     for tree in (f"CN1{OFF}", f"NUMA1_1{OFF}"):
         text = f"resources=VCPU:1,DISK_GB:50&in_tree={uuid_of(tree)}"
         assert len(allocation_candidates(read_request(text), api)) == 0
-        shown = allocation_candidates(read_request(text), api, How(include_disabled=True))
+        shown = allocation_candidates(read_request(text), api, QueryOptions(include_disabled=True))
         assert shown.hosts() == [uuid_of(f"CN1{OFF}")]

@@ -148,7 +148,7 @@ def _place_all(
             placed[one.name] = uuid = _place(tree, root.uuid, above, one.name)
             inventory = {k: v for k, v in one.inventory.items() if v["total"] > 0}
             tree.update_inventory(uuid, inventory if old is None else _inherited(inventory, old))
-            tree.say_traits(uuid, one.traits)
+            tree.set_own_traits(uuid, one.traits)
         if old is not None:
             tree.add_traits(uuid, *old.traits - one.traits)
             tree.add_aggregates(uuid, *old.aggregates)
@@ -216,7 +216,7 @@ def _holds(record: Mapping[str, object] | None, held: Sequence[int]) -> bool:
     """Whether Placement would take these amounts once more, which a reshape asks it to."""
     if record is None:
         return False
-    full = Inventory.from_dict(record).over(None)
+    full = Inventory.from_dict(record).with_defaults(None)
     assert full.max_unit is not None
     return max(held) <= full.max_unit and sum(held) <= full.capacity
 

@@ -8,7 +8,7 @@ from computectl.forecast.forecast import calls_of
 from reportclient.apply import apply
 from reportclient.diff import diff
 from reportclient.model import Inventory
-from reportclient.plan import Plan, bulked
+from reportclient.plan import Plan, with_bulk_writes
 from reportclient.reader import refresh
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
@@ -45,7 +45,7 @@ def a_plan(view: View) -> Plan:
 def test_what_is_shown_is_what_is_sent(
     fake_placement: FakePlacement, view: View, chunk: int
 ) -> None:
-    plan = bulked(a_plan(view), chunk)
+    plan = with_bulk_writes(a_plan(view), chunk)
     shown = [(call.method, call.path, call.body) for call in calls_of(plan, view.generations)]
     mark = fake_placement.mark()
     outcome = apply(plan, view, fake_placement)
@@ -70,4 +70,4 @@ def test_a_name_has_no_body(view: View) -> None:
     assert bodies["/traits/CUSTOM_A"] is None
     assert Inventory.from_dict(
         bodies[f"/resource_providers/{ROOT}/inventories"]["inventories"]["VCPU"]
-    ) == Inventory(16).over(view.snapshot.providers[ROOT].inventory["VCPU"])
+    ) == Inventory(16).with_defaults(view.snapshot.providers[ROOT].inventory["VCPU"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from computectl.asking.constraints import Aspect, Question, constraints, only, without
-from reportclient.candidates import read_request, written
+from reportclient.candidates import read_request, to_query_string
 
 FULL = (
     "resources=VCPU:2&required=in:A,B&resources1=FPGA:1&required1=T,!U&required_N=HW_NUMA_ROOT&group_policy=isolate"
@@ -38,4 +38,4 @@ def test_what_held_a_group_without_resources_takes_it_along() -> None:
 def test_resources_only_have_nothing_else() -> None:
     bare = only(Question(read_request(FULL)), ())
     assert bare.include_disabled
-    assert written(bare.request) == "resources=VCPU:2&resources1=FPGA:1&group_policy=none"
+    assert to_query_string(bare.request) == "resources=VCPU:2&resources1=FPGA:1&group_policy=none"

@@ -12,7 +12,7 @@ from computectl.shared.command_session import ReadOnly
 from computectl.shared.errors import CommandError
 from reportclient.errors import Unreachable
 from reportclient.model import SHARES_VIA_AGGREGATE
-from reportclient.reader import provider_named, refresh
+from reportclient.reader import provider_by_name, refresh
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 from tests.unit.cli.trees import AGGREGATE
@@ -38,7 +38,7 @@ def root(fake_placement: FakePlacement) -> str:
 def test_an_empty_name_is_that_of_no_provider(fake_placement: FakePlacement, root: str) -> None:
     """Placement lists all for it: whose variable is not set would get another host's."""
     assert root
-    assert provider_named("", fake_placement) is None
+    assert provider_by_name("", fake_placement) is None
     with pytest.raises(CommandError, match="name or UUID ''; names have to be given in full"):
         find("", fake_placement)
 

@@ -20,12 +20,12 @@ def names(text: str) -> frozenset[str]:
 
 
 def root(total: int = 0, traits: str = "") -> Provider:
-    inventory = {"VCPU": Inventory(total).over(None)} if total else {}
+    inventory = {"VCPU": Inventory(total).with_defaults(None)} if total else {}
     return Provider(ROOT, "host", None, inventory, names(traits))
 
 
 def device(total: int = 0, traits: str = "", name: str = "device") -> Provider:
-    inventory = {"VCPU": Inventory(total).over(None)} if total else {}
+    inventory = {"VCPU": Inventory(total).with_defaults(None)} if total else {}
     return Provider(DEVICE, name, ROOT, inventory, names(traits))
 
 

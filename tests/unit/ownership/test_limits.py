@@ -224,7 +224,7 @@ def test_while_no_ledger_can_be_written_only_what_it_has_counts() -> None:
 
 
 def fpga(total: int) -> dict[str, Inventory]:
-    return {"FPGA": Inventory(total).over(None)}
+    return {"FPGA": Inventory(total).with_defaults(None)}
 
 
 def test_a_ledger_begins_with_a_drivers_first_answer() -> None:
@@ -326,7 +326,7 @@ def test_a_drained_class_that_is_reported_again_opens_with_at_most_its_total(
     total: int, reserved: int
 ) -> None:
     """Drained to 8 of 8; 6 were reserved before."""
-    full = Provider(DEVICE, "device", ROOT, {"VCPU": Inventory(8, reserved=8).over(None)})
+    full = Provider(DEVICE, "device", ROOT, {"VCPU": Inventory(8, reserved=8).with_defaults(None)})
     drained: Drained = {DEVICE: {"VCPU": 6}}
     ledger = kept(HOST, (ONE, DEVICE, holding("VCPU", provider=True)))
     again = replace(full, inventory={"VCPU": Inventory(total)})
@@ -337,7 +337,7 @@ def test_a_drained_class_that_is_reported_again_opens_with_at_most_its_total(
 
 @pytest.mark.parametrize(("before", "shown"), [(6, 6), (9, 8)])
 def test_a_driver_is_shown_a_drained_class_as_it_was(before: int, shown: int) -> None:
-    full = Provider(DEVICE, "device", ROOT, {"VCPU": Inventory(8, reserved=8).over(None)})
+    full = Provider(DEVICE, "device", ROOT, {"VCPU": Inventory(8, reserved=8).with_defaults(None)})
     ledger = kept((ONE, DEVICE, holding("VCPU", provider=True)))
     tree = shown_to(ONE, there(root(), full), ledger, {DEVICE: {"VCPU": before}})
     assert tree.providers[DEVICE].inventory["VCPU"].reserved == shown

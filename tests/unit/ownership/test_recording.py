@@ -73,7 +73,9 @@ def test_a_copy_has_what_was_said_and_goes_its_own_way() -> None:
 
 
 def test_a_sharing_provider_that_is_not_shown_is_there_all_the_same() -> None:
-    shared = Provider(POOL, "pool", None, {"DISK_GB": Inventory(9).over(None)}, names(SHARES))
+    shared = Provider(
+        POOL, "pool", None, {"DISK_GB": Inventory(9).with_defaults(None)}, names(SHARES)
+    )
     tree = ProviderTree(FULL, whole=FULL.with_changes({POOL: shared}))
     assert tree.has_sharing_provider("DISK_GB")
     assert not tree.has_sharing_provider("VCPU")
@@ -101,12 +103,14 @@ def test_what_another_driver_has_elsewhere_does_not_move() -> None:
 
 
 def test_who_says_of_somebody_elses_pool_what_it_has_is_told_nothing() -> None:
-    pool = Provider(POOL, "pool", None, {"DISK_GB": Inventory(9).over(None)}, names(SHARES))
+    pool = Provider(
+        POOL, "pool", None, {"DISK_GB": Inventory(9).with_defaults(None)}, names(SHARES)
+    )
     policy, observed = Policy(ROOT, foreign=frozenset({POOL})), there(root(), pool)
     (same,) = says(ONE, pool).said.values()
     assert policy.allowed(ONE, same, observed, Ledger()) == (None, [])
     for other in (
-        replace(pool, inventory={"DISK_GB": Inventory(8).over(None)}),
+        replace(pool, inventory={"DISK_GB": Inventory(8).with_defaults(None)}),
         replace(pool, name="mine"),
         replace(pool, inventory={}),
     ):

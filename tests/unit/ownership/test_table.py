@@ -38,7 +38,9 @@ EMPTY = there(root())
 
 
 def with_fpga(provider: Provider) -> Provider:
-    return replace(provider, inventory={**provider.inventory, "FPGA": Inventory(2).over(None)})
+    return replace(
+        provider, inventory={**provider.inventory, "FPGA": Inventory(2).with_defaults(None)}
+    )
 
 
 @dataclass(frozen=True)

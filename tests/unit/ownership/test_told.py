@@ -109,7 +109,7 @@ def test_two_drivers_that_report_a_class_differently_are_named_and_the_first_cou
 
 @pytest.mark.parametrize("same", [Inventory(8), Inventory(8, reserved=2)])
 def test_what_the_second_driver_leaves_unsaid_is_no_difference(same: Inventory) -> None:
-    full = replace(device(), inventory={"VCPU": Inventory(8, reserved=2).over(None)})
+    full = replace(device(), inventory={"VCPU": Inventory(8, reserved=2).with_defaults(None)})
     second = replace(device(), inventory={"VCPU": same})
     done = settled(there(root(), full), says(ONE, root(), full), says(TWO, second))
     assert done.desired.get(DEVICE) == full and told(done) == []

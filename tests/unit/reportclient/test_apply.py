@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reportclient.apply import FAULTS, Outcome, apply, independent
+from reportclient.apply import FAULTS, Outcome, apply, batches
 from reportclient.calls import send
 from reportclient.errors import (
     AlreadyThere,
@@ -39,7 +39,7 @@ from reportclient.view import View
 ROOT, CHILD, BELOW, OTHER, CONSUMER = (
     f"c0ffee00-0000-4000-8000-00000000000{number}" for number in range(5)
 )
-TOTAL = {"VCPU": Inventory(8).over(None)}
+TOTAL = {"VCPU": Inventory(8).with_defaults(None)}
 DEEP = Plan((CreateProvider(CHILD, "child", ROOT), CreateProvider(BELOW, "below", CHILD)))
 
 
@@ -227,13 +227,13 @@ def test_names_that_placement_does_not_know_are_left_out_from_then_on(
 def test_what_is_sent_together_needs_nothing_of_each_other() -> None:
     side = CreateProvider(OTHER, "side", ROOT)
     deep = (side, *DEEP, SetTraits(CHILD, frozenset()), SetTraits(BELOW, frozenset()))
-    assert [[type(one).__name__ for one in batch] for batch in independent(deep, 8)] == [
+    assert [[type(one).__name__ for one in batch] for batch in batches(deep, 8)] == [
         ["CreateProvider", "CreateProvider"],
         ["CreateProvider"],
         ["SetTraits", "SetTraits"],
     ]
-    assert [len(batch) for batch in independent([DeleteProvider(CHILD)] * 3, 8)] == [1, 1, 1]
-    assert [len(batch) for batch in independent(deep[-2:], 1)] == [1, 1]
+    assert [len(batch) for batch in batches([DeleteProvider(CHILD)] * 3, 8)] == [1, 1, 1]
+    assert [len(batch) for batch in batches(deep[-2:], 1)] == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reportclient.asking import How, allocation_candidates, resource_providers
+from reportclient.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.candidates import (
     BadQuery,
     ProviderQuery,
@@ -14,10 +14,10 @@ from reportclient.candidates import (
     ResourceRequest,
 )
 from reportclient.errors import TooOld, Unreachable
-from reportclient.query.answers import candidates_of
+from reportclient.query.answers import parse_candidates
 
 ROOT, CHILD, STORE = (f"00000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
-REQUEST = ResourceRequest(RequestGroup.of({"VCPU": 1}))
+REQUEST = ResourceRequest(RequestGroup.from_values({"VCPU": 1}))
 
 
 class Answers:
@@ -63,7 +63,7 @@ BODY = {
 
 
 def test_the_host_of_a_candidate_is_the_root_of_what_is_not_shared() -> None:
-    answer = candidates_of(BODY)
+    answer = parse_candidates(BODY)
     [request] = answer.allocation_requests
     assert answer.host(request) == ROOT
     assert request.mappings == {"": (CHILD,), "_D": (STORE,)}
@@ -73,7 +73,7 @@ def test_the_host_of_a_candidate_is_the_root_of_what_is_not_shared() -> None:
 
 def test_a_query_says_the_lowest_version_that_serves() -> None:
     api = Answers(BODY, BODY)
-    allocation_candidates(REQUEST, api, How(include_disabled=True))
+    allocation_candidates(REQUEST, api, QueryOptions(include_disabled=True))
     allocation_candidates(REQUEST, api)
     assert api.asked == [
         ("/allocation_candidates?resources=VCPU:1", "1.29"),

@@ -1,7 +1,7 @@
 """Inventories in one call: from how many on, and what stays alone."""
 
 from reportclient.model import MAX_INT, Inventory
-from reportclient.plan import Plan, SetInventories, SetInventory, bulked
+from reportclient.plan import Plan, SetInventories, SetInventory, with_bulk_writes
 
 VCPUS = {"VCPU": Inventory(8, 0, 1, MAX_INT, 1, 1.0)}
 
@@ -11,18 +11,18 @@ def plan_of(count):
 
 
 def test_a_few_are_written_one_by_one_and_from_the_threshold_on_they_are_one_call():
-    assert bulked(plan_of(7), 50, 8) == plan_of(7)
-    (bulk,) = bulked(plan_of(8), 50, 8)
+    assert with_bulk_writes(plan_of(7), 50, 8) == plan_of(7)
+    (bulk,) = with_bulk_writes(plan_of(8), 50, 8)
     assert isinstance(bulk, SetInventories) and len(bulk.inventories) == 8
 
 
 def test_no_chunk_is_no_bulk_and_chunks_are_no_larger_than_they_may_be():
-    assert bulked(plan_of(33), 0, 8) == plan_of(33)
-    assert [len(one.inventories) for one in bulked(plan_of(33), 10, 8)] == [10, 10, 10, 3]
+    assert with_bulk_writes(plan_of(33), 0, 8) == plan_of(33)
+    assert [len(one.inventories) for one in with_bulk_writes(plan_of(33), 10, 8)] == [10, 10, 10, 3]
 
 
 def test_what_is_drained_is_written_alone_or_nobody_would_know_what_was_reserved_before():
     drained = SetInventory("busy", VCPUS, {"VCPU": 2})
     plan = Plan((drained, *plan_of(8)))
-    alone, bulk = bulked(plan, 50, 8)
+    alone, bulk = with_bulk_writes(plan, 50, 8)
     assert alone == drained and "busy" not in bulk.inventories

@@ -29,7 +29,7 @@ GUEST = "00000000-0000-4000-8000-000000000001"
 
 
 def records(**totals: int) -> dict[str, Inventory]:
-    return {name: Inventory(total).over(None) for name, total in totals.items()}
+    return {name: Inventory(total).with_defaults(None) for name, total in totals.items()}
 
 
 def tree(*providers: Provider) -> Snapshot:
@@ -152,7 +152,7 @@ def test_another_services_provider_is_not_written_nor_what_is_put_below_it() -> 
     "bad", [Inventory(0), Inventory(4, reserved=5), Inventory(4, allocation_ratio=0.0)]
 )
 def test_an_inventory_that_placement_would_refuse_is_named_and_not_sent(bad: Inventory) -> None:
-    card = Provider(NEW, "new", ROOT, {"VGPU": bad.over(None)})
+    card = Provider(NEW, "new", ROOT, {"VGPU": bad.with_defaults(None)})
     plan = diff(tree(), tree(card))
     assert kinds(plan) == ["CreateProvider"]
     assert [one.uuid for one in plan.problems] == [NEW]

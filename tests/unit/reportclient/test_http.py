@@ -19,7 +19,7 @@ from reportclient.errors import (
     TooOld,
     Unreachable,
 )
-from reportclient.microversion import numbers
+from reportclient.microversion import parse_microversion
 
 
 class Answer:
@@ -35,7 +35,7 @@ class Adapter:
 
     def request(self, path, method, *, microversion, **_):
         self.asked.append(microversion)
-        if numbers(microversion) > numbers(self.newest):
+        if parse_microversion(microversion) > parse_microversion(self.newest):
             error = {"status": 406, "max_version": self.newest, "min_version": "1.0"}
             return Answer(406, {"errors": [error]})
         return Answer(200, {"resource_providers": []})

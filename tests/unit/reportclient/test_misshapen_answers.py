@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reportclient.errors import Unreachable
-from reportclient.reader import provider_with, refresh
+from reportclient.reader import provider_by_uuid, refresh
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View
 
@@ -88,7 +88,7 @@ def test_it_is_not_placements_answer(placement: FakePlacement, case: str) -> Non
 
 def test_nor_is_a_provider_without_a_parent_that_was_asked_for(placement: FakePlacement) -> None:
     with pytest.raises(Unreachable, match="not in Placement's words"):
-        provider_with(ROOT, Between(placement, "uuid=", without("parent_provider_uuid")))
+        provider_by_uuid(ROOT, Between(placement, "uuid=", without("parent_provider_uuid")))
 
 
 def test_what_a_later_placement_says_beyond_is_left_out(placement: FakePlacement) -> None:

@@ -113,7 +113,7 @@ class PciDevices:
 
 
 def full(total: int, **other: Any) -> Inventory:
-    return Inventory(total, **other).over(None)
+    return Inventory(total, **other).with_defaults(None)
 
 
 def host(*others: Provider, **fields: Any) -> Snapshot:

@@ -330,7 +330,7 @@ def test_what_is_no_name_of_a_class_is_refused_with_the_provider(
         tree.update_inventory("cn1", {"VCPU": {"total": 8}, name: {"total": 1}})
 
 
-@pytest.mark.parametrize("method", ["add_traits", "update_traits", "say_traits"])
+@pytest.mark.parametrize("method", ["add_traits", "update_traits", "set_own_traits"])
 @pytest.mark.parametrize("name", [None, 7, b"CUSTOM_A"])
 def test_what_is_no_name_of_a_trait_is_refused_with_the_provider(
     tree: ProviderTree, method: str, name: Any
@@ -358,7 +358,7 @@ def test_members_of_enumerations_are_what_they_stand_for(tree: ProviderTree) -> 
     for _ in range(2):
         tree.update_inventory(uuid, {Said.GPU: {"total": Amount.FOUR}})
         tree.add_traits(uuid, Said.GPU)
-        tree.say_traits(uuid, [Said.GPU])
+        tree.set_own_traits(uuid, [Said.GPU])
         tree.update_aggregates(uuid, [Said.AGGREGATE])
     told = tree.data(uuid)
     assert f"{told.name} {told.inventory} {told.traits} {told.aggregates}" == (
@@ -385,7 +385,7 @@ def test_a_name_with_bytes_that_were_not_decoded_is_refused(tree: ProviderTree) 
 
 def test_one_word_said_as_traits_is_no_list_of_letters(tree: ProviderTree) -> None:
     with pytest.raises(ValueError, match="a list or a set is needed, not the string"):
-        tree.say_traits("cn1", "CUSTOM_GOLD")
+        tree.set_own_traits("cn1", "CUSTOM_GOLD")
 
 
 # -- traits and aggregates

@@ -92,7 +92,9 @@ def test_what_needs_a_refused_operation_is_left_out(operation: Operation, blocks
 
 
 def records(**reserved: int) -> dict[str, Inventory]:
-    return {name: Inventory(8, reserved=number).over(None) for name, number in reserved.items()}
+    return {
+        name: Inventory(8, reserved=number).with_defaults(None) for name, number in reserved.items()
+    }
 
 
 HOST = Snapshot.build(
@@ -125,7 +127,7 @@ def test_other_services_classes_on_it_are_left_as_they_are() -> None:
 
 
 def test_a_class_in_use_that_is_left_out_is_reserved_and_the_others_are_as_wanted() -> None:
-    wanted = {"CUSTOM_A": Inventory(3).over(None)}
+    wanted = {"CUSTOM_A": Inventory(3).with_defaults(None)}
     refusals = refusing((BELOW, SetInventory(BELOW, wanted), InUse("guests")))
     (drain,) = refusals.drains(HOST, [], nothing_foreign)
     assert drain.inventory["CUSTOM_A"] == wanted["CUSTOM_A"]

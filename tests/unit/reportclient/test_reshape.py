@@ -18,7 +18,7 @@ from reportclient.reshape import (
     edited_providers,
     generations_after,
     moved_allocations,
-    refuse_misshapen,
+    refuse_malformed,
     reshape_payload,
     used_providers,
 )
@@ -42,7 +42,7 @@ def providers(**inventories: dict[str, int]) -> Snapshot:
             uuids[name][0],
             name,
             uuids[name][1],
-            {key: Inventory(total).over(None) for key, total in classes.items()},
+            {key: Inventory(total).with_defaults(None) for key, total in classes.items()},
         )
         for name, classes in inventories.items()
     )
@@ -62,7 +62,9 @@ def moved(after: dict[str, Any], affected: Affected = VGPU_MOVES) -> Any:
 def test_what_is_affected_is_what_has_another_inventory_before_and_after() -> None:
     assert VGPU_MOVES.providers() == {ROOT, CHILD}
     assert (VGPU_MOVES.appeared(), VGPU_MOVES.vanished()) == (set(), set())
-    traits = Provider(ROOT, "root", None, {"VGPU": Inventory(4).over(None)}, frozenset({"T"}))
+    traits = Provider(
+        ROOT, "root", None, {"VGPU": Inventory(4).with_defaults(None)}, frozenset({"T"})
+    )
     assert (
         Affected.between(providers(root={"VGPU": 4}), Snapshot.build([traits])).providers() == set()
     )
@@ -190,7 +192,7 @@ def test_amounts_change_their_class_only_where_inventory_does(
 )
 def test_what_is_no_record_of_a_consumer_is_refused_by_name(wrong: Any) -> None:
     with pytest.raises(AllocationsBroken, match=f"consumer {GUEST}"):
-        refuse_misshapen({GUEST: wrong})
+        refuse_malformed({GUEST: wrong})
 
 
 def test_where_amounts_differ_and_where_any_are() -> None:
@@ -201,7 +203,7 @@ def test_where_amounts_differ_and_where_any_are() -> None:
 
 def test_the_payload_has_the_generations_that_were_read_and_no_empty_parts() -> None:
     reshape = Reshape(
-        {ROOT: {"VCPU": Inventory(8).over(None)}, CHILD: {}},
+        {ROOT: {"VCPU": Inventory(8).with_defaults(None)}, CHILD: {}},
         {GUEST: held(root={"VCPU": 2}, child={})},
     )
     payload = reshape_payload(reshape, {ROOT: 5, CHILD: 1, OTHER: 9})
@@ -217,7 +219,7 @@ def test_the_payload_has_the_generations_that_were_read_and_no_empty_parts() -> 
 def test_generations_after_it_are_what_placement_makes_them() -> None:
     """Two for an inventory, one for an empty one, one more where allocations were written."""
     reshape = Reshape(
-        {ROOT: {"VCPU": Inventory(8).over(None)}, CHILD: {}},
+        {ROOT: {"VCPU": Inventory(8).with_defaults(None)}, CHILD: {}},
         {
             GUEST: held(root={"VCPU": 2}, other={"FPGA": 1}),
             SECOND: held(root={"VCPU": 1}, child={}),
@@ -228,7 +230,7 @@ def test_generations_after_it_are_what_placement_makes_them() -> None:
         CHILD: 2,
         OTHER: 10,
     }
-    bulk = SetInventories({ROOT: {"VCPU": Inventory(8).over(None)}})
+    bulk = SetInventories({ROOT: {"VCPU": Inventory(8).with_defaults(None)}})
     assert generations_after(bulk, {ROOT: 5}) == {ROOT: 7}
 
 

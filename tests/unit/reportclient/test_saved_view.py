@@ -6,7 +6,7 @@ import pytest
 
 from reportclient.model import Inventory, Provider
 from reportclient.names import Names
-from reportclient.saved_view import UnusableView, restored, saved
+from reportclient.saved_view import UnusableView, dump_view, load_view
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -27,21 +27,21 @@ VIEW = View(
 
 
 def test_it_is_the_same_again_and_has_to_be_verified() -> None:
-    assert restored(saved(VIEW, ROOT), ROOT) == VIEW.stale()
+    assert load_view(dump_view(VIEW, ROOT), ROOT) == VIEW.stale()
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"[" * 200_000, b"{}\n{}", saved(VIEW, CHILD)])
+@pytest.mark.parametrize("data", [b"", b"[]", b"[" * 200_000, b"{}\n{}", dump_view(VIEW, CHILD)])
 def test_anything_else_is_refused_with_the_root(data: bytes) -> None:
     with pytest.raises(UnusableView, match=ROOT):
-        restored(data, ROOT)
+        load_view(data, ROOT)
 
 
 def test_no_flipped_bit_is_believed() -> None:
-    data = saved(VIEW, ROOT)
+    data = dump_view(VIEW, ROOT)
     for bit in range(0, len(data) * 8, 41):
         other = bytearray(data)
         other[bit // 8] ^= 1 << bit % 8
         try:
-            assert restored(bytes(other), ROOT) == VIEW.stale()
+            assert load_view(bytes(other), ROOT) == VIEW.stale()
         except UnusableView:
             continue

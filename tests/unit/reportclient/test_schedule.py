@@ -52,7 +52,9 @@ class Host:
         return ceil((due - self.tick) / self.interval) if due > self.tick else 1
 
     def period(self, now, *, away):
-        if self.schedule.rests(now) or (self.certain and not self.schedule.is_due(now, self.times)):
+        if self.schedule.is_resting(now) or (
+            self.certain and not self.schedule.is_due(now, self.times)
+        ):
             return 0
         if away:
             self.schedule.unanswered(now, self.times, certain=self.certain)
@@ -100,11 +102,11 @@ class Disabled:
         while self.written_at is None and min(host.tick, self.retry_at) < end:
             now = min(host.tick, self.retry_at)
             if now == host.tick:
-                tries = not host.schedule.rests(now)
+                tries = not host.schedule.is_resting(now)
                 host.tick += host.interval
             else:
                 again = now > self.asked_at and host.schedule.silent
-                tries = not (again and host.schedule.is_left_to_periods(now, host.times))
+                tries = not (again and host.schedule.may_wait_for_period(now, host.times))
                 self.retry_at += self.status.next_pause()
             if tries:
                 asked[int(now)] += self.tried(now, away=away(now))
@@ -187,7 +189,7 @@ def test_hosts_that_boot_while_it_is_away_ask_at_each_second_period_and_are_read
 def test_all_hosts_told_other_intervals_at_the_same_moment_make_no_spike():
     fleet = Fleet().until(HOUR)
     for host in fleet.hosts:
-        host.schedule.anew(HOUR, host.times)
+        host.schedule.reset(HOUR, host.times)
         host.tick = HOUR + host.schedule.uniform(0, host.interval)
     fleet.until(2 * HOUR)
     assert fleet.worst_minute(HOUR, 2 * HOUR) < 80
@@ -195,7 +197,7 @@ def test_all_hosts_told_other_intervals_at_the_same_moment_make_no_spike():
 
 def test_who_is_told_to_verify_no_more_does_not():
     schedule = Schedule()
-    schedule.anew(0.0, Times(verify_every=None, audit_every=None))
+    schedule.reset(0.0, Times(verify_every=None, audit_every=None))
     assert not schedule.is_due(HOUR, Times(verify_every=None, audit_every=None))
 
 
@@ -243,11 +245,11 @@ def test_one_lost_answer_costs_a_verification_one_period_or_two():
 def test_the_first_failure_of_who_has_something_to_write_is_tried_in_the_next_period():
     schedule = Schedule()
     schedule.unanswered(1000.0, Times(), certain=False)
-    assert not schedule.rests(1001.0)
+    assert not schedule.is_resting(1001.0)
     schedule.unanswered(1000.0, Times(), certain=False)
     for _ in range(20):
         schedule.unanswered(1000.0, Times(), certain=False)
-        assert schedule.rests(1061.0) and not schedule.rests(999.0 + TWO_PERIODS)
+        assert schedule.is_resting(1061.0) and not schedule.is_resting(999.0 + TWO_PERIODS)
 
 
 def test_hosts_that_fail_together_do_not_try_in_the_same_period_for_ever():
@@ -256,7 +258,7 @@ def test_hosts_that_fail_together_do_not_try_in_the_same_period_for_ever():
         schedule = Schedule()
         for _ in range(2):
             schedule.unanswered(1000.0, Times(), certain=False)
-        rested += schedule.rests(1061.0)
+        rested += schedule.is_resting(1061.0)
     assert 100 < rested < 300
 
 
@@ -264,5 +266,5 @@ def test_who_tries_again_leaves_it_to_the_periods_unless_none_comes():
     schedule, times = Schedule(), Times()
     for _ in range(3):
         schedule.unanswered(1000.0, times, certain=False)
-    assert schedule.is_left_to_periods(1060.0 + 60, times)
-    assert not schedule.is_left_to_periods(1000.0 + TWO_PERIODS + 30, times)
+    assert schedule.may_wait_for_period(1060.0 + 60, times)
+    assert not schedule.may_wait_for_period(1000.0 + TWO_PERIODS + 30, times)

@@ -13,7 +13,7 @@ import pytest
 from keystoneauth1 import adapter, session, token_endpoint
 
 from reportclient.errors import Unreachable
-from reportclient.http import PlacementAPI, over
+from reportclient.http import PlacementAPI, bounded_session
 from reportclient.transport import Transport
 from tests.servers.tls import Authority, TlsProxy
 
@@ -70,7 +70,7 @@ def peer(answer: Answer) -> Iterator[ThreadingHTTPServer]:
 
 def api_of(server: ThreadingHTTPServer, timeout: float = 60.0, limit: int = 2**20) -> PlacementAPI:
     auth = token_endpoint.Token(server.url, "secret")
-    bounded = over(session.Session(auth, timeout=timeout), limit)
+    bounded = bounded_session(session.Session(auth, timeout=timeout), limit)
     return PlacementAPI(adapter.Adapter(bounded, service_type="placement"))
 
 
@@ -98,7 +98,7 @@ def test_a_password_is_never_sent_on() -> None:
         answer = {"Location": f"{other.url}/v3/auth/tokens"}
         with peer(lambda it: it.say(b"", 307, **answer)) as keystone:
             with pytest.raises(Exception, match="redirects to"):
-                over(session.Session()).post(
+                bounded_session(session.Session()).post(
                     f"{keystone.url}/v3/auth/tokens", json={"password": "x"}, authenticated=False
                 )
         assert other.tokens == []
@@ -107,7 +107,7 @@ def test_a_password_is_never_sent_on() -> None:
 def test_what_carries_no_secret_is_sent_on() -> None:
     with peer(lambda it: it.say(LISTED)) as other:
         with peer(lambda it: it.say(b"", 302, Location=other.url)) as there:
-            found = over(session.Session()).get(there.url, authenticated=False)
+            found = bounded_session(session.Session()).get(there.url, authenticated=False)
         assert found.json() == LISTING
 
 
@@ -179,7 +179,9 @@ def test_a_certificate_of_another_time_is_told_with_its_subject_and_date(
     authority = Authority(tmp_path)
     authority.issue(days, since)
     with TlsProxy(authority, 9) as proxy, pytest.raises(Unreachable) as raised:
-        made = over(session.Session(token_endpoint.Token(proxy.url, "t"), verify=str(authority.ca)))
+        made = bounded_session(
+            session.Session(token_endpoint.Token(proxy.url, "t"), verify=str(authority.ca))
+        )
         PlacementAPI(adapter.Adapter(made, "placement")).request("GET", "/resource_providers")
     assert f"the certificate of 127.0.0.1:{proxy.port} {told}" in str(raised.value)
 
@@ -187,7 +189,9 @@ def test_a_certificate_of_another_time_is_told_with_its_subject_and_date(
 def test_a_certificate_that_is_not_trusted_is_told_as_it_is(tmp_path) -> None:
     authority, other = Authority(tmp_path / "one"), Authority(tmp_path / "other")
     with TlsProxy(authority, 9) as proxy, pytest.raises(Unreachable) as raised:
-        made = over(session.Session(token_endpoint.Token(proxy.url, "t"), verify=str(other.ca)))
+        made = bounded_session(
+            session.Session(token_endpoint.Token(proxy.url, "t"), verify=str(other.ca))
+        )
         PlacementAPI(adapter.Adapter(made, "placement")).request("GET", "/resource_providers")
     told = f"the certificate of 127.0.0.1:{proxy.port} is not accepted: "
     assert told in str(raised.value) and not str(raised.value).endswith(told)
