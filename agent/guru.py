@@ -27,7 +27,7 @@ class Guru:
         """Return each root's current step, the size and state of its view, and its refusals."""
         return {
             f"{one.node} ({one.uuid})": {
-                "doing": one.doing or "nothing",
+                "doing": one.activity or "nothing",
                 "providers": len(one.view.snapshot.providers),
                 "certain": one.view.certain,
                 "refused": {key: str(err) for key, err in one.root.refusals.errors().items()},

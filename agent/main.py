@@ -42,8 +42,8 @@ from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.driver_calls import FILE_NAME, DriverCalls
 from agent.state.driver_store import DriverStore
-from agent.state.files import unusable
-from agent.state.lock import InUse, lock
+from agent.state.files import unusable_files
+from agent.state.lock import InUse, lock_directory
 from agent.switching.switching import host_status, switching
 from agent.version import version
 from drivers.errors import DriverError, DriverNotReady
@@ -92,7 +92,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     _outlive_signals(once=conf.once)
     _start_logging(conf)
     settings = config.settings(conf)
-    locked = lock(settings.state_path)
+    locked = lock_directory(settings.state_path)
     if locked is not None:
         stack.callback(os.close, locked)
     systemd = Systemd.from_environment()
@@ -126,7 +126,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         *filter(None, (status.unkept, calls.problem)),
         *nodes.problems(),
         *store.problems(),
-        *unusable(settings.state_path),
+        *unusable_files(settings.state_path),
     ]
     service.listeners.append(status_file)
     status.subscribe(status_file.hear)

@@ -126,7 +126,9 @@ def _claim(session: Session, listed: Listed, api: API) -> bool:
         )
     if ledger.is_ours(listed["uuid"]):
         return True
-    if not kept.keep(ledger.adding(ADOPTED, listed["uuid"], everything_on(_read(listed, api)))):
+    if not kept.save_ledger(
+        ledger.adding(ADOPTED, listed["uuid"], everything_on(_read(listed, api)))
+    ):
         raise CommandError(f"{state_path} can't be written", "see above why; nothing was adopted")
     return False
 

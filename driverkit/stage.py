@@ -172,7 +172,7 @@ class Root:
     def decided(self, loaded: LoadedDriver) -> Decision:
         """Return the decision of a period.  :raises DriverRaised: the driver raised an error."""
         self.now += PERIOD
-        decision = self._tracker(loaded).foresee(self.now)
+        decision = self._tracker(loaded).forecast(self.now)
         self._raise_any(decision.answer.errors.values())
         return decision
 

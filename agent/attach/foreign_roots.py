@@ -16,19 +16,21 @@ class RootAwaited(Exception):
 class ForeignRoots:
     """UUIDs by node name; ``awaited`` says of each other node why it has none."""
 
-    own: str = ""
+    compute_id: str = ""
     """From a ``compute_id`` file that somebody put there; empty without one."""
     by_name: dict[str, str] = field(default_factory=dict)
     awaited: dict[str, Exception] = field(default_factory=dict)
 
-    def find(self, nodes: Iterable[str], told: Mapping[str, str], api: API) -> dict[str, str]:
+    def resolve_uuids(
+        self, nodes: Iterable[str], told: Mapping[str, str], api: API
+    ) -> dict[str, str]:
         """For each node the UUID that its driver tells, or that of ``compute_id`` for a host
         with one node, else that of the root provider with its name; one GET for each of those
         that are not known yet.
         """
         names = list(nodes)
         self.awaited = {}
-        alone = self.own if len(names) == 1 else ""
+        alone = self.compute_id if len(names) == 1 else ""
         uuids = {}
         for name in names:
             uuid = told.get(name) or alone or self.by_name.get(name) or self._named(name, api)
@@ -47,7 +49,7 @@ class ForeignRoots:
             self.awaited[name] = err
             return None
         if provider is None:
-            self.awaited[name] = awaited(name)
+            self.awaited[name] = root_awaited(name)
         elif provider["parent_provider_uuid"] is not None:
             text = f"the provider named {name} is below another one: no root to attach to"
             self.awaited[name] = RootAwaited(text)
@@ -56,7 +58,7 @@ class ForeignRoots:
         return self.by_name.get(name)
 
 
-def awaited(name: str) -> RootAwaited:
+def root_awaited(name: str) -> RootAwaited:
     """For a root that is not there."""
     return RootAwaited(
         f"waiting for the root provider {name}, which its owner has to make "

@@ -23,7 +23,7 @@ from reportclient.model import Provider
 from reportclient.plan import DeleteProvider, Operation, Plan, UpdateProvider
 from reportclient.snapshot import Snapshot
 
-LONGEST_KEPT = 150
+KEPT_NAME_LENGTH = 150
 """Characters of a provider's name that are kept; the rest and a UUID fit into Placement's 200."""
 
 
@@ -54,7 +54,7 @@ def next_step(
     return Step.DELETE if waited and is_leaf else Step.WAIT
 
 
-def outside(snapshot: Snapshot, root: str) -> Iterator[Provider]:
+def children_outside(snapshot: Snapshot, root: str) -> Iterator[Provider]:
     """Children of ``root`` that were taken out of its tree: their names tell."""
     for uuid in snapshot.children(None):
         if uuid != root and _is_marked(snapshot.providers[uuid]):
@@ -64,17 +64,17 @@ def outside(snapshot: Snapshot, root: str) -> Iterator[Provider]:
 def name_outside(child: Provider) -> str:
     """The name that a child has outside the tree; its own is free for others."""
     mark = _mark(child.uuid)
-    return child.name.removesuffix(mark)[:LONGEST_KEPT] + mark
+    return child.name.removesuffix(mark)[:KEPT_NAME_LENGTH] + mark
 
 
-def orphans(snapshot: Snapshot, root: str) -> Plan:
+def delete_orphans(snapshot: Snapshot, root: str) -> Plan:
     """Delete what is outside: without the root nobody has its tree in a copy to work with."""
-    gone = [one.uuid for one in outside(snapshot, root) if not one.inventory]
+    gone = [one.uuid for one in children_outside(snapshot, root) if not one.inventory]
     leaves = (uuid for uuid in gone if not list(snapshot.children(uuid)))
     return Plan(tuple(DeleteProvider(uuid) for uuid in leaves))
 
 
-def too_old(
+def refused_as_too_old(
     refused: Mapping[str, Operation], failed: Mapping[str, PlacementError]
 ) -> frozenset[str]:
     """Children that this Placement can't take out of a tree: it takes microversion 1.37."""
@@ -89,7 +89,7 @@ def too_old(
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class LeavingChildren:
     """For one root; ``observed`` is what Placement has.  The rest: see :func:`next_step`."""
 
     root: str
@@ -101,7 +101,7 @@ class Leaving:
         """Return the UUIDs of children outside the tree, which drivers are not shown."""
         return frozenset(one.uuid for one in self.observed.walk() if self._is_hidden(one))
 
-    def stepped(self, desired: Snapshot) -> Snapshot:
+    def with_next_steps(self, desired: Snapshot) -> Snapshot:
         """``desired``, in which whatever would be deleted takes its next step instead."""
         gone = [one for one in self.observed.walk() if one.uuid not in desired]
         for child in gone:

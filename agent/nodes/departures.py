@@ -162,7 +162,7 @@ class Departures:
             wait,
         )
         self.by_uuid[tracker.uuid] = Vanished(tracker, now + wait, wait)
-        tracker.keep_ledger()  # a full disk may not have taken it while the node was there
+        tracker.save_ledger()  # a full disk may not have taken it while the node was there
 
     def back(self, uuid: str) -> Tracker | None:
         """The tracker of a node that came back."""

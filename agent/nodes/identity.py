@@ -65,7 +65,7 @@ def kept_compute_id(state_path: Path) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return noted
     except OSError as err:
-        raise _error(f"{path}: {files.why(err)}", err) from err
+        raise _error(f"{path}: {files.describe_error(err)}", err) from err
     if noted not in ("", own):
         raise IdentityError(
             f"{path} has {own}, and {state_path / NODES} has {noted}: one of them is damaged "
@@ -97,7 +97,7 @@ def replace_compute_id(state_path: Path, value: str) -> None:
             document.save({"own": value, "nodes": _moved(*kept, value)})
         files.replace(path, value.encode() + b"\n")
     except OSError as err:
-        raise _error(f"{path} can't be written: {files.why(err)}", err) from err
+        raise _error(f"{path} can't be written: {files.describe_error(err)}", err) from err
 
 
 def _document(state_path: Path, *, writing: bool = True) -> Document:
@@ -150,8 +150,8 @@ def _write_once(path: Path, value: str) -> str:
         return _read_twins(path)
     except OSError as err:
         raise _error(
-            f"{path} can't be written: {files.why(err)}; state_path has to be a directory "
-            "that this user may write to, with some space left",
+            f"{path} can't be written: {files.describe_error(err)}; state_path has to be a "
+            "directory that this user may write to, with some space left",
             err,
         ) from err
     return value
@@ -162,7 +162,7 @@ def _read_twins(path: Path) -> str:
     try:
         return _read(path, "")
     except OSError as err:
-        raise _error(f"{path}: {files.why(err)}", err) from err
+        raise _error(f"{path}: {files.describe_error(err)}", err) from err
 
 
 def _error(text: str, err: OSError) -> IdentityError:

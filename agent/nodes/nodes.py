@@ -18,8 +18,8 @@ from agent.period.tracker import Tracker
 from agent.period.traits import DISABLED, identifying_traits
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Report
-from agent.state.kept_root import KeptRoot, saved_roots
 from agent.state.roots import RootStore
+from agent.state.saved_root import SavedRoot, saved_roots
 from drivers.loader import LoadedDriver
 from reportclient.http import API
 from reportclient.root import BulkWrites, Root
@@ -59,7 +59,7 @@ class Nodes:
 
     def __post_init__(self) -> None:
         if self.state_path is not None:
-            self._store = RootStore.of(self.state_path, writing=self.writing)
+            self._store = RootStore.in_directory(self.state_path, writing=self.writing)
 
     def period(
         self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
@@ -107,7 +107,7 @@ class Nodes:
             root = tracker.view.snapshot.get(tracker.uuid)
             is_in_the_way = root is not None and root.name != tracker.node and root.name in wanted
             if is_in_the_way:
-                tracker.step_aside()
+                tracker.free_name()
 
     def _from_before(self) -> list[Tracker]:
         if self.state_path is not None and not self.before and not self.rules.attached:
@@ -168,8 +168,8 @@ class Nodes:
         for tracker in self.trackers.values():
             if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
                 self.foreign_roots.forget(tracker.node)
-        self.foreign_roots.own = self.own_uuid
-        uuids = self.foreign_roots.find(nodes, told, self.breaker())
+        self.foreign_roots.compute_id = self.own_uuid
+        uuids = self.foreign_roots.resolve_uuids(nodes, told, self.breaker())
         self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}
         return list(self.trackers.values())
 
@@ -180,7 +180,7 @@ class Nodes:
         return tracker
 
     def _made(self, uuid: str, name: str) -> Tracker:
-        kept = None if self._store is None else KeptRoot(self._store, uuid)
+        kept = None if self._store is None else SavedRoot(self._store, uuid)
         root = Root(uuid, self.breaker(), self.rules, self.bulk, kept)
         root.load_saved_view()
         made = Tracker(root, name, self.drivers, self.rules, self.additions, kept)

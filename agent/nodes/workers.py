@@ -92,7 +92,7 @@ class Workers:
             for one in tracker.drivers
             for _, method in one.calls.now
         )
-        doing = next((text for text in under_way if f"({tracker.node})" in text), tracker.doing)
+        doing = next((text for text in under_way if f"({tracker.node})" in text), tracker.activity)
         return NotDone(f"not finished after {seconds:.0f} s: {doing}; other nodes are not affected")
 
     def run(self, jobs: Mapping[str, Job]) -> dict[str, Report]:

@@ -111,13 +111,13 @@ class Ledger:
     begun: bool = False
     removed: Mapping[str, Removed] = field(default_factory=dict)
 
-    def of(self, uuid: str) -> Holders:
+    def holdings_on(self, uuid: str) -> Holders:
         """Return the holdings on a provider, by manager."""
         return self.holders.get(uuid, {})
 
-    def held(self, uuid: str, manager: str) -> Holding:
+    def holding_of(self, uuid: str, manager: str) -> Holding:
         """Return the holding of one manager on a provider."""
-        return self.of(uuid).get(manager, NONE)
+        return self.holdings_on(uuid).get(manager, NONE)
 
     def managers(self) -> set[str]:
         """All that hold anything."""
@@ -129,13 +129,13 @@ class Ledger:
 
     def is_ours(self, uuid: str) -> bool:
         """Whether some manager asserted that the provider is there."""
-        return any(held.provider for held in self.of(uuid).values())
+        return any(held.provider for held in self.holdings_on(uuid).values())
 
     def foreign_classes(self, provider: Provider) -> frozenset[str]:
         """The classes of a provider of ours that nobody here asserted; none where it is ours by
         its UUID alone.
         """
-        row = self.of(provider.uuid)
+        row = self.holdings_on(provider.uuid)
         ours = joined(row.values()).classes if row else frozenset(provider.inventory)
         return frozenset(provider.inventory) - ours
 
@@ -143,12 +143,12 @@ class Ledger:
         """The same once Placement was seen with what is ours on another service's root."""
         if root is None:
             return self
-        ours = joined(self.of(root.uuid).values()).traits & root.traits
+        ours = joined(self.holdings_on(root.uuid).values()).traits & root.traits
         return self if ours <= self.seen else replace(self, seen=self.seen | ours)
 
     def adding(self, manager: str, uuid: str, holding: Holding) -> "Ledger":
         """This ledger with claims of one manager added."""
-        before = self.of(uuid)
+        before = self.holdings_on(uuid)
         row = {**before, manager: before.get(manager, NONE).joined(holding)}
         return replace(self, holders={**self.holders, uuid: row})
 

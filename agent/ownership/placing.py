@@ -15,7 +15,7 @@ Changes = dict[str, Provider | None]
 
 
 @dataclass(slots=True)
-class Placing:
+class PlaceChanges:
     """``changes`` are what the contents and the assertions led to; mended in place."""
 
     observed: Snapshot
@@ -23,7 +23,7 @@ class Placing:
     changes: Changes
     undone: list[tuple[Provider, str]] = field(default_factory=list)
 
-    def placed(self, leaving: Collection[str]) -> list[str]:
+    def check(self, leaving: Collection[str]) -> list[str]:
         """Mend it, and take away what leaves; UUIDs of what has to stay, as something below does.
 
         Others may have the names of what leaves.

@@ -96,7 +96,7 @@ class Policy:
         """Whether allocations may be taken from, and brought to, a provider that is there."""
         if uuid == self.root:
             return not self.attached
-        return uuid not in self.foreign and bool(ledger.of(uuid))
+        return uuid not in self.foreign and bool(ledger.holdings_on(uuid))
 
     def _without_reserved(
         self, manager: str, said: Assertion, before: Provider | None
@@ -132,7 +132,7 @@ class Policy:
         if before.uuid != self.root or manager == FILES:
             return None, problems
         # What was there before is its owner's, also if a driver says the same.
-        held = ledger.held(before.uuid, manager).traits
+        held = ledger.holding_of(before.uuid, manager).traits
         traits = said.holding.traits - (before.traits - held)
         gone = traits & ledger.seen - before.traits
         problems += [
@@ -153,7 +153,7 @@ class Policy:
 def _repeated(manager: str, said: Assertion, ledger: Ledger) -> Assertion:
     """Return the part of an assertion that a manager holds; the agent's own traits always count."""
     uuid, holding = said.provider.uuid, said.holding
-    held = joined(ledger.of(uuid).values())
+    held = joined(ledger.holdings_on(uuid).values())
     if driver_of(manager) == AGENT and ledger.is_ours(uuid):
         held = held.joined(Holding(traits=holding.traits))
     return said._replace(holding=holding.without(holding.without(held)))
@@ -161,7 +161,7 @@ def _repeated(manager: str, said: Assertion, ledger: Ledger) -> Assertion:
 
 def _beside_others(said: Assertion, before: Provider, ledger: Ledger) -> Assertion:
     """Return a file's assertion without traits that were there before it."""
-    held = joined(ledger.of(before.uuid).values()).traits
+    held = joined(ledger.holdings_on(before.uuid).values()).traits
     foreign = said.holding.traits & before.traits - held
     return said._replace(holding=said.holding._replace(traits=said.holding.traits - foreign))
 

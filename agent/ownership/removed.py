@@ -22,7 +22,7 @@ from agent.ownership.ledger import (
 from reportclient.view import View
 
 MOST = 256
-"""Providers of one root of which it is remembered; then the first ones are forgotten."""
+"""Providers of one root of which it is cache; then the first ones are forgotten."""
 
 
 def with_restored(ledger: Ledger, view: View, root: str) -> Ledger:
@@ -32,7 +32,7 @@ def with_restored(ledger: Ledger, view: View, root: str) -> Ledger:
             continue
         if removed.generation is None or view.generations.get(uuid, 0) < removed.generation:
             back = removed.holding.within(view.snapshot.providers[uuid])
-            back = back.without(joined(ledger.of(uuid).values()))
+            back = back.without(joined(ledger.holdings_on(uuid).values()))
             ledger = ledger if back == NONE else ledger.adding(RESTORED, uuid, back)
     return ledger
 
@@ -44,11 +44,13 @@ def noting_removed(after: Ledger, before: Ledger, view: View, theirs: str | None
     """
     kept = {uuid: one for uuid, old in before.removed.items() if (one := _still(uuid, old, view))}
     for uuid in (one for one in after.changed_since(before) if one != theirs):
-        held = joined(one for who, one in before.of(uuid).items() if who not in (AGENT, STATUS))
+        held = joined(
+            one for who, one in before.holdings_on(uuid).items() if who not in (AGENT, STATUS)
+        )
         old = kept.pop(uuid, None)
         gone = held if old is None else held.joined(old.holding)
         gone = gone.without(gone.within(view.snapshot.get(uuid)))
-        gone = gone.without(joined(after.of(uuid).values()))
+        gone = gone.without(joined(after.holdings_on(uuid).values()))
         if gone != NONE:
             kept[uuid] = Removed(view.generations.get(uuid), gone)
     kept = dict(islice(kept.items(), max(0, len(kept) - MOST), None))

@@ -31,22 +31,22 @@ yes                   N                 M denies it by      stays, also while N 
 
 A provider (its name, its parent) and a class are exclusive; traits and aggregates are
 shared.  Where no ledger is kept, nothing is known to be released, with two exceptions that
-are :mod:`agent.ownership.assumed`; what was released, and is there again since Placement was
+are :mod:`agent.ownership.unrecorded`; what was released, and is there again since Placement was
 restored, is :mod:`agent.ownership.removed`.  What may be asserted at all is
-:mod:`agent.ownership.policy`, what becomes of one provider :mod:`agent.ownership.one_provider`;
-here is what becomes of all.
+:mod:`agent.ownership.policy`, what becomes of one provider
+:mod:`agent.ownership.provider_settlement`; here is what becomes of all.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.ownership.assumed import assumed
-from agent.ownership.hearing import Denial, Drained, Hearing
 from agent.ownership.ledger import DRIVER, NOTHING, Holders, Ledger, joined, manager_text
-from agent.ownership.one_provider import OneProvider
-from agent.ownership.placing import Placing
+from agent.ownership.placing import PlaceChanges
 from agent.ownership.policy import Policy
+from agent.ownership.provider_settlement import ProviderSettlement
+from agent.ownership.settlement import Denial, Drained, Settlement
 from agent.ownership.statement import Statements
+from agent.ownership.unrecorded import with_unrecorded_claims
 from reportclient.model import Provider
 from reportclient.plan import Problem
 from reportclient.snapshot import Snapshot
@@ -56,7 +56,7 @@ from reportclient.snapshot import Snapshot
 class Settled:
     """``desired`` is what Placement shall have; ``ledger`` is to be kept before it is written.
 
-    ``before`` is what held until now, with what is :func:`agent.ownership.assumed.assumed`.
+    ``before`` is what held until now, with what :mod:`agent.ownership.unrecorded` adds.
     ``denials`` are traits and aggregates in Placement that a driver asserts absent and nobody
     here claims, with that driver's manager: removed, unless they are contested.
     """
@@ -80,69 +80,75 @@ def settle(
     ``answers`` has the statements in the order that decides exclusive claims: drivers as
     they are configured, then files, then the agent.
     """
-    before = assumed(ledger, observed, answers, policy)
-    hearing = Hearing(observed, before, answers, policy, drained or {})
-    each = {uuid: OneProvider(hearing, uuid) for uuid in hearing.hear()}
+    before = with_unrecorded_claims(ledger, observed, answers, policy)
+    settlement = Settlement(observed, before, answers, policy, drained or {})
+    each = {uuid: ProviderSettlement(settlement, uuid) for uuid in settlement.hear()}
     changed = {uuid: one.after() for uuid, one in each.items()}
     rows = {uuid: one.row() for uuid, one in each.items()}
     leaving = [uuid for uuid, one in each.items() if one.is_leaving()]
-    _place(hearing, changed, leaving)
-    _refuse_removals(hearing)
-    desired, after = observed.with_changes(changed), _next_ledger(hearing, rows)
-    return Settled(desired, after, tuple(hearing.problems), before, hearing.denials)
+    _place(settlement, changed, leaving)
+    _refuse_removals(settlement)
+    desired, after = observed.with_changes(changed), _next_ledger(settlement, rows)
+    return Settled(desired, after, tuple(settlement.problems), before, settlement.denials)
 
 
-def _next_ledger(hearing: Hearing, rows: Mapping[str, Holders]) -> Ledger:
+def _next_ledger(settlement: Settlement, rows: Mapping[str, Holders]) -> Ledger:
     """Return the new ledger; it begins with the first statement of a driver."""
-    before, seen = hearing.ledger, _seen(hearing)
-    changed = {uuid: row for uuid, row in rows.items() if row != before.of(uuid)}
+    before, seen = settlement.ledger, _seen(settlement)
+    changed = {uuid: row for uuid, row in rows.items() if row != before.holdings_on(uuid)}
     if before.begun and not changed and seen == before.seen:
         return before
     kept = {uuid: row for uuid, row in {**before.holders, **changed}.items() if row}
-    spoken = any(one.manager.startswith(DRIVER) for one in hearing.answers.statements)
+    spoken = any(one.manager.startswith(DRIVER) for one in settlement.answers.statements)
     return replace(before, holders=kept, seen=seen, begun=before.begun or spoken)
 
 
-def _seen(hearing: Hearing) -> frozenset[str]:
+def _seen(settlement: Settlement) -> frozenset[str]:
     """Return our traits on an attached root that Placement was seen with."""
-    root = hearing.observed.get(hearing.policy.root) if hearing.policy.attached else None
+    root = settlement.observed.get(settlement.policy.root) if settlement.policy.attached else None
     if root is None:
         return NOTHING
-    holders = hearing.ledger.of(root.uuid)
-    said = (one.said.get(root.uuid) for one in hearing.answers.statements)
+    holders = settlement.ledger.holdings_on(root.uuid)
+    said = (one.assertions.get(root.uuid) for one in settlement.answers.statements)
     wanted = [one.holding for one in said if one is not None]
-    silent = [held for who, held in holders.items() if who in hearing.quiet]
-    seen = hearing.ledger.seen | joined(holders.values()).traits & root.traits
+    silent = [held for who, held in holders.items() if who in settlement.quiet]
+    seen = settlement.ledger.seen | joined(holders.values()).traits & root.traits
     return seen & joined([*wanted, *silent]).traits
 
 
 # -- what is told of the whole
 
 
-def _place(hearing: Hearing, changed: dict[str, Provider | None], leaving: Sequence[str]) -> None:
+def _place(
+    settlement: Settlement, changed: dict[str, Provider | None], leaving: Sequence[str]
+) -> None:
     """Mend what the tree as a whole does not allow, and take away what leaves."""
-    placing = Placing(hearing.observed, hearing.policy, changed)
-    for uuid in placing.placed(leaving):
-        for below in hearing.observed.children(uuid):
+    places = PlaceChanges(settlement.observed, settlement.policy, changed)
+    for uuid in places.check(leaving):
+        for below in settlement.observed.children(uuid):
             if below not in leaving:
-                hearing.problem(hearing.observed.providers[below], _why_kept(hearing, below))
-    for provider, text in placing.undone:
-        hearing.problem(provider, text)
+                settlement.problem(
+                    settlement.observed.providers[below], _why_kept(settlement, below)
+                )
+    for provider, text in places.undone:
+        settlement.problem(provider, text)
 
 
-def _why_kept(hearing: Hearing, uuid: str) -> str:
-    owner = next((who for who, held in hearing.ledger.of(uuid).items() if held.provider), None)
+def _why_kept(settlement: Settlement, uuid: str) -> str:
+    owner = next(
+        (who for who, held in settlement.ledger.holdings_on(uuid).items() if held.provider), None
+    )
     if owner is None:
         return "kept with its removed parent: created by another service"
     return f"kept with its removed parent: {manager_text(owner)} still reports it"
 
 
-def _refuse_removals(hearing: Hearing) -> None:
-    for statement in hearing.answers.statements:
+def _refuse_removals(settlement: Settlement) -> None:
+    for statement in settlement.answers.statements:
         for uuid in statement.removed - statement.adopted:
-            provider = hearing.observed.get(uuid)
-            if provider is not None and not hearing.ledger.of(uuid):
-                hearing.problem(
+            provider = settlement.observed.get(uuid)
+            if provider is not None and not settlement.ledger.holdings_on(uuid):
+                settlement.problem(
                     provider,
                     f"not removed, as {manager_text(statement.manager)} asked: created by another "
                     f"service (to take it over: computectl adopt {uuid})",

@@ -24,12 +24,12 @@ class Statement:
 
     ``removed`` are providers that it took away by name, ``gone`` also what was below them,
     ``adopted`` those that somebody made before it.  ``denied`` are traits and aggregates that it
-    asserts absent, by provider: :meth:`agent.ownership.hearing.Hearing.denied` says which go.
+    asserts absent, by provider: :meth:`agent.ownership.settlement.Settlement.denied` says which go.
     ``places`` names the file and line of an assertion, by provider and what it names.
     """
 
     manager: str
-    said: Mapping[str, Assertion] = field(default_factory=dict)
+    assertions: Mapping[str, Assertion] = field(default_factory=dict)
     removed: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
     inventoried: frozenset[str] = frozenset()
@@ -58,7 +58,9 @@ class Statements:
         statements = (*self.statements, *statements)
         return replace(self, statements=statements, silent=self.silent | silent)
 
-    def halfway(self, statements: tuple[Statement, ...], silent: frozenset[str]) -> "Statements":
+    def with_pending_reshape(
+        self, statements: tuple[Statement, ...], silent: frozenset[str]
+    ) -> "Statements":
         """The same after one more wants a reshape.
 
         What it has said by then counts, but nothing that it left out goes.
@@ -66,11 +68,11 @@ class Statements:
         drivers = {driver_of(one.manager) for one in statements}
         return self.with_answer(statements, silent | drivers)
 
-    def without_answer(self, manager: str) -> "Statements":
+    def with_failed(self, manager: str) -> "Statements":
         """The same after one more has failed."""
         return replace(self, silent=self.silent | {manager})
 
-    def is_before(self, manager: str, other: str) -> bool:
+    def takes_precedence(self, manager: str, other: str) -> bool:
         """Whether of what only one can have it gets it, though the other has it and is silent."""
         names = (*self.order, FILES)
         one, two = driver_of(manager), driver_of(other)
@@ -95,7 +97,7 @@ class Statements:
         return frozenset(driver_of(one.manager) for one in self.statements)
 
 
-class DriverEdits(NamedTuple):
+class TreeEdits(NamedTuple):
     """The edits that a driver made, the tree that it was shown, and the ledger of then."""
 
     base: Snapshot
@@ -105,7 +107,7 @@ class DriverEdits(NamedTuple):
     claims: Mapping[str, SourceClaims]
 
     @classmethod
-    def on(cls, tree: ProviderTree, ledger: Ledger) -> "DriverEdits":
+    def from_tree(cls, tree: ProviderTree, ledger: Ledger) -> "TreeEdits":
         """Return the edits of a tree, which may be edited on."""
         claims = {source: said.copy() for source, said in tree.claims.items()}
         return cls(tree.base, ledger, tree.edits(), frozenset(tree.removed_below), claims)
@@ -114,7 +116,7 @@ class DriverEdits(NamedTuple):
         """Providers that were taken away."""
         return frozenset(uuid for uuid, provider in self.edits.items() if provider is None)
 
-    def changed_since(self, last: "DriverEdits", source: str) -> dict[str, None]:
+    def changed_since(self, last: "TreeEdits", source: str) -> dict[str, None]:
         """UUIDs of the providers of which one source may assert something else than then."""
         claims = self.claims[source].changed_since(last.claims[source])
         around = self.base.changed_since(last.base), self.ledger.changed_since(last.ledger)
@@ -125,12 +127,12 @@ class DriverEdits(NamedTuple):
 class DriverStatements:
     """The statements of a driver, one a source; ``silent`` are sources without an answer."""
 
-    heard: DriverEdits
+    tree_edits: TreeEdits
     statements: tuple[Statement, ...]
     silent: frozenset[str]
 
 
-def statements_of(
+def driver_statements(
     driver: str, tree: ProviderTree, ledger: Ledger, last: DriverStatements | None = None
 ) -> DriverStatements:
     """A driver's answer.
@@ -138,19 +140,19 @@ def statements_of(
     What it asserted before and left in the tree is asserted still.  With what was said
     ``last``, of whatever, it costs what changed since.
     """
-    heard = DriverEdits.on(tree, ledger)
-    if last is not None and last.heard == heard:
+    tree_edits = TreeEdits.from_tree(tree, ledger)
+    if last is not None and last.tree_edits == tree_edits:
         return last
-    silent = frozenset(source for source, said in heard.claims.items() if said.silent)
+    silent = frozenset(source for source, said in tree_edits.claims.items() if said.silent)
     found = tuple(
-        _statement(driver, source, heard, tree, last)
-        for source in heard.claims
+        _statement(driver, source, tree_edits, tree, last)
+        for source in tree_edits.claims
         if not source or source not in silent
     )
-    return DriverStatements(heard, found, frozenset(f"{driver}/{source}" for source in silent))
+    return DriverStatements(tree_edits, found, frozenset(f"{driver}/{source}" for source in silent))
 
 
-def without_moves(statement: Statement, ledger: Ledger) -> Statement:
+def without_moved_classes(statement: Statement, ledger: Ledger) -> Statement:
     """Return a statement without classes that wait for a reshape to be moved.
 
     Or what moves would be offered in both places.  A source that was through by then has said
@@ -164,26 +166,30 @@ def without_moves(statement: Statement, ledger: Ledger) -> Statement:
         for who, held in holders.items():
             for name in held.classes if driver_of(who) == driver else ():
                 where.setdefault(name, set()).add(uuid)
-    said = dict(statement.said)
-    for uuid, one in statement.said.items():
+    said = dict(statement.assertions)
+    for uuid, one in statement.assertions.items():
         classes = one.holding.classes
         stays = frozenset(name for name in classes if uuid in where.get(name, {uuid}))
         if stays != classes:
             said[uuid] = one._replace(holding=one.holding._replace(classes=stays))
         if classes and not stays and uuid not in ledger.holders:
             del said[uuid]
-    return replace(statement, said=said)
+    return replace(statement, assertions=said)
 
 
 def _statement(
-    driver: str, source: str, heard: DriverEdits, tree: ProviderTree, last: DriverStatements | None
+    driver: str,
+    source: str,
+    tree_edits: TreeEdits,
+    tree: ProviderTree,
+    last: DriverStatements | None,
 ) -> Statement:
-    manager, claims = f"{driver}/{source}" if source else driver, heard.claims[source]
-    gone = NOTHING if source else heard.gone()
+    manager, claims = f"{driver}/{source}" if source else driver, tree_edits.claims[source]
+    gone = NOTHING if source else tree_edits.gone()
     return Statement(
         manager,
-        _said(manager, source, heard, tree, last),
-        removed=gone - heard.removed_below,
+        _said(manager, source, tree_edits, tree, last),
+        removed=gone - tree_edits.removed_below,
         gone=gone,
         inventoried=frozenset(claims.classes),
         adopted=frozenset(claims.adopted),
@@ -198,17 +204,21 @@ def _statement(
 
 
 def _said(
-    manager: str, source: str, heard: DriverEdits, tree: ProviderTree, last: DriverStatements | None
+    manager: str,
+    source: str,
+    tree_edits: TreeEdits,
+    tree: ProviderTree,
+    last: DriverStatements | None,
 ) -> dict[str, Assertion]:
-    claims, ledger = heard.claims[source], heard.ledger
+    claims, ledger = tree_edits.claims[source], tree_edits.ledger
     before = next((o for o in (last.statements if last else ()) if o.manager == manager), None)
     if last is not None and before is not None:
-        said, uuids = dict(before.said), heard.changed_since(last.heard, source)
+        said, uuids = dict(before.assertions), tree_edits.changed_since(last.tree_edits, source)
     else:
         held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
         said, uuids = {}, claims.claimed_uuids() | dict.fromkeys(held)
     for uuid in uuids:
-        provider, held_before = tree.provider(uuid), ledger.held(uuid, manager)
+        provider, held_before = tree.provider(uuid), ledger.holding_of(uuid, manager)
         holding = NONE if provider is None else _holding(claims, provider, held_before)
         if provider is not None and holding != NONE:
             said[uuid] = Assertion(holding, provider)

@@ -6,26 +6,26 @@ Pure.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from agent.ownership.hearing import Denial
 from agent.ownership.ledger import Ledger, manager_text
+from agent.ownership.settlement import Denial
 from agent.period.service_tag import service_of, tags_of_others
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Operation, SetInventories
 from reportclient.snapshot import Snapshot
 
-OVERTURNED = 3
+REPORT_AFTER = 3
 """So often somebody has to undo the same in the same way, to be told."""
-CALM = 5
+QUIET_READS = 5
 """Readings without it until that is over."""
 
 
 @dataclass(slots=True)
-class Overturned:
+class UndoneWrite:
     """A value of ours that another writer replaced, and how often."""
 
     theirs: Provider | None
     times: int = 1
-    calm: int = 0
+    quiet_reads: int = 0
 
 
 DAY = 86400.0
@@ -51,7 +51,7 @@ class CompetingOwners:
     other_name: str | None = None
     """The name that somebody else gave the root, until it is seen with its own again."""
 
-    overturned: dict[str, Overturned] = field(default_factory=dict)
+    undone: dict[str, UndoneWrite] = field(default_factory=dict)
     """By the UUID of the provider."""
     contested: dict[Denial, Contested] = field(default_factory=dict)
     foreign_records: dict[str, dict[str, Inventory]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class CompetingOwners:
     _written: set[str] = field(default_factory=set)
     """Providers that we have written since the last reading."""
 
-    def wrote(self, done: Iterable[Operation]) -> None:
+    def note_written(self, done: Iterable[Operation]) -> None:
         """This is in Placement because of us."""
         for operation in done:
             if isinstance(operation, SetInventories):
@@ -67,16 +67,16 @@ class CompetingOwners:
             elif uuid := getattr(operation, "uuid", None):
                 self._written.add(uuid)
 
-    def compare(self, before: Snapshot, now: Snapshot) -> None:
+    def count_undone_writes(self, before: Snapshot, now: Snapshot) -> None:
         """Count who undoes what we have written, with what was read for something else.
 
         Two agents with one identity, from a copied disk, write in turns for ever; neither
         meets an error.  What somebody changes once, or never the same way, is no such thing.
         """
-        for uuid in [*self.overturned]:
-            self.overturned[uuid].calm += 1
-            if self.overturned[uuid].calm > CALM:
-                del self.overturned[uuid]
+        for uuid in [*self.undone]:
+            self.undone[uuid].quiet_reads += 1
+            if self.undone[uuid].quiet_reads > QUIET_READS:
+                del self.undone[uuid]
         for uuid in self._written:
             theirs = now.get(uuid)
             if theirs != before.get(uuid):
@@ -84,13 +84,13 @@ class CompetingOwners:
         self._written = set()
 
     def _count(self, uuid: str, theirs: Provider | None) -> None:
-        same = self.overturned.get(uuid)
+        same = self.undone.get(uuid)
         if same is None or same.theirs != theirs:
-            self.overturned[uuid] = Overturned(theirs)
+            self.undone[uuid] = UndoneWrite(theirs)
         else:
-            same.times, same.calm = same.times + 1, 0
+            same.times, same.quiet_reads = same.times + 1, 0
 
-    def compare_own(
+    def check_root_owner(
         self, before: Provider | None, root: Provider | None, node: str, tag: str
     ) -> None:
         """Compare a root that was ``before`` with what it is now; ``tag`` is ours, or empty."""
@@ -102,11 +102,11 @@ class CompetingOwners:
         elif before is not None and before.name == node:
             self.other_name = root.name
 
-    def waiting(self, now: float) -> frozenset[Denial]:
+    def deferred_removals(self, now: float) -> frozenset[Denial]:
         """Return the contested names that are not to be removed yet."""
         return frozenset(each for each, one in self.contested.items() if now < one.until)
 
-    def denied(
+    def note_denied(
         self, denials: Mapping[Denial, str], after: Snapshot, now: float, gap: float
     ) -> Iterator[tuple[Denial, str]]:
         """Note what became of denied names in ``after``, the acknowledged state.
@@ -186,20 +186,20 @@ class CompetingOwners:
         again = {
             denial: one
             for denial, one in self.contested.items()
-            if one.times >= OVERTURNED and one.is_there
+            if one.times >= REPORT_AFTER and one.is_there
         }
         if again:
             (provider, name), one = next(iter(again.items()))
             degraded["contested"] = (
-                f"{name} of provider {provider} was removed {OVERTURNED} times or more and is set "
-                f"again by another service, while {manager_text(one.manager)} reports it absent "
-                f"({len(again)} such names): change what sets it, or the driver"
+                f"{name} of provider {provider} was removed {REPORT_AFTER} times or more and is "
+                f"set again by another service, while {manager_text(one.manager)} reports it "
+                f"absent ({len(again)} such names): change what sets it, or the driver"
             )
         contested = {provider for provider, _ in self.contested}
         lasting = [
             each
-            for each, one in self.overturned.items()
-            if one.times >= OVERTURNED and each not in contested
+            for each, one in self.undone.items()
+            if one.times >= REPORT_AFTER and each not in contested
         ]
         if lasting:
             degraded["twin"] = (

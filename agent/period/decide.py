@@ -3,16 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.attach.leaving import Leaving
-from agent.ownership.assumed import assumed
-from agent.ownership.hearing import Denial
+from agent.attach.leaving import LeavingChildren
 from agent.ownership.ledger import AGENT, FILES, STATUS, Holding, Ledger
 from agent.ownership.policy import MANAGED_BY_NOVA, Policy
-from agent.ownership.remembered import Remembered
 from agent.ownership.removed import noting_removed
+from agent.ownership.result_cache import ResultCache
 from agent.ownership.settle import Settled, settle
+from agent.ownership.settlement import Denial
 from agent.ownership.statement import Statement, Statements
-from agent.period.ask import Answer, Asking
+from agent.ownership.unrecorded import with_unrecorded_claims
+from agent.period.driver_answers import DriverAnswers, DriverQueries
 from agent.period.rules import Rules
 from agent.period.service_tag import tags_of_others
 from agent.period.traits import COMPUTE_NODE, DISABLED, agent_statements, identifying_traits
@@ -39,7 +39,7 @@ from reportclient.view import View
 class Decision:
     """The result of one decision: the drivers' answer, the ledger and the plan."""
 
-    answer: Answer
+    answer: DriverAnswers
     plan: Plan
     ledger: Ledger
     files: Asserted = field(default_factory=Asserted)
@@ -71,7 +71,7 @@ class Decider:
     entries: Entries | None = field(default_factory=Entries)
     outside_for: Mapping[str, float] = field(default_factory=dict)
     """For how long children that leave another service's root are outside its tree."""
-    remembered: Remembered = field(default_factory=Remembered)
+    cache: ResultCache = field(default_factory=ResultCache)
 
     def decide(
         self,
@@ -86,7 +86,9 @@ class Decider:
         """
         policy = self._policy(view)
         hidden = self._leaving(view).hidden() if self.rules.attached else frozenset[str]()
-        asking = Asking(self.drivers, self.node, view, self.ledger, policy, hidden, self.remembered)
+        asking = DriverQueries(
+            self.drivers, self.node, view, self.ledger, policy, hidden, self.cache
+        )
         answer = asking.answer(allocations)
         if len(answer.errors) == len(self.drivers) and self.uuid not in view.snapshot:
             return Decision(answer, Plan(), self.ledger)  # nobody could say anything of a new host
@@ -113,12 +115,12 @@ class Decider:
         )
 
     def _settled(
-        self, view: View, answer: Answer, policy: Policy, disabled: bool | None
+        self, view: View, answer: DriverAnswers, policy: Policy, disabled: bool | None
     ) -> tuple[Asserted, Settled]:
-        drivers, observed = answer.said, view.snapshot
+        drivers, observed = answer.statements, view.snapshot
         files, said = Asserted(), drivers
         if self.entries is None:
-            said = said.without_answer(FILES)
+            said = said.with_failed(FILES)
         else:
             there = observed
             if self.entries.all():
@@ -126,7 +128,7 @@ class Decider:
             files = asserted(self.entries, there, policy, self.ledger)
             said = said.with_answer((files.statement,), frozenset())
         if policy.attached:
-            ledger = assumed(self.ledger, observed, drivers, policy)
+            ledger = with_unrecorded_claims(self.ledger, observed, drivers, policy)
             theirs = Statement(AGENT, denied=_managed_by_nova(observed, ledger))
             said = said.with_answer((theirs,), frozenset({AGENT, STATUS}))
         else:
@@ -144,16 +146,16 @@ class Decider:
             said = said.with_answer(own, frozenset({STATUS} if disabled is None else ()))
         settled = self._settle(view, said, policy)
         if policy.attached:
-            settled = replace(settled, desired=self._leaving(view).stepped(settled.desired))
+            settled = replace(settled, desired=self._leaving(view).with_next_steps(settled.desired))
         return files, settled
 
     def _settle(self, view: View, said: Statements, policy: Policy) -> Settled:
         step = len(said.statements)
         asked = view.snapshot, self.ledger, said, policy, view.drained
-        return self.remembered.recall(step, settle, *asked)
+        return self.cache.cached(step, settle, *asked)
 
-    def _leaving(self, view: View) -> Leaving:
-        return Leaving(self.uuid, view.snapshot, self.rules.child_wait, self.outside_for)
+    def _leaving(self, view: View) -> LeavingChildren:
+        return LeavingChildren(self.uuid, view.snapshot, self.rules.child_wait, self.outside_for)
 
     def _policy(self, view: View) -> Policy:
         providers, own = view.snapshot.providers, identifying_traits(self.rules.owner_traits)
@@ -179,7 +181,9 @@ def _managed_by_nova(observed: Snapshot, ledger: Ledger) -> dict[str, Holding]:
     return dict.fromkeys(ours, Holding(traits=frozenset({MANAGED_BY_NOVA})))
 
 
-def _moved(observed: Snapshot, settled: Settled, answer: Answer, policy: Policy) -> Allocations:
+def _moved(
+    observed: Snapshot, settled: Settled, answer: DriverAnswers, policy: Policy
+) -> Allocations:
     """The allocations that move.  :raises AllocationsBroken: they may not, or not like this."""
     before, after = answer.allocations_before, answer.allocations
     assert before is not None and after is not None

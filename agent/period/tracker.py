@@ -4,18 +4,18 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.attach.foreign_roots import awaited
-from agent.attach.leaving import orphans, outside, too_old
+from agent.attach.foreign_roots import root_awaited
+from agent.attach.leaving import children_outside, delete_orphans, refused_as_too_old
 from agent.ownership.ledger import Holding, Ledger, everything_on, joined, manager_text
-from agent.ownership.remembered import Remembered
 from agent.ownership.removed import with_restored
+from agent.ownership.result_cache import ResultCache
 from agent.period.competing import CompetingOwners
 from agent.period.decide import Decider, Decision
 from agent.period.rules import Rules
 from agent.period.traits import DISABLED
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Occasion, Report
-from agent.state.kept_root import KeptRoot
+from agent.state.saved_root import SavedRoot
 from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.allocations import LazyAllocations
@@ -42,13 +42,13 @@ class Tracker:
     node: str
     drivers: Sequence[LoadedDriver]
     rules: Rules
-    additions: ProviderFiles = field(default_factory=ProviderFiles)
-    kept: KeptRoot | None = None
+    provider_files: ProviderFiles = field(default_factory=ProviderFiles)
+    saved: SavedRoot | None = None
     ledger: Ledger = field(default_factory=Ledger)
     service_tag: str = ""
     """The trait that the root carries where the service has many nodes."""
     competing: CompetingOwners = field(default_factory=CompetingOwners)
-    doing: str = ""
+    activity: str = ""
     """For whoever asks why it takes so long; empty between two periods."""
     started: bool = False
     """Whether every driver has answered once, and no reshape is left from the start."""
@@ -56,7 +56,7 @@ class Tracker:
     """Whether the state directory had no file of the agent's when this process started."""
     outside_since: dict[str, float] = field(default_factory=dict)
     """When children that leave another service's root were first seen outside its tree."""
-    remembered: Remembered = field(default_factory=Remembered)
+    cache: ResultCache = field(default_factory=ResultCache)
     """What was settled in the period before."""
 
     @property
@@ -107,20 +107,20 @@ class Tracker:
     ) -> Report:
         """Do it, again after a conflict; what came of it.  Never raises: the report tells."""
         result, api = self.root.attempt(now, once, urgent=urgent)
-        self.doing = ""
+        self.activity = ""
         report = Report(self.node, error=result) if isinstance(result, Exception) else result
-        self.competing.wrote(api.done)
-        self.keep_ledger()
+        self.competing.note_written(api.done)
+        self.save_ledger()
         return replace(report, calls=api.calls, done=tuple(api.done), tries=api.tries)
 
-    def foresee(self, now: float, *, disabled: bool | None = None) -> Decision:
+    def forecast(self, now: float, *, disabled: bool | None = None) -> Decision:
         """Return what the next period would decide; nothing is written.
 
         :raises RootAwaited: the root is another service's, and not there.
         """
         self._refresh(self.root.api, now)
         if self.rules.attached and self.uuid not in self.view.snapshot:
-            raise awaited(self.node)
+            raise root_awaited(self.node)
         return self._decide(self.root.api, now, disabled)
 
     def _once(
@@ -132,10 +132,10 @@ class Tracker:
             return self._without_root(api)
         before, ledger = self.view.snapshot, self.ledger
         decision = self._decide(api, now, disabled)
-        if not self.keep_ledger() and self.ledger != ledger:
+        if not self.save_ledger() and self.ledger != ledger:
             self.ledger = ledger  # nothing is claimed in Placement that is not on disk
             decision = self._decide(api, now, disabled, repeats_only=True)
-        self.doing = f"writing to Placement (operations: {len(decision.plan.operations)})"
+        self.activity = f"writing to Placement (operations: {len(decision.plan.operations)})"
 
         def judged(outcome: Outcome) -> Outcome:
             if self.rules.attached:
@@ -155,7 +155,7 @@ class Tracker:
         after, gap = self.view.snapshot, self.rules.verify_every or VERIFY_EVERY
         for text in self.competing.overwritten(before, after, ledger):
             LOG.warning("Node %s: overwrote what another service had set: %s", self.node, text)
-        for (uuid, name), manager in self.competing.denied(decision.denials, after, now, gap):
+        for (uuid, name), manager in self.competing.note_denied(decision.denials, after, now, gap):
             LOG.info(
                 "Node %s: removed %s from provider %s: %s reports it absent",
                 self.node,
@@ -168,14 +168,14 @@ class Tracker:
     def _name_unclaimed(self, decision: Decision, before: Ledger) -> None:
         """After a ledger was lost, log once what stays since no manager claims it any more."""
         answer = decision.answer
-        if before.begun or decision.takes_over or answer.errors or answer.said.silent:
+        if before.begun or decision.takes_over or answer.errors or answer.statements.silent:
             return
         for uuid in self.ledger.holders:
             provider = self.view.snapshot.get(uuid)
             if provider is None or not self.ledger.is_ours(uuid):
                 continue
             left = everything_on(provider).joined(Holding(aggregates=provider.aggregates))
-            left = left.without(joined(self.ledger.of(uuid).values()))
+            left = left.without(joined(self.ledger.holdings_on(uuid).values()))
             names = sorted({*left.classes, *left.traits, *left.aggregates})
             if names:
                 LOG.warning(
@@ -216,12 +216,14 @@ class Tracker:
         return diff(self.view.snapshot, tree.freeze(), names=self.view.names)
 
     def _refresh(self, api: API, now: float) -> None:
-        self.doing = "reading Placement"
+        self.activity = "reading Placement"
         before = self.view.snapshot
         if self._was_read(api, now) and not self.rules.attached:
             root = self.view.snapshot.get(self.uuid)
-            self.competing.compare_own(before.get(self.uuid), root, self.node, self.service_tag)
-            self.competing.compare(before, self.view.snapshot)
+            self.competing.check_root_owner(
+                before.get(self.uuid), root, self.node, self.service_tag
+            )
+            self.competing.count_undone_writes(before, self.view.snapshot)
         self.competing.note_records(before, self.view.snapshot)
 
     def _was_read(self, api: API, now: float) -> bool:
@@ -240,14 +242,14 @@ class Tracker:
         """Keep nothing of this root any more."""
         self.root.forget_saved_view()
 
-    def step_aside(self) -> None:
+    def free_name(self) -> None:
         """Free the root's name, which another root is to get; it has its own one soon."""
         plan = Plan((UpdateProvider(self.uuid, self.uuid, None),))
         self.root.send(plan, Counting(self.root.api))
 
-    def keep_ledger(self) -> bool:
+    def save_ledger(self) -> bool:
         """Write the ledger to disk, if it is not there yet.  Return whether it is."""
-        return self.kept is None or self.kept.keep(self.ledger)
+        return self.saved is None or self.saved.save_ledger(self.ledger)
 
     def is_alone(self) -> bool:
         """Whether the root is all that there is, and carries the service tag."""
@@ -271,17 +273,17 @@ class Tracker:
             self.service_tag,
             self.new_state,
             repeats_only,
-            self.competing.waiting(now),
-            self.additions.entries,
+            self.competing.deferred_removals(now),
+            self.provider_files.entries,
             self._outside_for(now),
-            self.remembered,
+            self.cache,
         )
         may_reshape = self.rules.reshape_when_running or not self.started
         may_reshape = may_reshape and self.root.refusals.reshape() is None and not repeats_only
         read = (lambda: dict(LazyAllocations(self.view, api))) if may_reshape else None
-        self.doing = "asking the drivers"
+        self.activity = "asking the drivers"
         decision = decider.decide(self.view, disabled, read)
-        self.additions.meet(self.uuid, decision.files.met)
+        self.provider_files.meet(self.uuid, decision.files.met)
         answer, self.ledger = decision.answer, decision.ledger
         for name in answer.reshape_pending:
             self.root.refusals.failed_reshape = answer.errors.get(
@@ -290,19 +292,19 @@ class Tracker:
         return decision
 
     def _outside_for(self, now: float) -> dict[str, float]:
-        uuids = [provider.uuid for provider in outside(self.view.snapshot, self.uuid)]
+        uuids = [provider.uuid for provider in children_outside(self.view.snapshot, self.uuid)]
         self.outside_since = {uuid: self.outside_since.get(uuid, now) for uuid in uuids}
         return {uuid: now - since for uuid, since in self.outside_since.items()}
 
     def _without_root(self, api: Counting) -> Report:
         """Its owner has not made it, or has deleted it."""
         if self.rules.child_wait is not None:
-            self.root.send(orphans(self.view.snapshot, self.uuid), api)
-        return Report(self.node, error=awaited(self.node))
+            self.root.send(delete_orphans(self.view.snapshot, self.uuid), api)
+        return Report(self.node, error=root_awaited(self.node))
 
     def _stay_inside(self, outcome: Outcome) -> Outcome:
         """A Placement that can't take children out of a tree keeps them there, empty."""
-        inside = too_old(outcome.refused, outcome.failed)
+        inside = refused_as_too_old(outcome.refused, outcome.failed)
         if not inside:
             return outcome
         LOG.info("Placement is older than 1.37: children that go stay below their root, empty")
@@ -314,7 +316,7 @@ class Tracker:
         )
 
     def _unwritable(self) -> dict[str, str]:
-        problem = "" if self.kept is None else self.kept.store.problem
+        problem = "" if self.saved is None else self.saved.store.problem
         if not problem:
             return {}
         return {

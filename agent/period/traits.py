@@ -102,6 +102,6 @@ def _other_roots(
         if uuid != root and identifying & provider.traits:
             yield provider
     for statement in drivers.statements:
-        for uuid, one in statement.said.items():
+        for uuid, one in statement.assertions.items():
             if one.provider.parent_uuid is None and uuid != root:
                 yield one.provider

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from agent.registry.database import Duplicate, R, Transaction
 from agent.registry.errors import RegistryUnavailable
-from agent.state.files import aside, give_to_owner
+from agent.state.files import give_to_owner, set_aside
 
 LOG = logging.getLogger(__name__)
 
@@ -76,7 +76,9 @@ class HostDatabase:
         self.dispose()
         for more in _BESIDE:  # they would be applied to the new file
             Path(self.path + more).unlink(missing_ok=True)
-        LOG.warning("%s: the file is damaged%s; a new one is begun", err, aside(Path(self.path)))
+        LOG.warning(
+            "%s: the file is damaged%s; a new one is begun", err, set_aside(Path(self.path))
+        )
 
     def run(self, work: Callable[[Transaction], R]) -> R:
         try:

@@ -76,9 +76,13 @@ class StatusFile:
             files.replace(self.directory / FILE_NAME, data, durable=False)
         except OSError as err:
             if not self.unwritable:
-                LOG.warning("The status can't be written to %s: %s", self.directory, files.why(err))
+                LOG.warning(
+                    "The status can't be written to %s: %s",
+                    self.directory,
+                    files.describe_error(err),
+                )
             self.unwritable = True
-            why = f"{self.directory / FILE_NAME} can't be written: {files.why(err)}"
+            why = f"{self.directory / FILE_NAME} can't be written: {files.describe_error(err)}"
             self.written = self._checked(status, [why, *self.disk()])
         else:
             self.unwritable = False

@@ -13,7 +13,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
 
 
 @dataclass(slots=True, weakref_slot=True)
-class Appended:
+class AppendOnlyFile:
     """Open at its end, for as long as somebody holds it.  Everything here raises ``OSError``."""
 
     path: Path
@@ -23,11 +23,11 @@ class Appended:
     _finalizer: Callable[[], object] | None = None
 
     @classmethod
-    def opened(cls, path: Path, good: int) -> "Appended":
+    def open_at(cls, path: Path, good: int) -> "AppendOnlyFile":
         """Made if there is none; what comes after its ``good`` bytes is cut off."""
         path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not path.exists()
-        opened = cls(path, good, files.opened(path, _FLAGS))
+        opened = cls(path, good, files.open_file(path, _FLAGS))
         opened._finalizer = weakref.finalize(opened, _closed, opened._descriptor)
         try:
             os.ftruncate(opened._descriptor, good)
@@ -50,7 +50,7 @@ class Appended:
             raise
         self.size += len(data)
 
-    def is_there(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether the path still leads to this file, and all that was appended is in it."""
         try:
             there, own = self.path.stat(), os.fstat(self._descriptor)

@@ -59,7 +59,7 @@ class Document:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as err:
-            raise Unreadable(f"{self.path} can't be read: {files.why(err)}") from err
+            raise Unreadable(f"{self.path} can't be read: {files.describe_error(err)}") from err
         try:
             parsed = parse(self._checked(unsealed(data)))
         except DAMAGE as err:
@@ -89,8 +89,10 @@ class Document:
             self.save(fields)
         except OSError as err:
             if not self.problem:
-                LOG.warning("%s can't be written (%s): %s", self.path, files.why(err), otherwise)
-            self.problem = f"{self.path} can't be written: {files.why(err)}"
+                LOG.warning(
+                    "%s can't be written (%s): %s", self.path, files.describe_error(err), otherwise
+                )
+            self.problem = f"{self.path} can't be written: {files.describe_error(err)}"
         else:
             self.problem = ""
 

@@ -18,13 +18,13 @@ SEEN = "seen"
 _KINDS = ("classes", "traits", "aggregates")
 
 _OF_PROVIDERS = {"snapshot", "generations", "certain"}
-_RARE = attrgetter(*sorted({field.name for field in fields(View)} - _OF_PROVIDERS))
+_BESIDES_PROVIDERS = attrgetter(*sorted({field.name for field in fields(View)} - _OF_PROVIDERS))
 """What of a view is no provider's."""
 
-Kept = tuple[View, Ledger]
+RootState = tuple[View, Ledger]
 
 
-def changes(before: Kept, after: Kept) -> tuple[Documents, list[Key]]:
+def changed_documents(before: RootState, after: RootState) -> tuple[Documents, list[Key]]:
     """Documents that are new or others, and those that are gone."""
     changed, gone = _view_changes(before[0], after[0])
     if after[1] is not before[1] and after[1].begun:
@@ -33,7 +33,7 @@ def changes(before: Kept, after: Kept) -> tuple[Documents, list[Key]]:
     return changed, gone
 
 
-def of_kind(kind: str, documents: Mapping[Key, Any]) -> dict[str, Any]:
+def documents_of_kind(kind: str, documents: Mapping[Key, Any]) -> dict[str, Any]:
     """Those of a view, or of a ledger, by their keys."""
     return {key: one for (its_kind, key), one in documents.items() if its_kind == kind}
 
@@ -69,7 +69,7 @@ def _view_changes(before: View, after: View) -> tuple[Documents, list[Key]]:
     if before is after:
         return {}, []
     changed: Documents = {}
-    if _RARE(before) != _RARE(after):
+    if _BESIDES_PROVIDERS(before) != _BESIDES_PROVIDERS(after):
         rest = _besides(before)
         changed = {(VIEW, key): one for key, one in _besides(after).items() if one != rest[key]}
     now, then = after.snapshot, before.snapshot

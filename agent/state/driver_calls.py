@@ -60,10 +60,10 @@ class DriverCalls:
             try:
                 if self._file is None:
                     self.path.unlink(missing_ok=True)
-                    self._file = files.opened(self.path, _NEW)
+                    self._file = files.open_file(self.path, _NEW)
                 os.pwrite(self._file, "\n".join(lines).encode() + _END, 0)
             except OSError as err:
-                self.problem = f"{self.path} can't be written: {files.why(err)}"
+                self.problem = f"{self.path} can't be written: {files.describe_error(err)}"
             else:
                 self.problem = ""
 

@@ -27,7 +27,7 @@ def read(path: Path) -> bytes:
         return file.read()
 
 
-def why(err: OSError) -> str:
+def describe_error(err: OSError) -> str:
     """Return an OSError's reason; for a file of another user also its owner and the next step."""
     text = err.strerror or str(err)
     if err.errno not in _REFUSED or not isinstance(err.filename, str | os.PathLike):
@@ -75,7 +75,7 @@ def create(path: Path, data: bytes) -> None:
         os.link(scratch, path)
 
 
-def opened(path: Path, flags: int) -> int:
+def open_file(path: Path, flags: int) -> int:
     """A descriptor of a file that may be made; see :func:`give_to_owner`."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, MODE)
     give_to_owner(path)
@@ -99,7 +99,7 @@ _OURS = (".journal", ".json", ".sqlite", "compute_id", "driver-calls")
 """How the names of the agent's files in its state directory end."""
 
 
-def unusable(directory: Path) -> list[str]:
+def unusable_files(directory: Path) -> list[str]:
     """Say of each of the agent's files that something else is in its place, or that it is another
     user's, who lets nobody write.
     """
@@ -121,7 +121,7 @@ def remove(path: Path) -> None:
     sync_directory(path.parent)
 
 
-def aside(path: Path) -> str:
+def set_aside(path: Path) -> str:
     """Move it out of the way, for somebody to look at; where it is now, to end a clause with."""
     try:
         there = path.replace(path.with_name(f"{path.name}.damaged"))
@@ -146,7 +146,7 @@ def _filled(scratch: Path, data: bytes, *, durable: bool) -> Iterator[None]:
     scratch.parent.mkdir(parents=True, exist_ok=True)
     scratch.unlink(missing_ok=True)
     try:
-        with os.fdopen(opened(scratch, _FRESH), "wb") as file:
+        with os.fdopen(open_file(scratch, _FRESH), "wb") as file:
             file.write(data)
             file.flush()
             if durable:

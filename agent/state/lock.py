@@ -22,7 +22,7 @@ class InUse(Exception):
         super().__init__(f"{self.what}: stop that one, or give this one a state_path of its own")
 
 
-def lock(directory: Path) -> int | None:
+def lock_directory(directory: Path) -> int | None:
     """The lock, as a descriptor to be closed; ``None`` where there can't be one.
 
     What is wrong with a directory that can't be made is said by who writes to it.

@@ -30,7 +30,7 @@ class NotARecord(ValueError):
 
 
 @dataclass(slots=True)
-class Decoded:
+class DecodedRecords:
     """Documents by root, as read from bytes."""
 
     version: int = 0
@@ -50,7 +50,7 @@ def first_record(version: int, size: int = 0) -> bytes:
     return _record(_FORMAT, b"%d %012d" % (version, size))
 
 
-def record(
+def change_record(
     root: str, changed: Mapping[Key, Any], removed: Iterable[Key] = (), *, whole: bool = False
 ) -> bytes:
     """Documents of a root added, replaced and removed; ``whole``: there are no others."""
@@ -58,17 +58,17 @@ def record(
     return _record(root, json.dumps(body, separators=(",", ":")).encode())
 
 
-def forgotten(root: str) -> bytes:
+def forget_record(root: str) -> bytes:
     """Nothing is kept of this root any more."""
     return _record(root, b"[%d,[],[]]" % _FORGOTTEN)
 
 
-def decoded(data: bytes) -> Decoded:
+def decode_records(data: bytes) -> DecodedRecords:
     """All that the bytes say.
 
     :raises NotARecord: saying where.
     """
-    result = Decoded(total=len(data))
+    result = DecodedRecords(total=len(data))
     while result.good < result.total:
         head = _HEAD.match(data, result.good)
         if head is None or _digest(head[2]) != head[1]:
@@ -89,13 +89,13 @@ def decoded(data: bytes) -> Decoded:
     return result
 
 
-def encoded(version: int, roots: Mapping[str, Documents]) -> bytes:
+def encode_records(version: int, roots: Mapping[str, Documents]) -> bytes:
     """The same in as few bytes as it takes."""
-    records = [record(root, documents, whole=True) for root, documents in roots.items()]
+    records = [change_record(root, documents, whole=True) for root, documents in roots.items()]
     return b"".join([first_record(version, sum(map(len, records))), *records])
 
 
-def _end(result: Decoded, data: bytes) -> Decoded:
+def _end(result: DecodedRecords, data: bytes) -> DecodedRecords:
     """Return the whole records, if the rest was cut off while it was written."""
     rest = data[result.good :]
     if rest.endswith(b"\n") and b"\0\0" not in rest:
@@ -103,7 +103,7 @@ def _end(result: Decoded, data: bytes) -> Decoded:
     return result
 
 
-def _take(result: Decoded, root: str, body: bytes) -> None:
+def _take(result: DecodedRecords, root: str, body: bytes) -> None:
     if root == _FORMAT:
         result.version, result.size = map(int, body.split())
         return

@@ -23,18 +23,18 @@ from pathlib import Path
 from typing import Any
 
 from agent.state import files
-from agent.state.appended import Appended
+from agent.state.appended import AppendOnlyFile
 from agent.state.document import Later, Unreadable, Unusable
 from agent.state.records import (
-    Decoded,
+    DecodedRecords,
     Documents,
     Key,
     NotARecord,
-    decoded,
-    encoded,
+    change_record,
+    decode_records,
+    encode_records,
     first_record,
-    forgotten,
-    record,
+    forget_record,
 )
 
 LOG = logging.getLogger(__name__)
@@ -55,14 +55,14 @@ class RootStore:
     writing: bool = True
     """False: read only."""
     slack: int = SLACK
-    _file: Appended | None = None
+    _file: AppendOnlyFile | None = None
     _limit: int = 0
     """Bytes at which the file is written anew."""
-    _kept: Decoded | None = field(default=None, repr=False)
+    _decoded: DecodedRecords | None = field(default=None, repr=False)
     """What the file had when it was read, less what was loaded or changed since."""
-    _gone: set[str] = field(default_factory=set)
-    """Roots that are not in ``_kept`` any more."""
-    _whole: set[str] = field(default_factory=set)
+    _taken: set[str] = field(default_factory=set)
+    """Roots that are not in ``_decoded`` any more."""
+    _complete: set[str] = field(default_factory=set)
     """Roots of which the file has all that was ever saved."""
     problem: str = ""
     """Why the file can't be written; empty while it can."""
@@ -72,7 +72,7 @@ class RootStore:
     _lock: AbstractContextManager[Any] = field(default_factory=threading.RLock, repr=False)
 
     @classmethod
-    def of(cls, state_path: Path, *, writing: bool = True) -> "RootStore":
+    def in_directory(cls, state_path: Path, *, writing: bool = True) -> "RootStore":
         """The store of the agent with this state directory."""
         try:
             names = {path.name for path in state_path.iterdir()}
@@ -90,14 +90,16 @@ class RootStore:
     def load(self, root: str) -> Documents:
         """All documents of a root; none if there are none that can be used."""
         with self._lock:
-            kept = self._read_anew() if self._kept is None or root in self._gone else self._kept
-            self._gone.add(root)
+            kept = (
+                self._read_anew() if self._decoded is None or root in self._taken else self._decoded
+            )
+            self._taken.add(root)
             documents = kept.roots.pop(root, None)
             if root in kept.damaged:
                 LOG.warning("What %s has of the root %s is damaged: it is left", self.path, root)
                 return {}
             if documents is not None:
-                self._whole.add(root)
+                self._complete.add(root)
             return documents or {}
 
     @property
@@ -108,9 +110,9 @@ class RootStore:
     def has_lost(self, root: str) -> bool:
         """Whether there may have been documents of this root that can't be read any more."""
         with self._lock:
-            if self._kept is None:
+            if self._decoded is None:
                 self._read_anew()
-            return self._lost_all or (self._kept is not None and root in self._kept.damaged)
+            return self._lost_all or (self._decoded is not None and root in self._decoded.damaged)
 
     def save(self, root: str, changed: Mapping[Key, Any], removed: Iterable[Key] = ()) -> bool:
         """Add, replace and remove documents of a root.
@@ -121,18 +123,18 @@ class RootStore:
         if self.path is None or not self.writing:
             return True
         gone = [key for key in removed if key not in changed]
-        if root not in self._whole or not (changed or gone):
-            return root in self._whole
-        return self._write(root, record(root, changed, gone), delta=True)
+        if root not in self._complete or not (changed or gone):
+            return root in self._complete
+        return self._write(root, change_record(root, changed, gone), delta=True)
 
     def replace(self, root: str, documents: Mapping[Key, Any]) -> bool:
         """Make these the documents of a root, and have no others."""
-        return self._write(root, record(root, documents, whole=True))
+        return self._write(root, change_record(root, documents, whole=True))
 
     def forget(self, root: str) -> bool:
         """Keep nothing of a root any more."""
-        done = self._write(root, forgotten(root))
-        self._whole.discard(root)
+        done = self._write(root, forget_record(root))
+        self._complete.discard(root)
         return done
 
     def close(self) -> None:
@@ -140,7 +142,7 @@ class RootStore:
         with self._lock:
             if self._file is not None:
                 self._file.close()
-            self._file = self._kept = None
+            self._file = self._decoded = None
 
     # -- writing
 
@@ -150,44 +152,44 @@ class RootStore:
         with self._lock:
             try:
                 file = self._opened(self.path)
-                if delta and root not in self._whole:  # the file is another one than before
+                if delta and root not in self._complete:  # the file is another one than before
                     return False
                 file.append(data)
-                self._note(root, len(data))
+                self._note_written(root, len(data))
                 if file.size > self._limit:
                     self._write_anew(self.path)
             except (OSError, Unusable) as err:
-                self._whole.discard(root)
-                self._tell(err)
+                self._complete.discard(root)
+                self._note_problem(err)
                 return False
             self.problem = ""
             return True
 
-    def _note(self, root: str, size: int) -> None:
-        is_new = root not in self._gone and not (self._kept and root in self._kept.roots)
+    def _note_written(self, root: str, size: int) -> None:
+        is_new = root not in self._taken and not (self._decoded and root in self._decoded.roots)
         self._limit += 2 * size if is_new else 0
-        self._whole.add(root)
-        self._gone.add(root)
-        if self._kept is not None:
-            self._kept.roots.pop(root, None)
+        self._complete.add(root)
+        self._taken.add(root)
+        if self._decoded is not None:
+            self._decoded.roots.pop(root, None)
 
-    def _opened(self, path: Path) -> Appended:
+    def _opened(self, path: Path) -> AppendOnlyFile:
         """The file, at its end; whoever took it away took every root along.
 
         :raises OSError: or Unusable.
         """
-        if self._file is not None and not self._file.is_there():
+        if self._file is not None and not self._file.is_intact():
             self.close()
-            self._whole.clear()
+            self._complete.clear()
         if self._file is None:
-            kept = self._kept if self._is_as_read(path) and self._kept else self._scan(path)
-            self._file = Appended.opened(path, kept.good)
+            kept = self._decoded if self._is_as_read(path) and self._decoded else self._scan(path)
+            self._file = AppendOnlyFile.open_at(path, kept.good)
             if not kept.good:
                 self._begin(self._file)
             self._limit = 2 * kept.size + self.slack
         return self._file
 
-    def _begin(self, file: Appended) -> None:
+    def _begin(self, file: AppendOnlyFile) -> None:
         try:
             file.append(first_record(VERSION))
         except OSError:
@@ -196,64 +198,64 @@ class RootStore:
 
     def _is_as_read(self, path: Path) -> bool:
         try:
-            return self._kept is not None and path.stat().st_size == self._kept.total
+            return self._decoded is not None and path.stat().st_size == self._decoded.total
         except OSError:
             return False
 
     def _write_anew(self, path: Path) -> None:
         """Without what is outdated, or damaged.  :raises OSError: or Unusable."""
-        data = encoded(VERSION, self._scan(path).roots)
+        data = encode_records(VERSION, self._scan(path).roots)
         files.replace(path, data)
         self.close()
-        self._file = Appended.opened(path, len(data))
+        self._file = AppendOnlyFile.open_at(path, len(data))
         self._limit = 2 * len(data) + self.slack
 
     # -- reading
 
-    def _read_anew(self) -> Decoded:
+    def _read_anew(self) -> DecodedRecords:
         """Return the documents of the file; none, with a warning, if it can't be used."""
-        self._kept, self._gone = None, set()
+        self._decoded, self._taken = None, set()
         if self.path is None:
-            return Decoded()
+            return DecodedRecords()
         try:
-            self._kept = self._scan(self.path)
+            self._decoded = self._scan(self.path)
             # It may have been cut off by more than a crash.
-            self._lost_all |= self._kept.good < self._kept.total or self._is_empty(self.path)
+            self._lost_all |= self._decoded.good < self._decoded.total or self._is_empty(self.path)
         except Unusable as err:
-            self._tell(err)
-        return self._kept or Decoded()
+            self._note_problem(err)
+        return self._decoded or DecodedRecords()
 
     def _is_empty(self, path: Path) -> bool:
-        return path.is_file() and self._kept is not None and not self._kept.total
+        return path.is_file() and self._decoded is not None and not self._decoded.total
 
-    def _scan(self, path: Path) -> Decoded:
+    def _scan(self, path: Path) -> DecodedRecords:
         """:raises Unusable: for another reason than damage, which costs what is kept."""
         try:
-            kept = decoded(files.read(path))
+            kept = decode_records(files.read(path))
         except (FileNotFoundError, NotADirectoryError):
-            return Decoded()
+            return DecodedRecords()
         except OSError as err:
-            raise Unreadable(f"{path} can't be read: {files.why(err)}") from err
+            raise Unreadable(f"{path} can't be read: {files.describe_error(err)}") from err
         except NotARecord as err:
             self._set_aside(path, err)
-            return Decoded()
+            return DecodedRecords()
         if kept.version > VERSION:
             raise Later(path, kept.version, VERSION)
         return kept
 
     def _set_aside(self, path: Path, err: NotARecord) -> None:
-        self._whole.clear()
+        self._complete.clear()
         self._lost_all = True
-        aside = files.aside(path) if self.writing else ""
+        aside = files.set_aside(path) if self.writing else ""
         LOG.warning(
             "%s is damaged (%s)%s: what is kept of each root is found out anew", path, err, aside
         )
 
-    def _tell(self, err: Exception) -> None:
+    def _note_problem(self, err: Exception) -> None:
         """Note why the file can't be written or read: a condition of each node says so."""
         text = str(err)
         if isinstance(err, OSError):
-            text = f"{self.path} can't be written: {files.why(err)}"
+            text = f"{self.path} can't be written: {files.describe_error(err)}"
         if text != self.problem:
             LOG.debug("%s", text)
         self.problem = text

@@ -226,7 +226,7 @@ class HostStatus:
         try:
             self.file.keep(status)
         except OSError as err:
-            unkept = f"{self.file.path} can't be written: {files.why(err)}"
+            unkept = f"{self.file.path} can't be written: {files.describe_error(err)}"
             if unkept != self.unkept:
                 LOG.warning("The status holds until a restart only: %s", unkept)
             self.unkept = unkept

@@ -15,7 +15,7 @@ from agent.registry.errors import UnknownHost
 from agent.registry.opts import FILE_NAME
 from agent.registry.record import ServiceRecord, is_alive
 from agent.reporting.conditions import Condition, Severity
-from agent.state.kept_root import KeptRoot
+from agent.state.saved_root import SavedRoot
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from computectl.reading.read_ahead import AT_ONCE, ReadAhead
@@ -56,7 +56,7 @@ class HostAudit:
             self._orphans(providers_with_trait(tag_of(own), self.api), roots)
         return self.audit
 
-    def _tree(self, root: str, kept: KeptRoot, pool: Executor) -> Snapshot:
+    def _tree(self, root: str, kept: SavedRoot, pool: Executor) -> Snapshot:
         before = kept.load()
         known = bool(before.generations)
         view = refresh(before, root, self.api if known else ReadAhead(self.api, pool))
@@ -138,7 +138,7 @@ def unowned(provider: Provider, ledger: Ledger) -> Iterator[Condition]:
         step = f"if that service is gone: computectl adopt {provider.uuid}"
         yield Condition(text, provider.name, Severity.INFO, step)
         return
-    claims = joined(ledger.of(provider.uuid).values())
+    claims = joined(ledger.holdings_on(provider.uuid).values())
     traits = sorted(provider.traits - claims.traits)
     classes = sorted(provider.inventory.keys() - claims.classes)
     keep = "to keep it, declare it in a provider file; else openstack resource provider"

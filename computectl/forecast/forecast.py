@@ -132,7 +132,7 @@ def of_root(
     """Return the forecast of a root; a driver that fails is a condition."""
     tracker.started = not at_start
     try:
-        decision = tracker.foresee(time.monotonic(), disabled=status.disabled)
+        decision = tracker.forecast(time.monotonic(), disabled=status.disabled)
     except (ReshapeFailed, RootAwaited, ValueError) as err:
         failed = Report(tracker.node, error=err)
         return _forecast(tracker, ops.Plan(), failed.conditions().values())
@@ -188,7 +188,7 @@ class KeptStatus:
             return cls(None, str(err))
 
     def conditions(self) -> Iterator[Condition]:
-        """Return why a plan can't foresee the trait, if so."""
+        """Return why a plan can't forecast the trait, if so."""
         if self.unreadable is not None:
             yield Condition(
                 f"whether this host is disabled is not known: {self.unreadable}; compute-agent "

@@ -176,7 +176,7 @@ def sharing_with(uuid: str, api: API) -> list[Listed]:
 def _kept_traits(root: str, ledger: Ledger, api: API) -> frozenset[str] | None:
     """Return an attached root's traits without ours; ``None`` if none is ours."""
     traits = traits_of(root, api)
-    ours = joined(ledger.of(root).values()).traits & traits
+    ours = joined(ledger.holdings_on(root).values()).traits & traits
     return traits - ours if ours else None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from agent.attach import leaving
-from agent.state.kept_root import KeptRoot
+from agent.state.saved_root import SavedRoot
 from computectl.reading.retirement import Leaving
 from computectl.shared.screen import ago, counted
 from reportclient.apply import apply
@@ -28,7 +28,7 @@ class StepsOut:
     """The removal of one attached root's children; ``wait`` in seconds, ``None``: never deleted."""
 
     root: Leaving
-    kept: KeptRoot
+    kept: SavedRoot
     wait: float | None
     api: API
     gone: set[str] = field(default_factory=set)
@@ -43,10 +43,10 @@ class StepsOut:
         while not self.failed:
             view = refresh(view, self.root.root, self.api, ours=self.kept.ledger.holders.keys())
             now, observed = time.monotonic(), view.snapshot
-            for child in leaving.outside(observed, self.root.root):
+            for child in leaving.children_outside(observed, self.root.root):
                 since.setdefault(child.uuid, now)
             outside_for = {uuid: now - began for uuid, began in since.items()}
-            steps = leaving.Leaving(self.root.root, observed, self.wait, outside_for)
+            steps = leaving.LeavingChildren(self.root.root, observed, self.wait, outside_for)
             plan = diff(observed, self._desired(observed, going, steps), names=view.names)
             outcome = apply(plan, view, self.api)
             view = outcome.view
@@ -78,9 +78,11 @@ class StepsOut:
                     )
                 time.sleep(min(max(rest, 0.1), 5.0))
 
-    def _desired(self, observed: Snapshot, going: set[str], steps: leaving.Leaving) -> Snapshot:
+    def _desired(
+        self, observed: Snapshot, going: set[str], steps: leaving.LeavingChildren
+    ) -> Snapshot:
         there = {uuid: None for uuid in going if uuid in observed}
-        desired = steps.stepped(observed.with_changes(there))
+        desired = steps.with_next_steps(observed.with_changes(there))
         root = observed.get(self.root.root)
         if root is None or self.root.traits is None:
             return desired

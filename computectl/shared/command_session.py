@@ -8,9 +8,9 @@ from typing import Any
 
 from agent import config
 from agent.nodes.identity import FILE_NAME, kept_compute_id, kept_nodes
-from agent.state.kept_root import KeptRoot, saved_roots
-from agent.state.lock import InUse, lock
+from agent.state.lock import InUse, lock_directory
 from agent.state.roots import RootStore
+from agent.state.saved_root import SavedRoot, saved_roots
 from computectl.shared.errors import CommandError
 from reportclient.http import API, PlacementAPI, adapter_from_conf
 from reportclient.transport import LIMIT
@@ -73,9 +73,9 @@ class Session:
         nodes = kept_nodes(self.settings.state_path)
         return self.settings.rules.attached or not nodes or root in nodes.values()
 
-    def kept(self, root: str, *, writing: bool = False) -> KeptRoot:
+    def kept(self, root: str, *, writing: bool = False) -> SavedRoot:
         """Return the saved state of a root, not read yet."""
-        return KeptRoot(RootStore.of(self.settings.state_path, writing=writing), root)
+        return SavedRoot(RootStore.in_directory(self.settings.state_path, writing=writing), root)
 
     @contextmanager
     def without_agent(self, next_step: str) -> Iterator[None]:
@@ -84,7 +84,7 @@ class Session:
         :raises CommandError: one runs.
         """
         try:
-            held = lock(self.settings.state_path)
+            held = lock_directory(self.settings.state_path)
         except InUse as err:
             raise CommandError(err.what, next_step) from err
         try:

@@ -588,7 +588,7 @@ def test_the_ledger_holds_what_files_added(host: Host) -> None:
     started(host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
     (tracker,) = host.nodes.trackers.values()
     added = Holding(classes=frozenset({"CUSTOM_LICENSE"}), traits=frozenset({"CUSTOM_GOLD"}))
-    assert tracker.ledger.held(ROOT, FILES) == added
+    assert tracker.ledger.holding_of(ROOT, FILES) == added
 
 
 def test_files_that_are_read_and_not_changed_are_told_once(

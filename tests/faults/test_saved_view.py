@@ -8,9 +8,9 @@ import os
 
 import pytest
 
-from agent.state.kept_root import KeptRoot
-from agent.state.records import encoded
+from agent.state.records import encode_records
 from agent.state.roots import FILE_NAME, RootStore
+from agent.state.saved_root import SavedRoot
 from tests.cost.trees import ROOT, VERIFY
 from tests.faults.scenario import Scene
 
@@ -33,7 +33,7 @@ DAMAGES = {
     "header only": lambda data: data.split(b"\n")[0] + b"\n",
     "twice": lambda data: data + data,
     "zeros": lambda data: bytes(len(data)),
-    "other root": lambda data: encoded(1, {"c0ffee00-0000-4000-8000-00000000ffff": {}}),
+    "other root": lambda data: encode_records(1, {"c0ffee00-0000-4000-8000-00000000ffff": {}}),
     "a list": lambda data: b"[]\n[]\n",
     **{f"bit flipped at {n}/{FLIPS}": flipped(n / FLIPS) for n in range(FLIPS)},
 }
@@ -56,7 +56,7 @@ def saved_in(scene: Scene):
 
 
 def loaded(scene: Scene):
-    return KeptRoot(RootStore.of(scene.state, writing=False), ROOT).load()
+    return SavedRoot(RootStore.in_directory(scene.state, writing=False), ROOT).load()
 
 
 def test_an_intact_view_is_used(done, caplog):

@@ -141,7 +141,7 @@ def test_a_later_version_wrote_what_is_kept(site: Site) -> None:
     site.begin()
     site.agent.kill()
     journal = site.agent.state_path / "roots.journal"
-    later = records.encoded(99, {site.root: {"view": {}}})
+    later = records.encode_records(99, {site.root: {"view": {}}})
     journal.write_bytes(later)
     site.agent.start()
     site.change()

@@ -250,7 +250,7 @@ class Host:
     def lose_ledger(self) -> None:
         """Who reports what is forgotten; what Placement had is still known."""
         assert self.state is not None
-        store = RootStore.of(self.state)
+        store = RootStore.in_directory(self.state)
         for root in store.roots():
             kept = store.load(root).items()
             store.replace(root, {key: one for key, one in kept if key[0] == "view"})

@@ -269,7 +269,7 @@ class World:
         self.nodes = self._nodes()
 
     def _lose_ledger(self) -> None:
-        store = RootStore.of(self.state)
+        store = RootStore.in_directory(self.state)
         for root in store.roots():
             kept = store.load(root).items()
             store.replace(root, {key: one for key, one in kept if key[0] == "view"})

@@ -16,8 +16,8 @@ from agent.nodes.identity import replace_compute_id
 from agent.registry.access import here
 from agent.registry.databases import open_database
 from agent.registry.record import BINARY
-from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
+from agent.state.saved_root import SavedRoot
 from agent.switching.machine import UNTOUCHED, ServiceStatus
 from agent.switching.service_file import ServiceFile
 from reportclient.model import MAX_INT, Inventory, Provider
@@ -125,7 +125,7 @@ class Fleet(Server):
         classes = frozenset(name for one in tree.walk() for name in one.inventory)
         generations = {one.uuid: WRITTEN for one in tree.walk()}
         view = View(tree, generations, Names(traits, classes))
-        KeptRoot(RootStore.of(state_path), uuid).save(uuid, view)
+        SavedRoot(RootStore.in_directory(state_path), uuid).save(uuid, view)
         ServiceFile.of(state_path).keep(ServiceStatus(disabled=False, record_version=UNTOUCHED))
 
     def _records(self) -> Iterator[dict[str, object]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.attach.leaving import LONGEST_KEPT, Step, name_outside, next_step, outside
+from agent.attach.leaving import KEPT_NAME_LENGTH, Step, children_outside, name_outside, next_step
 from reportclient.errors import TooOld, Unreachable
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
@@ -44,11 +44,11 @@ def test_the_next_step(inventory, aggregates, parent, is_leaf, outside_for, wait
 def test_the_name_outside_says_what_it_was_and_fits_into_placement() -> None:
     child = Provider(CARD, "c" * 200, THEIRS)
     name = name_outside(child)
-    assert name.startswith("c" * LONGEST_KEPT) and name.endswith(CARD) and len(name) <= 200
+    assert name.startswith("c" * KEPT_NAME_LENGTH) and name.endswith(CARD) and len(name) <= 200
     there = Provider(CARD, name)
     assert name_outside(there) == name
     root = Provider(THEIRS, NODE)
-    assert list(outside(Snapshot.build([root, there]), THEIRS)) == [there]
+    assert list(children_outside(Snapshot.build([root, there]), THEIRS)) == [there]
 
 
 @pytest.fixture

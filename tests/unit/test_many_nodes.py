@@ -13,8 +13,8 @@ import pytest
 from agent.nodes.workers import Workers
 from agent.period.service_tag import service_of, tag_of, tags_of_others
 from agent.provider_config.files import ProviderFiles
-from agent.state.kept_root import saved_roots
 from agent.state.roots import RootStore
+from agent.state.saved_root import saved_roots
 from drivers.api import ComputeDriver, DriverContext
 from reportclient import errors
 from reportclient.testing.fake_placement import FakePlacement

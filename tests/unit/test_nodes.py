@@ -21,8 +21,8 @@ from agent.ownership.ledger import Holding, Ledger
 from agent.reporting.reports import Report
 from agent.reporting.systemd import Systemd
 from agent.service import Service
-from agent.state.kept_root import KeptRoot
 from agent.state.roots import RootStore
+from agent.state.saved_root import SavedRoot
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile
@@ -289,7 +289,7 @@ def test_uuids_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
 
 
 def _kept_in(state: Path) -> Ledger:
-    kept = KeptRoot(RootStore.of(state), OWN)
+    kept = SavedRoot(RootStore.in_directory(state), OWN)
     kept.load()
     return kept.ledger
 
@@ -299,12 +299,12 @@ def test_a_ledger_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
 ) -> None:
     held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
     ledger = replace(Ledger().adding("driver:a", OWN, held), begun=True)
-    file = KeptRoot(RootStore.of(tmp_path), OWN)
+    file = SavedRoot(RootStore.in_directory(tmp_path), OWN)
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", no_space)
         for _ in range(2):
-            file.keep(ledger)
+            file.save_ledger(ledger)
         assert "No space left" in file.store.problem
-    file.keep(ledger)
+    file.save_ledger(ledger)
     assert not file.store.problem
     assert _kept_in(tmp_path) == ledger

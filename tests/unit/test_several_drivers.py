@@ -106,11 +106,11 @@ def test_drivers_that_set_the_whole_root_do_not_wipe_out_each_other(placement, o
 
 def test_what_is_done_with_a_root_is_known_while_it_is_done_and_nothing_after_it(placement) -> None:
     seen: list[str] = []
-    agent = Agent(placement, a=lambda _: seen.append(agent.nodes.trackers[ROOT].doing))
+    agent = Agent(placement, a=lambda _: seen.append(agent.nodes.trackers[ROOT].activity))
     agent.settled()
     agent.named["a"].body = fails
     assert not agent.period().ok
-    assert (set(seen), agent.nodes.trackers[ROOT].doing) == ({"asking the drivers"}, "")
+    assert (set(seen), agent.nodes.trackers[ROOT].activity) == ({"asking the drivers"}, "")
 
 
 @pytest.mark.parametrize("order", [("old", "new"), ("new", "old")])

@@ -89,7 +89,7 @@ class Process:
             return False
         gone = (one.tracker for one in self.nodes.departures.by_uuid.values())
         trackers = (*self.nodes.trackers.values(), *gone)
-        return any(one.kept is None or one.kept.saved[1] != one.ledger for one in trackers)
+        return any(one.saved is None or one.saved.on_disk[1] != one.ledger for one in trackers)
 
 
 @dataclass(eq=False)

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from agent.nodes.departures import Departures
-from agent.ownership.one_provider import OneProvider
 from agent.ownership.policy import Policy
+from agent.ownership.provider_settlement import ProviderSettlement
 from agent.ownership.statement import Statement, Statements
 from agent.period import decide as decide_module
 from agent.provider_config.files import ProviderFiles
-from agent.state.kept_root import KeptRoot
+from agent.state.saved_root import SavedRoot
 from agent.switching import machine
 from reportclient import apply as apply_module
 from reportclient import root as root_module
@@ -104,7 +104,7 @@ def _keeps_its_ledger_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
         self.ledger = ledger
         return True
 
-    monkeypatch.setattr(KeptRoot, "keep", keep)
+    monkeypatch.setattr(SavedRoot, "save_ledger", keep)
 
 
 def _believes_any_record(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def _believes_any_record(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _thinks_that_classes_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Puts its inventory in the place of all that is there."""
-    after = OneProvider.after
+    after = ProviderSettlement.after
 
     def own(self):
         said = {name for _, one in self.sayings for name in one.holding.classes}
@@ -124,7 +124,7 @@ def _thinks_that_classes_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         records = found.inventory.items()
         return replace(found, inventory={name: one for name, one in records if name in said})
 
-    monkeypatch.setattr(OneProvider, "after", own)
+    monkeypatch.setattr(ProviderSettlement, "after", own)
 
 
 def _takes_the_owners_root(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def _takes_silence_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(self, manager):
         return self.with_answer((Statement(manager),), frozenset())
 
-    monkeypatch.setattr(Statements, "without_answer", nothing)
+    monkeypatch.setattr(Statements, "with_failed", nothing)
 
 
 def _does_not_read_files_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from agent.ownership.hearing import Drained
+from agent.ownership.driver_snapshot import snapshot_for_driver
 from agent.ownership.ledger import AGENT, FILES, NOVA_COMPUTE, RESTORED, Holding, Ledger, Removed
 from agent.ownership.policy import DISABLED, Policy
 from agent.ownership.removed import MOST, noting_removed, with_restored
 from agent.ownership.settle import Settled, settle
-from agent.ownership.showing import shown_to
+from agent.ownership.settlement import Drained
 from agent.ownership.statement import Assertion, Statement, Statements
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
@@ -49,7 +49,7 @@ def test_a_provider_that_another_service_made_is_not_changed() -> None:
     said = answers(says(ONE, root(), device(8, A)))
     settled = settle(there(root(), device(4)), kept(HOST), said, OWN)
     assert settled.desired.providers[DEVICE] == device(4)
-    assert not settled.ledger.of(DEVICE)
+    assert not settled.ledger.holdings_on(DEVICE)
     assert (
         f"not changed: created by another service (to take it over: computectl adopt {DEVICE}"
         in (texts(settled))
@@ -123,7 +123,7 @@ def test_a_trait_that_the_owner_of_the_root_has_set_stays_its_own() -> None:
     said = answers(says(ONE, root(0, f"{A} {B}"), places=False))
     settled = settle(there(root(0, A)), kept(), said, ATTACHED)
     assert settled.desired.providers[ROOT].traits == names(f"{A} {B}")
-    assert settled.ledger.held(ROOT, ONE).traits == names(B)
+    assert settled.ledger.holding_of(ROOT, ONE).traits == names(B)
 
 
 def test_inventory_and_aggregates_of_an_attached_root_are_its_owners() -> None:
@@ -139,7 +139,7 @@ def test_inventory_and_aggregates_of_an_attached_root_are_its_owners() -> None:
 def test_no_driver_sets_the_disabled_status() -> None:
     settled = settle(there(root()), kept(HOST), answers(says(ONE, root(0, f"{DISABLED} {A}"))), OWN)
     assert settled.desired.providers[ROOT].traits == names(A)
-    assert settled.ledger.held(ROOT, ONE).traits == names(A)
+    assert settled.ledger.holding_of(ROOT, ONE).traits == names(A)
     assert f"{DISABLED} of driver one ignored: only the agent sets this trait" in texts(settled)
 
 
@@ -220,7 +220,7 @@ def test_while_no_ledger_can_be_written_only_what_it_has_counts() -> None:
     said = answers(says(ONE, root(), more))
     settled = settle(there(root(), device(8)), ledger, said, replace(OWN, repeats_only=True))
     assert settled.desired.providers[DEVICE] == device(6), "a change of what is held counts"
-    assert settled.ledger.held(DEVICE, ONE) == holding("VCPU", provider=True)
+    assert settled.ledger.holding_of(DEVICE, ONE) == holding("VCPU", provider=True)
 
 
 def fpga(total: int) -> dict[str, Inventory]:
@@ -253,7 +253,7 @@ def test_a_class_that_a_driver_reports_is_nova_computes_no_more() -> None:
     observed = there(Provider(ROOT, "host", None, {**root(8).inventory, **fpga(2)}))
     statement = Statement(ONE, {ROOT: Assertion(holding("VCPU", provider=True), root(8))})
     settled = settle(observed, ledger, answers(statement, silent=[TWO]), OWN)
-    assert settled.ledger.held(ROOT, NOVA_COMPUTE) == holding("FPGA")
+    assert settled.ledger.holding_of(ROOT, NOVA_COMPUTE) == holding("FPGA")
 
 
 @pytest.mark.parametrize("driver", ["", "one"])
@@ -288,25 +288,25 @@ def test_a_claim_on_a_provider_that_is_to_be_made_again_stays() -> None:
     ledger = kept(HOST, (ONE, DEVICE, holding(provider=True)), (TWO, DEVICE, holding("FPGA", A)))
     said = answers(says(ONE, root(), device()), says(TWO))
     settled = settle(there(root()), ledger, said, OWN)
-    assert settled.ledger.held(DEVICE, TWO) == holding("FPGA", A)
+    assert settled.ledger.holding_of(DEVICE, TWO) == holding("FPGA", A)
 
 
 def test_what_was_released_is_held_until_placement_is_seen_without_it() -> None:
     ledger = kept(HOST, (ONE, DEVICE, holding("VCPU", A, provider=True)))
     said = answers(says(ONE, root(), device()))
     first = settle(there(root(), device(8, A)), ledger, said, OWN)
-    assert first.ledger.held(DEVICE, ONE) == holding("VCPU", A, provider=True)
+    assert first.ledger.holding_of(DEVICE, ONE) == holding("VCPU", A, provider=True)
     then = settle(there(root(), device(8)), first.ledger, said, OWN)
-    assert then.ledger.held(DEVICE, ONE) == holding("VCPU", provider=True)
+    assert then.ledger.holding_of(DEVICE, ONE) == holding("VCPU", provider=True)
     last = settle(there(root(), device()), then.ledger, said, OWN)
-    assert last.ledger.held(DEVICE, ONE) == holding(provider=True)
+    assert last.ledger.holding_of(DEVICE, ONE) == holding(provider=True)
 
 
 def test_of_two_that_report_a_class_only_the_first_holds_it() -> None:
     said = answers(says(ONE, root(), device(8)), says(TWO, device(5), places=False))
     settled = settle(there(root()), kept(HOST), said, OWN)
     assert settled.desired.providers[DEVICE] == device(8)
-    assert settled.ledger.of(DEVICE).keys() == {ONE}
+    assert settled.ledger.holdings_on(DEVICE).keys() == {ONE}
 
 
 def test_a_provider_file_takes_no_class_that_somebody_else_has_set() -> None:
@@ -339,7 +339,7 @@ def test_a_drained_class_that_is_reported_again_opens_with_at_most_its_total(
 def test_a_driver_is_shown_a_drained_class_as_it_was(before: int, shown: int) -> None:
     full = Provider(DEVICE, "device", ROOT, {"VCPU": Inventory(8, reserved=8).with_defaults(None)})
     ledger = kept((ONE, DEVICE, holding("VCPU", provider=True)))
-    tree = shown_to(ONE, there(root(), full), ledger, {DEVICE: {"VCPU": before}})
+    tree = snapshot_for_driver(ONE, there(root(), full), ledger, {DEVICE: {"VCPU": before}})
     assert tree.providers[DEVICE].inventory["VCPU"].reserved == shown
 
 
@@ -349,8 +349,11 @@ def test_a_driver_is_shown_what_is_its_own_or_nobodys_and_not_what_only_others_r
         (ONE, DEVICE, holding(traits=A, provider=True)), (TWO, DEVICE, holding("VCPU", f"{A} {B}"))
     )
     whole = there(root(4), full)
-    assert shown_to(ONE, whole, ledger, {}).providers == {ROOT: root(4), DEVICE: device(0, A)}
-    assert shown_to(TWO, whole, ledger, {}).providers == {ROOT: root(4), DEVICE: full}
+    assert snapshot_for_driver(ONE, whole, ledger, {}).providers == {
+        ROOT: root(4),
+        DEVICE: device(0, A),
+    }
+    assert snapshot_for_driver(TWO, whole, ledger, {}).providers == {ROOT: root(4), DEVICE: full}
 
 
 # -- what was removed, and a restored Placement has again
@@ -369,13 +372,13 @@ def test_what_was_removed_goes_once_more_under_an_earlier_generation_only(
 ) -> None:
     """Under the same or a later one somebody else has set it since."""
     ledger = with_restored(REMOVED, view(there(root(), device(0, A)), generation), ROOT)
-    assert (ledger.held(DEVICE, RESTORED) == holding(traits=A)) is goes
+    assert (ledger.holding_of(DEVICE, RESTORED) == holding(traits=A)) is goes
 
 
 def test_a_provider_that_was_removed_goes_once_more_whatever_its_generation() -> None:
     removed = Ledger(begun=True, removed={DEVICE: Removed(None, holding("VCPU", provider=True))})
     ledger = with_restored(removed, view(there(root(), device(8)), 99), ROOT)
-    assert ledger.held(DEVICE, RESTORED) == holding("VCPU", provider=True)
+    assert ledger.holding_of(DEVICE, RESTORED) == holding("VCPU", provider=True)
 
 
 def test_what_a_manager_claims_again_is_not_removed_once_more() -> None:

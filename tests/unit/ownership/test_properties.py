@@ -73,7 +73,7 @@ asked = worlds.flatmap(lambda observed: st.tuples(st.just(observed), ledgers, ro
 
 
 def unclaimed(observed: Snapshot, ledger: Ledger, said: Statements) -> set[str]:
-    spoken = {uuid for one in said.statements for uuid in one.said}
+    spoken = {uuid for one in said.statements for uuid in one.assertions}
     return set(observed.providers) - ledger.holders.keys() - spoken
 
 
@@ -167,7 +167,7 @@ def test_who_is_silent_loses_nothing(
             after = settled.desired.get(uuid)
             missing = held.within(there).without(held.within(after))
             assert missing == NONE
-            left = settled.ledger.held(uuid, who)
+            left = settled.ledger.holding_of(uuid, who)
             assert held.without(left) == NONE
 
 
@@ -179,7 +179,7 @@ def test_who_is_silent_holds_nobody_up(world: tuple[Snapshot, Ledger, Statements
     said = replace(said, statements=said.statements[:1], silent=said.silent | {"driver:two"})
     settled = settle(observed, ledger, said, POLICY)
     for statement in said.statements:
-        for uuid, one in statement.said.items():
+        for uuid, one in statement.assertions.items():
             after = settled.desired.get(uuid)
             if after is not None and (uuid == ROOT or ledger.is_ours(uuid)):
                 assert one.holding.traits <= after.traits | POLICY.reserved

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent.ownership.ledger import Ledger
 from agent.ownership.policy import Policy
-from agent.ownership.statement import Assertion, statements_of, without_moves
+from agent.ownership.statement import Assertion, driver_statements, without_moved_classes
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import ProviderTree
 from tests.unit.ownership.small import (
@@ -30,8 +30,8 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 
 def asserted(tree: ProviderTree, uuid: str = DEVICE) -> Assertion | None:
-    (main, *_) = statements_of(ONE, tree, Ledger()).statements
-    return main.said.get(uuid)
+    (main, *_) = driver_statements(ONE, tree, Ledger()).statements
+    return main.assertions.get(uuid)
 
 
 def test_a_child_is_asserted_by_its_making() -> None:
@@ -86,17 +86,17 @@ def test_a_sharing_provider_that_is_not_shown_is_there_all_the_same() -> None:
 
 def test_what_would_move_is_offered_where_it_is_and_nowhere_else() -> None:
     ledger = kept((ONE, ROOT, holding("VCPU", provider=True)))
-    one = without_moves(says(ONE, root(), device(8, "CUSTOM_A")), ledger)
-    assert one.said.keys() == {ROOT}, "the device would have nothing else"
+    one = without_moved_classes(says(ONE, root(), device(8, "CUSTOM_A")), ledger)
+    assert one.assertions.keys() == {ROOT}, "the device would have nothing else"
     held = ledger.adding(ONE, DEVICE, holding(provider=True))
-    one = without_moves(says(ONE, root(), device(8, "CUSTOM_A")), held)
-    assert one.said[DEVICE].holding == holding(traits="CUSTOM_A", provider=True)
+    one = without_moved_classes(says(ONE, root(), device(8, "CUSTOM_A")), held)
+    assert one.assertions[DEVICE].holding == holding(traits="CUSTOM_A", provider=True)
 
 
 def test_what_another_driver_has_elsewhere_does_not_move() -> None:
     said = says(ONE, device(8))
-    assert without_moves(said, kept((TWO, ROOT, holding("VCPU", provider=True)))) == said
-    assert without_moves(said, kept((ONE, DEVICE, holding("VCPU", provider=True)))) == said
+    assert without_moved_classes(said, kept((TWO, ROOT, holding("VCPU", provider=True)))) == said
+    assert without_moved_classes(said, kept((ONE, DEVICE, holding("VCPU", provider=True)))) == said
 
 
 # -- what may be asserted
@@ -107,13 +107,13 @@ def test_who_says_of_somebody_elses_pool_what_it_has_is_told_nothing() -> None:
         POOL, "pool", None, {"DISK_GB": Inventory(9).with_defaults(None)}, names(SHARES)
     )
     policy, observed = Policy(ROOT, foreign=frozenset({POOL})), there(root(), pool)
-    (same,) = says(ONE, pool).said.values()
+    (same,) = says(ONE, pool).assertions.values()
     assert policy.allowed(ONE, same, observed, Ledger()) == (None, [])
     for other in (
         replace(pool, inventory={"DISK_GB": Inventory(8).with_defaults(None)}),
         replace(pool, name="mine"),
         replace(pool, inventory={}),
     ):
-        (said,) = says(ONE, other).said.values()
+        (said,) = says(ONE, other).assertions.values()
         counts, told = policy.allowed(ONE, said, observed, Ledger())
         assert counts is None and "sharing provider of another service" in told[0]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from agent.ownership.ledger import Ledger
-from agent.ownership.remembered import Remembered
+from agent.ownership.result_cache import ResultCache
 from agent.ownership.settle import settle
-from agent.ownership.statement import statements_of
+from agent.ownership.statement import driver_statements
 from reportclient.provider_tree import ProviderTree
 from tests.unit.ownership.small import DEVICE, ONE, OWN, ROOT, answers, device, kept, root, there
 
@@ -75,18 +75,18 @@ def spoken(body: Body) -> ProviderTree:
 @pytest.mark.parametrize("second", BODIES)
 @pytest.mark.parametrize("first", BODIES)
 def test_the_answer_is_what_it_would_be_whatever_was_said_before(first: Body, second: Body) -> None:
-    remembered = Remembered()
-    earlier = remembered.statements_of(ONE, spoken(first), LEDGER)
-    later = remembered.statements_of(ONE, spoken(second), LEDGER)
-    assert later == statements_of(ONE, spoken(second), LEDGER)
+    cache = ResultCache()
+    earlier = cache.driver_statements(ONE, spoken(first), LEDGER)
+    later = cache.driver_statements(ONE, spoken(second), LEDGER)
+    assert later == driver_statements(ONE, spoken(second), LEDGER)
     assert (later is earlier) == (first is second)
 
 
 @pytest.mark.parametrize("second", BODIES)
 @pytest.mark.parametrize("first", BODIES)
 def test_it_is_so_on_another_tree_and_ledger_too(first: Body, second: Body) -> None:
-    remembered, before = Remembered(), spoken(first)
-    said = remembered.statements_of(ONE, before, LEDGER).statements[0].said
+    cache, before = ResultCache(), spoken(first)
+    said = cache.driver_statements(ONE, before, LEDGER).statements[0].assertions
     ledger = LEDGER
     for uuid, one in said.items():
         ledger = ledger.adding(ONE, uuid, one.holding)
@@ -100,22 +100,22 @@ def test_it_is_so_on_another_tree_and_ledger_too(first: Body, second: Body) -> N
             second(tree)
         return tree
 
-    assert remembered.statements_of(ONE, now(), ledger) == statements_of(ONE, now(), ledger)
+    assert cache.driver_statements(ONE, now(), ledger) == driver_statements(ONE, now(), ledger)
 
 
 def test_what_a_driver_does_to_its_tree_afterwards_is_nobodys_answer() -> None:
-    remembered, tree = Remembered(), spoken(same)
-    remembered.statements_of(ONE, tree, LEDGER)
+    cache, tree = ResultCache(), spoken(same)
+    cache.driver_statements(ONE, tree, LEDGER)
     tree.add_traits(DEVICE, "CUSTOM_A")
-    later = remembered.statements_of(ONE, spoken(name_a_trait_that_is_there), LEDGER)
-    assert later == statements_of(ONE, spoken(name_a_trait_that_is_there), LEDGER)
+    later = cache.driver_statements(ONE, spoken(name_a_trait_that_is_there), LEDGER)
+    assert later == driver_statements(ONE, spoken(name_a_trait_that_is_there), LEDGER)
 
 
 def test_a_quiet_round_is_settled_once() -> None:
-    remembered = Remembered()
+    cache = ResultCache()
 
     def settled() -> object:
-        said = remembered.statements_of(ONE, spoken(same), LEDGER).statements
-        return remembered.recall("all", settle, FULL, LEDGER, answers(*said), OWN, {})
+        said = cache.driver_statements(ONE, spoken(same), LEDGER).statements
+        return cache.cached("all", settle, FULL, LEDGER, answers(*said), OWN, {})
 
     assert settled() is settled()

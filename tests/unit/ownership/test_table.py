@@ -138,7 +138,7 @@ CASES = {
 def test_each_row_of_the_table(case: Case) -> None:
     settled = settle(case.observed, case.ledger, case.said, OWN)
     assert settled.desired.get(DEVICE) == case.expected
-    assert settled.ledger.of(DEVICE).keys() == case.holders
+    assert settled.ledger.holdings_on(DEVICE).keys() == case.holders
     assert case.told in " ".join(one.text for one in settled.problems)
     assert bool(case.told) == bool(settled.problems)
 

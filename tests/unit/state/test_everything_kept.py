@@ -13,8 +13,8 @@ from agent.ownership.ledger import Holding
 from agent.reporting.status_file import StatusFile
 from agent.state.document import Unusable
 from agent.state.driver_store import DriverStore
-from agent.state.kept_root import KeptRoot
 from agent.state.roots import FILE_NAME, RootStore
+from agent.state.saved_root import SavedRoot
 from agent.switching.machine import ServiceStatus
 from agent.switching.service_file import ServiceFile
 from drivers.api import InMemory
@@ -26,10 +26,10 @@ ROOT = "c0ffee00-0000-4000-8000-000000000001"
 
 
 def root(state: Path) -> None:
-    kept = KeptRoot(RootStore.of(state), ROOT)
+    kept = SavedRoot(RootStore.in_directory(state), ROOT)
     kept.load()
     held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
-    kept.keep(replace(kept.ledger.adding("driver:a", ROOT, held), begun=True))
+    kept.save_ledger(replace(kept.ledger.adding("driver:a", ROOT, held), begun=True))
     kept.save(ROOT, View(Snapshot.build([Provider(ROOT, "host", None)]), {ROOT: 1}))
 
 
@@ -98,13 +98,13 @@ def test_a_link_where_a_file_is_prepared_leads_nowhere(tmp_path: Path, name: str
 def test_what_can_not_be_used_is_mended_by_the_next_word(tmp_path: Path, kind: str) -> None:
     """Added to, it would be of no use at each start for ever."""
     root(tmp_path)
-    store = RootStore.of(tmp_path)
+    store = RootStore.in_directory(tmp_path)
     documents = dict(store.load(ROOT))
     assert store.replace(ROOT, {**documents, (kind, "of another version"): ["?"]})
-    broken = KeptRoot(RootStore.of(tmp_path), ROOT)
+    broken = SavedRoot(RootStore.in_directory(tmp_path), ROOT)
     assert not broken.load().generations or not broken.ledger.begun
     root(tmp_path)
-    healed = KeptRoot(RootStore.of(tmp_path), ROOT)
+    healed = SavedRoot(RootStore.in_directory(tmp_path), ROOT)
     assert healed.load().generations == {ROOT: 1} and healed.ledger.begun
 
 

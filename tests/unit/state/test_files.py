@@ -12,7 +12,7 @@ import pytest
 from agent.nodes.identity import IdentityNotReady, compute_id
 from agent.registry.host_database import HostDatabase
 from agent.state import files
-from agent.state.appended import Appended
+from agent.state.appended import AppendOnlyFile
 
 
 def refused(path: Path, number: int = errno.EACCES) -> OSError:
@@ -24,17 +24,17 @@ def test_what_belongs_to_another_user_is_named_with_him_and_what_to_do(monkeypat
     owner = pwd.getpwuid(tmp_path.stat().st_uid).pw_name
     us = pwd.getpwuid(65534).pw_name
     for path in (tmp_path, tmp_path / "state.json", tmp_path / "not" / "there"):
-        assert files.why(refused(path)) == (
+        assert files.describe_error(refused(path)) == (
             f"Permission denied: {tmp_path} belongs to {owner}, and this process runs as {us} "
             f"(run it as {owner}, or chown -R {us} {tmp_path})"
         )
 
 
 def test_other_errors_and_what_is_ones_own_are_told_as_they_are(monkeypatch, tmp_path):
-    assert files.why(refused(tmp_path)) == "Permission denied"
+    assert files.describe_error(refused(tmp_path)) == "Permission denied"
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    assert files.why(refused(tmp_path, errno.ENOSPC)) == "No space left on device"
-    assert files.why(OSError(errno.EACCES, "Permission denied")) == "Permission denied"
+    assert files.describe_error(refused(tmp_path, errno.ENOSPC)) == "No space left on device"
+    assert files.describe_error(OSError(errno.EACCES, "Permission denied")) == "Permission denied"
 
 
 def test_a_directory_that_may_be_given_to_us_later_is_no_reason_to_leave_for_good(
@@ -65,7 +65,7 @@ def of_the_service(tmp_path):
 WRITERS = {
     "replaced": lambda path: files.replace(path, b"x"),
     "created": lambda path: files.create(path, b"x"),
-    "appended to": lambda path: Appended.opened(path, 0).append(b"x"),
+    "appended to": lambda path: AppendOnlyFile.open_at(path, 0).append(b"x"),
     "a database": lambda path: HostDatabase(str(path)).upgrade(),
 }
 

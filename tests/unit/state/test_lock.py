@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from agent.state.lock import InUse, lock
+from agent.state.lock import InUse, lock_directory
 
 
 def test_a_directory_is_locked_once_and_free_again_after_it(tmp_path: Path) -> None:
-    first = lock(tmp_path / "state")
+    first = lock_directory(tmp_path / "state")
     assert first is not None
     with pytest.raises(InUse, match=rf"{tmp_path}/state is in use .*\(process {os.getpid()}\)"):
-        lock(tmp_path / "state")
+        lock_directory(tmp_path / "state")
     os.close(first)
-    again = lock(tmp_path / "state")
+    again = lock_directory(tmp_path / "state")
     assert again is not None
     os.close(again)
 
 
 def test_a_lock_leaves_no_file(tmp_path: Path) -> None:
-    held = lock(tmp_path)
+    held = lock_directory(tmp_path)
     assert os.listdir(tmp_path) == []
     assert held is not None
     os.close(held)
@@ -30,4 +30,4 @@ def test_a_lock_leaves_no_file(tmp_path: Path) -> None:
 
 def test_a_directory_that_can_not_be_made_is_no_matter_of_the_lock(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert lock(tmp_path / "file" / "state") is None
+    assert lock_directory(tmp_path / "file" / "state") is None

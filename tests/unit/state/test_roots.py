@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> RootStore:
-    return RootStore.of(tmp_path)
+    return RootStore.in_directory(tmp_path)
 
 
 def kept(store: RootStore, root: str = ONE) -> Any:
@@ -44,7 +44,7 @@ def test_what_was_kept_is_there_again_root_by_root(store: RootStore) -> None:
     assert store.replace(TWO, SECOND)
     assert kept(store) == FIRST
     assert kept(store, TWO) == SECOND
-    assert RootStore.of(store.path.parent).roots() == [ONE, TWO]
+    assert RootStore.in_directory(store.path.parent).roots() == [ONE, TWO]
 
 
 def test_documents_are_changed_and_removed_one_by_one(store: RootStore) -> None:
@@ -66,7 +66,7 @@ def test_a_root_is_forgotten_and_can_come_back(store: RootStore) -> None:
 
 def test_who_loaded_a_root_goes_on_with_small_changes(store: RootStore) -> None:
     store.replace(ONE, FIRST)
-    again = RootStore.of(store.path.parent)
+    again = RootStore.in_directory(store.path.parent)
     assert again.load(ONE) == FIRST
     assert again.save(ONE, {}, [VIEW])
     assert VIEW not in kept(again)
@@ -100,7 +100,7 @@ def test_a_thousand_roots_are_one_file(store: RootStore, path: Path, monkeypatch
     for name in names:
         assert store.replace(name, FIRST)
     assert os.listdir(path.parent) == [FILE_NAME]
-    again = RootStore.of(path.parent)
+    again = RootStore.in_directory(path.parent)
     assert again.roots() == names
     assert all(again.load(name) == FIRST for name in names)
 
@@ -210,7 +210,7 @@ def test_what_is_no_such_file_is_set_aside(path: Path, caplog, data: bytes) -> N
 
 
 def test_a_later_versions_file_is_refused_and_left_alone(path: Path) -> None:
-    data = records.encoded(2, {ONE: FIRST})
+    data = records.encode_records(2, {ONE: FIRST})
     path.write_bytes(data)
     store = RootStore(path)
     assert store.load(ONE) == {}
@@ -248,7 +248,7 @@ def half(descriptor: int, data: bytes, offset: int) -> int:
 
 def test_a_directory_that_can_not_be_written_stops_nobody(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    store = RootStore.of(tmp_path / "file")
+    store = RootStore.in_directory(tmp_path / "file")
     assert store.load(ONE) == {}
     assert not store.replace(ONE, FIRST)
     assert not store.replace(ONE, FIRST)

@@ -14,9 +14,9 @@ from agent.state.documents import (
     LEDGER,
     REMOVED,
     VIEW,
-    changes,
+    changed_documents,
+    documents_of_kind,
     ledger_from,
-    of_kind,
     view_from,
 )
 from agent.state.roots import RootStore
@@ -27,14 +27,14 @@ LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class KeptRoot:
+class SavedRoot:
     """A root in the store of all roots; the store of a :class:`reportclient.root.Root`."""
 
     store: RootStore
     root: str
     view: View = field(default_factory=View)
     ledger: Ledger = field(default_factory=Ledger)
-    saved: tuple[View, Ledger] = field(default_factory=lambda: (View(), Ledger()))
+    on_disk: tuple[View, Ledger] = field(default_factory=lambda: (View(), Ledger()))
     """As they are in the store."""
     _unusable: bool = False
     """Something in the store can't be used: all is replaced, or it would never be mended."""
@@ -48,9 +48,11 @@ class KeptRoot:
         documents = self.store.load(self.root)
         if not documents and not self.store.has_lost(self.root):
             return self.view
-        self.view = self._view_in(of_kind(VIEW, documents))
-        self.ledger = self._ledger_in(of_kind(LEDGER, documents), of_kind(REMOVED, documents))
-        self.saved = self.view, self.ledger
+        self.view = self._view_in(documents_of_kind(VIEW, documents))
+        self.ledger = self._ledger_in(
+            documents_of_kind(LEDGER, documents), documents_of_kind(REMOVED, documents)
+        )
+        self.on_disk = self.view, self.ledger
         return self.view
 
     def save(self, root: str, view: View) -> None:  # noqa: ARG002
@@ -60,33 +62,33 @@ class KeptRoot:
         of everything.
         """
         self.view = view
-        self._keep()
+        self._write()
 
-    def keep(self, ledger: Ledger) -> bool:
+    def save_ledger(self, ledger: Ledger) -> bool:
         """Keep this ledger, before Placement is written.  False: it is not on disk."""
         self.ledger = ledger
-        return self._keep()
+        return self._write()
 
     def forget(self, root: str = "") -> None:  # noqa: ARG002
         """Keep nothing of this root any more."""
         self.store.forget(self.root)
-        self.saved = View(), Ledger()
+        self.on_disk = View(), Ledger()
         self._mark(outdated=False)
 
-    def _keep(self) -> bool:
-        is_kept = self._is_kept()
+    def _write(self) -> bool:
+        is_kept = self._written()
         self._mark(outdated=not is_kept)
         return is_kept
 
-    def _is_kept(self) -> bool:
+    def _written(self) -> bool:
         now = self.view, self.ledger
         if not self.view.generations and not self.ledger.begun:
             return True
-        if self._unusable or not self.store.save(self.root, *changes(self.saved, now)):
-            everything, _ = changes((View(), Ledger()), now)
+        if self._unusable or not self.store.save(self.root, *changed_documents(self.on_disk, now)):
+            everything, _ = changed_documents((View(), Ledger()), now)
             if not self.store.replace(self.root, everything):
                 return False
-        self.saved, self._unusable = now, False
+        self.on_disk, self._unusable = now, False
         return True
 
     # -- a view that could not be kept
@@ -147,4 +149,4 @@ class KeptRoot:
 
 def saved_roots(state_path: Path) -> list[str]:
     """UUIDs of the roots of which something is kept there."""
-    return sorted(RootStore.of(state_path, writing=False).roots())
+    return sorted(RootStore.in_directory(state_path, writing=False).roots())

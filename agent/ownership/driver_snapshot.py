@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agent.ownership.hearing import Drained
 from agent.ownership.ledger import ADOPTED, NONE, NOVA_COMPUTE, Holding, Ledger, driver_of, joined
+from agent.ownership.settlement import Drained
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 
 
-def shown_to(driver: str, whole: Snapshot, ledger: Ledger, drained: Drained) -> Snapshot:
+def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger, drained: Drained) -> Snapshot:
     """``whole`` without the classes, traits and aggregates that only others assert.
 
     A class that is drained is shown with what was reserved of it before: draining is this
@@ -20,8 +20,8 @@ def shown_to(driver: str, whole: Snapshot, ledger: Ledger, drained: Drained) -> 
     differ = [uuid for uuid, row in rows if uuid in drained or not mine.issuperset(row)]
     changed = {}
     for uuid in differ:
-        own = joined(held for who, held in ledger.of(uuid).items() if who in mine)
-        others = joined(held for who, held in ledger.of(uuid).items() if who not in mine)
+        own = joined(held for who, held in ledger.holdings_on(uuid).items() if who in mine)
+        others = joined(held for who, held in ledger.holdings_on(uuid).items() if who not in mine)
         provider = whole.get(uuid)
         if provider is not None:
             provider = opened(provider, drained.get(uuid, {}))

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from agent.ownership.hearing import UNKNOWN_BEFORE, Hearing
 from agent.ownership.ledger import (
     AGENT,
     FILES,
@@ -16,19 +15,23 @@ from agent.ownership.ledger import (
     joined,
     manager_text,
 )
+from agent.ownership.settlement import STAND_INS, Settlement
 from agent.ownership.statement import Assertion
 from reportclient.model import Inventory, Provider
 
 
-class OneProvider:
-    """A provider of a hearing.  Call :meth:`after` first: it decides who owns each class."""
+class ProviderSettlement:
+    """A provider of a settlement.  Call :meth:`after` first: it decides who owns each class."""
 
-    def __init__(self, hearing: Hearing, uuid: str) -> None:
-        self.hearing, self.uuid = hearing, uuid
-        self.before = hearing.observed.get(uuid)
-        self.holders, self.sayings = hearing.ledger.of(uuid), hearing.said.get(uuid, [])
-        unheard = frozenset[str]() if hearing.is_spoken_of(uuid) else UNKNOWN_BEFORE
-        self.quiet = hearing.quiet | unheard
+    def __init__(self, settlement: Settlement, uuid: str) -> None:
+        self.settlement, self.uuid = settlement, uuid
+        self.before = settlement.observed.get(uuid)
+        self.holders, self.sayings = (
+            settlement.ledger.holdings_on(uuid),
+            settlement.assertions.get(uuid, []),
+        )
+        unheard = frozenset[str]() if settlement.is_spoken_of(uuid) else STAND_INS
+        self.quiet = settlement.quiet | unheard
         self.silent = joined(held for who, held in self.holders.items() if who in self.quiet)
         heard = joined(held for who, held in self.holders.items() if who not in self.quiet)
         self.asserted = joined(said.holding for _, said in self.sayings)
@@ -45,7 +48,7 @@ class OneProvider:
         assert place is not None
         before = self.before or Provider(self.uuid, place.name, place.parent_uuid)
         self._settle_place(before, owner, place, places)
-        gone, said, denied = self.released, self.asserted, self.hearing.denied(self.uuid)
+        gone, said, denied = self.released, self.asserted, self.settlement.denied(self.uuid)
         return Provider(
             self.uuid,
             place.name,
@@ -57,18 +60,18 @@ class OneProvider:
 
     def is_leaving(self) -> bool:
         """Whether it goes: not while somebody who can't be asked has something on it."""
-        policy, waiting = self.hearing.policy, self.hearing.answers.waiting
+        policy, waiting = self.settlement.policy, self.settlement.answers.waiting
         is_gone = self.before is not None and self.released.provider
         if not is_gone or self.uuid == policy.root or not policy.may_drop(self.uuid):
             return False
-        missed = self.holders.keys() & self.quiet - UNKNOWN_BEFORE
+        missed = self.holders.keys() & self.quiet - STAND_INS
         return bool(waiting) or all(driver_of(who) == AGENT for who in missed)
 
     def row(self) -> Holders:
         """Return the new holders.  Released claims stay until Placement is seen without them."""
-        quiet = self.hearing.quiet
+        quiet = self.settlement.quiet
         now = {who: self._won_by(who, said.holding) for who, said in self.sayings}
-        known = (held for who, held in self.holders.items() if who in quiet - UNKNOWN_BEFORE)
+        known = (held for who, held in self.holders.items() if who in quiet - STAND_INS)
         kept = joined([self.asserted, *known])
         for who, held in self.holders.items():
             if who in quiet:
@@ -87,7 +90,7 @@ class OneProvider:
     def _places(self) -> Iterator[tuple[str, Provider]]:
         """Yield managers that assert a name and parent, with both; the first one decides."""
         placing = {who: said.provider for who, said in self.sayings if said.holding.provider}
-        known = self.quiet - UNKNOWN_BEFORE
+        known = self.quiet - STAND_INS
         keepers = (who for who, held in self.holders.items() if held.provider and who in known)
         keeper = None if self.before is None else next(keepers, None)
         if keeper is not None and self.before is not None:
@@ -105,7 +108,7 @@ class OneProvider:
                     f"name and parent of {manager_text(who)} ignored: {manager_text(owner)} "
                     "reports this provider"
                 )
-                self.hearing.problem(before, text)
+                self.settlement.problem(before, text)
 
     def _won_by(self, who: str, said: Holding) -> Holding:
         """Return an assertion without the claims that another manager owns."""
@@ -117,7 +120,7 @@ class OneProvider:
 
     def _inventory(self, before: Provider) -> dict[str, Inventory]:
         after = dict(before.inventory)
-        if self.hearing.policy.may_drop(self.uuid):
+        if self.settlement.policy.may_drop(self.uuid):
             for name in self.released.classes & after.keys():
                 del after[name]
         for name in self.silent.classes & after.keys():
@@ -133,7 +136,9 @@ class OneProvider:
     ) -> None:
         """Take over a manager's record of a class, unless an earlier manager owns the class."""
         owner, record = self.owners.get(name, who), said.provider.inventory[name]
-        yields = owner in self.hearing.quiet and self.hearing.answers.is_before(who, owner)
+        yields = owner in self.settlement.quiet and self.settlement.answers.takes_precedence(
+            who, owner
+        )
         if owner != who and not yields:
             self._compare(name, who, record, before, after[name])
         elif who == FILES and self._is_foreign(name, before):
@@ -144,7 +149,7 @@ class OneProvider:
     def _record(self, name: str, said: Inventory, before: Provider) -> Inventory:
         """With what it leaves unsaid as it is; reserved as it was before it was drained."""
         there = before.inventory.get(name)
-        reserved = self.hearing.drained.get(self.uuid, {}).get(name)
+        reserved = self.settlement.drained.get(self.uuid, {}).get(name)
         if there is not None and reserved is not None:
             there = replace(there, reserved=min(reserved, said.total))
         return said.with_defaults(there)
@@ -163,15 +168,15 @@ class OneProvider:
             self._file_yields(name, before)
         elif said.with_defaults(there) != there:
             owns, says = manager_text(owner), manager_text(who)
-            self.hearing.problem(
+            self.settlement.problem(
                 before,
                 f"{name} of {says} ignored: {owns}, which is before it in compute_driver, "
                 "reports another inventory",
             )
 
     def _file_yields(self, name: str, before: Provider) -> None:
-        place = self.hearing.place_in_files(self.uuid, name)
-        self.hearing.problem(
+        place = self.settlement.place_in_files(self.uuid, name)
+        self.settlement.problem(
             before,
             f"{place}: {name} of the file ignored: a driver reports it, or another service has "
             "set it; remove it from the file, or from Placement",

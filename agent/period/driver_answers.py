@@ -9,12 +9,12 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.ownership.driver_snapshot import snapshot_for_driver
 from agent.ownership.ledger import Ledger, driver_of
 from agent.ownership.policy import Policy
-from agent.ownership.remembered import Remembered
+from agent.ownership.result_cache import ResultCache
 from agent.ownership.settle import settle
-from agent.ownership.showing import shown_to
-from agent.ownership.statement import Statements, without_moves
+from agent.ownership.statement import Statements, without_moved_classes
 from drivers.errors import DriverError, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.model import Allocations
@@ -24,7 +24,7 @@ from reportclient.view import View
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DriverAnswers:
     """The statements of all drivers of a node.
 
     ``allocations`` are as they shall be after a reshape, ``None`` without one, and
@@ -33,14 +33,14 @@ class Answer:
     they all say if the reshape can't be done.
     """
 
-    said: Statements = field(default_factory=Statements)
+    statements: Statements = field(default_factory=Statements)
     allocations: Allocations | None = None
     errors: Mapping[str, BaseException] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
     allocations_before: Allocations | None = None
-    otherwise: "Answer | None" = None
+    otherwise: "DriverAnswers | None" = None
 
-    def without_reshape(self, err: BaseException) -> "Answer":
+    def without_reshape(self, err: BaseException) -> "DriverAnswers":
         """Return the answer without the reshape; the drivers that needed it have failed."""
         assert self.otherwise is not None
         failed = dict.fromkeys(self.otherwise.reshape_pending, err)
@@ -48,7 +48,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class DriverQueries:
     """Calls of all drivers for one node in a period; ``policy`` names its root."""
 
     drivers: Sequence[LoadedDriver]
@@ -58,9 +58,9 @@ class Asking:
     policy: Policy
     hidden: frozenset[str] = frozenset()
     """Providers that are there, and gone as far as the drivers are concerned."""
-    remembered: Remembered = field(default_factory=Remembered)
+    cache: ResultCache = field(default_factory=ResultCache)
 
-    def answer(self, allocations: Callable[[], Allocations] | None) -> Answer:
+    def answer(self, allocations: Callable[[], Allocations] | None) -> DriverAnswers:
         """``allocations`` reads them, for a reshape; ``None``: none may be done now."""
         first = self._ask_each(None)
         if not first.reshape_pending or allocations is None:
@@ -77,7 +77,7 @@ class Asking:
                 return second.without_reshape(again)
         return replace(second, allocations=moved, allocations_before=before)
 
-    def _ask_each(self, allocations: Allocations | None) -> Answer:
+    def _ask_each(self, allocations: Allocations | None) -> DriverAnswers:
         said = Statements(order=tuple(map(_manager, self.drivers)))
         errors: dict[str, BaseException] = {}
         pending = []
@@ -87,22 +87,22 @@ class Asking:
             try:
                 tree, needs_reshape = self._asked(loaded, said, edited)
                 # Also this: a thread of the driver's may be at its tree still.
-                spoken = self.remembered.statements_of(_manager(loaded), tree, self.ledger)
+                spoken = self.cache.driver_statements(_manager(loaded), tree, self.ledger)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 errors[loaded.name] = err
-                said = said.without_answer(_manager(loaded))
+                said = said.with_failed(_manager(loaded))
                 continue
             statements, silent = spoken.statements, spoken.silent
             if needs_reshape:
                 pending.append(loaded.name)
-                statements = tuple(without_moves(one, self.ledger) for one in statements)
-                said = said.halfway(statements, silent)
+                statements = tuple(without_moved_classes(one, self.ledger) for one in statements)
+                said = said.with_pending_reshape(statements, silent)
                 continue
             said = said.with_answer(statements, silent)
             if allocations is not None and edited is not None:
                 allocations.clear()
                 allocations.update(edited)
-        return Answer(said, None, errors, tuple(pending))
+        return DriverAnswers(said, None, errors, tuple(pending))
 
     def _asked(
         self, loaded: LoadedDriver, said: Statements, allocations: Allocations | None
@@ -120,15 +120,17 @@ class Asking:
     def _tree(self, driver: str, said: Statements) -> ProviderTree:
         """Return the tree that a driver is shown, after the drivers before it."""
         whole, ledger, drained = self._with_root(self.view.snapshot), self.ledger, self.view.drained
-        recall = self.remembered.recall
+        cached = self.cache.cached
         if said.statements:
             waiting = frozenset(_manager(one) for one in self.drivers) - said.answered()
             so_far = replace(said, waiting=waiting)
-            settled = recall(
+            settled = cached(
                 (driver, "settled"), settle, whole, ledger, so_far, self.policy, drained
             )
             whole, ledger = settled.desired, settled.ledger
-        shown = recall((driver, "shown"), shown_to, f"driver:{driver}", whole, ledger, drained)
+        shown = cached(
+            (driver, "shown"), snapshot_for_driver, f"driver:{driver}", whole, ledger, drained
+        )
         shown = shown.with_changes(dict.fromkeys(self.hidden))
         return ProviderTree(shown, self.view.generations, whole)
 
@@ -155,7 +157,7 @@ class Asking:
             there = tree.whole.named(provider.name)
             if there is None or there.uuid == provider.uuid:
                 continue
-            if {driver_of(one) for one in self.ledger.of(there.uuid)} - {_manager(loaded)}:
+            if {driver_of(one) for one in self.ledger.holdings_on(there.uuid)} - {_manager(loaded)}:
                 raise DriverError(
                     f"it gave provider {provider.uuid} the name {provider.name} of a provider "
                     f"that another driver reports ({there.uuid})"

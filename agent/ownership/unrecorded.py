@@ -25,7 +25,9 @@ from reportclient.provider_tree import own_uuid
 from reportclient.snapshot import Snapshot
 
 
-def assumed(ledger: Ledger, observed: Snapshot, answers: Statements, policy: Policy) -> Ledger:
+def with_unrecorded_claims(
+    ledger: Ledger, observed: Snapshot, answers: Statements, policy: Policy
+) -> Ledger:
     """With what counts as this host's though it stands in no ledger.
 
     Providers below the root whose UUID is made from it and their name; where this host takes
@@ -44,7 +46,7 @@ def assumed(ledger: Ledger, observed: Snapshot, answers: Statements, policy: Pol
     for uuid in (one for one in observed.providers if one in spoken or one in unheld):
         if policy.root not in observed or observed.root_of(uuid) != policy.root:
             continue
-        provider, row = observed.providers[uuid], dict(ledger.of(uuid))
+        provider, row = observed.providers[uuid], dict(ledger.holdings_on(uuid))
         if uuid in spoken and row.keys() <= _NO_DRIVERS:
             row[NOVA_COMPUTE] = Holding(classes=frozenset(provider.inventory))
         if uuid in unheld and _is_derived(provider, policy.root, drivers):
@@ -53,12 +55,12 @@ def assumed(ledger: Ledger, observed: Snapshot, answers: Statements, policy: Pol
         more[uuid] = row
     for statement in () if policy.attached else answers.statements:  # who made it is at work there
         for uuid in statement.adopted & observed.providers.keys():
-            row = dict(more.get(uuid, ledger.of(uuid)))
+            row = dict(more.get(uuid, ledger.holdings_on(uuid)))
             if not any(held.provider for held in row.values()):
                 held = row.get(statement.manager, NONE)
                 row[statement.manager] = held.joined(everything_on(observed.providers[uuid]))
                 more[uuid] = row
-    more = {uuid: row for uuid, row in more.items() if row != ledger.of(uuid)}
+    more = {uuid: row for uuid, row in more.items() if row != ledger.holdings_on(uuid)}
     return replace(ledger, holders={**ledger.holders, **more}) if more else ledger
 
 

@@ -27,14 +27,14 @@ Drained = Mapping[str, Mapping[str, int]]
 """What was reserved of classes before they were drained, by provider."""
 Denial = tuple[str, str]
 """The UUID of a provider, and the name of a trait or the UUID of an aggregate."""
-UNKNOWN_BEFORE = frozenset({OWN_UUID, NOVA_COMPUTE})
+STAND_INS = frozenset({OWN_UUID, NOVA_COMPUTE})
 """Managers that only stand for somebody of whom no ledger knows."""
-Sayings = list[tuple[str, Assertion]]
+ManagerAssertions = list[tuple[str, Assertion]]
 """What is said of one provider, and by whom, in the order that decides."""
 
 
 @dataclass(slots=True)
-class Hearing:
+class Settlement:
     """``said`` is what counts of the answers, by the UUID of the provider."""
 
     observed: Snapshot
@@ -43,7 +43,7 @@ class Hearing:
     policy: Policy
     drained: Drained
     problems: dict[Problem, None] = field(default_factory=dict)
-    said: dict[str, Sayings] = field(default_factory=dict)
+    assertions: dict[str, ManagerAssertions] = field(default_factory=dict)
     denials: dict[Denial, str] = field(default_factory=dict)
     """Names that Placement has and a driver asserts absent, with the driver's manager."""
     quiet: frozenset[str] = NOTHING
@@ -69,21 +69,23 @@ class Hearing:
         said before and is there.
         """
         statements = self.answers.statements
-        everybody = dict.fromkeys(chain(self.ledger.holders, *(one.said for one in statements)))
+        everybody = dict.fromkeys(
+            chain(self.ledger.holders, *(one.assertions for one in statements))
+        )
         repeated = self._repeated()
         differ = [uuid for uuid in everybody if uuid not in repeated]
         for statement, uuid in product(statements, differ):
-            if uuid in statement.said:
+            if uuid in statement.assertions:
                 self._weigh(statement, uuid)
         return differ
 
     def _weigh(self, statement: Statement, uuid: str) -> None:
-        said, who = statement.said[uuid], statement.manager
+        said, who = statement.assertions[uuid], statement.manager
         counts, told = self.policy.allowed(who, said, self.observed, self.ledger)
         for text in told:
             self.problem(self.observed.get(uuid) or said.provider, text)
         if counts is not None:
-            self.said.setdefault(uuid, []).append((who, counts))
+            self.assertions.setdefault(uuid, []).append((who, counts))
 
     def _repeated(self) -> set[str]:
         """Providers whose one holder says again what it held, and that is what is there, and
@@ -92,11 +94,11 @@ class Hearing:
         there, rows = self.observed.providers, self.ledger.holders
         repeated, others = set[str](), set(self.drained)
         for one in self.answers.statements:
-            others.update(one.said if one.manager in self.quiet else ())
+            others.update(one.assertions if one.manager in self.quiet else ())
             others.update(
                 uuid for uuid, held in one.denied.items() if held.within(there.get(uuid)) != NONE
             )
-            for uuid, (held, provider) in one.said.items():
+            for uuid, (held, provider) in one.assertions.items():
                 row = rows.get(uuid, {})
                 same = provider is there.get(uuid) and row.get(one.manager) == held
                 (repeated if same and len(row) == 1 else others).add(uuid)
@@ -132,14 +134,14 @@ class Hearing:
 
     def _not_claimed(self, uuid: str, manager: str, names: Holding) -> Holding:
         """Return those of the names that a driver denies which it may remove."""
-        row = self.ledger.of(uuid)
-        is_ours = any(held.provider for who, held in row.items() if who not in UNKNOWN_BEFORE)
+        row = self.ledger.holdings_on(uuid)
+        is_ours = any(held.provider for who, held in row.items() if who not in STAND_INS)
         if not (self.may_deny and is_ours and self.policy.may_drop(uuid)):
             return NONE
         asserted = (
-            one.said[uuid].holding
+            one.assertions[uuid].holding
             for one in self.answers.statements
-            if one.manager != manager and uuid in one.said
+            if one.manager != manager and uuid in one.assertions
         )
         silent = (held for who, held in row.items() if who in self.quiet and who != manager)
         agents = Holding(traits=self.policy.agent_traits)
