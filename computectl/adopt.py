@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
 from agent.ownership.ledger import ADOPTED, everything_on
-from computectl.reading.trees import find, inventory_of
+from computectl.reading.trees import find_provider, inventory_of
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
@@ -49,10 +49,10 @@ class Adopt(DrawnOrListed[Adopted]):
 """
     arguments = (argument("provider", metavar="NAME_OR_UUID", help="the provider to take over"),)
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Adopted:
+    def execute(self, session: Session, options: argparse.Namespace) -> Adopted:
         """Look whether it can be ours, and write the file."""
         api = session.placement()
-        listed = find(options.provider, api)
+        listed = find_provider(options.provider, api)
         if listed["parent_provider_uuid"] is not None:
             return _adopt_below(session, listed, api)
         before = _before(session)
@@ -116,7 +116,7 @@ def _adopt_below(session: Session, listed: Listed, api: API) -> Adopted:
 def _claim(session: Session, listed: Listed, api: API) -> bool:
     """Note it in the ledger; whether it was there already."""
     state_path, root = session.settings.state_path, listed["root_provider_uuid"]
-    kept = session.kept(root, writing=True)
+    kept = session.saved_root(root, writing=True)
     kept.load()
     ledger = kept.ledger
     if not ledger.begun:

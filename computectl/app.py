@@ -20,7 +20,7 @@ from cliff.commandmanager import CommandManager
 
 from agent.version import version
 from computectl.shared.command_session import Session
-from computectl.shared.errors import CommandError, refused
+from computectl.shared.errors import CommandError, argument_error
 from computectl.shared.screen import Terminal
 
 NAME = "computectl"
@@ -51,7 +51,7 @@ class ComputeCtl(App):
     ) -> None:
         """All that is written goes through one place that makes it safe."""
         super()._set_streams(stdin, stdout, stderr)
-        self.stdout, self.stderr = Terminal.of(self.stdout), Terminal.of(self.stderr)
+        self.stdout, self.stderr = Terminal.around(self.stdout), Terminal.around(self.stderr)
 
     def build_option_parser(
         self,
@@ -90,9 +90,9 @@ class ComputeCtl(App):
         return parser
 
     def _refuse(self, parser: argparse.ArgumentParser, message: str) -> NoReturn:
-        raise SystemExit(self._tell(refused(message, parser)))
+        raise SystemExit(self._print_failure(argument_error(message, parser)))
 
-    def _tell(self, failure: CommandError) -> int:
+    def _print_failure(self, failure: CommandError) -> int:
         self.stderr.write(f"{NAME}: {failure}\n")
         return failure.code
 
@@ -118,16 +118,16 @@ class ComputeCtl(App):
             what = "option" if argv[0].startswith("-") else "command"
             near = difflib.get_close_matches(argv[0], list(self.command_manager.commands), 1)
             hint = f"is {near[0]} meant?" if near else f"`{NAME} --help` lists all"
-            return self._tell(CommandError(f"there is no {what} {argv[0]}", hint))
+            return self._print_failure(CommandError(f"there is no {what} {argv[0]}", hint))
         try:
-            spelled = getattr(command, "spelled", list)(rest)
+            spelled = getattr(command, "rewrite_arguments", list)(rest)
         except CommandError as err:
-            return self._tell(err)
+            return self._print_failure(err)
         return int(super().run_subcommand([*argv[: len(argv) - len(rest)], *spelled]))
 
     def session(self) -> Session:
         """The configuration of the global options.  :raises agent.config.ConfigError: it is bad."""
-        return Session.of(self.options.config_file, self.options.config_dir)
+        return Session.from_config_files(self.options.config_file, self.options.config_dir)
 
 
 def main(args: Sequence[str] | None = None) -> None:

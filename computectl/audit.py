@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent.period.traits import identifying_traits
-from computectl.auditing.checks import TITLES, Audit, Result
+from computectl.auditing.checks import TITLES, Audit, Finding
 from computectl.auditing.fleet import FleetAudit
 from computectl.auditing.host import HostAudit
 from computectl.reading.services import Services
@@ -53,7 +53,7 @@ class AuditCloud(DrawnOrListed[Audited]):
         ),
     )
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Audited:
+    def execute(self, session: Session, options: argparse.Namespace) -> Audited:
         """Read all of it."""
         api = Counting(session.placement())
         settings = session.settings
@@ -72,24 +72,24 @@ class AuditCloud(DrawnOrListed[Audited]):
         return "\n".join(_lines(answer, screen))
 
     def table(self, answer: Audited) -> Table:
-        found = (one for check in TITLES for one in answer.audit.of(check))
+        found = (one for check in TITLES for one in answer.audit.findings_of(check))
         return COLUMNS, [_row(one) for one in found]
 
-    def verdict(self, answer: Audited, options: argparse.Namespace) -> int:  # noqa: ARG002
+    def exit_code(self, answer: Audited, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Not to know comes before what is known."""
         for check, why in answer.audit.unknown.items():
-            self.tell(f"{TITLES[check]}: can't be checked: {why}")
+            self.print_on_stderr(f"{TITLES[check]}: can't be checked: {why}")
         if answer.audit.unknown:
             return UNUSABLE
-        return NOT_WELL if answer.audit.counted else 0
+        return NOT_WELL if answer.audit.faults else 0
 
-    def went_wrong(self, err: Exception) -> int:
+    def report_failure(self, err: Exception) -> int:
         """Then nothing is known."""
-        super().went_wrong(err)
+        super().report_failure(err)
         return UNUSABLE
 
 
-def _row(one: Result) -> tuple[str, ...]:
+def _row(one: Finding) -> tuple[str, ...]:
     said = one.condition
     return (one.check, said.severity.value, said.subject, one.uuid, said.text, said.next_step)
 
@@ -101,7 +101,7 @@ def _lines(answer: Audited, screen: Screen) -> Iterator[str]:
         f"{counted(answer.calls, 'call')} to Placement"
     )
     for check, title in TITLES.items():
-        found = audit.of(check)
+        found = audit.findings_of(check)
         many = str(len(found)) if found else "not known" if check in audit.unknown else "none"
         yield f"\n{screen.paint(title, 'bold')}: {many}"
         for one in found[:SHOWN]:
@@ -110,7 +110,7 @@ def _lines(answer: Audited, screen: Screen) -> Iterator[str]:
             yield f"  and {len(found) - SHOWN} more; -f json has all"
 
 
-def _one(one: Result, screen: Screen) -> Iterator[str]:
+def _one(one: Finding, screen: Screen) -> Iterator[str]:
     said = one.condition
     word = said.severity.value
     uuid = f" ({one.uuid})" if one.uuid and one.uuid != said.subject else ""

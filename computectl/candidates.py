@@ -10,15 +10,15 @@ from typing import Any
 from computectl.asking.constraints import Question
 from computectl.asking.explanation import COLUMNS as EXPLAINED_COLUMNS
 from computectl.asking.explanation import Explained, explanations, paragraphs
-from computectl.asking.habits import unknown
+from computectl.asking.habits import unknown_names_error
 from computectl.asking.request_file import read_request_file
 from computectl.asking.request_options import (
     add_group_options,
     add_request_options,
     add_selection,
-    request_of,
-    spelled_out,
-    was_asked,
+    given_request_options,
+    request_from_options,
+    rewrite_group_options,
 )
 from computectl.asking.why import Explainer, Why
 from computectl.drawing.candidates import (
@@ -27,7 +27,7 @@ from computectl.drawing.candidates import (
     draw_candidates,
     used_only,
 )
-from computectl.reading.trees import find, names_in, trees_of
+from computectl.reading.trees import find_provider, names_in, trees_of
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import NOT_WELL, CommandError, Once
@@ -113,11 +113,11 @@ class ShowCandidates(DrawnOrListed[Answered]):
         return parser
 
     @classmethod
-    def spelled(cls, words: Sequence[str]) -> list[str]:
-        """See :func:`computectl.asking.request_options.spelled_out`."""
-        return spelled_out(words)
+    def rewrite_arguments(cls, words: Sequence[str]) -> list[str]:
+        """See :func:`computectl.asking.request_options.rewrite_group_options`."""
+        return rewrite_group_options(words)
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Answered:
+    def execute(self, session: Session, options: argparse.Namespace) -> Answered:
         """The candidates, the names of those that are drawn, and what explains them."""
         api = Counting(session.placement())
         request = _request(options, api)
@@ -127,7 +127,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
             )
             why, found = self._explained(Question(request, options.include_disabled), options, api)
         except UnknownNames as err:
-            raise unknown(err, api) from err
+            raise unknown_names_error(err, api) from err
         names = names_in(trees_of(answer, self._named(answer, options)), api)
         return Answered(NamedCandidates(answer, names, api.calls, request.limit), why, tuple(found))
 
@@ -143,7 +143,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
     ) -> tuple[Why | None, list[Explained]]:
         if not options.explain:
             return None, []
-        why = Explainer(api).why(asked)
+        why = Explainer(api).diagnose(asked)
         return why, explanations(why, asked, api)
 
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
@@ -161,23 +161,23 @@ class ShowCandidates(DrawnOrListed[Answered]):
             return EXPLAINED_COLUMNS, [one.row() for one in answer.explained]
         return COLUMNS, list(_rows(answer.named))
 
-    def verdict(self, answer: Answered, options: argparse.Namespace) -> int:
+    def exit_code(self, answer: Answered, options: argparse.Namespace) -> int:
         """No candidates is not well, nor are wrong ones."""
         wrong = answer.named.answer.miscounted
         if wrong:
-            self.tell(
+            self.print_on_stderr(
                 f"{counted(wrong, 'candidate')} of Placement's answer have other amounts than were "
                 "asked for, an error of its own (docs/candidates.rst); do not claim them"
             )
         if len(answer.named.answer):
             return NOT_WELL if wrong else 0
         if not options.explain:
-            self.tell("no candidates; --explain says which constraint leaves none")
+            self.print_on_stderr("no candidates; --explain says which constraint leaves none")
         return NOT_WELL
 
 
 def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
-    said = list(was_asked(options))
+    said = list(given_request_options(options))
     forms = [f"--{name}" for name in ("query", "file") if getattr(options, name)]
     if len(forms) + bool(said) > 1:
         raise CommandError(
@@ -188,7 +188,7 @@ def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
     elif options.file:
         request = _of_file(options.file)
     else:
-        request = request_of(options, lambda name: str(find(name, api)["uuid"]))
+        request = request_from_options(options, lambda name: str(find_provider(name, api)["uuid"]))
     limit = options.limit if options.limit is not None else request.limit
     return replace(request, limit=LIMIT if limit is None else limit)
 

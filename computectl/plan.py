@@ -52,31 +52,31 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
         ),
     )
 
-    def ask(self, session: Session, options: argparse.Namespace) -> list[Forecast]:
+    def execute(self, session: Session, options: argparse.Namespace) -> list[Forecast]:
         """Return each node's forecast."""
         answer = forecast(session, at_start=options.at_start)
         if session.compute_id() is None and not session.settings.rules.attached:
-            self.tell(
+            self.print_on_stderr(
                 f"no {FILE_NAME} in {session.settings.state_path} yet: compute-agent makes one "
                 f"at its first start; until then {MADE_UP} stands in its place"
             )
         return answer
 
     def draw(self, answer: list[Forecast], screen: Screen, options: argparse.Namespace) -> str:
-        return drawn(answer, screen, calls=options.calls)
+        return draw_plan(answer, screen, calls=options.calls)
 
     def table(self, answer: list[Forecast]) -> Table:
-        return listed(answer)
+        return plan_table(answer)
 
-    def verdict(self, answer: list[Forecast], options: argparse.Namespace) -> int:
+    def exit_code(self, answer: list[Forecast], options: argparse.Namespace) -> int:
         """Not well beats changes."""
         for planned in answer:
             for text in planned.problems:
-                self.tell(f"{planned.node}: {text}")
+                self.print_on_stderr(f"{planned.node}: {text}")
             if planned.reshape_pending:
-                self.tell(f"{planned.node}: {PENDING}")
+                self.print_on_stderr(f"{planned.node}: {PENDING}")
             for note in planned.notes:
-                self.tell(note)
+                self.print_on_stderr(note)
         if any(planned.problems for planned in answer):
             return NOT_WELL
         changes = any(planned.calls for planned in answer)
@@ -89,12 +89,12 @@ PENDING = (
 )
 
 
-def drawn(answer: list[Forecast], screen: Screen, *, calls: bool) -> str:
+def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> str:
     """In words, node by node, each change with its call if ``calls``."""
     return "\n\n".join("\n".join(_lines(planned, screen, calls=calls)) for planned in answer)
 
 
-def listed(answer: list[Forecast]) -> Table:
+def plan_table(answer: list[Forecast]) -> Table:
     """A row for each call."""
     return COLUMNS, [_row(planned, call) for planned in answer for call in planned.calls]
 
@@ -110,7 +110,7 @@ def _lines(planned: Forecast, screen: Screen, *, calls: bool) -> Iterator[str]:
     for call in planned.calls:
         if calls:
             yield ""
-        yield filled(words.of(call.operation), screen.width, WORDS_INDENT)
+        yield filled(words.sentence(call.operation), screen.width, WORDS_INDENT)
         if calls:
             yield from _call(call, screen)
 

@@ -58,7 +58,7 @@ class CheckFiles(DrawnOrListed[Checked]):
         ),
     )
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Checked:
+    def execute(self, session: Session, options: argparse.Namespace) -> Checked:
         """Read them, and nothing else."""
         where = options.files or session.settings.provider_config
         try:
@@ -74,13 +74,13 @@ class CheckFiles(DrawnOrListed[Checked]):
         found += [("warning", one) for one in answer.warnings]
         return COLUMNS, [(kind, one.file, one.line, one.path, one.text) for kind, one in found]
 
-    def verdict(self, answer: Checked, options: argparse.Namespace) -> int:
+    def exit_code(self, answer: Checked, options: argparse.Namespace) -> int:
         """Each error and each warning on a line of its own, and then what to do."""
         if options.formatter == self.drawn:
             for warning in answer.warnings:
-                self.tell(f"warning: {warning}")
+                self.print_on_stderr(f"warning: {warning}")
             for error in answer.errors:
-                self.tell(str(error))
+                self.print_on_stderr(str(error))
         return UNUSABLE if answer.errors else 0
 
 

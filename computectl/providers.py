@@ -5,9 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.reporting.conditions import Condition, Severity
-from computectl.asking.habits import refuse_habits, unknown
-from computectl.asking.request_options import add_group_options, add_selection, provider_query_of
-from computectl.reading.trees import find, name_of, names_in
+from computectl.asking.habits import refuse_habits, unknown_names_error
+from computectl.asking.request_options import (
+    add_group_options,
+    add_selection,
+    provider_query_from_options,
+)
+from computectl.reading.trees import find_provider, name_of, names_in
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
@@ -58,7 +62,7 @@ class FindProviders(DrawnOrListed[Answered]):
         add_selection(parser, "query", "providers of disabled hosts")
         return parser
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Answered:
+    def execute(self, session: Session, options: argparse.Namespace) -> Answered:
         """Return the providers found and their hosts' names."""
         api = Counting(session.placement())
         query = _query(options, api)
@@ -67,12 +71,12 @@ class FindProviders(DrawnOrListed[Answered]):
                 query, api, QueryOptions(options.include_disabled, several=True)
             )
         except UnknownNames as err:
-            raise unknown(err, api) from err
+            raise unknown_names_error(err, api) from err
         shown = options.formatter == self.drawn or not options.columns or "host" in options.columns
         return Answered(found, _root_names(found, api) if shown else {}, api.calls)
 
     @classmethod
-    def spelled(cls, words: Sequence[str]) -> list[str]:
+    def rewrite_arguments(cls, words: Sequence[str]) -> list[str]:
         """See :func:`computectl.asking.habits.refuse_habits`."""
         refuse_habits(words, groups=False)
         return list(words)
@@ -123,7 +127,7 @@ def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
             "without a name or an option this would list every provider",
             "`computectl providers --help` has examples",
         )
-    return provider_query_of(options, lambda name: str(find(name, api)["uuid"]))
+    return provider_query_from_options(options, lambda name: str(find_provider(name, api)["uuid"]))
 
 
 def _root_names(found: ListedProviders, api: API) -> dict[str, str]:

@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass, field
 
 from agent.reporting.reports import Report
-from computectl.forecast.forecast import Forecast, KeptStatus, forecast, open_nodes
-from computectl.plan import drawn, listed
+from computectl.forecast.forecast import Forecast, SavedStatus, forecast, open_nodes
+from computectl.plan import draw_plan, plan_table
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
 from computectl.shared.errors import NOT_WELL
@@ -43,7 +43,7 @@ class Reshape(DrawnOrListed[Reshaped]):
 """
     arguments = (argument("--plan", action="store_true", help="only show what would be done"),)
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Reshaped:
+    def execute(self, session: Session, options: argparse.Namespace) -> Reshaped:
         """Look first; do it if nothing is in the way."""
         own = session.compute_id()
         if own is None and not session.settings.rules.attached:
@@ -54,19 +54,19 @@ class Reshape(DrawnOrListed[Reshaped]):
             return only_planned
         api = session.placement(writing=True)
         with open_nodes(session, own or "", api, holding=True) as nodes:
-            disabled = KeptStatus.of(session).disabled
+            disabled = SavedStatus.from_session(session).disabled
             return Reshaped(plan, nodes.period(time.monotonic(), disabled=disabled))
 
     def draw(self, answer: Reshaped, screen: Screen, options: argparse.Namespace) -> str:
-        plan = drawn(answer.planned, screen, calls=options.plan)
+        plan = draw_plan(answer.planned, screen, calls=options.plan)
         done = [f"{one.node}: done: {one.changes() or 'nothing'}" for one in answer.reports]
         return "\n\n".join([plan, *done])
 
     def table(self, answer: Reshaped) -> Table:
-        return listed(answer.planned)
+        return plan_table(answer.planned)
 
-    def verdict(self, answer: Reshaped, options: argparse.Namespace) -> int:  # noqa: ARG002
+    def exit_code(self, answer: Reshaped, options: argparse.Namespace) -> int:  # noqa: ARG002
         """Whether all went well."""
         for text in answer.problems:
-            self.tell(text)
+            self.print_on_stderr(text)
         return NOT_WELL if answer.problems else 0

@@ -95,7 +95,7 @@ class Retire(DrawnOrListed[Retired]):
         ),
     )
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Retired:
+    def execute(self, session: Session, options: argparse.Namespace) -> Retired:
         """Look, ask, and remove it, while no agent runs that would make it again."""
         if not session.roots():
             raise session.no_compute_id()
@@ -114,7 +114,7 @@ class Retire(DrawnOrListed[Retired]):
             return replace(planned, wanted=False, shown=can_ask)
 
     def _agreed(self, planned: Retired, options: argparse.Namespace) -> bool:
-        screen = Screen.of(self.app.stdout)
+        screen = Screen.for_stream(self.app.stdout)
         self.app.stdout.write(f"{self.draw(planned, screen, options)}\n")
         many = counted(planned.going, "provider")
         self.app.stdout.write(f"Remove {many} from Placement? [y/N] ")
@@ -126,7 +126,7 @@ class Retire(DrawnOrListed[Retired]):
         gone: set[str] = set()
         failed: list[PlacementError] = []
         for root in planned.roots:
-            kept = session.kept(root.root, writing=True)
+            kept = session.saved_root(root.root, writing=True)
             steps = StepsOut(root, kept, session.settings.rules.child_wait, api)
             for words in steps.run():
                 self.app.stderr.write(f"{words}\n")
@@ -174,7 +174,7 @@ def _leaving_roots(session: Session, api: API) -> list[Leaving]:
     service = session.compute_id() if len(roots) > 1 else None
     found = []
     for root in roots:
-        kept = session.kept(root)
+        kept = session.saved_root(root)
         kept.load()
         attached = settings.rules.attached
         owners = identifying_traits(settings.rules.owner_traits)
@@ -194,7 +194,7 @@ def removed(session: Session, planned: Retired, api: API) -> Retired:
         gone |= {one.provider.uuid for one in root.leavers} - set(outcome.view.snapshot.providers)
         failed += errors
         if not errors and not root.reported_by:
-            session.kept(root.root, writing=True).forget()
+            session.saved_root(root.root, writing=True).forget()
         if isinstance(outcome.stopped_by, Unreachable):
             break  # each other root would wait for it as long
     return Retired(planned.host, planned.roots, frozenset(gone), failed)
@@ -219,7 +219,7 @@ def _handed_back(session: Session, api: API) -> Retired:
             outcome = apply(diff(view.snapshot, edit.freeze(), names=view.names), view, api)
             for err in [*outcome.failed.values(), *filter(None, [outcome.stopped_by])]:
                 raise err
-        session.kept(root, writing=True).forget()
+        session.saved_root(root, writing=True).forget()
         name = plain(provider.name)
         said.append(
             f"{name} ({root}) is nova-compute's: {', '.join(sorted(ours)) or 'no trait'} removed, "

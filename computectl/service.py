@@ -28,14 +28,14 @@ class ServiceAnswer:
     """Services, and why Placement could not be asked about them."""
 
     services: list[ObservedService]
-    why_not: str | None = None
+    placement_error: str | None = None
     said: list[str] = field(default_factory=list)
     """What was done, for people."""
 
     def conditions(self) -> Iterator[Condition]:
         """What is not well."""
-        if self.why_not is not None:
-            yield Condition(f"Placement can't be reached: {self.why_not}")
+        if self.placement_error is not None:
+            yield Condition(f"Placement can't be reached: {self.placement_error}")
         for seen in self.services:
             yield from seen.conditions()
 
@@ -46,7 +46,7 @@ class ServiceCommand(DrawnOrListed[ServiceAnswer]):
     drawn = "words"
     writes = False
 
-    def ask(self, session: Session, options: argparse.Namespace) -> ServiceAnswer:
+    def execute(self, session: Session, options: argparse.Namespace) -> ServiceAnswer:
         """Do it, with what goes wrong told for an operator."""
         with registry_errors(options.host if self.writes else None):
             return self.do(Services(session), options)

@@ -97,7 +97,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
         ),
     )
 
-    def ask(self, session: Session, options: argparse.Namespace) -> ObservedStatus:
+    def execute(self, session: Session, options: argparse.Namespace) -> ObservedStatus:
         """The file, and whether its writer lives."""
         return observed_status(session, sources=options.sources)
 
@@ -109,16 +109,22 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
         service.append({one.name: one.text or "ok" for one in answer.written.checks})
         took = [TOOK] if answer.sources else []
         rows: list[Sequence[Any]] = [
-            [*(of(node) for of in COLUMNS.values()), *(node.took or {} for _ in took), *service]
+            [
+                *(value_of(node) for value_of in COLUMNS.values()),
+                *(node.took or {} for _ in took),
+                *service,
+            ]
             for node in answer.written.nodes
         ]
         return (*COLUMNS, *took, *SERVICE, CHECKS), rows
 
-    def verdict(self, answer: ObservedStatus, options: argparse.Namespace) -> int:  # noqa: ARG002
+    def exit_code(self, answer: ObservedStatus, options: argparse.Namespace) -> int:  # noqa: ARG002
         """For health checks."""
         if answer.out_of_date is not None:
             step = "journalctl -u compute-agent says why"
-            self.tell(f"compute-agent on {answer.written.host}: {answer.out_of_date}; {step}")
+            self.print_on_stderr(
+                f"compute-agent on {answer.written.host}: {answer.out_of_date}; {step}"
+            )
         return 0 if answer.well else NOT_WELL
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from agent.period.traits import identifying_traits
-from computectl.drawing.pictures import FORMATS, drawn_as
+from computectl.drawing.pictures import FORMATS, draw_picture
 from computectl.drawing.text_tree import children_by_name, draw_fleet, draw_tree, heading
 from computectl.reading.all_trees import CALLS, TREES, Selection, read_trees
-from computectl.reading.trees import ObservedTree, Trees, find, read_tree
+from computectl.reading.trees import ObservedTree, Trees, find_provider, read_tree
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument, positive
 from computectl.shared.errors import NOT_WELL, CommandError
@@ -83,7 +83,7 @@ class ShowTree(DrawnOrListed[Trees]):
         ),
     )
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Trees:
+    def execute(self, session: Session, options: argparse.Namespace) -> Trees:
         """The trees; one but for a host with several nodes, and with --all."""
         api = session.placement()
         owner = identifying_traits(session.settings.rules.owner_traits)
@@ -94,7 +94,7 @@ class ShowTree(DrawnOrListed[Trees]):
             raise CommandError("--limit and --most-calls are about --all", "add --all")
         if options.provider is None:
             return Trees(tuple(_of_this_host(session, api, afresh=options.afresh)), owner=owner)
-        listed = find(options.provider, api)
+        listed = find_provider(options.provider, api)
         root, uuid = listed["root_provider_uuid"], listed["uuid"]
         seen = read_tree(root, api, marked=None if uuid == root else uuid)
         if seen is None:
@@ -105,7 +105,7 @@ class ShowTree(DrawnOrListed[Trees]):
 
     def draw(self, answer: Trees, screen: Screen, options: argparse.Namespace) -> str:
         if options.formatter in self.pictures:
-            return drawn_as(options.formatter, answer, terse=not options.traits).rstrip()
+            return draw_picture(options.formatter, answer, terse=not options.traits).rstrip()
         screen = replace(screen, terse=not options.traits)
         if answer.fleet is not None:
             return draw_fleet(answer, screen)
@@ -119,13 +119,13 @@ class ShowTree(DrawnOrListed[Trees]):
                 shown.setdefault(provider.uuid, (provider, seen))
         return COLUMNS, [row for one in shown.values() for row in _rows(*one)]
 
-    def verdict(self, answer: Trees, options: argparse.Namespace) -> int:
+    def exit_code(self, answer: Trees, options: argparse.Namespace) -> int:
         """Print what is left out of all trees; return the exit code."""
         if answer.fleet is not None:
             if options.formatter in self.pictures:
-                self.tell(heading(answer))
+                self.print_on_stderr(heading(answer))
             for sentence in answer.fleet.left_out():
-                self.tell(sentence)
+                self.print_on_stderr(sentence)
         return 0
 
 
@@ -133,7 +133,7 @@ def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[ObservedT
     roots = session.roots()
     if not roots:
         raise session.no_compute_id()
-    views = {root: None if afresh else session.kept(root).load() for root in roots}
+    views = {root: None if afresh else session.saved_root(root).load() for root in roots}
     found = (read_tree(root, api, remembered=view) for root, view in views.items())
     trees = [seen for seen in found if seen is not None]
     if not trees:

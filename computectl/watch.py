@@ -47,7 +47,7 @@ class Watch(OperatorCommand):
         ),
     )
 
-    def answer(self, options: argparse.Namespace) -> int:
+    def perform(self, options: argparse.Namespace) -> int:
         """Show it until somebody leaves."""
         _refuse_pipes(self.app.stdout, "service list" if options.all else "status")
         refuse_without_rich()
@@ -95,8 +95,8 @@ def _watch_fleet(session: Session, words: str, interval: float) -> None:
 
     def read() -> fleet.Hosts:
         with registry_errors():
-            seen, why_not = services.observed(services.registry.list_services(), api)
-        return fleet.Hosts(tuple(seen), why_not)
+            seen, placement_error = services.observed(services.registry.list_services(), api)
+        return fleet.Hosts(tuple(seen), placement_error)
 
     _show(Feed(read, fleet.changes, interval, read()), fleet.fleet_view, Controls(words))
 

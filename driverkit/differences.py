@@ -31,7 +31,7 @@ def sentences(plan: Plan, before: Snapshot) -> list[str]:
     """Return a sentence for each operation on a provider."""
     words = Wording(plan, before)
     names = EnsureTrait | EnsureClass
-    return [words.of(one) for one in plan.operations if not isinstance(one, names)]
+    return [words.sentence(one) for one in plan.operations if not isinstance(one, names)]
 
 
 def _complete(provider: Provider) -> Provider:

@@ -4,7 +4,7 @@ import threading
 from dataclasses import dataclass, field
 
 from computectl.drawing.graphviz import svg_of
-from computectl.drawing.pictures import drawn_as
+from computectl.drawing.pictures import draw_picture
 from computectl.drawing.text_tree import draw_tree
 from computectl.reading.trees import ObservedTree, Trees, read_tree
 from computectl.shared.errors import CommandError
@@ -61,6 +61,6 @@ class TreesOfHosts:
 def _drawn(found: ObservedTree) -> Drawn:
     text = draw_tree(found.snapshot, found.root, usage=found.usage, screen=SCREEN)
     try:
-        return Drawn(text, svg_of(drawn_as("dot", Trees((found,))), DRAWN_WITHIN))
+        return Drawn(text, svg_of(draw_picture("dot", Trees((found,))), DRAWN_WITHIN))
     except CommandError as err:
         return Drawn(text, None, err.args[0])

@@ -68,7 +68,7 @@ def constraints(question: Question) -> list[Constraint]:
     forbidden = request.root_forbidden - (set() if question.include_disabled else {DISABLED})
     found += (Constraint(Aspect.ROOT_FORBIDDEN, None, (t,)) for t in sorted(forbidden))
     for suffix, group in request.by_suffix().items():
-        found += _of_group(suffix, group)
+        found += _group_constraints(suffix, group)
     if _isolates(request):
         found.append(Constraint(Aspect.ISOLATE, None, ("isolate",)))
     for suffixes in sorted(request.same_subtree, key=sorted):
@@ -76,7 +76,7 @@ def constraints(question: Question) -> list[Constraint]:
     return sorted(found, key=lambda constraint: constraint.aspect is Aspect.RESOURCES)
 
 
-def _of_group(suffix: str, group: RequestGroup) -> Iterator[Constraint]:
+def _group_constraints(suffix: str, group: RequestGroup) -> Iterator[Constraint]:
     if group.in_tree is not None:
         yield Constraint(Aspect.IN_TREE, suffix, (group.in_tree,))
     for choice in sorted(group.required_traits, key=sorted):
@@ -91,19 +91,19 @@ def _of_group(suffix: str, group: RequestGroup) -> Iterator[Constraint]:
         yield Constraint(Aspect.RESOURCES, suffix, (name,), amount)
 
 
-def without(question: Question, constraint: Constraint) -> Question | None:
+def without_constraint(question: Question, constraint: Constraint) -> Question | None:
     """The same, less one constraint; ``None`` if nothing is left to ask for."""
     left = keeping(question, [each for each in constraints(question) if each != constraint])
     return left if any(g.resources for g in left.request.by_suffix().values()) else None
 
 
-def only(question: Question, kept: Collection[Constraint]) -> Question:
+def with_constraints_only(question: Question, kept: Collection[Constraint]) -> Question:
     """Resources, and of everything else only these constraints."""
     amounts = (each for each in constraints(question) if each.aspect is Aspect.RESOURCES)
     return keeping(question, (*kept, *amounts))
 
 
-def one_of(constraint: Constraint) -> Constraint:
+def with_amount_one(constraint: Constraint) -> Constraint:
     """The same resource class, as little of it as can be asked for."""
     return replace(constraint, amount=1)
 
@@ -120,7 +120,7 @@ def with_amount(question: Question, constraint: Constraint) -> Question:
     )
 
 
-def alone(constraint: Constraint) -> Question:
+def request_for(constraint: Constraint) -> Question:
     """Return a request for one resource class of a group alone, disabled hosts included."""
     group = _group([constraint])
     groups = {constraint.suffix: group} if constraint.suffix else {}
@@ -157,7 +157,7 @@ def keeping(question: Question, kept: Collection[Constraint]) -> Question:
     return Question(request, include_disabled=not enabled)
 
 
-def having(constraint: Constraint) -> RequestGroup:
+def group_having(constraint: Constraint) -> RequestGroup:
     """Return a group that asks for the constraint's traits or aggregates, forbidden or not."""
     aggregates = constraint.aspect in (Aspect.MEMBER_OF, Aspect.NOT_MEMBER_OF)
     return _group([replace(constraint, aspect=Aspect.MEMBER_OF if aggregates else Aspect.REQUIRED)])

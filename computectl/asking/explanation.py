@@ -57,7 +57,7 @@ def explanations(why: Why, question: Question, api: API) -> list[Explained]:
     found += [Explained(one, verdicts.get(one, "nothing"), f"{_subject(one)}.") for one in rest]
     if why.tally is None:
         return found
-    return [replace(one, first_for=why.tally.of(one.constraint)) for one in found]
+    return [replace(one, first_for=why.tally.ruled_out_by(one.constraint)) for one in found]
 
 
 def paragraphs(found: list[Explained], why: Why) -> Iterator[tuple[str, str]]:
@@ -131,12 +131,12 @@ def _decides(effect: Effect, why: Why, facts: Facts) -> Explained:
         parts.append(f"{less} there would be {least}{many}")
     else:
         parts.append(f"without it there would be {least}{effect.more} more")
-    fact = facts.of(constraint)
+    fact = facts.sentence_about(constraint)
     return Explained(constraint, "decides", f"{'; '.join(parts)}. {fact}".strip(), effect.more, out)
 
 
 def _impossible(constraint: Constraint, facts: Facts) -> Explained:
-    said = f"{_subject(constraint)}. {facts.of(constraint)}".strip()
+    said = f"{_subject(constraint)}. {facts.sentence_about(constraint)}".strip()
     return Explained(constraint, "impossible", said)
 
 

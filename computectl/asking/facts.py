@@ -7,10 +7,10 @@ from computectl.asking.constraints import (
     Aspect,
     Constraint,
     Question,
-    alone,
-    having,
-    one_of,
+    group_having,
+    request_for,
     with_amount,
+    with_amount_one,
 )
 from computectl.shared.screen import counted
 from reportclient.asking import QueryOptions, allocation_candidates, resource_providers
@@ -42,7 +42,7 @@ class Facts:
     _names: dict[str, str] = field(default_factory=dict)
     _amounts: dict[Constraint, str] = field(default_factory=dict)
 
-    def of(self, constraint: Constraint) -> str:  # noqa: PLR0911  one return a kind
+    def sentence_about(self, constraint: Constraint) -> str:  # noqa: PLR0911  one return a kind
         """Return a sentence on the constraint's subject in Placement; empty if there is none."""
         match constraint.aspect:
             case Aspect.ENABLED:
@@ -80,7 +80,7 @@ class Facts:
 
     def _traits(self, constraint: Constraint, *, roots: bool = False) -> str:
         traits = constraint.terms
-        where = having(constraint)
+        where = group_having(constraint)
         found = self._find(where)
         what = " or ".join(traits)
         if not found:
@@ -98,7 +98,7 @@ class Facts:
         return f"{said}."
 
     def _members(self, constraint: Constraint) -> str:
-        found = self._find(having(constraint))
+        found = self._find(group_having(constraint))
         if not found:
             return f"No provider is in {'it' if len(constraint.terms) == 1 else 'any of them'}."
         said = f"{counted(len(found), 'provider')} in it: {self.named(o.uuid for o in found)}."
@@ -120,10 +120,10 @@ class Facts:
     def _most(self, constraint: Constraint) -> str:
         """Among those that could be taken with all else that is asked for, or else anywhere."""
         [name] = constraint.terms
-        least = one_of(constraint)
+        least = with_amount_one(constraint)
         having = self._having(with_amount(self.question, least), name)
         elsewhere = not having
-        having = having or self._having(alone(least), name)
+        having = having or self._having(request_for(least), name)
         if not having:
             return (
                 f"No provider can give even 1 of {name}: none has any left, or it is given "

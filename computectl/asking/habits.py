@@ -34,7 +34,7 @@ def refuse_habits(words: Sequence[str], *, groups: bool = True) -> None:
             _refuse("resource", _group_before(words[:number]), match[1] or after, word)
 
 
-def nothing_asked(suffix: str) -> CommandError:
+def empty_group_error(suffix: str) -> CommandError:
     """Return the error of a group that has a name and no request."""
     dash = "" if suffix.startswith("_") else "-"
     return CommandError(
@@ -63,7 +63,7 @@ ALIKE = 0.8
 """How much of a name has to be the same for it to be meant."""
 
 
-def unknown(err: UnknownNames, api: API) -> CommandError:
+def unknown_names_error(err: UnknownNames, api: API) -> CommandError:
     """For a query that named them; two calls."""
     known = list(part_of("/traits", "traits", api))
     known += [item["name"] for item in part_of("/resource_classes", "resource_classes", api)]

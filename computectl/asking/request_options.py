@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from computectl.asking.habits import nothing_asked, refuse_habits
+from computectl.asking.habits import empty_group_error, refuse_habits
 from computectl.shared.errors import CommandError, Once
 from reportclient.candidates import ProviderQuery, RequestGroup, ResourceRequest
 from reportclient.model import canonical_uuid
@@ -41,7 +41,7 @@ class _GroupOptions:
     in_tree: str | None = None
 
 
-def spelled_out(words: Sequence[str]) -> list[str]:
+def rewrite_group_options(words: Sequence[str]) -> list[str]:
     """The command line with the options of groups in the one form that argparse is told of.
 
     :raises CommandError: an option is there that is spelled otherwise here.
@@ -103,7 +103,7 @@ def add_selection(parser: argparse._ActionsContainer, what: str, hosts: str) -> 
     parser.add_argument("--include-disabled", action="store_true", help=f"include {hosts}")
 
 
-def request_of(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest:
+def request_from_options(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest:
     """From the options.
 
     :raises CommandError: one can't be read.
@@ -128,7 +128,7 @@ def request_of(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest
         _add(said.setdefault(suffix, _GroupOptions()), kind, value, suffix)
     for suffix, of in said.items():
         if suffix and of == _GroupOptions():
-            raise nothing_asked(suffix)
+            raise empty_group_error(suffix)
     groups = {suffix: _group(of, suffix, resolve) for suffix, of in said.items()}
     return ResourceRequest(
         groups.pop(UNSUFFIXED),
@@ -139,8 +139,12 @@ def request_of(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest
     )
 
 
-def provider_query_of(options: argparse.Namespace, resolve: Resolve) -> ProviderQuery:
-    """The same for providers.  :raises CommandError: and BadQuery, as :func:`request_of`."""
+def provider_query_from_options(options: argparse.Namespace, resolve: Resolve) -> ProviderQuery:
+    """Return the provider query of the options.
+
+    :raises CommandError: an option can't be read.
+    :raises reportclient.candidates.BadQuery: Placement would not accept a value.
+    """
     said = _unsuffixed_options(options)
     name, uuid = options.provider, None
     if name is not None and (found := uuid_or_none(name)) is not None:
@@ -156,7 +160,7 @@ def uuid_or_none(text: str) -> str | None:
         return None
 
 
-def was_asked(options: argparse.Namespace) -> Iterable[str]:
+def given_request_options(options: argparse.Namespace) -> Iterable[str]:
     """The options that say something of the request."""
     kinds = ("resources", "required", "forbidden", "member_of", "in_tree", "group", "of_group")
     whole = ("group_policy", "root_required", "same_subtree")

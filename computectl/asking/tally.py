@@ -19,7 +19,7 @@ TALLIED = 10_000
 _HOST_TRAITS = ("COMPUTE_NODE", f"!{SHARES_VIA_AGGREGATE}")
 """Roots with the first are hosts; where no provider has it, roots with the next."""
 
-Ask = Callable[[Question], AllocationCandidates]
+QueryCandidates = Callable[[Question], AllocationCandidates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class Tally:
     left: int
     first: tuple[tuple[Constraint, int], ...]
 
-    def of(self, constraint: Constraint) -> int:
+    def ruled_out_by(self, constraint: Constraint) -> int:
         """How many hosts it is the first to rule out."""
         return dict(self.first).get(constraint, 0)
 
 
-def tally(question: Question, ask: Ask, api: API) -> Tally | None:
+def tally(question: Question, query: QueryCandidates, api: API) -> Tally | None:
     """``None`` if it can't be counted: too many candidates, or none that is on a host."""
     everything = hosts_of(api)
     left, kept = set(everything), []
@@ -47,7 +47,7 @@ def tally(question: Question, ask: Ask, api: API) -> Tally | None:
         first.append((enabled, len(disabled)))
         left -= disabled
     while waiting:
-        step = next(_steps(question, kept, waiting, ask), None)
+        step = next(_steps(question, kept, waiting, query), None)
         if step is None:
             return None
         constraint, hosts = step
@@ -76,11 +76,11 @@ def _in_order(found: list[Constraint]) -> tuple[Constraint | None, list[Constrai
 
 
 def _steps(
-    question: Question, kept: list[Constraint], waiting: list[Constraint], ask: Ask
+    question: Question, kept: list[Constraint], waiting: list[Constraint], query: QueryCandidates
 ) -> Iterator[tuple[Constraint, set[str]]]:
     """Constraints that can be next, and the hosts that meet them and those before them."""
     for constraint in waiting:
-        answer = ask(keeping(question, (*kept, constraint)))
+        answer = query(keeping(question, (*kept, constraint)))
         if len(answer) >= TALLIED:
             return
         hosts = set(answer.hosts())

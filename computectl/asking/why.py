@@ -11,16 +11,16 @@ from computectl.asking.constraints import (
     Aspect,
     Constraint,
     Question,
-    alone,
     constraints,
-    having,
-    one_of,
-    only,
+    group_having,
+    request_for,
     with_amount,
-    without,
+    with_amount_one,
+    with_constraints_only,
+    without_constraint,
 )
 from computectl.asking.facts import LOOKED_AT
-from computectl.asking.tally import TALLIED, Ask, Tally, kept_out, tally
+from computectl.asking.tally import TALLIED, QueryCandidates, Tally, kept_out, tally
 from reportclient.asking import QueryOptions, allocation_candidates, resource_providers
 from reportclient.candidates import AllocationCandidates, ProviderQuery, to_query_string
 from reportclient.http import API
@@ -86,12 +86,12 @@ class Explainer:
     _answers: dict[tuple[str, bool], tuple[int, AllocationCandidates]] = field(default_factory=dict)
     """Answers, each with how many candidates were asked for; with fewer, it has them all."""
 
-    def why(self, question: Question) -> Why:
+    def diagnose(self, question: Question) -> Why:
         """Return the answer with each constraint's effect.  :raises PlacementError: no answer."""
         question = replace(question, request=replace(question.request, limit=None))
         found = Why(AllocationCandidates())
         try:
-            found = replace(found, answer=self._ask(question))
+            found = replace(found, answer=self._query(question))
             found = replace(found, tally=tally(question, self._all_hosts, self.api))
             for constraint in constraints(question):
                 effect = self._effect(constraint, question, found.answer)
@@ -104,18 +104,18 @@ class Explainer:
     def _effect(
         self, constraint: Constraint, question: Question, answer: AllocationCandidates
     ) -> Effect:
-        less = without(question, constraint)
+        less = without_constraint(question, constraint)
         lowered = less is None
         if less is None and constraint.amount == 1:
             return Effect(constraint, None)
-        relaxed = self._ask(less or with_amount(question, one_of(constraint)))
+        relaxed = self._query(less or with_amount(question, with_amount_one(constraint)))
         out = tuple(sorted(kept_out(constraint, answer, relaxed)))
         return Effect(constraint, relaxed, out, len(relaxed) - len(answer), lowered)
 
     def _deeper(self, question: Question, found: Why) -> Why:
         """Return ``found`` with other effects, or a set that can't be met together."""
         decisive = {effect.constraint for effect in found.decisive}
-        others = indecisive(question, decisive, self._ask, self.api)
+        others = indecisive(question, decisive, self._query, self.api)
         found = replace(found, overlapping=others.overlapping)
         if len(found.answer) or decisive:
             return replace(found, overlapping=(*others.impossible, *others.overlapping))
@@ -124,7 +124,7 @@ class Explainer:
         everything = constraints(question)
         amounts = [each for each in everything if each.aspect is Aspect.RESOURCES]
         rest = [each for each in everything if each.aspect is not Aspect.RESOURCES]
-        there = len(self._ask(only(question, ())))
+        there = len(self._query(with_constraints_only(question, ())))
         together = self._conflict(question, rest) if there else amounts
         return replace(found, together=tuple(together))
 
@@ -133,14 +133,14 @@ class Explainer:
         kept = list(rest)
         for constraint in rest:
             fewer = [each for each in kept if each != constraint]
-            if len(self._ask(only(question, fewer))) == 0:
+            if len(self._query(with_constraints_only(question, fewer))) == 0:
                 kept = fewer
         return kept
 
     def _all_hosts(self, question: Question) -> AllocationCandidates:
-        return self._ask(question, TALLIED)
+        return self._query(question, TALLIED)
 
-    def _ask(self, question: Question, limit: int = LOOKED_AT) -> AllocationCandidates:
+    def _query(self, question: Question, limit: int = LOOKED_AT) -> AllocationCandidates:
         key = (to_query_string(replace(question.request, limit=None)), question.include_disabled)
         asked_for, answer = self._answers.get(key, (0, AllocationCandidates()))
         if asked_for == limit or len(answer) < asked_for:
@@ -163,24 +163,24 @@ class Indecisive:
 
 
 def indecisive(
-    question: Question, decisive: Collection[Constraint], ask: Ask, api: API
+    question: Question, decisive: Collection[Constraint], query: QueryCandidates, api: API
 ) -> Indecisive:
     """Return what the constraints besides the decisive ones rule out."""
     others = [each for each in constraints(question) if each not in decisive]
     amounts = [each for each in others if each.aspect is Aspect.RESOURCES]
-    too_much = [each for each in amounts if not ask(alone(each))]
-    lowered, basis = _basis(question, too_much, ask)
+    too_much = [each for each in amounts if not query(request_for(each))]
+    lowered, basis = _basis(question, too_much, query)
     impossible, overlapping = list(too_much), []
     for constraint in others:
         if constraint in too_much:
             continue
         if constraint.aspect is Aspect.RESOURCES:
-            worse = constraint.amount > 1 and _is_short(constraint, lowered, ask)
+            worse = constraint.amount > 1 and _is_short(constraint, lowered, query)
         elif constraint not in constraints(lowered) or not basis:
             worse = False
             impossible += [constraint] if _is_nowhere(constraint, api) else []
         else:
-            left = ask(only(lowered, (constraint,)))
+            left = query(with_constraints_only(lowered, (constraint,)))
             worse = bool(left) and bool(kept_out(constraint, left, basis))
             impossible += [] if left else [constraint]
         overlapping += [constraint] if worse else []
@@ -188,30 +188,30 @@ def indecisive(
 
 
 def _basis(
-    question: Question, too_much: Sequence[Constraint], ask: Ask
+    question: Question, too_much: Sequence[Constraint], query: QueryCandidates
 ) -> tuple[Question, AllocationCandidates]:
     """The request with amounts that are there at once, and what these alone get."""
     lowered = question
     for each in too_much:
-        fewer = with_amount(lowered, one_of(each))
-        if not ask(alone(one_of(each))):
-            fewer = without(lowered, each) or lowered
+        fewer = with_amount(lowered, with_amount_one(each))
+        if not query(request_for(with_amount_one(each))):
+            fewer = without_constraint(lowered, each) or lowered
         lowered = fewer
-    if found := ask(only(lowered, ())):
+    if found := query(with_constraints_only(lowered, ())):
         return lowered, found
     for each in constraints(lowered):
         if each.aspect is Aspect.RESOURCES:
-            lowered = with_amount(lowered, one_of(each))
-    return lowered, ask(only(lowered, ()))
+            lowered = with_amount(lowered, with_amount_one(each))
+    return lowered, query(with_constraints_only(lowered, ()))
 
 
-def _is_short(constraint: Constraint, lowered: Question, ask: Ask) -> bool:
+def _is_short(constraint: Constraint, lowered: Question, query: QueryCandidates) -> bool:
     """Whether hosts that have the least of it lack so much."""
     if constraint not in constraints(lowered):
         return False
-    bare = only(lowered, ())
-    less = ask(with_amount(bare, one_of(constraint)))
-    return bool(kept_out(constraint, ask(bare), less))
+    bare = with_constraints_only(lowered, ())
+    less = query(with_amount(bare, with_amount_one(constraint)))
+    return bool(kept_out(constraint, query(bare), less))
 
 
 def _is_nowhere(constraint: Constraint, api: API) -> bool:
@@ -219,4 +219,4 @@ def _is_nowhere(constraint: Constraint, api: API) -> bool:
     if constraint.aspect not in (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF):
         return False
     how = QueryOptions(include_disabled=True, several=True)
-    return not resource_providers(ProviderQuery(where=having(constraint)), api, how).providers
+    return not resource_providers(ProviderQuery(where=group_having(constraint)), api, how).providers

@@ -1,4 +1,4 @@
-"""The checks of an audit: of service records, of allocations; and their results."""
+"""The checks of an audit: of service records, of allocations; and their findings."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
@@ -33,7 +33,7 @@ TITLES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Finding:
     """``uuid`` is that of the provider, where the condition is about one."""
 
     check: str
@@ -47,21 +47,21 @@ class Audit:
 
     hosts: int = 0
     providers: int = 0
-    results: list[Result] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
 
     def add(self, check: str, conditions: Iterable[Condition], uuid: str = "") -> None:
         """Add a finding on a provider, host or name."""
-        self.results += (Result(check, one, uuid) for one in conditions)
+        self.findings += (Finding(check, one, uuid) for one in conditions)
 
-    def of(self, check: str) -> list[Result]:
+    def findings_of(self, check: str) -> list[Finding]:
         """Return the findings of a check, the worst first."""
         order = list(Severity)
-        chosen = (one for one in self.results if one.check == check)
+        chosen = (one for one in self.findings if one.check == check)
         return sorted(chosen, key=lambda one: order.index(one.condition.severity))
 
     @contextmanager
-    def trying(self, *checks: str) -> Iterator[None]:
+    def recording_failures(self, *checks: str) -> Iterator[None]:
         """Whoever does not answer leaves these checks undone, and the others as they are."""
         try:
             yield
@@ -70,9 +70,9 @@ class Audit:
                 self.unknown.setdefault(check, str(err))
 
     @property
-    def counted(self) -> list[Result]:
+    def faults(self) -> list[Finding]:
         """Return the findings that make the exit code: not those that end by themselves."""
-        return [one for one in self.results if one.condition.severity is not Severity.INFO]
+        return [one for one in self.findings if one.condition.severity is not Severity.INFO]
 
 
 GIVE_UP = "for a host that is given up: computectl retire there, then computectl service delete"

@@ -53,29 +53,29 @@ class FleetAudit:
         roots = {uuid: one for uuid, one in {**hosts, **ours}.items() if is_root(one)}
         many = len(hosts) > MANY_HOSTS
         listed = None if many else _by_uuid(all_providers(self.api))
-        with self.audit.trying(REPORTING, ORPHANS, STATUS):
+        with self.audit.recording_failures(REPORTING, ORPHANS, STATUS):
             records = self.services.registry.list_services()
             self._records(records, listed if listed is not None else roots)
-            with self.audit.trying(ORPHANS):
+            with self.audit.recording_failures(ORPHANS):
                 self._orphans(
                     records, hosts, [one for one in roots.values() if one["uuid"] in ours]
                 )
         with (
-            self.audit.trying(ALLOCATIONS),
+            self.audit.recording_failures(ALLOCATIONS),
             ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
         ):
             everything = _in_trees(roots, self.api, pool) if listed is None else listed.values()
             self._allocations(everything, pool, None if listed is None else len(listed))
-        with self.audit.trying(OWNERSHIP):
+        with self.audit.recording_failures(OWNERSHIP):
             self.audit.add(OWNERSHIP, unused_traits(self.api))
             self.audit.add(OWNERSHIP, unused_classes(self.used, self.api))
         return self.audit
 
     def _records(self, records: list[ServiceRecord], existing: Mapping[str, Listed]) -> None:
         self.audit.hosts = max(self.audit.hosts, len(records))
-        services, why_not = self.services.observed(records, self.api)
-        if why_not is not None:
-            self.audit.unknown[STATUS] = why_not
+        services, placement_error = self.services.observed(records, self.api)
+        if placement_error is not None:
+            self.audit.unknown[STATUS] = placement_error
         for one in services:
             alive = is_alive(one.record, self.down_after)
             missing = [root for root in one.record.roots if self._is_missing(root, existing)]
@@ -110,7 +110,7 @@ class FleetAudit:
             )
             text = "no host of the registry reports it"
             self.audit.add(ORPHANS, [Condition(text, one["name"], next_step=step)], one["uuid"])
-            with self.audit.trying(OWNERSHIP):
+            with self.audit.recording_failures(OWNERSHIP):
                 for uuid, offered in left_inventory(one, self.api):
                     self.audit.add(OWNERSHIP, [offered], uuid)
         for one in left:

@@ -47,9 +47,9 @@ class HostAudit:
         trees = {}
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
             for root in roots:
-                trees[root] = self._tree(root, self.session.kept(root), pool)
+                trees[root] = self._tree(root, self.session.saved_root(root), pool)
         if not self.session.settings.rules.attached:
-            with self.audit.trying(REPORTING, STATUS):
+            with self.audit.recording_failures(REPORTING, STATUS):
                 self._record(trees)
         own = self.session.compute_id()
         if own is not None and len(roots) > 1:
@@ -72,7 +72,7 @@ class HostAudit:
         ours = [one for one in tree.walk() if one.uuid not in others]
         self.audit.providers += len(ours)
         self._ownership(root, ours, ledger)
-        with self.audit.trying(ALLOCATIONS):
+        with self.audit.recording_failures(ALLOCATIONS):
             listed = [_listed(one) for one in ours]
             wrong = checks.judged(
                 listed, self.api, pool, lambda item: tree.providers[item["uuid"]].inventory

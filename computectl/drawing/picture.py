@@ -112,7 +112,7 @@ def picture(snapshot: Snapshot, context: Surroundings | None = None) -> Picture:
     hubs = _hubs(found)
     boxes = _Boxes(snapshot, context, frozenset(hubs))
     return Picture(
-        tuple(boxes.of(number, fold, found) for number, fold in enumerate(found)),
+        tuple(boxes.box(number, fold, found) for number, fold in enumerate(found)),
         tuple((fold.parent, n) for n, fold in enumerate(found) if fold.parent is not None),
         tuple(_together(hubs) if overview else _each(hubs)),
         overview,
@@ -169,7 +169,7 @@ class _Boxes:
     context: Surroundings
     hubs: frozenset[str]
 
-    def of(self, number: int, fold: Fold, found: list[Fold]) -> Box:
+    def box(self, number: int, fold: Fold, found: list[Fold]) -> Box:
         """Kind and marks are those of the first of the fold; the others have the same."""
         first = fold.members[0]
         above = len(found[fold.parent].members) if fold.parent is not None else 1

@@ -18,7 +18,7 @@ FORMATS: Mapping[str, str] = {
 """Where the writer of each is: ``module:function``."""
 
 
-def drawn_as(name: str, trees: Trees, *, terse: bool = False) -> str:
+def draw_picture(name: str, trees: Trees, *, terse: bool = False) -> str:
     """``name`` is one of ``FORMATS``.
 
     :raises computectl.shared.errors.CommandError: it can't be drawn, as svg without Graphviz.

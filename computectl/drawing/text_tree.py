@@ -40,7 +40,7 @@ def draw_tree(
     Without ``usage`` nothing is said of what is used.  A terse drawing shows no trait but
     COMPUTE_STATUS_DISABLED.
     """
-    screen = screen or Screen.of(sys.stdout)
+    screen = screen or Screen.for_stream(sys.stdout)
     drawing = _Drawing(snapshot, usage or Usage(), screen)
     return _in_columns(drawing.lines([root], sharing_with(snapshot, root)), drawing)
 

@@ -106,9 +106,9 @@ def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list
         ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
         open_nodes(session, own, ReadAhead(api, pool), holding=holding) as nodes,
     ):
-        status = KeptStatus.of(session)
+        status = SavedStatus.from_session(session)
         trackers = nodes.trackers
-        found = [of_root(one, nodes, api, at_start, status) for one in trackers.values()]
+        found = [forecast_root(one, nodes, api, at_start, status) for one in trackers.values()]
         known = [] if holding else nodes.additions.notes(trackers)
         warnings = tuple(Condition(text, severity=Severity.WARNING) for text in known)
         found += _awaited(nodes)
@@ -126,8 +126,8 @@ def _awaited(nodes: Nodes) -> Iterator[Forecast]:
         yield Forecast(name, "", EMPTY, ops.Plan(), (), tuple(said))
 
 
-def of_root(
-    tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: "KeptStatus"
+def forecast_root(
+    tracker: Tracker, nodes: Nodes, api: API, at_start: bool, status: "SavedStatus"
 ) -> Forecast:
     """Return the forecast of a root; a driver that fails is a condition."""
     tracker.started = not at_start
@@ -173,14 +173,14 @@ def _taken_names(tracker: Tracker, plan: ops.Plan, api: API) -> Iterator[Conditi
 
 
 @dataclass(frozen=True, slots=True)
-class KeptStatus:
+class SavedStatus:
     """``disabled`` is ``None`` where nobody has said; ``unreadable`` says what is wrong then."""
 
     disabled: bool | None
     unreadable: str | None = None
 
     @classmethod
-    def of(cls, session: Session) -> "KeptStatus":
+    def from_session(cls, session: Session) -> "SavedStatus":
         """From ``service.json`` in the state directory.  Never raises."""
         try:
             return cls(ServiceFile.of(session.settings.state_path).load().disabled)

@@ -20,11 +20,11 @@ class Wording:
         self._before = before
         self._arrow = arrow
 
-    def of(self, operation: ops.Operation) -> str:
+    def sentence(self, operation: ops.Operation) -> str:
         """Return the sentence of an operation, printable."""
-        return plain(self._sentence(operation))
+        return plain(self._unescaped(operation))
 
-    def _sentence(self, operation: ops.Operation) -> str:  # noqa: C901, PLR0911  one return a kind
+    def _unescaped(self, operation: ops.Operation) -> str:  # noqa: C901, PLR0911  one return a kind
         match operation:
             case ops.EnsureTrait(trait):
                 return f"make the trait {trait} known"

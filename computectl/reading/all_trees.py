@@ -41,7 +41,7 @@ def read_trees(selection: Selection, api: API, progress: Progress | None = None)
 
     :raises CommandError: no root has such a name.
     """
-    once = AskedOnce(api)
+    once = CachedReads(api)
     roots, hosts_only = _roots(once)
     matching = [
         root for root in roots if selection.pattern is None or _fits(root, selection.pattern)
@@ -94,7 +94,7 @@ def _none(pattern: str | None) -> CommandError:
     )
 
 
-def _affordable(wanted: list[Listed], selection: Selection, once: "AskedOnce") -> list[Listed]:
+def _affordable(wanted: list[Listed], selection: Selection, once: "CachedReads") -> list[Listed]:
     """The first of them, as long as the calls are enough; at least one."""
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
         sizes = list(pool.map(lambda root: _size(root, once), wanted))
@@ -108,7 +108,7 @@ def _affordable(wanted: list[Listed], selection: Selection, once: "AskedOnce") -
     return chosen
 
 
-def _size(root: Listed, once: "AskedOnce") -> int:
+def _size(root: Listed, once: "CachedReads") -> int:
     return len(members_of(root["uuid"], once))
 
 
@@ -116,7 +116,7 @@ def _silent(words: str) -> None:
     """Nobody watches."""
 
 
-def _read(chosen: list[Listed], once: "AskedOnce", progress: Progress) -> list[ObservedTree]:
+def _read(chosen: list[Listed], once: "CachedReads", progress: Progress) -> list[ObservedTree]:
     found = []
     for number, root in enumerate(chosen, 1):
         progress(f"tree {number} of {len(chosen)}, {once.calls} calls so far")
@@ -126,7 +126,7 @@ def _read(chosen: list[Listed], once: "AskedOnce", progress: Progress) -> list[O
     return found
 
 
-class AskedOnce:
+class CachedReads:
     """GETs only; an answer is kept, errors too.  ``calls`` counts what was really sent."""
 
     def __init__(self, api: API) -> None:

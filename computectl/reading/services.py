@@ -114,14 +114,14 @@ class Services:
     ) -> tuple[list[ObservedService], str | None]:
         """With what Placement has, or why it can't be asked; one GET for all."""
         try:
-            disabled, why_not = disabled_roots(api or self._session.placement()), None
+            disabled, placement_error = disabled_roots(api or self._session.placement()), None
         except PlacementError as err:
-            disabled, why_not = None, str(err)
+            disabled, placement_error = None, str(err)
         found = []
         for record in records:
             count = None if disabled is None else len(disabled.intersection(record.roots))
             found.append(ObservedService(record, record.is_up(self._settings.down_after), count))
-        return found, why_not
+        return found, placement_error
 
     @cached_property
     def _transport(self) -> Any:

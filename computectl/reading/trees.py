@@ -93,7 +93,7 @@ def inventory_of(uuid: str, api: API) -> dict[str, Inventory]:
     return {name: Inventory.from_dict(record) for name, record in records.items()}
 
 
-def find(name_or_uuid: str, api: API) -> Listed:
+def find_provider(name_or_uuid: str, api: API) -> Listed:
     """The provider as Placement lists it; a name that looks like a UUID is found too.
 
     :raises CommandError: there is none.

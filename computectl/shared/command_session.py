@@ -27,7 +27,7 @@ class Session:
     settings: config.Settings
 
     @classmethod
-    def of(cls, files: Sequence[str], directories: Sequence[str]) -> "Session":
+    def from_config_files(cls, files: Sequence[str], directories: Sequence[str]) -> "Session":
         """From the files that were named, or else those that the agent would find.
 
         :raises agent.config.ConfigError: they can't be used.
@@ -73,7 +73,7 @@ class Session:
         nodes = kept_nodes(self.settings.state_path)
         return self.settings.rules.attached or not nodes or root in nodes.values()
 
-    def kept(self, root: str, *, writing: bool = False) -> SavedRoot:
+    def saved_root(self, root: str, *, writing: bool = False) -> SavedRoot:
         """Return the saved state of a root, not read yet."""
         return SavedRoot(RootStore.in_directory(self.settings.state_path, writing=writing), root)
 

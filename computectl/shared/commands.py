@@ -15,7 +15,13 @@ from cliff.lister import Lister
 from agent.reporting.conditions import Condition, errors
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session
-from computectl.shared.errors import NOT_WELL, UNUSABLE, CommandError, explained, refused
+from computectl.shared.errors import (
+    NOT_WELL,
+    UNUSABLE,
+    CommandError,
+    argument_error,
+    as_command_error,
+)
 from computectl.shared.screen import Screen, Terminal
 from reportclient.plain_text import plain
 
@@ -50,21 +56,21 @@ class OperatorCommand(Command):
     """Those that the configuration came from, for what is said of it."""
 
     @abstractmethod
-    def answer(self, options: argparse.Namespace) -> int:
+    def perform(self, options: argparse.Namespace) -> int:
         """Do it; the exit code."""
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Never raises but for --debug."""
         try:
-            return self.answer(parsed_args)
+            return self.perform(parsed_args)
         except BrokenPipeError:
             raise
         except Exception as err:  # noqa: BLE001  a person reads it: one line
-            return self.went_wrong(err)
+            return self.report_failure(err)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """The same; cliff wants it to be there."""
-        return self.answer(parsed_args)
+        return self.perform(parsed_args)
 
     def session(self) -> Session:
         """The configuration.  :raises agent.config.ConfigError: it is bad."""
@@ -85,7 +91,7 @@ class OperatorCommand(Command):
             parser.add_argument(*names, **more)
         return parser
 
-    def tell(self, text: str) -> None:
+    def print_on_stderr(self, text: str) -> None:
         """Print a line on stderr."""
         self.app.stderr.write(f"{self.app.NAME}: {plain(text)}\n")
 
@@ -94,16 +100,16 @@ class OperatorCommand(Command):
         if self.app.stderr.isatty() and isinstance(self.app.stderr, Terminal):
             self.app.stderr.replace_line(words)
 
-    def went_wrong(self, err: Exception) -> int:
+    def report_failure(self, err: Exception) -> int:
         """Tell it, with the next step; the exit code."""
         if self.app.options.debug:
             traceback.print_exc(file=self.app.stderr)
-        failure = explained(err, self.files)
-        self.tell(str(failure))
+        failure = as_command_error(err, self.files)
+        self.print_on_stderr(str(failure))
         return failure.code
 
     def _refuse(self, parser: argparse.ArgumentParser, message: str) -> NoReturn:
-        self.tell(str(refused(message, parser)))
+        self.print_on_stderr(str(argument_error(message, parser)))
         raise SystemExit(UNUSABLE)
 
 
@@ -137,7 +143,7 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     """Names of formats that are drawn as well, whole and without a width."""
 
     @abstractmethod
-    def ask(self, session: Session, options: argparse.Namespace) -> Answer:
+    def execute(self, session: Session, options: argparse.Namespace) -> Answer:
         """Everything that has to be read."""
 
     @abstractmethod
@@ -152,11 +158,11 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
         """Return the conditions, which are printed on stderr after the answer."""
         return ()
 
-    def verdict(self, answer: Answer, options: argparse.Namespace) -> int:
+    def exit_code(self, answer: Answer, options: argparse.Namespace) -> int:
         """The exit code, by the conditions, which are told here."""
         found = list(self.conditions(answer, options))
         for one in found:
-            self.tell(one.sentence)
+            self.print_on_stderr(one.sentence)
         return NOT_WELL if errors(found) else 0
 
     # -- cliff's side
@@ -169,20 +175,20 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     def _load_formatter_plugins(self) -> Any:
         return _Formatters(super()._load_formatter_plugins(), (self.drawn, *self.pictures))
 
-    def asked(self, options: argparse.Namespace) -> Answer:
-        """Return the result of :meth:`ask`."""
-        return self.ask(self.session(), options)
+    def obtain_answer(self, options: argparse.Namespace) -> Answer:
+        """Return the result of :meth:`execute`."""
+        return self.execute(self.session(), options)
 
-    def answer(self, options: argparse.Namespace) -> int:
+    def perform(self, options: argparse.Namespace) -> int:
         """Drawn or listed; what is wrong is told after it."""
-        answer = self.asked(options)
+        answer = self.obtain_answer(options)
         if options.formatter in (self.drawn, *self.pictures):
-            text = self.draw(answer, Screen.of(self.app.stdout), options)
+            text = self.draw(answer, Screen.for_stream(self.app.stdout), options)
             self.app.stdout.write(f"{text}\n")
         else:
             self._list(answer, options)
         self.app.stdout.flush()
-        return self.verdict(answer, options)
+        return self.exit_code(answer, options)
 
     def _list(self, answer: Answer, options: argparse.Namespace) -> None:
         plugin = self._formatter_plugins[options.formatter].obj
@@ -201,16 +207,16 @@ class Offline(DrawnOrListed[Answer]):
     """For those who have no agent yet: without any configuration, good or bad."""
 
     @abstractmethod
-    def find(self, options: argparse.Namespace) -> Answer:
+    def execute_offline(self, options: argparse.Namespace) -> Answer:
         """Everything that has to be done or read."""
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Answer:  # noqa: ARG002
+    def execute(self, session: Session, options: argparse.Namespace) -> Answer:  # noqa: ARG002
         """The same."""
-        return self.find(options)
+        return self.execute_offline(options)
 
-    def asked(self, options: argparse.Namespace) -> Answer:
+    def obtain_answer(self, options: argparse.Namespace) -> Answer:
         """The same."""
-        return self.find(options)
+        return self.execute_offline(options)
 
 
 def _as_text(cell: Any) -> Any:

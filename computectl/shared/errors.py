@@ -46,7 +46,7 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
 """What to do about an error of a kind, and the exit code; the first that fits."""
 
 
-def explained(err: Exception, files: str) -> CommandError:
+def as_command_error(err: Exception, files: str) -> CommandError:
     """The same as a :class:`CommandError`; ``files`` are those that the configuration came from."""
     if isinstance(err, CommandError):
         return err
@@ -60,17 +60,17 @@ def explained(err: Exception, files: str) -> CommandError:
 _UNKNOWN = "unrecognized arguments: "
 
 
-def refused(message: str, parser: argparse.ArgumentParser) -> CommandError:
+def argument_error(message: str, parser: argparse.ArgumentParser) -> CommandError:
     """Return argparse's error as a command error."""
     if not message.startswith(_UNKNOWN):
         return CommandError(message.removeprefix("argument "), f"`{parser.prog} --help` shows how")
     word = message.removeprefix(_UNKNOWN).split(" ")[0]
     if not word.startswith("-"):
         return CommandError(f"{word} is one argument too many", f"`{parser.prog} --help` shows all")
-    return no_option(word, parser)
+    return unknown_option_error(word, parser)
 
 
-def no_option(word: str, parser: argparse.ArgumentParser) -> CommandError:
+def unknown_option_error(word: str, parser: argparse.ArgumentParser) -> CommandError:
     """There is none of this name; is a similar one meant?"""
     option, equals, value = word.partition("=")
     known = [name for name in parser._option_string_actions if name.startswith("--")]  # noqa: SLF001

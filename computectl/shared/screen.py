@@ -58,7 +58,7 @@ class Screen:
     terse: bool = False
 
     @classmethod
-    def of(cls, stream: IO[str], environ: Mapping[str, str] = os.environ) -> "Screen":
+    def for_stream(cls, stream: IO[str], environ: Mapping[str, str] = os.environ) -> "Screen":
         """Return the screen that suits ``stream``."""
         terminal = stream.isatty()
         plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
@@ -134,7 +134,7 @@ class Terminal:
         self._stream = stream
 
     @classmethod
-    def of(cls, stream: TextIO) -> TextIO:
+    def around(cls, stream: TextIO) -> TextIO:
         """Wrap a stream so that it writes printable text only."""
         return cast("TextIO", cls(stream))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from computectl.shared.errors import explained
+from computectl.shared.errors import as_command_error
 
 KEPT = 200
 """Changes that are remembered."""
@@ -57,7 +57,7 @@ class Feed(Generic[T]):
         try:
             now = self.read()
         except Exception as err:  # noqa: BLE001  it is shown, and tried again
-            self.wrong = str(explained(err, "the configuration"))
+            self.wrong = str(as_command_error(err, "the configuration"))
             return
         at = time.time()
         found = self.changed(self.latest, now, at)

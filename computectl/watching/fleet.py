@@ -24,7 +24,7 @@ class Hosts:
     """All services, and why Placement could not be asked about them."""
 
     services: tuple[ObservedService, ...]
-    why_not: str | None = None
+    placement_error: str | None = None
 
     @property
     def summary(self) -> dict[str, int]:
@@ -138,7 +138,7 @@ def fleet_view(hosts: Hosts, controls: Controls, width: int) -> View[ObservedSer
             said.append((f"{many} {what}", STYLES.get(what, "red") if many else "dim"))
     return View(
         said,
-        hosts.why_not and f"Placement can't be reached: {hosts.why_not}",
+        hosts.placement_error and f"Placement can't be reached: {hosts.placement_error}",
         chosen(hosts.services, controls.words, order, backwards=controls.backwards),
         lambda shown, room: [_table(shown, width, room)],
         _keys(controls, order),

@@ -78,7 +78,7 @@ class CheckDriver(DrawnOrListed[Verdicts]):
         ),
     )
 
-    def ask(self, session: Session, options: argparse.Namespace) -> Verdicts:
+    def execute(self, session: Session, options: argparse.Namespace) -> Verdicts:
         """Run the kit."""
         drivers = loader.installed()
         if options.driver not in drivers:
@@ -110,7 +110,7 @@ class CheckDriver(DrawnOrListed[Verdicts]):
             [it.rule.name, it.verdict, it.rule.says, it.seen, it.mend] for it in answer
         ]
 
-    def verdict(self, answer: Verdicts, options: argparse.Namespace) -> int:
+    def exit_code(self, answer: Verdicts, options: argparse.Namespace) -> int:
         """1 if a rule is broken, or could not be judged."""
         broken = [it.rule.name for it in answer.seen if it.verdict == BROKEN]
         unknown = [it.rule.name for it in answer.seen if it.verdict == NOT_JUDGED]
@@ -118,7 +118,7 @@ class CheckDriver(DrawnOrListed[Verdicts]):
             return 0
         for names, what in ((broken, "broken"), (unknown, "could not be judged")):
             if names:
-                self.tell(f"driver {options.driver}: {what}: {', '.join(names)}")
+                self.print_on_stderr(f"driver {options.driver}: {what}: {', '.join(names)}")
         return NOT_WELL
 
 

@@ -73,7 +73,7 @@ class NewDriver(Offline[Written]):
         ),
     )
 
-    def find(self, options: argparse.Namespace) -> Written:
+    def execute_offline(self, options: argparse.Namespace) -> Written:
         """Write it.  :raises CommandError: the name or the folder can't be used."""
         name: str = options.name
         problem = name_problem(name)

@@ -46,7 +46,7 @@ class PortCheck(Offline[Checked]):
 
     arguments = (argument("path", metavar="FILE", help="the driver's source"),)
 
-    def find(self, options: argparse.Namespace) -> Checked:
+    def execute_offline(self, options: argparse.Namespace) -> Checked:
         """Read the file.  :raises CommandError: it is no source of a driver."""
         source = _parsed(options.path)
         if not source.classes:
@@ -68,7 +68,7 @@ class PortCheck(Offline[Checked]):
         ]
         return COLUMNS, rows
 
-    def verdict(self, answer: Checked, options: argparse.Namespace) -> int:  # noqa: ARG002
+    def exit_code(self, answer: Checked, options: argparse.Namespace) -> int:  # noqa: ARG002
         """For scripts."""
         return NOT_WELL if any(f.verdict == MUST for f in answer.diagnosed) else 0
 

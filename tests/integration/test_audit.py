@@ -34,7 +34,7 @@ def host(placement: RealPlacement, tmp_path: Path) -> Here:
 
 @pytest.fixture
 def registry(host: Here) -> Registry:
-    return open_registry(Session.of([str(host.config)], ()).settings.registry, None)
+    return open_registry(Session.from_config_files([str(host.config)], ()).settings.registry, None)
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_an_older_placement_is_asked_the_same(host, registry, placement) -> None
     placement.stranger.set_inventory(away, {"VCPU": {"total": 8}})
     placement.stranger.put_allocation({away: {"VCPU": 6}})
     placement.stranger.set_inventory(away, {"VCPU": {"total": 4}})
-    session = Session.of([str(host.config)], ())
+    session = Session.from_config_files([str(host.config)], ())
     found = []
     for version in (None, "1.30"):
         api = PlacementAPI(token_adapter(placement.url, "admin"), max_version=version)
@@ -216,7 +216,7 @@ def test_an_older_placement_is_asked_the_same(host, registry, placement) -> None
         ).run()
         assert {one.microversion for one in placement.since(mark)} == {version or "1.39"}
         assert audit.unknown == {}
-        found.append([(one.check, one.uuid) for one in audit.results])
+        found.append([(one.check, one.uuid) for one in audit.findings])
     assert found[0] == found[1]
     assert ("orphans", orphan) in found[0]
     assert {check for check, _ in found[0]} == {"orphans", "allocations", "status"}

@@ -43,7 +43,7 @@ class Story:
         assert self.host.agent().code == 0
 
     def record(self) -> None:
-        settings = Session.of([str(self.host.config)], ()).settings.registry
+        settings = Session.from_config_files([str(self.host.config)], ()).settings.registry
         open_registry(settings, None).heartbeat("host1", "here", "6.5", [self._uuid("host1")])
 
     def allocate(self) -> None:

@@ -124,7 +124,7 @@ def ceph(api: PlacementAPI) -> str:
 def explained(query: str, api: PlacementAPI) -> tuple[Why, list[Explained], int]:
     asked = Question(read_request(query))
     counted = Counting(api)
-    why = Explainer(counted).why(asked)
+    why = Explainer(counted).diagnose(asked)
     return why, explanations(why, asked, counted), counted.calls
 
 
@@ -250,7 +250,7 @@ def test_what_only_goes_wrong_together_is_named_together(api: PlacementAPI) -> N
 def test_the_calls_are_bounded_and_it_is_said_if_they_are_used_up(api: PlacementAPI) -> None:
     asked = Question(read_request("resources=VCPU:1&required=HW_CPU_X86_AVX512F,HW_CPU_X86_SGX"))
     explainer = Explainer(api, most=3)
-    why = explainer.why(asked)
+    why = explainer.diagnose(asked)
     assert explainer.calls == 3
     assert not why.complete
 

@@ -67,7 +67,7 @@ def fleet(placement: RealPlacement, tmp_path: Path) -> AgentHost:
 
 
 def registry_of(host: AgentHost):
-    return open_registry(Session.of([str(host.config)], ()).settings.registry, None)
+    return open_registry(Session.from_config_files([str(host.config)], ()).settings.registry, None)
 
 
 def test_the_fleet_is_watched_filtered_and_sorted(fleet: AgentHost) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from computectl.asking.constraints import Aspect, Question, constraints, only, without
+from computectl.asking.constraints import (
+    Aspect,
+    Question,
+    constraints,
+    with_constraints_only,
+    without_constraint,
+)
 from reportclient.candidates import (
     BadQuery,
     ProviderQuery,
@@ -119,11 +125,11 @@ def test_what_an_older_placement_is_asked_is_what_it_has(
 def test_whatever_is_left_out_what_is_left_can_be_asked(request) -> None:
     asked = Question(request)
     for constraint in constraints(asked):
-        left = without(asked, constraint)
+        left = without_constraint(asked, constraint)
         if left is None:
             assert constraint.aspect is Aspect.RESOURCES
             continue
         assert not list(problems(left.request))
         assert constraint not in constraints(left)
         assert set(constraints(left)) < set(constraints(asked))
-    assert not list(problems(only(asked, ()).request))
+    assert not list(problems(with_constraints_only(asked, ()).request))

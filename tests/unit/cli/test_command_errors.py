@@ -8,7 +8,7 @@ from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
 from agent.registry.errors import RegistryUnavailable
 from computectl.reading.services import registry_errors
-from computectl.shared.errors import NOT_WELL, UNUSABLE, CommandError, explained
+from computectl.shared.errors import NOT_WELL, UNUSABLE, CommandError, as_command_error
 from drivers.errors import DriverNotFound
 from reportclient import errors
 
@@ -30,7 +30,7 @@ from reportclient import errors
     ],
 )
 def test_an_error_is_one_line_with_a_next_step(err: Exception, code: int, hint: str) -> None:
-    failure = explained(err, "a.conf")
+    failure = as_command_error(err, "a.conf")
     text = str(failure)
     assert failure.code == code
     assert "\n" not in text

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from computectl.asking.constraints import Aspect, Question, constraints, only, without
+from computectl.asking.constraints import (
+    Aspect,
+    Question,
+    constraints,
+    with_constraints_only,
+    without_constraint,
+)
 from reportclient.candidates import read_request, to_query_string
 
 FULL = (
@@ -31,11 +37,11 @@ def test_each_constraint_is_told_as_the_query_has_it() -> None:
 def test_what_held_a_group_without_resources_takes_it_along() -> None:
     asked = Question(read_request(FULL))
     subtree = next(each for each in constraints(asked) if each.aspect is Aspect.SAME_SUBTREE)
-    left = without(asked, subtree)
+    left = without_constraint(asked, subtree)
     assert left is not None and set(left.request.groups) == {"1"}
 
 
 def test_resources_only_have_nothing_else() -> None:
-    bare = only(Question(read_request(FULL)), ())
+    bare = with_constraints_only(Question(read_request(FULL)), ())
     assert bare.include_disabled
     assert to_query_string(bare.request) == "resources=VCPU:2&resources1=FPGA:1&group_policy=none"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from computectl.reading.all_trees import MANY_HOSTS, AskedOnce, Selection, read_trees
+from computectl.reading.all_trees import MANY_HOSTS, CachedReads, Selection, read_trees
 from reportclient.errors import Unreachable
 
 ALL = "/resource_providers"
@@ -74,7 +74,7 @@ def test_progress_is_told_and_ended() -> None:
 
 def test_nothing_is_asked_twice_not_even_at_the_same_time() -> None:
     api = ManyHosts(1)
-    once = AskedOnce(api)
+    once = CachedReads(api)
     threads = [threading.Thread(target=once.request, args=("GET", ALL)) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -88,7 +88,7 @@ def test_an_error_reaches_everyone_who_asked() -> None:
         def request(self, *_: Any, **__: Any) -> dict[str, Any]:
             raise Unreachable("no answer")
 
-    once = AskedOnce(Down())
+    once = CachedReads(Down())
     for _ in range(2):
         with pytest.raises(Unreachable):
             once.request("GET", ALL)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from computectl.asking.habits import unknown
+from computectl.asking.habits import unknown_names_error
 from computectl.reading.all_trees import Selection, read_trees
 from computectl.reading.services import disabled_roots
 from computectl.reading.trees import names_in, read_tree
@@ -29,7 +29,7 @@ class Foreign:
         lambda api: read_trees(Selection(limit=1), api),
         lambda api: read_tree(ROOT, api),
         lambda api: names_in([ROOT], api),
-        lambda api: unknown(UnknownNames("400", names=frozenset({"HW_X"})), api),
+        lambda api: unknown_names_error(UnknownNames("400", names=frozenset({"HW_X"})), api),
         disabled_roots,
     ],
     ids=["trees", "tree", "names", "unknown names", "services"],

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from computectl.reading.read_ahead import ReadAhead
-from computectl.reading.trees import find, read_tree
+from computectl.reading.trees import find_provider, read_tree
 from computectl.shared.command_session import ReadOnly
 from computectl.shared.errors import CommandError
 from reportclient.errors import Unreachable
@@ -40,7 +40,7 @@ def test_an_empty_name_is_that_of_no_provider(fake_placement: FakePlacement, roo
     assert root
     assert provider_by_name("", fake_placement) is None
     with pytest.raises(CommandError, match="name or UUID ''; names have to be given in full"):
-        find("", fake_placement)
+        find_provider("", fake_placement)
 
 
 def test_use_and_consumers_are_those_of_the_allocations(
@@ -63,23 +63,23 @@ def test_no_such_root_is_nothing(fake_placement: FakePlacement) -> None:
 def test_a_provider_is_found_by_a_name_with_odd_characters(
     fake_placement: FakePlacement, root: str
 ) -> None:
-    assert find("host 1&2", fake_placement)["uuid"] == root
+    assert find_provider("host 1&2", fake_placement)["uuid"] == root
 
 
 def test_a_provider_is_found_by_its_uuid_in_any_spelling(
     fake_placement: FakePlacement, root: str
 ) -> None:
-    assert find(root.upper().replace("-", ""), fake_placement)["uuid"] == root
+    assert find_provider(root.upper().replace("-", ""), fake_placement)["uuid"] == root
 
 
 def test_a_name_that_looks_like_a_uuid_is_found(fake_placement: FakePlacement) -> None:
     uuid = fake_placement.stranger.create_provider(AGGREGATE)
-    assert find(AGGREGATE, fake_placement)["uuid"] == uuid
+    assert find_provider(AGGREGATE, fake_placement)["uuid"] == uuid
 
 
 def test_an_unknown_provider_is_named(fake_placement: FakePlacement) -> None:
     with pytest.raises(CommandError, match="name or UUID nobody"):
-        find("nobody", fake_placement)
+        find_provider("nobody", fake_placement)
 
 
 def test_reading_ahead_reads_the_same_with_the_same_requests(

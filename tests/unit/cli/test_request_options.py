@@ -9,8 +9,8 @@ import pytest
 from computectl.asking.request_options import (
     add_group_options,
     add_request_options,
-    request_of,
-    spelled_out,
+    request_from_options,
+    rewrite_group_options,
 )
 from computectl.shared.errors import CommandError
 from reportclient.candidates import BadQuery, ResourceRequest, read_request
@@ -23,7 +23,9 @@ def parsed(*words: str) -> ResourceRequest:
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_group_options(parser)
     add_request_options(parser)
-    return request_of(parser.parse_args(spelled_out(words)), {"host1": TREE}.__getitem__)
+    return request_from_options(
+        parser.parse_args(rewrite_group_options(words)), {"host1": TREE}.__getitem__
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,4 +94,9 @@ def test_a_limit_that_is_no_number_of_candidates_is_refused(limit: str) -> None:
 
 
 def test_a_word_that_is_a_value_stays_one() -> None:
-    assert spelled_out(["--query", "x", "--limit", "3"]) == ["--query", "x", "--limit", "3"]
+    assert rewrite_group_options(["--query", "x", "--limit", "3"]) == [
+        "--query",
+        "x",
+        "--limit",
+        "3",
+    ]

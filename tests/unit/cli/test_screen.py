@@ -19,18 +19,18 @@ def stream(encoding: str) -> io.TextIOWrapper:
     ("encoding", "boxes"), [("utf-8", True), ("ascii", False), ("latin-1", False)]
 )
 def test_boxes_only_where_the_encoding_has_them(encoding: str, boxes: bool) -> None:
-    screen = Screen.of(stream(encoding), {})
+    screen = Screen.for_stream(stream(encoding), {})
     assert screen.boxes == boxes
     "".join([*screen.branches.__slots__, screen.branches.child]).encode(encoding)
 
 
 def test_a_pipe_has_no_colour_and_the_usual_width() -> None:
-    assert Screen.of(stream("utf-8"), {}) == Screen(PLAIN_WIDTH, boxes=True, colour=False)
+    assert Screen.for_stream(stream("utf-8"), {}) == Screen(PLAIN_WIDTH, boxes=True, colour=False)
 
 
 @pytest.mark.parametrize(("said", "width"), [("120", 120), ("7", 40), ("", 80), ("wide", 80)])
 def test_columns_says_the_width(said: str, width: int) -> None:
-    assert Screen.of(stream("utf-8"), {"COLUMNS": said}).width == width
+    assert Screen.for_stream(stream("utf-8"), {"COLUMNS": said}).width == width
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,6 @@ def test_columns_says_the_width(said: str, width: int) -> None:
 def test_a_terminal_has_colour_unless_it_says_no(environ: dict[str, str], colour: bool) -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(ours), open(theirs, "w") as terminal:
-        screen = Screen.of(terminal, environ)
+        screen = Screen.for_stream(terminal, environ)
     assert screen.colour == colour
     assert screen.paint("x", "red") == ("\033[31mx\033[0m" if colour else "x")

@@ -26,7 +26,7 @@ def said(old: list, new: list) -> list[str]:
     before = Snapshot.build(old)
     plan = diff(before, Snapshot.build(new))
     words = Wording(plan, before)
-    return [words.of(operation) for operation in plan]
+    return [words.sentence(operation) for operation in plan]
 
 
 def test_a_new_tree() -> None:
@@ -55,7 +55,7 @@ def test_a_rename_with_a_move() -> None:
     before = Snapshot.build([provider("a"), provider("b", "a")])
     renamed = UpdateProvider(uuid_of("b"), "z", None, moved=True)
     plan = Plan((renamed,), names={uuid_of("b"): "z"})
-    assert Wording(plan, before).of(renamed) == (
+    assert Wording(plan, before).sentence(renamed) == (
         "rename provider b to z and move provider z from below a to the top"
     )
 
@@ -105,14 +105,14 @@ def test_inventory_is_told_by_its_differences(old: dict, new: dict, words: str) 
 
 def test_names_are_made_known() -> None:
     words = Wording(Plan(), Snapshot.build([]))
-    assert words.of(EnsureTrait("CUSTOM_X")) == "make the trait CUSTOM_X known"
-    assert words.of(EnsureClass("CUSTOM_Y")) == "make the resource class CUSTOM_Y known"
+    assert words.sentence(EnsureTrait("CUSTOM_X")) == "make the trait CUSTOM_X known"
+    assert words.sentence(EnsureClass("CUSTOM_Y")) == "make the resource class CUSTOM_Y known"
 
 
 def test_a_bulk_write_tells_all_its_inventories() -> None:
     before = Snapshot.build([provider("a", inventory={"VCPU": BIG}), provider("b")])
     bulk = SetInventories({uuid_of("a"): {}, uuid_of("b"): {"VCPU": Inventory(8)}})
-    assert Wording(Plan((bulk,)), before).of(bulk) == (
+    assert Wording(Plan((bulk,)), before).sentence(bulk) == (
         "remove inventory of VCPU on a; add inventory of VCPU on b: total 8"
     )
 
@@ -120,7 +120,7 @@ def test_a_bulk_write_tells_all_its_inventories() -> None:
 def test_a_reshape_tells_inventories_and_how_many_consumers_it_touches() -> None:
     before = Snapshot.build([provider("a", inventory={"VGPU": BIG}), provider("b", "a")])
     move = Reshape({uuid_of("a"): {}, uuid_of("b"): {"VGPU": Inventory(8)}}, {uuid_of("c"): {}})
-    assert Wording(Plan((move,)), before).of(move) == (
+    assert Wording(Plan((move,)), before).sentence(move) == (
         "reshape, all at once: remove inventory of VGPU on a; "
         "add inventory of VGPU on b: total 8; the allocations of 1 consumer"
     )
