@@ -51,7 +51,9 @@ def test_the_class_is_called_after_the_driver(name: str, kind: str) -> None:
 
 
 def new(directory: Path) -> None:
-    NewDriver.find(None, argparse.Namespace(name="mydriver", directory=directory, kind="devices"))  # type: ignore[arg-type]
+    NewDriver.execute_offline(
+        None, argparse.Namespace(name="mydriver", directory=directory, kind="devices")
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "dangling link"])
