@@ -1,1 +1,1 @@
-"""Ownership: managers, what each asserted last, and one function that settles it."""
+"""Ownership: which manager owns which claim, and what Placement shall have therefore."""

@@ -1,4 +1,4 @@
-"""The tree that a driver is shown: the observed one without what other managers own.  Pure."""
+"""What a driver is given: the observed tree without what other managers own.  Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,30 +10,41 @@ from reportclient.snapshot import Snapshot
 
 
 def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger, drained: Drained) -> Snapshot:
-    """``whole`` without the classes, traits and aggregates that only others assert.
+    """Return ``whole`` without the classes, traits and aggregates that only other managers claim.
 
-    A class that is drained is shown with what was reserved of it before: draining is this
-    agent's, and a driver that still reports the class opens it again.
+    Drained classes have the ``reserved`` of before: draining is done by this agent, and a driver
+    that reports such a class again ends it.
     """
-    mine = {who for who in ledger.managers() if driver_of(who) == driver or who in _ANYBODYS}
+    own_managers = {
+        manager
+        for manager in ledger.managers()
+        if driver_of(manager) == driver or manager in _SHOWN_TO_ALL
+    }
     rows = ledger.holders.items()
-    differ = [uuid for uuid, row in rows if uuid in drained or not mine.issuperset(row)]
+    differ = [uuid for uuid, row in rows if uuid in drained or not own_managers.issuperset(row)]
     changed = {}
     for uuid in differ:
-        own = joined(held for who, held in ledger.holdings_on(uuid).items() if who in mine)
-        others = joined(held for who, held in ledger.holdings_on(uuid).items() if who not in mine)
+        own = joined(
+            held for manager, held in ledger.holdings_on(uuid).items() if manager in own_managers
+        )
+        others = joined(
+            held
+            for manager, held in ledger.holdings_on(uuid).items()
+            if manager not in own_managers
+        )
         provider = whole.get(uuid)
         if provider is not None:
-            provider = opened(provider, drained.get(uuid, {}))
+            provider = with_original_reserved(provider, drained.get(uuid, {}))
             changed[uuid] = _without(provider, others.without(own))
     return whole.with_changes(changed)
 
 
-_ANYBODYS = (NOVA_COMPUTE, ADOPTED)
+_SHOWN_TO_ALL = (NOVA_COMPUTE, ADOPTED)
+"""Managers whose claims are shown to every driver."""
 
 
-def opened(provider: Provider, reserved: Mapping[str, int]) -> Provider:
-    """With its drained classes as they were before."""
+def with_original_reserved(provider: Provider, reserved: Mapping[str, int]) -> Provider:
+    """Return a provider with its drained classes as they were before: ``reserved`` by class."""
     if not reserved:
         return provider
     inventory = {

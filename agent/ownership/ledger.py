@@ -1,11 +1,11 @@
 """The ledger: what each manager asserted last.  Pure.
 
-A *manager* is whoever asserts something about providers: ``driver:libvirt``, or finer
-``driver:libvirt/pci`` where a source of a driver can fail by itself; ``files``, the
-operator's provider files; ``agent``.  Kubernetes calls it a field manager.
+A *manager* asserts something about providers.  It is a driver (``driver:libvirt``), a source of
+a driver that can fail by itself (``driver:libvirt/pci``), the operator's provider files
+(``files``) or the agent (``agent``).  Kubernetes calls it a field manager.
 
-What a manager asserts is a *claim*: that a provider is there (with its name and its
-parent), or that it has a resource class, a trait, an aggregate.
+A *claim* is one assertion of a manager: that a provider exists (with its name and its parent),
+or that it has a resource class, a trait or an aggregate.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,25 +17,25 @@ from reportclient.model import Provider
 from reportclient.snapshot import changed_keys
 
 DRIVER = "driver:"
-"""How the managers begin that are drivers, or sources of theirs."""
+"""Prefix of managers that are drivers or their sources."""
 AGENT = "agent"
 STATUS = "agent/status"
-"""The agent again, for the one trait that it may not know how to set."""
+"""The agent as manager of COMPUTE_STATUS_DISABLED: silent while the status is unknown."""
 FILES = "files"
 NOVA_COMPUTE = "nova-compute"
-"""The nova-compute that reported the providers of this host before: see ``Policy.takes_over``."""
+"""The nova-compute that this agent replaced: see ``Policy.takes_over``."""
 ADOPTED = "adopted"
-"""Whoever made what an operator took over (``computectl adopt``); it answers nothing, so that
-it goes once all have answered and nobody reports it."""
+"""Manager of providers that an operator adopted (``computectl adopt``).  It never asserts anything:
+an adopted provider is removed once all drivers have answered and none has reported it."""
 RESTORED = "restored"
-"""Whoever asserted what this host had removed, and an older state of Placement has again."""
+"""Manager of removed claims that a restored, older Placement has again."""
 OWN_UUID = "own-uuid"
-"""Whoever asserted what is this host's by its UUID, but stands in no ledger; never kept."""
+"""Manager of providers that no ledger has, but whose UUID is this agent's; never saved."""
 NOTHING: frozenset[str] = frozenset()
 
 
 class Holding(NamedTuple):
-    """The claims of one manager on one provider; ``provider``: that it is there at all."""
+    """The claims of one manager on one provider; ``provider`` is the claim that it exists."""
 
     provider: bool = False
     classes: frozenset[str] = NOTHING
@@ -43,19 +43,19 @@ class Holding(NamedTuple):
     aggregates: frozenset[str] = NOTHING
 
     def joined(self, other: "Holding") -> "Holding":
-        """The claims of both."""
+        """Return the claims of both."""
         if other in (self, NONE):
             return self
         return Holding(self[0] or other[0], *map(or_, self[1:], other[1:]))
 
     def without(self, other: "Holding") -> "Holding":
-        """The claims that ``other`` does not have."""
+        """Return the claims that ``other`` does not have."""
         if other == NONE:
             return self
         return Holding(self[0] and not other[0], *map(sub, self[1:], other[1:]))
 
     def within(self, provider: Provider | None) -> "Holding":
-        """The claims that Placement has."""
+        """Return the claims that hold for ``provider``, as Placement has it."""
         if provider is None:
             return NONE
         return Holding(
@@ -70,15 +70,15 @@ NONE = Holding()
 
 
 def everything_on(provider: Provider) -> Holding:
-    """All that can be claimed of a provider, but for its aggregates."""
+    """Return all claims that a provider allows, except those of its aggregates."""
     return Holding(True, frozenset(provider.inventory), provider.traits)
 
 
 def joined(holdings: Iterable[Holding]) -> Holding:
-    """The claims of all of them."""
+    """Return the claims of all holdings."""
     result = NONE
-    for one in holdings:
-        result = one if result is NONE else result.joined(one)
+    for holding in holdings:
+        result = holding if result is NONE else result.joined(holding)
     return result
 
 
@@ -87,9 +87,10 @@ Holders = Mapping[str, Holding]
 
 
 class Removed(NamedTuple):
-    """Claims on one provider that were given up; at ``generation`` it was seen without them.
+    """Claims that were removed from one provider.
 
-    ``None``: it was not there at all.
+    ``generation`` is the provider's first known one without them, ``None`` if the provider itself
+    was deleted.
     """
 
     generation: int | None
@@ -98,12 +99,11 @@ class Removed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """``holders`` by the UUID of the provider.
+    """The holdings of all managers in one root's tree; ``holders`` is by provider UUID.
 
-    ``seen`` are the traits of this agent on another service's root that Placement was
-    seen with.  ``begun`` is false where nothing was ever kept for this root, or it was lost:
-    then a manager may have had claims that are not in here.  ``removed`` is
-    :mod:`agent.ownership.removed`'s.
+    ``seen`` are this agent's traits on another service's root that Placement has had.  ``begun``
+    is false if no ledger was saved for this root yet, or it was lost: managers may then own claims
+    that are not recorded here.  ``removed`` is for :mod:`agent.ownership.removed`.
     """
 
     holders: Mapping[str, Holders] = field(default_factory=dict)
@@ -120,44 +120,45 @@ class Ledger:
         return self.holdings_on(uuid).get(manager, NONE)
 
     def managers(self) -> set[str]:
-        """All that hold anything."""
+        """Return all managers with claims."""
         return set[str]().union(*self.holders.values())
 
     def changed_since(self, old: "Ledger") -> list[str]:
-        """UUIDs of the providers of which other claims are held than in ``old``."""
+        """Return the UUIDs of the providers whose holdings differ from those in ``old``."""
         return changed_keys(self.holders, old.holders)
 
     def is_ours(self, uuid: str) -> bool:
-        """Whether some manager asserted that the provider is there."""
+        """Return whether a manager claims that the provider exists."""
         return any(held.provider for held in self.holdings_on(uuid).values())
 
     def foreign_classes(self, provider: Provider) -> frozenset[str]:
-        """The classes of a provider of ours that nobody here asserted; none where it is ours by
-        its UUID alone.
+        """Return the classes of this agent's provider that none of its managers claims.
+
+        None for a provider without a row in the ledger, which is this agent's by its UUID.
         """
         row = self.holdings_on(provider.uuid)
         ours = joined(row.values()).classes if row else frozenset(provider.inventory)
         return frozenset(provider.inventory) - ours
 
     def seen_on(self, root: Provider | None) -> "Ledger":
-        """The same once Placement was seen with what is ours on another service's root."""
+        """Return the ledger with the claimed traits that ``root``, another service's, has now."""
         if root is None:
             return self
         ours = joined(self.holdings_on(root.uuid).values()).traits & root.traits
         return self if ours <= self.seen else replace(self, seen=self.seen | ours)
 
     def adding(self, manager: str, uuid: str, holding: Holding) -> "Ledger":
-        """This ledger with claims of one manager added."""
+        """Return the ledger with claims of one manager added."""
         before = self.holdings_on(uuid)
         row = {**before, manager: before.get(manager, NONE).joined(holding)}
         return replace(self, holders={**self.holders, uuid: row})
 
 
 def driver_of(manager: str) -> str:
-    """``driver:libvirt`` for ``driver:libvirt/pci``."""
+    """Return the driver of a source: ``driver:libvirt`` for ``driver:libvirt/pci``."""
     return manager.partition("/")[0]
 
 
 def manager_text(manager: str) -> str:
-    """``driver libvirt`` for ``driver:libvirt/pci``, for whoever reads it."""
+    """Return a manager as messages name it: ``driver libvirt`` for ``driver:libvirt/pci``."""
     return driver_of(manager).replace(":", " ")

@@ -1,7 +1,7 @@
-"""Where the providers shall be: names, parents, and what goes.  Pure.
+"""Names and parents that the tree as a whole allows, and which providers can be removed.  Pure.
 
-A provider that can't be where it was put stays where it was, or is not made; one that
-goes stays, with nothing of ours in it, while something that stays is below it.
+A move, rename or creation that is not allowed is undone.  A provider to be removed is only
+emptied while a provider that stays is below it.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -16,31 +16,33 @@ Changes = dict[str, Provider | None]
 
 @dataclass(slots=True)
 class PlaceChanges:
-    """``changes`` are what the contents and the assertions led to; mended in place."""
+    """``changes`` is by provider UUID, as the assertions want it; it is corrected in place."""
 
     observed: Snapshot
     policy: Policy
     changes: Changes
     undone: list[tuple[Provider, str]] = field(default_factory=list)
+    """Providers as they were wanted, each with the reason why that was undone."""
 
     def check(self, leaving: Collection[str]) -> list[str]:
-        """Mend it, and take away what leaves; UUIDs of what has to stay, as something below does.
+        """Undo what is not allowed and remove the providers that leave.
 
-        Others may have the names of what leaves.
+        Return the UUIDs of leaving providers that have to stay, since a provider below them stays.
+        The names of leaving providers can be used at once.
         """
         leaving = frozenset(leaving)
-        self._mend(leaving)
-        kept = self._kept(leaving)
-        self.changes.update(dict.fromkeys(leaving.difference(kept)))
-        self._mend(())
-        return kept
+        self._undo_disallowed(leaving)
+        staying = self._held_by_children(leaving)
+        self.changes.update(dict.fromkeys(leaving.difference(staying)))
+        self._undo_disallowed(())
+        return staying
 
-    def _mend(self, free: Collection[str]) -> None:
+    def _undo_disallowed(self, free: Collection[str]) -> None:
         """Undo each move, rename and creation that the tree as a whole does not allow."""
         placed = [u for u, new in self.changes.items() if new is not None and self._moved(new)]
-        while bad := self._first_problem(placed, free):
-            placed.remove(bad[0])
-            self._undo(*bad)
+        while problem := self._first_problem(placed, free):
+            placed.remove(problem[0])
+            self._undo(*problem)
 
     def _first_problem(
         self, placed: Sequence[str], free: Collection[str]
@@ -54,13 +56,13 @@ class PlaceChanges:
                 return uuid, problem
         return None
 
-    def _kept(self, leaving: Collection[str]) -> list[str]:
-        kept: dict[str, None] = {}
-        everybody = {**self.observed.providers, **self.changes} if leaving else ()
-        for uuid in everybody:
+    def _held_by_children(self, leaving: Collection[str]) -> list[str]:
+        staying: dict[str, None] = {}
+        uuids = {**self.observed.providers, **self.changes} if leaving else ()
+        for uuid in uuids:
             if uuid not in leaving and self._now(uuid) is not None:
-                kept.update(dict.fromkeys(self._leaving_above(uuid, leaving)))
-        return list(kept)
+                staying.update(dict.fromkeys(self._leaving_above(uuid, leaving)))
+        return list(staying)
 
     def _leaving_above(self, uuid: str, leaving: Collection[str]) -> Iterator[str]:
         provider = self._now(uuid)
@@ -84,7 +86,7 @@ class PlaceChanges:
             self.changes[uuid] = replace(new, name=old.name, parent_uuid=old.parent_uuid)
 
     def _problem(self, new: Provider, first: str, free: Collection[str]) -> str | None:
-        """``first``: who of those that are placed is the first that gets the name."""
+        """Return why a change is not allowed; ``first`` is the first UUID that wants the name."""
         uuid, root = new.uuid, self._root_of(new)
         if root is None:
             return "not created: its parent was not created"
@@ -93,15 +95,15 @@ class PlaceChanges:
         own = {self.policy.root, self.observed.root_of(uuid) if uuid in self.observed else root}
         if root not in own:
             return "not moved: the new parent is in the tree of another root"
-        there = self.observed.named(new.name)
-        now = None if there is None or there.uuid in free else self._now(there.uuid)
+        observed = self.observed.named(new.name)
+        now = None if observed is None or observed.uuid in free else self._now(observed.uuid)
         holder = now.uuid if now is not None and now.name == new.name else first
         if holder != uuid:
             return f"not created or renamed: provider {holder} of another owner has its name"
         return None
 
     def _root_of(self, provider: Provider) -> str | None:
-        """``None``: something above is not there, or is below the provider itself."""
+        """Return the root's UUID; ``None`` if an ancestor is missing, or is below the provider."""
         seen = set()
         above: Provider | None = provider
         while above is not None and above.parent_uuid is not None:

@@ -1,9 +1,9 @@
 """Claims that were removed, kept in case a restored Placement brings them back.  Pure.
 
-Generations only grow.  What was removed by a provider's generation, and is there under an
-earlier one, is in a state from before it was removed: it is this host's still, and is
-released once more.  Under a later one somebody else has made it.  Of a provider that was
-deleted the UUID says enough, below this host's root.
+Generations only grow.  So a removed claim that Placement has again is compared by the provider's
+generation.  If that is lower than at the removal, Placement was restored to an older state: the
+claim is still this host's, and is removed again.  If it is not lower, another service has set it.
+A deleted provider that is below this host's root again is recognized by its UUID alone.
 """
 
 from dataclasses import replace
@@ -22,11 +22,11 @@ from agent.ownership.ledger import (
 from reportclient.view import View
 
 MOST = 256
-"""Providers of one root of which it is cache; then the first ones are forgotten."""
+"""Providers per root whose removed claims are remembered; beyond it the oldest are dropped."""
 
 
 def with_restored(ledger: Ledger, view: View, root: str) -> Ledger:
-    """With what is there again though it was removed, as nobody's who is configured."""
+    """Return the ledger with the removed claims that Placement has again, as RESTORED's."""
     for uuid, removed in ledger.removed.items():
         if uuid not in view.snapshot or view.snapshot.root_of(uuid) != root:
             continue
@@ -38,27 +38,30 @@ def with_restored(ledger: Ledger, view: View, root: str) -> Ledger:
 
 
 def noting_removed(after: Ledger, before: Ledger, view: View, theirs: str | None = None) -> Ledger:
-    """``after``, with what was held ``before`` and is held and there no more.
+    """Return ``after`` with the removed claims: held ``before``, now neither held nor in Placement.
 
-    Not of another service's root (``theirs``): who owns it may delete it and make it anew.
+    Claims on ``theirs``, another service's root, are left out: that service may delete its root
+    and create it again.
     """
-    kept = {uuid: one for uuid, old in before.removed.items() if (one := _still(uuid, old, view))}
-    for uuid in (one for one in after.changed_since(before) if one != theirs):
+    removed = {
+        uuid: still for uuid, old in before.removed.items() if (still := _still(uuid, old, view))
+    }
+    for uuid in (uuid for uuid in after.changed_since(before) if uuid != theirs):
         held = joined(
             one for who, one in before.holdings_on(uuid).items() if who not in (AGENT, STATUS)
         )
-        old = kept.pop(uuid, None)
+        old = removed.pop(uuid, None)
         gone = held if old is None else held.joined(old.holding)
         gone = gone.without(gone.within(view.snapshot.get(uuid)))
         gone = gone.without(joined(after.holdings_on(uuid).values()))
         if gone != NONE:
-            kept[uuid] = Removed(view.generations.get(uuid), gone)
-    kept = dict(islice(kept.items(), max(0, len(kept) - MOST), None))
-    return after if kept == after.removed else replace(after, removed=kept)
+            removed[uuid] = Removed(view.generations.get(uuid), gone)
+    removed = dict(islice(removed.items(), max(0, len(removed) - MOST), None))
+    return after if removed == after.removed else replace(after, removed=removed)
 
 
 def _still(uuid: str, removed: Removed, view: View) -> Removed | None:
-    """Return the removal as seen by now; none for a provider that was created or deleted since."""
+    """Return a removal, up to date with the view; none if the provider was created or deleted."""
     provider, now = view.snapshot.get(uuid), view.generations.get(uuid)
     if (provider is None) != (removed.generation is None):
         return None

@@ -1,4 +1,4 @@
-"""Results of the last settlement, since a quiet period settles the same again."""
+"""A cache of one root's last results: a quiet period would compute the same again."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,23 +14,23 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class ResultCache:
-    """Last results of one root: each driver's statements, and functions with their arguments."""
+    """The last statements of each driver, and the last result of each cached function."""
 
-    spoken: dict[str, DriverStatements] = field(default_factory=dict)
+    statements: dict[str, DriverStatements] = field(default_factory=dict)
     _results: dict[object, tuple[object, Any]] = field(default_factory=dict)
 
     def driver_statements(
         self, driver: str, tree: ProviderTree, ledger: Ledger
     ) -> DriverStatements:
-        """See :func:`agent.ownership.statement.driver_statements`."""
-        last = self.spoken.get(driver)
-        self.spoken[driver] = spoken = driver_statements(driver, tree, ledger, last)
-        return spoken
+        """Return a driver's statements: :func:`agent.ownership.statement.driver_statements`."""
+        last = self.statements.get(driver)
+        self.statements[driver] = result = driver_statements(driver, tree, ledger, last)
+        return result
 
     def cached(self, name: object, pure: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of a function, computed only if its arguments have changed."""
-        asked = args, kwargs
-        if name not in self._results or self._results[name][0] != asked:
-            self._results[name] = asked, pure(*args, **kwargs)
+        """Return the result of a pure function, computed only if its arguments have changed."""
+        arguments = args, kwargs
+        if name not in self._results or self._results[name][0] != arguments:
+            self._results[name] = arguments, pure(*args, **kwargs)
         result: T = self._results[name][1]
         return result

@@ -1,27 +1,27 @@
-"""settle: what Placement has, what is asserted now and the ledger, into what is desired.  Pure.
+"""settle: from Placement's state, the ledger and the drivers' statements to what is desired.  Pure.
 
-Ownership is that of Kubernetes' server-side apply.  For each claim (a provider is there,
-with its name and parent; it has a class, a trait, an aggregate):
+The rules of ownership are those of Kubernetes' server-side apply.  For each claim (a provider
+exists, with its name and parent; it has a class, a trait, an aggregate):
 
 ====================  ================  ==================  =================================
 in Placement          in the ledger of  asserted now by     outcome
 ====================  ================  ==================  =================================
-yes                   nobody            nobody              foreign: never touched, nor what
-                                                            it hangs below
+yes                   nobody            nobody              foreign: never touched, nor its
+                                                            parents
 yes                   nobody            M                   adopted, with M's values
-no                    nobody            M                   made
-yes or no             M                 M                   kept right
+no                    nobody            M                   created
+yes or no             M                 M                   written where it differs
 yes                   M                 M is silent         stays as it is
 yes                   M                 nobody; M answered  released: removed, or drained while
                                                             in use; in the ledger until
-                                                            Placement is seen without it
+                                                            Placement no longer has it
 yes                   M and N           nobody; N is        a provider stays, with what N
                                         silent              holds of it
 yes                   M, configured     nobody; all others  released
                       no more           answered
-no, but it was        M                 M, on another       given up, and told
+no, but it was        M                 M, on another       given up, with a problem
                                         service's root
-any                   M and N           both, exclusive     the first in order; the other told
+any                   M and N           both, exclusive     the first in order; a problem
 any                   M and N           M only, shared      stays
 yes                   nobody            M denies it by      removed; left alone where M does
                                         name                not have the provider
@@ -30,11 +30,10 @@ yes                   N                 M denies it by      stays, also while N 
 ====================  ================  ==================  =================================
 
 A provider (its name, its parent) and a class are exclusive; traits and aggregates are
-shared.  Where no ledger is kept, nothing is known to be released, with two exceptions that
-are :mod:`agent.ownership.unrecorded`; what was released, and is there again since Placement was
-restored, is :mod:`agent.ownership.removed`.  What may be asserted at all is
-:mod:`agent.ownership.policy`, what becomes of one provider
-:mod:`agent.ownership.provider_settlement`; here is what becomes of all.
+shared.  Without a ledger nothing counts as released, except the claims that
+:mod:`agent.ownership.unrecorded` adds.  :mod:`agent.ownership.removed` handles claims that a
+restored Placement brings back.  :mod:`agent.ownership.policy` limits what may be asserted;
+:mod:`agent.ownership.provider_settlement` settles one provider, this module the tree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,11 +53,11 @@ from reportclient.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """``desired`` is what Placement shall have; ``ledger`` is to be kept before it is written.
+    """``desired`` is what Placement shall have; ``ledger`` is saved before Placement is written.
 
-    ``before`` is what held until now, with what :mod:`agent.ownership.unrecorded` adds.
-    ``denials`` are traits and aggregates in Placement that a driver asserts absent and nobody
-    here claims, with that driver's manager: removed, unless they are contested.
+    ``before`` is the ledger until now with the additions of :mod:`agent.ownership.unrecorded`.
+    ``denials`` are traits and aggregates in Placement that a driver asserts absent and no manager
+    here claims, with that driver's manager: they are removed unless contested.
     """
 
     desired: Snapshot
@@ -82,10 +81,10 @@ def settle(
     """
     before = with_unrecorded_claims(ledger, observed, answers, policy)
     settlement = Settlement(observed, before, answers, policy, drained or {})
-    each = {uuid: ProviderSettlement(settlement, uuid) for uuid in settlement.hear()}
-    changed = {uuid: one.after() for uuid, one in each.items()}
-    rows = {uuid: one.row() for uuid, one in each.items()}
-    leaving = [uuid for uuid, one in each.items() if one.is_leaving()]
+    each = {uuid: ProviderSettlement(settlement, uuid) for uuid in settlement.collect_assertions()}
+    changed = {uuid: provider.after() for uuid, provider in each.items()}
+    rows = {uuid: provider.row() for uuid, provider in each.items()}
+    leaving = [uuid for uuid, provider in each.items() if provider.is_leaving()]
     _place(settlement, changed, leaving)
     _refuse_removals(settlement)
     desired, after = observed.with_changes(changed), _next_ledger(settlement, rows)
@@ -98,40 +97,40 @@ def _next_ledger(settlement: Settlement, rows: Mapping[str, Holders]) -> Ledger:
     changed = {uuid: row for uuid, row in rows.items() if row != before.holdings_on(uuid)}
     if before.begun and not changed and seen == before.seen:
         return before
-    kept = {uuid: row for uuid, row in {**before.holders, **changed}.items() if row}
-    spoken = any(one.manager.startswith(DRIVER) for one in settlement.answers.statements)
-    return replace(before, holders=kept, seen=seen, begun=before.begun or spoken)
+    holders = {uuid: row for uuid, row in {**before.holders, **changed}.items() if row}
+    answered = any(each.manager.startswith(DRIVER) for each in settlement.answers.statements)
+    return replace(before, holders=holders, seen=seen, begun=before.begun or answered)
 
 
 def _seen(settlement: Settlement) -> frozenset[str]:
-    """Return our traits on an attached root that Placement was seen with."""
+    """Return this agent's traits on another service's root that Placement has had."""
     root = settlement.observed.get(settlement.policy.root) if settlement.policy.attached else None
     if root is None:
         return NOTHING
     holders = settlement.ledger.holdings_on(root.uuid)
-    said = (one.assertions.get(root.uuid) for one in settlement.answers.statements)
-    wanted = [one.holding for one in said if one is not None]
-    silent = [held for who, held in holders.items() if who in settlement.quiet]
+    assertions = (each.assertions.get(root.uuid) for each in settlement.answers.statements)
+    wanted = [assertion.holding for assertion in assertions if assertion is not None]
+    silent = [held for manager, held in holders.items() if manager in settlement.silent_managers]
     seen = settlement.ledger.seen | joined(holders.values()).traits & root.traits
     return seen & joined([*wanted, *silent]).traits
 
 
-# -- what is told of the whole
+# -- the tree as a whole
 
 
 def _place(
     settlement: Settlement, changed: dict[str, Provider | None], leaving: Sequence[str]
 ) -> None:
-    """Mend what the tree as a whole does not allow, and take away what leaves."""
+    """Undo changes that the tree as a whole does not allow; remove the providers that leave."""
     places = PlaceChanges(settlement.observed, settlement.policy, changed)
     for uuid in places.check(leaving):
         for below in settlement.observed.children(uuid):
             if below not in leaving:
-                settlement.problem(
+                settlement.add_problem(
                     settlement.observed.providers[below], _why_kept(settlement, below)
                 )
     for provider, text in places.undone:
-        settlement.problem(provider, text)
+        settlement.add_problem(provider, text)
 
 
 def _why_kept(settlement: Settlement, uuid: str) -> str:
@@ -148,7 +147,7 @@ def _refuse_removals(settlement: Settlement) -> None:
         for uuid in statement.removed - statement.adopted:
             provider = settlement.observed.get(uuid)
             if provider is not None and not settlement.ledger.holdings_on(uuid):
-                settlement.problem(
+                settlement.add_problem(
                     provider,
                     f"not removed, as {manager_text(statement.manager)} asked: created by another "
                     f"service (to take it over: computectl adopt {uuid})",

@@ -1,4 +1,4 @@
-"""The input of one settlement: assertions that count, and managers that are silent.  Pure."""
+"""The input of one settlement: assertions that count, and silent managers.  Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,18 +24,18 @@ from reportclient.plan import Problem
 from reportclient.snapshot import Snapshot
 
 Drained = Mapping[str, Mapping[str, int]]
-"""What was reserved of classes before they were drained, by provider."""
+"""``reserved`` of drained classes as it was before, by provider UUID and class."""
 Denial = tuple[str, str]
-"""The UUID of a provider, and the name of a trait or the UUID of an aggregate."""
+"""A provider's UUID, and the trait or aggregate that a manager asserts absent from it."""
 STAND_INS = frozenset({OWN_UUID, NOVA_COMPUTE})
-"""Managers that only stand for somebody of whom no ledger knows."""
+"""Managers that stand for an owner that no ledger has."""
 ManagerAssertions = list[tuple[str, Assertion]]
-"""What is said of one provider, and by whom, in the order that decides."""
+"""The assertions on one provider with their managers; for exclusive claims the first decides."""
 
 
 @dataclass(slots=True)
 class Settlement:
-    """``said`` is what counts of the answers, by the UUID of the provider."""
+    """One settlement; ``assertions`` are those of ``answers`` that count, by provider UUID."""
 
     observed: Snapshot
     ledger: Ledger
@@ -45,79 +45,82 @@ class Settlement:
     problems: dict[Problem, None] = field(default_factory=dict)
     assertions: dict[str, ManagerAssertions] = field(default_factory=dict)
     denials: dict[Denial, str] = field(default_factory=dict)
-    """Names that Placement has and a driver asserts absent, with the driver's manager."""
-    quiet: frozenset[str] = NOTHING
-    """Managers whose claims stay as they are."""
+    """The denials that Placement contradicts, each with the manager that denies."""
+    silent_managers: frozenset[str] = NOTHING
+    """Managers whose claims stay as they are in this settlement."""
     may_deny: bool = False
-    """Whether the claims of every configured manager are known."""
+    """Whether the claims of all configured managers are known, so that denials can be checked."""
 
     def __post_init__(self) -> None:
         complete = self.answers.silent | self.answers.waiting <= {AGENT, STATUS}
         answered = self.answers.answered()
-        self.quiet = frozenset(
-            one
-            for one in self.ledger.managers()
-            if self.answers.is_silent(one) or not (complete or driver_of(one) in answered)
+        self.silent_managers = frozenset(
+            manager
+            for manager in self.ledger.managers()
+            if self.answers.is_silent(manager) or not (complete or driver_of(manager) in answered)
         )
-        # Files that can't be read claim traits that no ledger has: see Policy.allowed.
+        # Unreadable files may claim traits that no ledger has: see Policy.allowed.
         managers = self.ledger.managers() - {FILES}
         known = {AGENT, STATUS, *managers, *map(driver_of, managers)}
         self.may_deny = self.answers.silent | self.answers.waiting <= known
 
-    def hear(self) -> list[str]:
-        """Find out what counts of the answers; of which providers more is said than what was
-        said before and is there.
-        """
+    def collect_assertions(self) -> list[str]:
+        """Collect the assertions that count; return the UUIDs of providers that may change."""
         statements = self.answers.statements
-        everybody = dict.fromkeys(
-            chain(self.ledger.holders, *(one.assertions for one in statements))
+        uuids = dict.fromkeys(
+            chain(self.ledger.holders, *(statement.assertions for statement in statements))
         )
-        repeated = self._repeated()
-        differ = [uuid for uuid in everybody if uuid not in repeated]
-        for statement, uuid in product(statements, differ):
+        unchanged = self._unchanged()
+        may_change = [uuid for uuid in uuids if uuid not in unchanged]
+        for statement, uuid in product(statements, may_change):
             if uuid in statement.assertions:
-                self._weigh(statement, uuid)
-        return differ
+                self._add_allowed(statement, uuid)
+        return may_change
 
-    def _weigh(self, statement: Statement, uuid: str) -> None:
-        said, who = statement.assertions[uuid], statement.manager
-        counts, told = self.policy.allowed(who, said, self.observed, self.ledger)
-        for text in told:
-            self.problem(self.observed.get(uuid) or said.provider, text)
-        if counts is not None:
-            self.assertions.setdefault(uuid, []).append((who, counts))
+    def _add_allowed(self, statement: Statement, uuid: str) -> None:
+        assertion, manager = statement.assertions[uuid], statement.manager
+        allowed, reasons = self.policy.allowed(manager, assertion, self.observed, self.ledger)
+        for reason in reasons:
+            self.add_problem(self.observed.get(uuid) or assertion.provider, reason)
+        if allowed is not None:
+            self.assertions.setdefault(uuid, []).append((manager, allowed))
 
-    def _repeated(self) -> set[str]:
-        """Providers whose one holder says again what it held, and that is what is there, and
-        nobody else says anything: almost all providers in almost all periods.
+    def _unchanged(self) -> set[str]:
+        """Return the providers that need no settlement: almost all in almost all periods.
+
+        Their only manager asserts what it asserted before, and Placement has exactly that.
         """
-        there, rows = self.observed.providers, self.ledger.holders
-        repeated, others = set[str](), set(self.drained)
-        for one in self.answers.statements:
-            others.update(one.assertions if one.manager in self.quiet else ())
+        observed, rows = self.observed.providers, self.ledger.holders
+        unchanged, others = set[str](), set(self.drained)
+        for statement in self.answers.statements:
+            is_silent = statement.manager in self.silent_managers
+            others.update(statement.assertions if is_silent else ())
             others.update(
-                uuid for uuid, held in one.denied.items() if held.within(there.get(uuid)) != NONE
+                uuid
+                for uuid, absent in statement.denied.items()
+                if absent.within(observed.get(uuid)) != NONE
             )
-            for uuid, (held, provider) in one.assertions.items():
+            for uuid, (holding, provider) in statement.assertions.items():
                 row = rows.get(uuid, {})
-                same = provider is there.get(uuid) and row.get(one.manager) == held
-                (repeated if same and len(row) == 1 else others).add(uuid)
-        return repeated - others
+                same = provider is observed.get(uuid) and row.get(statement.manager) == holding
+                (unchanged if same and len(row) == 1 else others).add(uuid)
+        return unchanged - others
 
-    def problem(self, provider: Provider, text: str) -> None:
-        """Tell it, once."""
+    def add_problem(self, provider: Provider, text: str) -> None:
+        """Add a problem of a provider, once."""
         self.problems[Problem(provider.uuid, provider.name, text)] = None
 
-    def is_spoken_of(self, uuid: str) -> bool:
+    def is_reported(self, uuid: str) -> bool:
         """Return whether a driver sets the inventory of a provider, or removed it."""
-        return any(uuid in one.gone or uuid in one.inventoried for one in self.answers.statements)
+        statements = self.answers.statements
+        return any(uuid in each.gone or uuid in each.inventoried for each in statements)
 
     def denied(self, uuid: str) -> Holding:
         """Return the traits and aggregates to be removed from a provider, whoever set them.
 
-        The agent's denials always count.  A driver's counts on a provider in the ledger, that is
-        neither attached nor foreign, once the claims of all managers are known, and against
-        nothing that another manager claims or that is the agent's to set.
+        The agent's denials always count.  A driver's denial counts if the ledger has the provider
+        and it is neither foreign nor another service's root, if the claims of all managers are
+        known, and if neither the agent nor another manager claims the name.
         """
         result = NONE
         for statement in self.answers.statements:
@@ -135,19 +138,21 @@ class Settlement:
     def _not_claimed(self, uuid: str, manager: str, names: Holding) -> Holding:
         """Return those of the names that a driver denies which it may remove."""
         row = self.ledger.holdings_on(uuid)
-        is_ours = any(held.provider for who, held in row.items() if who not in STAND_INS)
+        is_ours = any(held.provider for holder, held in row.items() if holder not in STAND_INS)
         if not (self.may_deny and is_ours and self.policy.may_drop(uuid)):
             return NONE
         asserted = (
-            one.assertions[uuid].holding
-            for one in self.answers.statements
-            if one.manager != manager and uuid in one.assertions
+            statement.assertions[uuid].holding
+            for statement in self.answers.statements
+            if statement.manager != manager and uuid in statement.assertions
         )
-        silent = (held for who, held in row.items() if who in self.quiet and who != manager)
+        others = row.keys() & self.silent_managers - {manager}
+        silent = (row[holder] for holder in others)
         agents = Holding(traits=self.policy.agent_traits)
         return names.without(joined([agents, *asserted, *silent]))
 
     def place_in_files(self, uuid: str, name: str) -> str:
-        """File and line of what the files say."""
-        places = (one.places.get((uuid, name)) for one in self.answers.statements)
+        """Return file and line of what the provider files assert, for messages."""
+        statements = self.answers.statements
+        places = (statement.places.get((uuid, name)) for statement in statements)
         return next(filter(None, places), FILES)

@@ -12,7 +12,7 @@ from reportclient.snapshot import Snapshot
 
 
 class Assertion(NamedTuple):
-    """A holding asserted on one provider, and a provider that has the values of its claims."""
+    """Claims on one provider; ``provider`` has their values, such as the inventory records."""
 
     holding: Holding
     provider: Provider
@@ -20,12 +20,13 @@ class Assertion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """``said`` by the UUID of the provider; a manager with a statement has answered.
+    """What one manager asserts; ``assertions`` is by provider UUID.
 
-    ``removed`` are providers that it took away by name, ``gone`` also what was below them,
-    ``adopted`` those that somebody made before it.  ``denied`` are traits and aggregates that it
-    asserts absent, by provider: :meth:`agent.ownership.settlement.Settlement.denied` says which go.
-    ``places`` names the file and line of an assertion, by provider and what it names.
+    ``removed`` are the providers that the manager removed by name, ``gone`` those and all below
+    them, ``adopted`` those that it takes over from another service.  ``denied`` are traits and
+    aggregates that it asserts absent, by provider: see
+    :meth:`agent.ownership.settlement.Settlement.denied`.  ``places`` has the file and line of each
+    assertion of a provider file, by provider and name.
     """
 
     manager: str
@@ -33,7 +34,7 @@ class Statement:
     removed: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
     inventoried: frozenset[str] = frozenset()
-    """Providers of which it said what inventory they have, be it none."""
+    """Providers whose inventory the manager set, be it to none."""
     adopted: frozenset[str] = frozenset()
     denied: Mapping[str, Holding] = field(default_factory=dict)
     places: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -41,64 +42,66 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The statements of one period, in the order that decides, and the managers without one."""
+    """The statements of one period in order of precedence, and the managers without one."""
 
     statements: tuple[Statement, ...] = ()
     silent: frozenset[str] = frozenset()
-    """Drivers that failed, and sources that did."""
+    """Drivers and sources of drivers that failed: their claims stay as they are."""
     order: tuple[str, ...] = ()
-    """All drivers, as they are configured."""
+    """All drivers, in the order of compute_driver."""
     waiting: frozenset[str] = frozenset()
-    """Drivers that are asked next: silent until then, and what they hold keeps nothing there."""
+    """Drivers that were not called yet: silent until then, but their claims keep no provider."""
 
     def with_answer(
         self, statements: tuple[Statement, ...], silent: frozenset[str]
     ) -> "Statements":
-        """The same after one more has answered."""
+        """Return the statements after another manager has answered."""
         statements = (*self.statements, *statements)
         return replace(self, statements=statements, silent=self.silent | silent)
 
     def with_pending_reshape(
         self, statements: tuple[Statement, ...], silent: frozenset[str]
     ) -> "Statements":
-        """The same after one more wants a reshape.
+        """Return the statements after another driver has asked for a reshape.
 
-        What it has said by then counts, but nothing that it left out goes.
+        What it asserted before that counts; what it left out is not removed.
         """
-        drivers = {driver_of(one.manager) for one in statements}
+        drivers = {driver_of(statement.manager) for statement in statements}
         return self.with_answer(statements, silent | drivers)
 
     def with_failed(self, manager: str) -> "Statements":
-        """The same after one more has failed."""
+        """Return the statements after another manager has failed."""
         return replace(self, silent=self.silent | {manager})
 
     def takes_precedence(self, manager: str, other: str) -> bool:
-        """Whether of what only one can have it gets it, though the other has it and is silent."""
+        """Return whether a manager gets an exclusive claim that another, silent one has."""
         names = (*self.order, FILES)
-        one, two = driver_of(manager), driver_of(other)
-        return one in names and (two not in names or names.index(one) < names.index(two))
+        driver, holder = driver_of(manager), driver_of(other)
+        if driver not in names:
+            return False
+        return holder not in names or names.index(driver) < names.index(holder)
 
     def is_silent(self, manager: str) -> bool:
-        """Whether what it asserted stays as it is.
+        """Return whether a manager's claims stay as they are.
 
-        A driver's own claims do so too while one of its sources is silent: they may be that
-        source's, from the time before it was named.
+        A driver's own claims also stay while one of its sources is silent: they may be that
+        source's, recorded before the driver named its sources.
         """
         silent = self.silent | self.waiting
         if manager in silent:
             return True
         if manager == driver_of(manager):
-            return any(driver_of(one) == manager for one in silent)
-        has_answered = any(one.manager == manager for one in self.statements)
+            return any(driver_of(each) == manager for each in silent)
+        has_answered = any(each.manager == manager for each in self.statements)
         return driver_of(manager) in silent and not has_answered
 
     def answered(self) -> frozenset[str]:
-        """Drivers, and whoever else has said something."""
-        return frozenset(driver_of(one.manager) for one in self.statements)
+        """Return the drivers and other managers with a statement."""
+        return frozenset(driver_of(statement.manager) for statement in self.statements)
 
 
 class TreeEdits(NamedTuple):
-    """The edits that a driver made, the tree that it was shown, and the ledger of then."""
+    """A driver's edits of its tree, and the base snapshot and ledger that they were made on."""
 
     base: Snapshot
     ledger: Ledger
@@ -108,24 +111,24 @@ class TreeEdits(NamedTuple):
 
     @classmethod
     def from_tree(cls, tree: ProviderTree, ledger: Ledger) -> "TreeEdits":
-        """Return the edits of a tree, which may be edited on."""
-        claims = {source: said.copy() for source, said in tree.claims.items()}
+        """Return the edits made so far, copied: later edits of the tree don't change them."""
+        claims = {source: each.copy() for source, each in tree.claims.items()}
         return cls(tree.base, ledger, tree.edits(), frozenset(tree.removed_below), claims)
 
     def gone(self) -> frozenset[str]:
-        """Providers that were taken away."""
+        """Return the UUIDs of the providers that were removed."""
         return frozenset(uuid for uuid, provider in self.edits.items() if provider is None)
 
     def changed_since(self, last: "TreeEdits", source: str) -> dict[str, None]:
-        """UUIDs of the providers of which one source may assert something else than then."""
+        """Return the UUIDs of providers on which a source may assert other claims than ``last``."""
         claims = self.claims[source].changed_since(last.claims[source])
-        around = self.base.changed_since(last.base), self.ledger.changed_since(last.ledger)
-        return claims | dict.fromkeys([*around[0], *around[1], *self.edits, *last.edits])
+        base, ledger = self.base.changed_since(last.base), self.ledger.changed_since(last.ledger)
+        return claims | dict.fromkeys([*base, *ledger, *self.edits, *last.edits])
 
 
 @dataclass(frozen=True, slots=True)
 class DriverStatements:
-    """The statements of a driver, one a source; ``silent`` are sources without an answer."""
+    """The statements of a driver, one per source; ``silent`` are its sources that failed."""
 
     tree_edits: TreeEdits
     statements: tuple[Statement, ...]
@@ -135,46 +138,48 @@ class DriverStatements:
 def driver_statements(
     driver: str, tree: ProviderTree, ledger: Ledger, last: DriverStatements | None = None
 ) -> DriverStatements:
-    """A driver's answer.
+    """Return a driver's statements, from its edited tree.
 
-    What it asserted before and left in the tree is asserted still.  With what was said
-    ``last``, of whatever, it costs what changed since.
+    What the driver asserted before and left in the tree counts as asserted again.  ``last`` are
+    its statements of an earlier period; with them only what changed since is computed.
     """
     tree_edits = TreeEdits.from_tree(tree, ledger)
     if last is not None and last.tree_edits == tree_edits:
         return last
-    silent = frozenset(source for source, said in tree_edits.claims.items() if said.silent)
-    found = tuple(
+    silent = frozenset(source for source, claims in tree_edits.claims.items() if claims.silent)
+    statements = tuple(
         _statement(driver, source, tree_edits, tree, last)
         for source in tree_edits.claims
         if not source or source not in silent
     )
-    return DriverStatements(tree_edits, found, frozenset(f"{driver}/{source}" for source in silent))
+    return DriverStatements(
+        tree_edits, statements, frozenset(f"{driver}/{source}" for source in silent)
+    )
 
 
 def without_moved_classes(statement: Statement, ledger: Ledger) -> Statement:
-    """Return a statement without classes that wait for a reshape to be moved.
+    """Return a statement without the classes that a pending reshape would move.
 
-    Or what moves would be offered in both places.  A source that was through by then has said
-    all that it says, and nothing that moves.
+    They would be offered in both places otherwise.  Statements of sources are returned as they
+    are: a source that was done before the driver asked for the reshape moves nothing.
     """
     driver = driver_of(statement.manager)
     if statement.manager != driver:
         return statement
     where: dict[str, set[str]] = {}
     for uuid, holders in ledger.holders.items():
-        for who, held in holders.items():
-            for name in held.classes if driver_of(who) == driver else ():
+        for manager, held in holders.items():
+            for name in held.classes if driver_of(manager) == driver else ():
                 where.setdefault(name, set()).add(uuid)
-    said = dict(statement.assertions)
-    for uuid, one in statement.assertions.items():
-        classes = one.holding.classes
-        stays = frozenset(name for name in classes if uuid in where.get(name, {uuid}))
-        if stays != classes:
-            said[uuid] = one._replace(holding=one.holding._replace(classes=stays))
-        if classes and not stays and uuid not in ledger.holders:
-            del said[uuid]
-    return replace(statement, assertions=said)
+    assertions = dict(statement.assertions)
+    for uuid, assertion in statement.assertions.items():
+        holding, classes = assertion.holding, assertion.holding.classes
+        staying = frozenset(name for name in classes if uuid in where.get(name, {uuid}))
+        if staying != classes:
+            assertions[uuid] = assertion._replace(holding=holding._replace(classes=staying))
+        if classes and not staying and uuid not in ledger.holders:
+            del assertions[uuid]
+    return replace(statement, assertions=assertions)
 
 
 def _statement(
@@ -188,7 +193,7 @@ def _statement(
     gone = NOTHING if source else tree_edits.gone()
     return Statement(
         manager,
-        _said(manager, source, tree_edits, tree, last),
+        _assertions(manager, source, tree_edits, tree, last),
         removed=gone - tree_edits.removed_below,
         gone=gone,
         inventoried=frozenset(claims.classes),
@@ -203,7 +208,7 @@ def _statement(
     )
 
 
-def _said(
+def _assertions(
     manager: str,
     source: str,
     tree_edits: TreeEdits,
@@ -213,18 +218,21 @@ def _said(
     claims, ledger = tree_edits.claims[source], tree_edits.ledger
     before = next((o for o in (last.statements if last else ()) if o.manager == manager), None)
     if last is not None and before is not None:
-        said, uuids = dict(before.assertions), tree_edits.changed_since(last.tree_edits, source)
+        assertions, uuids = (
+            dict(before.assertions),
+            tree_edits.changed_since(last.tree_edits, source),
+        )
     else:
         held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
-        said, uuids = {}, claims.claimed_uuids() | dict.fromkeys(held)
+        assertions, uuids = {}, claims.claimed_uuids() | dict.fromkeys(held)
     for uuid in uuids:
         provider, held_before = tree.provider(uuid), ledger.holding_of(uuid, manager)
         holding = NONE if provider is None else _holding(claims, provider, held_before)
         if provider is not None and holding != NONE:
-            said[uuid] = Assertion(holding, provider)
+            assertions[uuid] = Assertion(holding, provider)
         else:
-            said.pop(uuid, None)
-    return said
+            assertions.pop(uuid, None)
+    return assertions
 
 
 def _holding(claims: SourceClaims, provider: Provider, before: Holding) -> Holding:
