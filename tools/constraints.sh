@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# constraints.sh: write constraints.txt anew, from the environment in which the tests ran.
+# constraints.sh: regenerate constraints.txt from the environment in which the tests ran.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"

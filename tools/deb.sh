@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds Debian packages: compute-agent-common, with the environment and computectl, and on it
-# compute-agent and compute-registry, a service each.
+# Builds Debian packages: compute-agent-common (the Python environment and computectl), and the
+# services compute-agent and compute-registry, which depend on it.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
 . "$(dirname "$0")/setup.sh"
@@ -11,16 +11,15 @@ $(sed -n '2,3s/^# //p' "$0")
 
 usage: tools/deb.sh [--wheel FILE] [--build DIR] [--output DIR]
 
-  --wheel FILE  a wheel of compute-agent that was built before; otherwise one is built of this
+  --wheel FILE  an existing wheel of compute-agent; without this option one is built from this
                 source
-  --build DIR   where they are put together (build/deb); what is there of an earlier run is
-                used again
-  --output DIR  where the packages go (dist)
+  --build DIR   directory for intermediate files (build/deb); files of an earlier run are reused
+  --output DIR  directory for the packages (dist)
 
-They run on the Debian release that they were built on, with its own python3. The versions of
-what they bring are those of constraints.txt.
+The packages run on the Debian release that they were built on, with its python3. They contain
+the library versions of constraints.txt.
 
-COMPUTE_AGENT_DEB_LEVEL  how hard to compress: 1 to 22 (19)
+COMPUTE_AGENT_DEB_LEVEL  compression level: 1 to 22 (19)
 USAGE
 }
 
@@ -60,7 +59,7 @@ pip() {
         "$ENVIRONMENT/bin/python" -m pip --disable-pip-version-check "$@"
 }
 
-# Of a copy: building leaves its traces where it is done.
+# Build from a copy, since a build writes files into the source tree.
 build_wheel() {
     if [ -n "$WHEEL" ]; then return; fi
     say "building the wheel"
@@ -79,27 +78,27 @@ make_deb_environment() {
     fi
 }
 
-# pip stays in it: drivers of others are installed beside ours.
+# pip stays in the environment, so that operators can install third-party drivers.
 install_wheel() {
-    say "installing ${WHEEL##*/} and what it needs"
+    say "installing ${WHEEL##*/} and its dependencies"
     pip install --no-compile -c "$ROOT/constraints.txt" "$WHEEL[libvirt,registry,watch]"
     pip install --no-compile --no-deps --force-reinstall "$WHEEL"
-    # With the paths that tracebacks show later; what has run here already (pip) as well.
-    quietly 'This is a fault of a package in it.' "$SYSTEM_PYTHON" -m compileall -q -f -j2 \
+    # Compile with the installed paths, which tracebacks show; also modules already compiled (pip).
+    quietly 'A Python package in the environment does not compile.' "$SYSTEM_PYTHON" -m compileall -q -f -j2 \
         -s "$ENVIRONMENT" -p "$HOME_OF_ALL" "$ENVIRONMENT/lib"
     VERSION=$("$ENVIRONMENT/bin/python" -c \
         'from importlib import metadata; print(metadata.version("compute-agent"))')
-    # PEP 440 writes 1.0rc1 where Debian has to read that it is before 1.0.
+    # Debian writes 1.0~rc1 for PEP 440's 1.0rc1, so that it sorts before 1.0.
     DEB_VERSION=$(sed -E 's/\.?(a|b|rc|dev)([0-9]+)/~\1\2/; s/\+/+/' <<<"$VERSION")
 }
 
-# -- what is in the packages
+# -- the contents of the packages
 
 tree_of() { echo "$BUILD/tree/$1"; }
 
 put() { install -D -m "$1" "$2" "$3"; }
 
-# The environment as it is, but for where it says that it is.
+# Copy the environment and replace the build path in its files.
 common_tree() {
     local tree
     tree=$(tree_of compute-agent-common)
@@ -138,7 +137,7 @@ service_tree() {
     put 0644 "$ROOT/LICENSE" "$tree/usr/share/doc/$name/copyright"
 }
 
-# An older one knows no RestartSteps=, and would say so at each start.
+# Older versions of systemd do not have RestartSteps= and would warn at each start.
 systemd_can_back_off() {
     local version
     version=$(systemctl --version 2>/dev/null | awk 'NR == 1 { print int($2) }')
@@ -151,7 +150,7 @@ manual() {
         pip install --target "$BUILD/docutils" -c "$ROOT/constraints.txt" docutils
     fi
     mkdir -p "${page%/*}"
-    PYTHONPATH=$BUILD/docutils quietly "Mend docs/man/$name.rst" "$SYSTEM_PYTHON" -m docutils \
+    PYTHONPATH=$BUILD/docutils quietly "Correct docs/man/$name.rst" "$SYSTEM_PYTHON" -m docutils \
         --writer=manpage --strict "$ROOT/docs/man/$name.rst" "$page"
     gzip -9n "$page"
 }
@@ -160,7 +159,7 @@ completion() {
     local name=$1 bash=$2/usr/share/bash-completion/completions/$1
     mkdir -p "${bash%/*}" "$2/usr/share/zsh/vendor-completions"
     "$ROOT/tools/deb/completion.sh" "$name" "$ENVIRONMENT/bin/$name" >"$bash" 2>>"$LOG" ||
-        fail "no completion for $name" "All that was said: $LOG"
+        fail "no completion for $name" "The complete output is in $LOG"
     sed "s/@NAME@/$name/g; s/@FUNCTION@/_${name//-/_}/" "$ROOT/tools/deb/completion.zsh" \
         >"$2/usr/share/zsh/vendor-completions/_$name"
 }
@@ -198,7 +197,7 @@ CONTROL
     echo "$OUTPUT/${name}_${DEB_VERSION}_$architecture.deb"
 }
 
-# The environment is bound to the minor version of Python that it was made with.
+# The environment works only with the minor version of Python that created it.
 python_range() {
     "$SYSTEM_PYTHON" -c 'import sys; major, minor = sys.version_info[:2]
 print(f"python3 (>= {major}.{minor}), python3 (<< {major}.{minor + 1}~)")'
@@ -215,7 +214,7 @@ pack() {
     package compute-agent-common "$architecture" "$(python_range)" \
         'libvirt0, bash-completion' 'environment of compute-agent, and computectl'
     package compute-agent all "$same, systemd | systemd-sysusers" '' \
-        'reports what a hypervisor has to OpenStack Placement'
+        'reports the resources of a hypervisor to OpenStack Placement'
     package compute-registry all "$same, systemd | systemd-sysusers" '' \
         'keeps the service records of a fleet of compute-agents'
     rm -rf "$BUILD/tree"
@@ -223,10 +222,10 @@ pack() {
 
 read_arguments "$@"
 umask 022
-export PYTHONDONTWRITEBYTECODE=1 # what is compiled has the paths of the place where it is built
+export PYTHONDONTWRITEBYTECODE=1 # implicitly compiled files would contain the build paths
 mkdir -p "$BUILD"
 exec 9>"$BUILD/lock"
-flock 9 # two of these at once would spoil each other's work
+flock 9 # only one build at a time
 : >"$LOG"
 install_packages python3 python3-venv python3-dev dpkg "${BUILD_PACKAGES[@]}"
 expect_space "$BUILD" 700

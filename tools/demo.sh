@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows the agent at work on this machine, from nothing but a Debian 12: sets up what is
-# missing, starts a libvirtd and a Placement of its own, and reports this host to it.
+# Shows the agent at work on this machine, which needs only Debian 12: installs what is missing,
+# starts a private libvirtd and Placement, and reports this host to that Placement.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
 . "$(dirname "$0")/setup.sh"
@@ -13,18 +13,18 @@ $(sed -n '2,3s/^# //p' "$0")
 
 usage: tools/demo.sh [--once] [--driver libvirt|fake | --lab]
 
-  --once            one period, then the tree; otherwise until Ctrl-C
-  --driver libvirt  this machine, through libvirt; an error where there is none
-  --driver fake     a host with two NUMA nodes, SR-IOV and shared storage, from a script
-                    (without --driver: libvirt where it can be had, else fake)
-  --lab             the hypervisor of tools/lab.sh, with two NUMA nodes, hugepages, VFs and
-                    vGPUs: in it a network card is plugged in and out while you watch.
-                    Started for this and stopped afterwards, unless it runs already
+  --once            run one period and print the tree; without this option run until Ctrl-C
+  --driver libvirt  report this machine through libvirt; an error if libvirt is not available
+  --driver fake     report a scripted host with two NUMA nodes, SR-IOV and shared storage
+                    (default: libvirt if it is available, else fake)
+  --lab             report the hypervisor of tools/lab.sh, with two NUMA nodes, hugepages, VFs
+                    and vGPUs. A network card is plugged in and out while you watch. The
+                    hypervisor is started and stopped by this command, unless it already runs
 
-COMPUTE_AGENT_DEMO_DIR  where the demo's Placement and state are kept between runs
-                        (now $STATE)
-COMPUTE_AGENT_VENV      where the virtual environment is
-COMPUTE_AGENT_DEMO_SECONDS  --lab: how long there is to look before the card comes or goes (8)
+COMPUTE_AGENT_DEMO_DIR      directory of the demo's Placement and state, kept between runs
+                            (now $STATE)
+COMPUTE_AGENT_VENV          directory of the virtual environment
+COMPUTE_AGENT_DEMO_SECONDS  --lab: seconds before the card is plugged in or out (8)
 USAGE
 }
 
@@ -57,14 +57,14 @@ read_arguments() {
         shift
     done
     if [ -n "$LAB" ] && [ -n "$DRIVER_CHOSEN" ]; then
-        fail '--lab and --driver do not go together' 'The lab is shown through libvirt: tools/demo.sh --lab'
+        fail '--lab and --driver do not go together' '--lab always uses the libvirt driver: tools/demo.sh --lab'
     fi
 }
 
 choose_driver() {
     case $1 in
         libvirt | fake) DRIVER=$1 DRIVER_CHOSEN=yes ;;
-        *) fail "no driver $1 in this demo" 'There are: libvirt, fake' ;;
+        *) fail "this demo has no driver $1" 'Choose libvirt or fake' ;;
     esac
 }
 
@@ -88,7 +88,7 @@ start_private_libvirtd() {
     local uri="qemu+unix:///system?socket=$directory/run/libvirt/libvirt-sock"
     say "starting a private libvirtd in $directory"
     mkdir -p "$directory"
-    # A session of its own: Ctrl-C is for the agent; libvirtd ends after it.
+    # In a session of its own, so that Ctrl-C ends the agent first and libvirtd after it.
     local through=()
     if [ "$(id -u)" -ne 0 ]; then through=(sudo -n); fi
     "${through[@]}" setsid "$ROOT/tools/private-libvirtd.sh" "$directory" >"$log" 2>&1 </dev/null &
@@ -102,7 +102,7 @@ start_private_libvirtd() {
         fi
         sleep 1
     done
-    say "it did not come up after $second s; the end of $log:"
+    say "the private libvirtd did not answer within $second s; the end of $log:"
     tail -n 5 "$log"
     stop LIBVIRTD_PID
     return 1
@@ -115,9 +115,9 @@ libvirt_answers() {
 fall_back_to_the_script() {
     if [ -n "$DRIVER_CHOSEN" ]; then
         fail 'no libvirtd answers on this machine, and a private one does not start' \
-            'Run this as root, or start libvirtd, or see the script: tools/demo.sh --driver fake'
+            'Run this as root, or start libvirtd, or use the scripted host: tools/demo.sh --driver fake'
     fi
-    say 'no libvirtd can be had here: showing the scripted host instead (--driver fake)'
+    say 'libvirtd is not available here: using the scripted host instead (--driver fake)'
     DRIVER=fake
 }
 
@@ -132,11 +132,11 @@ stop() {
         if [ ! -e "/proc/$pid" ]; then return 0; fi
         sleep 0.1
     done
-    say "process $pid did not end in $((tenth / 10)) s and is killed"
+    say "process $pid did not end within $((tenth / 10)) s: killing it"
     signal_to KILL "$pid" || true
 }
 
-# signal_to NAME PID: also to what was started through sudo, which passes it on.
+# signal_to NAME PID: signal a process, also one that was started through sudo.
 signal_to() {
     kill "-$1" "$2" 2>/dev/null || { [ -e "/proc/$2" ] && as_root kill "-$1" "$2" 2>/dev/null; }
 }
@@ -155,7 +155,7 @@ pass_on_the_signal() {
     fi
 }
 
-# A Placement and an identity for each of them: they are not the same host.
+# Each driver has its own Placement and compute_id, since each reports another host.
 write_configuration() {
     local directory=$STATE/${LAB:+lab-}$DRIVER
     CONFIGURATION=$directory.conf
@@ -173,7 +173,7 @@ CONF
     if [ -n "$LAB" ] && [ ${#ONCE[@]} -eq 0 ]; then play "$directory/status.json"; fi
 }
 
-# Many a machine to try this on is a virtual one, without KVM.
+# Many test machines are virtual machines without KVM.
 virt_type() {
     if virsh -q -c "$LIBVIRT_URI" domcapabilities --virttype kvm >/dev/null 2>&1; then
         echo kvm
@@ -182,7 +182,7 @@ virt_type() {
     fi
 }
 
-# Runs in the background so that a signal reaches us while it runs.
+# Run the agent in the background, so that this script receives signals meanwhile.
 run_agent() {
     local arguments=(--dev --config-file "$CONFIGURATION" "${ONCE[@]}") status=0
     say "compute-agent ${arguments[*]}"
@@ -191,10 +191,10 @@ run_agent() {
     while :; do
         status=0
         wait "$AGENT_PID" || status=$?
-        # A signal ends the wait, not the agent.
+        # A signal interrupts the wait; the agent may still run.
         if ! kill -0 "$AGENT_PID" 2>/dev/null; then break; fi
     done
-    # Its own status, where the last wait was ended by a signal.
+    # Get the agent's exit status, since a signal may have interrupted the last wait.
     status=0
     wait "$AGENT_PID" || status=$?
     AGENT_PID=
@@ -209,7 +209,7 @@ if [ "$DRIVER" = libvirt ]; then
 else
     set_up dev
 fi
-mkdir -p "$STATE" || fail "can't make $STATE" 'Choose another: COMPUTE_AGENT_DEMO_DIR=/some/where'
+mkdir -p "$STATE" || fail "cannot create $STATE" 'Choose another directory: COMPUTE_AGENT_DEMO_DIR=/some/where'
 chmod 700 "$STATE"
 if [ -n "$LAB" ]; then
     start_lab

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A hypervisor to try the libvirt driver on, inside QEMU on this machine: two NUMA nodes,
-# hugepages on each, an SR-IOV device with VFs, mediated devices, a socket for hotplug.
+# A hypervisor in QEMU on this machine, to try the libvirt driver on: two NUMA nodes with
+# hugepages, an SR-IOV device with VFs, mediated devices, a slot for hotplug.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
 . "$(dirname "$0")/setup.sh"
@@ -13,21 +13,22 @@ $(sed -n '2,3s/^# //p' "$0")
 
 usage: tools/lab.sh start | stop | status | uri | plug | unplug | run COMMAND
 
-  start        build it the first time, boot it, wait for its libvirtd (half a minute
-               where two cores are free); nothing happens if it runs.  Prints the URI last.
-  stop         end it; what was written in it is gone
-  status       whether it runs, its URI and what is plugged in; exit code 1 if it does not run
-  uri          the URI of its libvirtd, for scripts
-  plug         plug a network card into its empty socket, at NUMA node 1
+  start        build the lab (the first time), boot it, and wait for its libvirtd (half a
+               minute if two cores are free); do nothing if the lab runs.  Prints the URI last.
+  stop         stop the lab; files that were written in it are lost
+  status       show whether the lab runs, its URI and its PCI devices; exit code 1 if it does
+               not run
+  uri          print the URI of the lab's libvirtd, for scripts
+  plug         plug a network card into the empty slot, at NUMA node 1
   unplug       take the card out again
-  run COMMAND  run a command in it as root: tools/lab.sh run 'pkill -9 libvirtd'
+  run COMMAND  run a command in the lab as root: tools/lab.sh run 'pkill -9 libvirtd'
 
-Anybody on this machine can reach its libvirtd while it runs.  It sees the files of this
-machine that everybody may read, and can change none; nor can it reach any network.
+While the lab runs, every user of this machine can reach its libvirtd.  The lab can read the
+world-readable files of this machine, cannot change any, and cannot reach any network.
 
-COMPUTE_AGENT_LAB_DIR      where its kernel and its sockets are kept
+COMPUTE_AGENT_LAB_DIR      directory of the lab's kernel and sockets
                            (now $STATE)
-COMPUTE_AGENT_LAB_SECONDS  how long to wait for its libvirtd (300)
+COMPUTE_AGENT_LAB_SECONDS  how long to wait for the lab's libvirtd (300)
 USAGE
 }
 
@@ -40,7 +41,7 @@ start() {
     install_packages gcc make libc6-dev "${LIBVIRT_PACKAGES[@]}"
     stop_lab
     build_lab
-    # Half a lab would keep a core busy, and nobody would know of it.
+    # If interrupted, stop QEMU too: it would keep a core busy unnoticed.
     trap 'stop_lab; exit 130' INT TERM HUP
     boot
     wait_until_ready
@@ -82,13 +83,13 @@ talk() {
 prepare() {
     [ "$(uname -sm)" = 'Linux x86_64' ] || fail "the lab is an x86_64 machine, this is $(uname -sm)"
     # The longest of its sockets is STATE/shell; the kernel takes 107 bytes.
-    [ "$(printf %s "$STATE/shell" | wc -c)" -le 107 ] || fail "the path $STATE is too long for sockets" \
-        'Choose another: COMPUTE_AGENT_LAB_DIR=/some/where'
-    mkdir -p "$STATE" || fail "can't make $STATE" 'Choose another: COMPUTE_AGENT_LAB_DIR=/some/where'
+    [ "$(printf %s "$STATE/shell" | wc -c)" -le 107 ] || fail "the path $STATE is too long for a unix socket" \
+        'Choose another directory: COMPUTE_AGENT_LAB_DIR=/some/where'
+    mkdir -p "$STATE" || fail "cannot create $STATE" 'Choose another directory: COMPUTE_AGENT_LAB_DIR=/some/where'
     chmod 700 "$STATE"
-    # Two of these at once would spoil each other's work.
+    # Only one of these commands at a time.
     exec 8>"$STATE/.lock"
-    flock -w 600 8 || fail "somebody else has held $STATE/.lock for ten minutes" "See: fuser $STATE/.lock"
+    flock -w 600 8 || fail "another process has held the lock $STATE/.lock for ten minutes" "See: fuser $STATE/.lock"
 }
 
 case ${1:-} in

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Mutation testing of the pure core: small faults are put into a copy of it, one at a time,
-# and the fast tests have to notice each.  docs/mutation.rst has the score and the survivors.
+# Mutation testing of the pure core: mutmut puts small faults (mutants) into a copy of the code, one
+# at a time, and the fast tests have to detect each.  docs/mutation.rst has the results.
 #
-#   tools/mutation.sh [-m MINUTES] [PATTERN...]   all of the core, or mutants whose names
-#                                                 match, such as 'reportclient.diff.*', without
-#                                                 those that have run; a mutant that is named
-#                                                 in full runs again
-#   tools/mutation.sh sample COUNT [PATTERN]      that many names at random, to be given to it
-#   tools/mutation.sh show MUTANT                 what a mutant changes
-#   tools/mutation.sh score                       what the last run came to
+#   tools/mutation.sh [-m MINUTES] [PATTERN...]   run all mutants, or those whose names match,
+#                                                 such as 'reportclient.diff.*', except those
+#                                                 that have already run; a mutant whose full
+#                                                 name is given runs again
+#   tools/mutation.sh sample COUNT [PATTERN]      print the names of COUNT random mutants
+#   tools/mutation.sh show MUTANT                 show what a mutant changes
+#   tools/mutation.sh score                       print the result of the last run
 #
-# A process for each core at the lowest priority, for an hour at most unless -m says otherwise;
-# a run that was cut off goes on where it was.  Of the fast tests those run that reach the
-# mutant; one that hangs is ended after half a minute.  The tests are those of now, the code is
-# that of the first call: after a change of it remove the copy that is named at the end.
-# COMPUTE_AGENT_MUTATION names another place for that copy, COMPUTE_AGENT_VENV the environment
-# that tools/test.sh made.
+# It uses one process for each core at the lowest priority, for an hour at most (-m changes
+# that); an interrupted run continues where it stopped.  For each mutant, the fast tests that
+# reach it run; a test that hangs is ended after half a minute.  The tests are copied at each
+# call, the code only at the first: after a change of the code remove the copy, whose path is
+# printed at the end.  COMPUTE_AGENT_MUTATION is another path for the copy, COMPUTE_AGENT_VENV
+# the environment that tools/test.sh made.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
 . "$(dirname "$0")/setup.sh"
@@ -24,22 +24,22 @@ MUTMUT=mutmut==3.8.1
 OWN_VENV=${COMPUTE_AGENT_MUTATION_VENV:-$ROOT/.venv-mutation}
 COPY=${COMPUTE_AGENT_MUTATION:-${TMPDIR:-/tmp}/compute-agent-mutation}
 
-# An environment of its own, which sees the libraries of the other one but not the work
-# tree that is installed there.
+# A separate environment, which uses the libraries of the tests' environment but not the work tree
+# that is installed there.
 make_own_environment() {
-    [ -x "$VENV/bin/python" ] || fail "there is no $VENV" "Run tools/test.sh first"
+    [ -x "$VENV/bin/python" ] || fail "the environment $VENV does not exist" "Run tools/test.sh first"
     [ -x "$OWN_VENV/bin/mutmut" ] && return
-    say "an environment for $MUTMUT in $OWN_VENV"
+    say "making an environment for $MUTMUT in $OWN_VENV"
     LOG=$(mktemp "${TMPDIR:-/tmp}/compute-agent-mutation.XXXXXX")
-    quietly "Is there a python3-venv?" "$VENV/bin/python" -m venv --clear "$OWN_VENV"
-    quietly "Is PyPI, or its mirror, there?" "$OWN_VENV/bin/pip" install "$MUTMUT"
+    quietly "Is python3-venv installed?" "$VENV/bin/python" -m venv --clear "$OWN_VENV"
+    quietly "Does pip reach its index (see pip config list)?" "$OWN_VENV/bin/pip" install "$MUTMUT"
     "$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
         >"$("$OWN_VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/beside.pth"
     rm -f "$LOG"
 }
 
-# What is mutated, and by which tests: those of the boundaries, of the fast tier.  A hanging test
-# ends its process with status 1, which is a mutant killed.
+# Configure which modules are mutated and which tests run: the fast ones of the boundaries.  A test
+# that hangs ends its process with status 1, which counts as a killed mutant.
 write_configuration() {
     cat >"$COPY/pyproject.toml" <<'TOML'
 [tool.pytest.ini_options]
@@ -95,7 +95,7 @@ make_copy() {
     write_configuration
 }
 
-# names_left PATTERN...: the mutants to be run, or the patterns where there are no mutants yet.
+# names_left PATTERN...: print the mutants to run, or the patterns if there are no mutants yet.
 names_left() {
     (cd "$COPY" && "$OWN_VENV/bin/python" - "$@" <<'PYTHON'
 import fnmatch, json, pathlib, sys
@@ -176,18 +176,18 @@ esac
 make_own_environment
 make_copy
 cd "$COPY"
-# As many examples for a property as find what ordinary faults break; the same each time.
+# Few examples for each property, the same ones each time.
 export HYPOTHESIS_PROFILE=fast COMPUTE_AGENT_TEST_FAST=yes
 export PATH=$OWN_VENV/bin:$PATH
 status=0
 mapfile -t names < <(names_left "$@" | grep .)
 if [ ${#names[@]} -eq 0 ]; then
     score
-    say "all of these have run; in $COPY"
+    say "all of these mutants have already run; the copy is in $COPY"
     exit
 fi
 if [ $# -eq 0 ] && [ "${names[*]}" = "*" ]; then names=(); fi
-say "for $minutes minutes at most; what mutmut says is in $COPY/run.log"
+say "running for at most $minutes minutes; the output of mutmut is in $COPY/run.log"
 timeout --signal=INT --kill-after=30 "${minutes}m" \
     nice -n 19 mutmut run --max-children "$(nproc)" "${names[@]}" >"$COPY/run.log" 2>&1 || status=$?
 if [ "$status" -ne 0 ] && [ "$status" -ne 124 ]; then
@@ -196,4 +196,4 @@ if [ "$status" -ne 0 ] && [ "$status" -ne 124 ]; then
         "Do the tests pass?  See $COPY/run.log"
 fi
 score
-say "in $COPY"
+say "the copy is in $COPY"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Draws docs/diagrams anew, and docs/pictures from a Placement of its own.  Needs the environment of
-# the tests (tools/test.sh makes it) and Graphviz.  An argument names another folder for the latter.
+# Regenerates docs/diagrams, and docs/pictures from a private Placement.  Needs the environment that
+# tools/test.sh makes, and Graphviz.  An argument is another directory for the pictures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for diagram in docs/diagrams/*.dot; do dot -Tsvg -o "${diagram%.dot}.svg" "$diagram"; done

@@ -1,15 +1,16 @@
 #!/bin/bash
-# Starts a libvirtd of its own, in the foreground: private-libvirtd.sh DIR
+# Starts a private libvirtd in the foreground: private-libvirtd.sh DIR
 #
-# All that it reads and writes lives below DIR, bound over the system's folders in a
-# mount namespace of its own: the libvirtd of this machine, if there is one, is not
-# touched and not seen.  No network is defined, so no bridge and no dnsmasq is started.
+# All of its files are below DIR, which is bind-mounted over the system's directories in a
+# mount namespace.  The libvirtd of this machine, if there is one, is neither affected nor
+# visible.  No network is defined, so no bridge is created and no dnsmasq is started.
 #
 #   URI      qemu+unix:///system?socket=DIR/run/libvirt/libvirt-sock
-#   PID      DIR/run/libvirtd.pid (libvirtd itself, not what watches over it)
+#   PID      DIR/run/libvirtd.pid (of libvirtd, not of subreaper.py, its parent)
 #   log      DIR/log/libvirtd.log
 #
-# Whoever may enter DIR may use it: keep that to yourself (chmod 700).  SIGTERM or SIGINT ends it and everything that it started.
+# Every user who can enter DIR can use this libvirtd: chmod 700 DIR.  SIGTERM or SIGINT ends
+# libvirtd and all processes that it started.
 set -euo pipefail
 
 die() {
@@ -18,14 +19,14 @@ die() {
 }
 
 [ $# -eq 1 ] || die "usage: private-libvirtd.sh DIR"
-[ "$(id -u)" -eq 0 ] || die "has to run as root: libvirtd and mount namespaces need it (try sudo)"
+[ "$(id -u)" -eq 0 ] || die "run this as root (sudo): libvirtd and mount namespaces need it"
 
 tools=$(dirname "$(readlink -f "$0")")
 libvirtd=$(PATH=$PATH:/usr/sbin:/sbin command -v libvirtd) ||
-    die "no libvirtd here; on Debian: apt-get install libvirt-daemon-system qemu-system-x86"
+    die "libvirtd is not installed; on Debian: apt-get install libvirt-daemon-system qemu-system-x86"
 python=$(command -v python3) || die "python3 is not installed"
 unshare --mount --propagation private true 2>/dev/null ||
-    die "this machine does not allow a mount namespace (a container without CAP_SYS_ADMIN?)"
+    die "cannot create a mount namespace: is this a container without CAP_SYS_ADMIN?"
 
 mkdir -p "$1"
 dir=$(readlink -f "$1")
@@ -68,6 +69,6 @@ bind='
     mount --bind "$dir/run/libvirt" /run/libvirt
     exec "$@"
 '
-rm -f "$socket" # a client that waits for it to appear must not find the last one's
+rm -f "$socket" # a client that waits for the socket must not find that of an earlier run
 exec unshare --mount --propagation private sh -c "$bind" private-libvirtd "$dir" \
     "$python" "$tools/subreaper.py" "$libvirtd" --pid-file "$dir/run/libvirtd.pid"

@@ -1,14 +1,13 @@
 # shellcheck shell=bash
-# What tools/demo.sh and tools/test.sh share: everything that a fresh Debian 12 lacks.
-# Sourced, not run.  It asks no questions, does only what is missing, and says what it
-# does on lines that start with "==>"; all the rest goes to a log that is shown when
-# something fails.
+# Functions that the other scripts share: they install what a fresh Debian 12 lacks.  Sourced, not
+# run.  They ask no questions, install only what is missing, and print what they do on lines that
+# start with "==>"; other output goes to a log, whose end is printed if a command fails.
 #
-#   set_up EXTRAS PACKAGE...    afterwards $VENV/bin has the commands
+#   set_up EXTRAS PACKAGE...    installs packages and makes the virtual environment $VENV
 #
-# COMPUTE_AGENT_VENV names another place for the virtual environment, and
-# COMPUTE_AGENT_REFERENCE_VENV for the one with nova, which install_reference makes;
-# COMPUTE_AGENT_SKIP_PACKAGES says that no system package is to be looked for.
+# COMPUTE_AGENT_VENV is another path for the virtual environment, COMPUTE_AGENT_REFERENCE_VENV for
+# the one with nova, which install_reference makes.  With COMPUTE_AGENT_SKIP_PACKAGES=yes no system
+# package is installed.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 VENV=${COMPUTE_AGENT_VENV:-$ROOT/.venv}
@@ -21,7 +20,7 @@ case $(uname -m) in
     aarch64) QEMU_PACKAGE=qemu-system-arm ;;
     *) QEMU_PACKAGE=qemu-system-x86 ;;
 esac
-# Named one by one, because recommended packages are not installed.
+# Listed one by one, since recommended packages are not installed.
 # shellcheck disable=SC2034
 LIBVIRT_PACKAGES=(libvirt-daemon-system libvirt-daemon libvirt-daemon-driver-qemu
     libvirt-clients "$QEMU_PACKAGE" qemu-utils udev)
@@ -42,15 +41,15 @@ set_up() {
     local extras=$1
     shift
     LOG=$(mktemp "${TMPDIR:-/tmp}/compute-agent-setup.XXXXXX") ||
-        fail "no file can be made in ${TMPDIR:-/tmp}" "Is the disk full?  See: df -h"
+        fail "cannot create a file in ${TMPDIR:-/tmp}" "Is the disk full?  See: df -h"
     take_checkout_back
     choose_python "$@"
     make_environment "$extras"
     rm -f "$LOG"
 }
 
-# What root made in somebody's checkout (sudo tools/demo.sh) is given to whose checkout it is,
-# or the next command of that user could not write there.
+# Files that root created in a user's checkout (sudo tools/demo.sh) are given to the owner of the
+# checkout, whose next command could not write there otherwise.
 take_checkout_back() {
     local owner roots directory
     owner=$(stat -c %u:%g "$ROOT")
@@ -59,15 +58,15 @@ take_checkout_back() {
         roots=$(find "$directory" -xdev -user 0 -print -quit 2>/dev/null || true)
         if [ -z "$roots" ]; then continue; fi
         if [ "$(id -u)" -ne 0 ] && ! sudo -n true 2>/dev/null; then
-            fail "$roots belongs to root: something was run with sudo here" \
-                "Give it back: sudo chown -R $(id -un) $directory"
+            fail "$roots belongs to root: a command was run with sudo here" \
+                "Run: sudo chown -R $(id -un) $directory"
         fi
         as_root find "$directory" -xdev -user 0 -exec chown -h "$owner" {} +
     done
 }
 
-# quietly NEXT-STEP COMMAND...: run it with its output in the log; on failure show the
-# end of it and say what to do.
+# quietly NEXT-STEP COMMAND...: run a command with its output in the log; if it fails, print the end
+# of the log and the next step, and exit.
 quietly() {
     local next=$1
     shift
@@ -75,13 +74,12 @@ quietly() {
     "$@" >>"$LOG" 2>&1 </dev/null && return
     tail -n 25 "$LOG" >&2
     if grep -q 'No space left on device' "$LOG"; then next='The disk is full: see df -h'; fi
-    fail "this failed: $*" "$next" "All that was said: $LOG"
+    fail "this command failed: $*" "$next" "The complete output is in $LOG"
 }
 
 # -- system packages
 
-# A python3 that is new enough, can make virtual environments, and against whose
-# headers a library can be compiled.
+# Whether a python3 is new enough, can make virtual environments, and has its headers.
 usable_python() {
     command -v "$1" >/dev/null && "$1" - >/dev/null 2>&1 <<'PYTHON'
 import ensurepip, os, sys, sysconfig, venv
@@ -126,8 +124,8 @@ install_packages() {
     disable_new_units "$before"
 }
 
-# A command during which Debian starts no service that it installs: what is needed of
-# them is started privately.  A reload is allowed: D-Bus has to hear of a new polkit.
+# Run a command while Debian starts no service that it installs: the tests start their own.  A reload
+# is allowed, since D-Bus has to notice a new polkit.
 # shellcheck disable=SC2016
 WITHOUT_STARTING='
 policy=/usr/sbin/policy-rc.d
@@ -141,8 +139,8 @@ if [ ! -e $policy ]; then
 fi
 "$@"'
 
-# Servers that only tests need.  What this run has installed of them does not start at boot,
-# where it would listen; what was there before is left as it is.
+# Servers that only tests need.  Those that this run has installed are disabled, so that they do not
+# start at boot; those that were installed before are left as they are.
 SERVER_UNITS=(rabbitmq-server.service epmd.service epmd.socket mariadb.service postgresql.service
     prometheus.service)
 
@@ -160,7 +158,7 @@ disable_new_units() {
     done
     if [ ${#new[@]} -eq 0 ] || ! command -v systemctl >/dev/null; then return 0; fi
     as_root systemctl disable --quiet "${new[@]}" >>"$LOG" 2>&1 || true
-    say "not started at boot, as only tests need them: ${new[*]}"
+    say "disabled at boot, since only the tests need them: ${new[*]}"
 }
 
 installed() {
@@ -169,10 +167,10 @@ installed() {
 
 expect_apt() {
     command -v apt-get >/dev/null ||
-        fail "this is no Debian: what these of its packages hold may be missing: $*" \
-            'Install that, then set COMPUTE_AGENT_SKIP_PACKAGES=yes and run this again.'
+        fail "this is not Debian, and the programs of these Debian packages may be missing: $*" \
+            'Install them, then set COMPUTE_AGENT_SKIP_PACKAGES=yes and run this again.'
     [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null ||
-        fail "these packages are missing, and this is not root, nor has it sudo without a password" \
+        fail "these packages are missing, and this user is not root and has no sudo without a password" \
             "As root: apt-get install $*"
 }
 
@@ -185,26 +183,26 @@ expect_space() {
     local free
     free=$(df -Pm "$1" | awk 'NR == 2 { print $4 }')
     [ "${free:-0}" -ge "$2" ] ||
-        fail "$1 has ${free:-no} MiB free, and $2 are needed" "Make room, then run this again."
+        fail "$1 has ${free:-no} MiB free, but $2 MiB are needed" "Free some space, then run this again."
 }
 
 # -- virtual environment
 
 make_environment() {
     local extras=$1 stamp wanted
-    mkdir -p "$VENV" 2>/dev/null || fail "can't make $VENV" \
-        "Choose another place: COMPUTE_AGENT_VENV=/some/where $0"
-    (: >>"$VENV/.lock") 2>/dev/null || fail "$VENV can't be written by $(id -un)" \
-        "Give it back: sudo chown -R $(id -un) $VENV, or choose another place with COMPUTE_AGENT_VENV"
+    mkdir -p "$VENV" 2>/dev/null || fail "cannot create $VENV" \
+        "Choose another path: COMPUTE_AGENT_VENV=/some/where $0"
+    (: >>"$VENV/.lock") 2>/dev/null || fail "$(id -un) cannot write to $VENV" \
+        "Run: sudo chown -R $(id -un) $VENV, or choose another path with COMPUTE_AGENT_VENV"
     exec 9>>"$VENV/.lock"
-    flock 9 # two of these at once would spoil each other's work
+    flock 9 # only one installation at a time
     stamp=$VENV/.installed-${extras//,/-}
     wanted=$(fingerprint)
     if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || ! "$VENV/bin/python" -c '' 2>/dev/null; then
         install_project "$extras"
         fingerprint >"$stamp"
     fi
-    exec 9>&- # what is started later must not hold the lock
+    exec 9>&- # processes started later must not hold the lock
 }
 
 fingerprint() {
@@ -218,13 +216,13 @@ install_project() {
         say "making a virtual environment in $VENV"
         quietly 'Is python3-venv installed?' "$PYTHON" -m venv "$VENV"
     fi
-    say "installing compute-agent[$1] and what it needs (a minute or two)"
+    say "installing compute-agent[$1] and its dependencies (a minute or two)"
     quietly 'Is there a network?  Does pip reach its index (see pip config list)?' \
         "$VENV/bin/python" -m pip install --disable-pip-version-check \
         -c "$ROOT/constraints.txt" -e "${ROOT}[$1]"
 }
 
-# -- Nova in an environment of its own, for benchmarks and for tests beside it
+# -- Nova in a separate environment, for benchmarks and tests that compare with it
 
 install_reference() {
     if [ "$(cat "$REFERENCE_VENV/.installed" 2>/dev/null)" = "$NOVA" ]; then return; fi

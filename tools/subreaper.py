@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Run a daemon so that nothing of it is left when it ends: ``subreaper.py COMMAND [ARG…]``.
+"""Run a daemon, and end all of its child processes when it ends: ``subreaper.py COMMAND [ARG…]``.
 
-A libvirtd leaves QEMU probes, guests and dnsmasq behind as orphans.  Where PID 1
-reaps late they linger as zombies, libvirt waits for them, and one second becomes
-twelve.  Here orphans become children of this process, which reaps them at once;
-SIGTERM and SIGINT end the daemon, and then all that is left below it.
+libvirtd leaves QEMU probes, guests and dnsmasq behind as orphans.  If PID 1 reaps them late,
+they stay as zombies, and libvirt waits for them: one second becomes twelve.  Here orphans
+become children of this process, which reaps them at once.  SIGTERM and SIGINT end the daemon
+and then all of its remaining descendants.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GRACE_SECONDS = 5.0
 
 
 def main(command: list[str]) -> int:
-    """Run ``command`` until it ends; its exit status is ours (128 + n for signal n)."""
+    """Run a command until it ends, and return its exit status (128 + n for signal n)."""
     if not command:
         sys.stderr.write("usage: subreaper.py COMMAND [ARG…]\n")
         return 2
@@ -39,7 +39,7 @@ def main(command: list[str]) -> int:
 
 
 def _become(command: list[str], parent: int) -> None:
-    """In the child: end with the parent, however that ends; then be the daemon."""
+    """In the child process: have SIGTERM sent when the parent ends, then execute the daemon."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         os._exit(1)
@@ -51,13 +51,13 @@ def _become(command: list[str], parent: int) -> None:
 
 
 def _end(daemon: int, signum: int) -> None:
-    """Pass a signal on, also to a daemon that is stopped: it would never see it."""
+    """Send a signal to the daemon, and SIGCONT in case it is stopped."""
     _send(daemon, signum)
     _send(daemon, signal.SIGCONT)
 
 
 def _wait_for(daemon: int) -> int:
-    """Reap whatever ends until the daemon does; returns its exit status, or -signal."""
+    """Reap child processes until the daemon ends; return its exit status, or minus the signal."""
     while True:
         pid, status = os.wait()
         if pid == daemon:
@@ -65,7 +65,7 @@ def _wait_for(daemon: int) -> int:
 
 
 def _end_children() -> None:
-    """Ask all that is left to end, then make it; returns when nothing is left."""
+    """Send SIGTERM, later SIGKILL, to all remaining child processes until none is left."""
     kill_at = time.monotonic() + GRACE_SECONDS
     while True:
         late = time.monotonic() > kill_at

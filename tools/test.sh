@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# All checks and all tests, from nothing but a Debian 12: sets up what is missing, then
-# runs ruff, mypy and pytest.  Arguments go to pytest.  The last line is pytest's.
-# With --fast first: ruff, mypy and the tests that need no server and wait for nothing.
-# With --lab first: only the tests on the hypervisor of tools/lab.sh, started for them.
-# With --faults first: only those that take too long for every run, one after the other.
+# Runs all checks and tests on a machine with Debian 12: installs what is missing, then runs
+# ruff, mypy and pytest.  Arguments go to pytest.  The last line is pytest's.  First argument:
+# --fast: only ruff, mypy and the tests that start no server and do not wait.
+# --lab: only the tests on the hypervisor of tools/lab.sh, which is started for them.
+# --faults: only the tests that take too long for every run, one after the other.
 set -euo pipefail
 # shellcheck source=tools/setup.sh
 . "$(dirname "$0")/setup.sh"
@@ -11,9 +11,9 @@ set -euo pipefail
 case ${1:-} in
     -h | --help)
         sed -n '2,6s/^# //p' "$0"
-        echo 'COMPUTE_AGENT_VENV names another place for the virtual environment, and'
+        echo 'COMPUTE_AGENT_VENV is another path for the virtual environment,'
         echo 'COMPUTE_AGENT_REFERENCE_VENV for the one with nova.'
-        echo 'COMPUTE_AGENT_TEST_WORKERS is how many run tests at once; 0: in this process.'
+        echo 'COMPUTE_AGENT_TEST_WORKERS is the number of test processes; 0: only this one.'
         exit
         ;;
 esac
@@ -37,12 +37,12 @@ check() {
     "$@" || failed+=("$*")
 }
 
-# After set_up, which looks for a Python outside of the environment.
+# To be called after set_up, which looks for a Python outside of the environment.
 enter_environment() {
     cd "$ROOT"
     PATH=$VENV/bin:$PATH
     export PATH
-    unset PYTHONDONTWRITEBYTECODE # or hundreds of short processes would compile all anew
+    unset PYTHONDONTWRITEBYTECODE # or hundreds of short processes would compile every module
 }
 
 check_source() {
@@ -51,7 +51,7 @@ check_source() {
     check mypy
 }
 
-# run_tests COMMAND...: pytest's status, unless it is the only one that was content.
+# run_tests COMMAND...: exit with pytest's status, or 1 if only an earlier check failed.
 run_tests() {
     local status=0
     if [ ${#failed[@]} -gt 0 ]; then printf '==> FAILED already: %s\n' "${failed[@]}"; fi
@@ -78,18 +78,18 @@ fi
 
 set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}" \
     "${SERVER_PACKAGES[@]}" git graphviz systemd-container "${long[@]}"
-# 64 MB; without it the tests of the registry's page are skipped, and say so.
-(install_packages chromium-headless-shell) || say 'no Chromium: the tests in a browser are skipped'
-# 20 MB; for promtool, which the alerts are tested with, and for the picture of the dashboard.
-(install_packages prometheus) || say 'no promtool: the tests of the alerts are skipped'
-# Beside the checks; without it the tests beside Nova are skipped, and say so.
+# 64 MB; without it the browser tests of the registry's page are skipped.
+(install_packages chromium-headless-shell) || say 'Chromium could not be installed: the browser tests are skipped'
+# 20 MB; for promtool, which tests the alerts, and for the picture of the dashboard.
+(install_packages prometheus) || say 'promtool could not be installed: the tests of the alerts are skipped'
+# In parallel with the checks; without it the tests that need nova are skipped.
 rm -f "$LOG"
 install_reference &
 reference=$!
 enter_environment
 
-# Some tests start a libvirtd or a systemd, which takes root: who has sudo runs all of them
-# through it, and gets what they leave in the checkout.
+# Some tests start a libvirtd or a systemd, which needs root: a user with sudo runs all tests through
+# it; files that they leave in the checkout are given back to the user.
 privileged() {
     if [ "$(id -u)" -eq 0 ] || ! sudo -n true 2>/dev/null; then
         "$@"
@@ -99,14 +99,14 @@ privileged() {
     for name in PATH TMPDIR CI COLUMNS TERM $(compgen -e COMPUTE_AGENT_ || true); do
         if [ -n "${!name:-}" ]; then kept+=("$name=${!name}"); fi
     done
-    say 'as root, through sudo'
+    say 'running the tests as root, through sudo'
     sudo -n env "${kept[@]}" "$@" || status=$?
     take_checkout_back
     return "$status"
 }
 
 if [ ${#long[@]} -gt 0 ]; then
-    wait "$reference" || say 'nova could not be installed: the tests beside it are skipped'
+    wait "$reference" || say 'nova could not be installed: the tests that need it are skipped'
     say "pytest -m faults $*"
     export COMPUTE_AGENT_TEST_FAULTS=yes
     privileged pytest -m faults --durations=0 "$@"
@@ -114,6 +114,6 @@ if [ ${#long[@]} -gt 0 ]; then
 fi
 
 check_source
-wait "$reference" || say 'nova could not be installed: the tests beside it are skipped'
+wait "$reference" || say 'nova could not be installed: the tests that need it are skipped'
 say "pytest $*"
 run_tests privileged pytest "${spread[@]}" "$@"

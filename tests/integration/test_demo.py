@@ -139,7 +139,7 @@ def test_ctrl_c_ends_it_and_all_that_it_started(demo):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--driver", "xen"], "no driver xen in this demo"),
+        (["--driver", "xen"], "this demo has no driver xen"),
         (["--driver"], "--driver needs a name"),
         (["--onc"], "unknown argument: --onc"),
     ],

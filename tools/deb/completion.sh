@@ -1,5 +1,5 @@
 #!/bin/sh
-# completion.sh NAME PROGRAM: bash's completion for it, on standard output.
+# completion.sh NAME PROGRAM: print the bash completion of a program.
 set -eu
 if [ "$1" = computectl ]; then
     exec "$2" complete

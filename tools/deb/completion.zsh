@@ -1,5 +1,5 @@
 #compdef @NAME@
-# What bash would offer: bash is on every Debian, and one set of words is enough.
+# Use the bash completion: every Debian has bash, and one list of words is enough.
 local -a offered
 offered=("${(@f)$(bash -c '
     _get_comp_words_by_ref() {

@@ -1,11 +1,10 @@
 # shellcheck shell=bash
-# How the lab's kernel, its modules and its initial memory disk are made: from packages of
-# Debian that are fetched and unpacked, not installed.  Sourced by tools/lab.sh; needs
-# $STATE, and what tools/setup.sh defines.
+# Builds the lab's kernel, its modules and its initrd from Debian packages, which are downloaded
+# and unpacked, not installed.  Sourced by tools/lab.sh; needs $STATE and tools/setup.sh.
 #
-#   build_lab       afterwards there are $STATE/vmlinuz and $STATE/initrd
+#   build_lab       creates $STATE/vmlinuz and $STATE/initrd
 #
-# Nothing is made anew while $STATE/.built tells of the same files of tools/lab.
+# Nothing is rebuilt while $STATE/.built has the checksum of the files in tools/lab.
 
 LAB=$ROOT/tools/lab
 
@@ -28,7 +27,7 @@ build_lab() {
 unpack_kernel() {
     KERNEL=$(depends_of linux-image-amd64 '^linux-image-[0-9]')
     if [ -z "$KERNEL" ]; then
-        # Nobody has asked this machine's apt for anything yet.
+        # apt has no package lists yet.
         quietly 'Is there a network?  Are the sources in /etc/apt right?' as_root apt-get -q update
         KERNEL=$(depends_of linux-image-amd64 '^linux-image-[0-9]')
     fi
@@ -41,7 +40,7 @@ unpack_kernel() {
     UNPACKED=$STATE/unpacked
     rm -rf "$UNPACKED"
     mkdir -p "$UNPACKED/packages"
-    say "fetching the kernel $KERNEL and what builds a module for it (90 MB)"
+    say "downloading the kernel $KERNEL and its headers (90 MB)"
     cd "$UNPACKED/packages" || return
     quietly "Is there a network?  If the version is gone, as root: apt-get update" \
         apt-get -q download "${packages[@]}"
@@ -52,22 +51,22 @@ unpack_kernel() {
     cd "$ROOT" || return
 }
 
-# depends_of PACKAGE PATTERN: the first package it needs whose name fits.
+# depends_of PACKAGE PATTERN: print the first dependency whose name matches.
 depends_of() {
     apt-cache depends "$1" 2>/dev/null | awk '$1 == "Depends:" { print $2 }' | grep -m 1 -e "$2" || true
 }
 
 build_module() {
-    say 'building a kernel module that has mediated devices'
+    say 'building a kernel module that provides mediated devices'
     local headers=$UNPACKED/usr/src/linux-headers-$KERNEL
-    # It expects its other half where the package would have installed it.
+    # The Makefile refers to the common headers at their installed path.
     sed -i "s#/usr/src/#$UNPACKED/usr/src/#" "$headers/Makefile"
     cp -r "$LAB/mdev" "$UNPACKED/mdev"
     quietly 'Are gcc-12 and make installed?' make -C "$headers" "M=$UNPACKED/mdev" modules
 }
 
 pack_initrd() {
-    say 'packing the initial memory disk'
+    say 'packing the initrd'
     local disk=$STATE/memory-disk name found
     rm -rf "$disk"
     mkdir -p "$disk/bin" "$disk/modules"
@@ -76,7 +75,7 @@ pack_initrd() {
     for name in $(grep -v '^#' "$LAB/modules") labmdev; do
         found=$(find "$UNPACKED/lib/modules" "$UNPACKED/mdev" -name "$name.ko")
         [ -n "$found" ] || fail "the kernel $KERNEL has no module $name" \
-            "$LAB/modules is made for the kernel of Debian 12: mend it for another."
+            "$LAB/modules is for the kernel of Debian 12: adapt it to this one."
         cp "$found" "$disk/modules"
         echo "$name" >>"$disk/modules/order"
     done

@@ -1,26 +1,26 @@
 # shellcheck shell=bash
-# tools/demo.sh --lab: the hypervisor of tools/lab.sh with all that it has, and a hand that
-# plugs a network card in and out while somebody watches.  Sourced by tools/demo.sh.
+# tools/demo.sh --lab: reports the hypervisor of tools/lab.sh, and plugs a network card in and
+# out in the background.  Sourced by tools/demo.sh.
 
 LOOK_SECONDS=${COMPUTE_AGENT_DEMO_SECONDS:-8}
 LAB_PID=
 HAND_PID=
 LAB_IS_OURS=
 
-# In the background, so that a signal reaches us while it boots.
+# In the background, so that this script receives signals while the lab boots.
 start_lab() {
     if ! "$ROOT/tools/lab.sh" uri >/dev/null 2>&1; then LAB_IS_OURS=yes; fi
     "$ROOT/tools/lab.sh" start &
     LAB_PID=$!
-    wait "$LAB_PID" || fail 'the lab does not run' 'What it said is above; tools/lab.sh --help tells more'
+    wait "$LAB_PID" || fail 'the lab does not run' 'Its output is above; see also tools/lab.sh --help'
     LAB_PID=
     # shellcheck disable=SC2034  # for the script that sources this
     LIBVIRT_URI=$("$ROOT/tools/lab.sh" uri)
-    # Whoever began with a card in its socket would see nothing come.
+    # The demo starts without the card.
     "$ROOT/tools/lab.sh" unplug >/dev/null
 }
 
-# A lab that ran before goes on.
+# Stop the lab only if this script started it.
 stop_lab_parts() {
     stop HAND_PID
     stop LAB_PID
@@ -40,7 +40,7 @@ enabled_mdev_types = labmdev-large
 CONF
 }
 
-# play STATUS-FILE: once the agent has reported, a card comes, and goes again.
+# play STATUS-FILE: once the agent has reported, plug the card in and out again.
 play() {
     rm -f "$1"
     play_with_the_card "$1" &
@@ -56,7 +56,7 @@ play_with_the_card() {
     say 'taking the card out again'
     "$ROOT/tools/lab.sh" unplug >/dev/null
     pause "$LOOK_SECONDS"
-    say 'now you: tools/lab.sh plug, tools/lab.sh unplug; Ctrl-C ends this'
+    say 'now try it: tools/lab.sh plug, tools/lab.sh unplug; Ctrl-C ends the demo'
 }
 
 # Holds none of our output open when we are gone.

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Makes a hypervisor of the booted lab: devices, hugepages, udev, a shell on the second
-# serial line, and a libvirtd that is started again whenever it ends.  Runs as process 1.
-# Lines that start with LAB are what tools/lab.sh waits for.
+# Sets up the booted lab as a hypervisor: devices, hugepages, udev, a shell on the second serial
+# line, and a libvirtd that is restarted whenever it ends.  Runs as process 1.  tools/lab.sh waits
+# for the lines that start with LAB.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 PF=/sys/bus/pci/devices/0000:41:00.0
 NODES=/sys/devices/system/node
 
-# What the machine keeps here is its own, and not all of it can be read.
+# Hide these directories of the outer machine: not all of their files can be read.
 for directory in /run /etc/libvirt /var/lib/libvirt /var/cache/libvirt /var/log /tmp; do
     mkdir -p "$directory"
     mount -t tmpfs tmpfs "$directory"
@@ -19,12 +19,12 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 hostname lab
 echo LAB booted
 
-echo 0 >"$PF/sriov_drivers_autoprobe" # a VF is for guests: no driver here
+echo 0 >"$PF/sriov_drivers_autoprobe" # VFs are for guests: bind no driver
 echo 2 >"$PF/sriov_numvfs"
 echo 64 >$NODES/node0/hugepages/hugepages-2048kB/nr_hugepages
 echo 32 >$NODES/node1/hugepages/hugepages-2048kB/nr_hugepages
 
-# QEMU's user network has these addresses; the card is called what udev has made of it.
+# The addresses of QEMU's user network; udev chose the interface name.
 ip link set lo up
 card=$(basename /sys/bus/pci/drivers/virtio-pci/*/virtio*/net/*)
 ip address add 10.0.2.15/24 dev "$card"
@@ -36,10 +36,10 @@ udevadm settle --timeout=60
 echo LAB devices
 
 stty -F /dev/ttyS1 raw -echo
-# Through a pipe it is no terminal to the shell, which would prompt there.
+# Through a pipe, so that the shell sees no terminal and prints no prompt.
 (while :; do setsid sh </dev/ttyS1 2>&1 | cat >/dev/ttyS1; done) &
 
-rm -f /usr/bin/qemu-system-i386 # libvirt asks each emulator at length what it can do
+rm -f /usr/bin/qemu-system-i386 # libvirt probes each emulator, which takes long
 cat >/run/libvirtd.conf <<'CONF'
 listen_tls = 0
 listen_tcp = 1

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The lab as a running machine: QEMU's command line, start, stop and what is said about
-# it.  Sourced by tools/lab.sh; needs $STATE, and what tools/setup.sh defines.
+# The lab's QEMU: command line, start, stop and progress messages.  Sourced by tools/lab.sh; needs
+# $STATE and tools/setup.sh.
 
 CONSOLE=$STATE/console.log
 QMP=$STATE/qmp
@@ -8,7 +8,8 @@ SHELL_SOCKET=$STATE/shell
 PIDFILE=$STATE/qemu.pid
 READY_SECONDS=${COMPUTE_AGENT_LAB_SECONDS:-300}
 
-# The pid of this lab's QEMU, or nothing: a number that was left over may be another's now.
+# Print the pid of this lab's QEMU, if it runs.  Checks the command line, since the pid in the file
+# may have been reused.
 running() {
     local pid
     pid=$(cat "$PIDFILE" 2>/dev/null) || return 1
@@ -31,7 +32,7 @@ boot() {
     free_port >"$STATE/port"
     rm -f "$CONSOLE" "$QMP" "$SHELL_SOCKET"
     local as=()
-    # Its root is this machine's: what not everybody may read is not for it either.
+    # The lab sees this machine's files: without root it can read only the world-readable ones.
     if [ "$(id -u)" -eq 0 ]; then as=(-runas nobody); fi
     say 'booting the lab in QEMU without KVM: a core for half a minute, 1 GB of memory while it runs'
     LOG=$STATE/qemu.log
@@ -44,10 +45,10 @@ boot() {
         -append 'console=ttyS0 panic=-1 quiet' \
         "${CELLS[@]}" "${FILES_AND_NETWORK[@]}" \
         -netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$(cat "$STATE/port")-:16509" \
-        "${DEVICES[@]}" 8>&- # the lock is not for QEMU
+        "${DEVICES[@]}" 8>&- # QEMU must not hold the lock
 }
 
-# Two cells, of 2 and 1 GiB and two CPUs each, 21 apart.
+# Two NUMA cells with 2 GiB and 1 GiB, two CPUs each, at distance 21.
 CELLS=(
     -uuid 1ab00000-0000-4000-8000-000000000001
     -machine q35 -accel 'tcg,thread=multi' -cpu max -m 3G -smp 4,sockets=2,cores=2
@@ -61,8 +62,8 @@ FILES_AND_NETWORK=(
     -virtfs local,path=/,mount_tag=machine,security_model=none,readonly=on,multidevs=remap
     -device virtio-net-pci,netdev=net
 )
-# 21:00.0, at cell 0: "edu", which the module of mdev/ takes for a graphics card.
-# 41:00.0, at cell 1: an NVMe controller with up to four VFs; behind it an empty socket.
+# 21:00.0, at cell 0: "edu", which the module of mdev/ uses as a graphics card.
+# 41:00.0, at cell 1: an NVMe controller with up to four VFs, and an empty slot.
 DEVICES=(
     -device pxb-pcie,id=bridge0,bus=pcie.0,bus_nr=32,numa_node=0
     -device pxb-pcie,id=bridge1,bus=pcie.0,bus_nr=64,numa_node=1
@@ -73,18 +74,18 @@ DEVICES=(
     -device pcie-root-port,id=socket1,bus=bridge1,slot=3,chassis=3
 )
 
-# Shows how far it is; an error with the end of the console where it does not come up.
+# Print the progress of the boot; if it fails, print the end of the console and exit.
 wait_until_ready() {
-    local told=0 line lines give_up=$((SECONDS + READY_SECONDS))
+    local printed=0 line lines give_up=$((SECONDS + READY_SECONDS))
     until grep -q '^LAB libvirtd answers' "$CONSOLE" 2>/dev/null && answers; do
         mapfile -t lines < <(grep -a '^LAB' "$CONSOLE" 2>/dev/null | tr -d '\r')
-        for line in "${lines[@]:told}"; do say "in the lab: ${line#LAB }"; done
-        told=${#lines[@]}
+        for line in "${lines[@]:printed}"; do say "in the lab: ${line#LAB }"; done
+        printed=${#lines[@]}
         if ! running >/dev/null || [ $SECONDS -gt $give_up ]; then
             tail -n 20 "$CONSOLE" >&2 || true
             stop_lab
-            fail "the lab did not come up" "All that it said: $CONSOLE" \
-                "On a slow machine allow more: COMPUTE_AGENT_LAB_SECONDS=600 (now $READY_SECONDS)"
+            fail "the lab did not boot" "Its console output is in $CONSOLE" \
+                "On a slow machine allow more time: COMPUTE_AGENT_LAB_SECONDS=600 (now $READY_SECONDS)"
         fi
         sleep 0.5
     done
@@ -98,6 +99,6 @@ stop_lab() {
         if ! running >/dev/null; then return 0; fi
         sleep 0.1
     done
-    say "QEMU did not end in $((tenth / 10)) s and is killed"
+    say "QEMU did not end within $((tenth / 10)) s: killing it"
     kill -KILL "$pid" 2>/dev/null || true
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Talks with the lab's QEMU and with the shell in it, over their sockets.
+"""Send commands to the lab's QEMU, or to the shell in the lab, over their sockets.
 
-    talk.py qmp SOCKET plug|unplug|quit     answers when it has happened
-    talk.py shell SOCKET COMMAND            prints what the command says, ends as it ends
+    talk.py qmp SOCKET plug|unplug|quit     returns when it is done
+    talk.py shell SOCKET COMMAND            prints the command's output, exits with its exit code
 
-Exit code 3: what was asked for is so already.  Everything is bounded by SECONDS.
+Exit code 3: nothing to do, for example the card is already plugged in.  SECONDS is the timeout.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ CARD = {"driver": "e1000e", "id": "plugged", "bus": "socket1", "mac": "52:54:00:
 
 
 class Monitor:
-    """QEMU's machine protocol: one JSON object a line, events in between."""
+    """A client of QMP, QEMU's protocol: one JSON object a line, events in between."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
-    def ask(self, command: str, **arguments: object) -> Any:
-        """What QEMU answers.
+    def execute(self, command: str, **arguments: object) -> Any:
+        """Execute a command and return QEMU's answer.
 
-        :raises RuntimeError: with QEMU's own words.
+        :raises RuntimeError: the command failed; the message is QEMU's.
         """
         self._send({"execute": command, "arguments": arguments})
         for message in self._messages():
@@ -44,20 +44,20 @@ class Monitor:
         return None
 
     def wait_for(self, event: str) -> None:
-        """Until QEMU tells of it."""
+        """Wait until QEMU sends this event."""
         for message in self._messages():
             if message.get("event") == event:
                 return
 
     def greet(self) -> None:
-        """What has to be said before anything else."""
+        """Start the protocol; needed before any other command."""
         self._stream.readline()
-        self.ask("qmp_capabilities")
+        self.execute("qmp_capabilities")
 
     def has_card(self) -> bool:
-        """Whether the card is in; one that is being taken out still is."""
-        found = self.ask("qom-list", path="/machine/peripheral")
-        return any(each["name"] == CARD["id"] for each in found)
+        """Whether the card is plugged in; also while it is being unplugged."""
+        devices = self.execute("qom-list", path="/machine/peripheral")
+        return any(device["name"] == CARD["id"] for device in devices)
 
     def _send(self, message: dict[str, object]) -> None:
         self._stream.write(json.dumps(message) + "\n")
@@ -69,28 +69,28 @@ class Monitor:
         raise EOFError("QEMU ended")
 
 
-def qmp(stream: Any, wish: str) -> int:
-    """Plug the card, unplug it and wait until the guest gave it up, or end QEMU."""
+def qmp(stream: Any, action: str) -> int:
+    """Plug the card in, unplug it, or end QEMU; return the exit code."""
     monitor = Monitor(stream)
     monitor.greet()
-    if wish == "quit":
-        monitor.ask("quit")
+    if action == "quit":
+        monitor.execute("quit")
         return 0
-    if monitor.has_card() == (wish == "plug"):
+    if monitor.has_card() == (action == "plug"):
         return ALREADY
-    if wish == "plug":
-        monitor.ask("device_add", **CARD)
+    if action == "plug":
+        monitor.execute("device_add", **CARD)
     else:
         _unplug(monitor)
     return 0
 
 
 def _unplug(monitor: Monitor) -> None:
-    """Until the kernel of the lab has given the card up; one that it has just got is busy."""
+    """Unplug the card and wait for the event; retry while the lab's kernel still sets it up (busy)."""
     give_up = time.monotonic() + SECONDS
     while True:
         try:
-            monitor.ask("device_del", id=CARD["id"])
+            monitor.execute("device_del", id=CARD["id"])
             break
         except RuntimeError as refused:
             if BUSY not in str(refused) or time.monotonic() > give_up:
@@ -100,32 +100,32 @@ def _unplug(monitor: Monitor) -> None:
 
 
 def shell(stream: Any, command: str) -> int:
-    """Run one command line in the lab.
+    """Run one command line in the lab, print its output, and return its exit code.
 
-    What a command before it still has to say, whose caller has gone, is left out.
+    Output of an earlier command, whose caller has gone, is skipped.
     """
     begin, end = secrets.token_hex(8), secrets.token_hex(8)
-    # The marks are put together in the lab, so that an echo of the line is none.
+    # The shell in the lab joins the halves of each mark, so that an echo of the line has no mark.
     stream.write(f"\necho {_in_two(begin)}; ({command}) </dev/null; echo {_in_two(end)} $?\n")
     stream.flush()
     begun = False
     for line in stream:
-        before, found, status = line.rstrip("\r\n").partition(end)
-        if found:
-            _say(before)
+        before, mark, status = line.rstrip("\r\n").partition(end)
+        if mark:
+            _print(before)
             return int(status)
         if begun:
-            _say(f"{before}\n")
+            _print(f"{before}\n")
         begun = begun or begin in line
     raise EOFError("the lab ended")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        # "| head" has enough; the lab has still to be heard out.
+        # The reader, such as "| head", has ended; keep reading the output of the lab.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -133,16 +133,16 @@ def _in_two(mark: str) -> str:
     return f"'{mark[:8]}''{mark[8:]}'"
 
 
-def main(kind: str, path: str, wish: str) -> int:
-    """As the words of the command line say; its exit code."""
+def main(kind: str, path: str, action: str) -> int:
+    """Do what the command line asks for and return the exit code."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(SECONDS)
         try:
             connection.connect(path)
             with connection.makefile("rw", encoding="utf-8", errors="replace") as stream:
-                return qmp(stream, wish) if kind == "qmp" else shell(stream, wish)
+                return qmp(stream, action) if kind == "qmp" else shell(stream, action)
         except (OSError, EOFError, RuntimeError) as failed:
-            sys.exit(f"error: {wish}: {failed}")
+            sys.exit(f"error: {action}: {failed}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# tools/test.sh --lab: the tests of tests/lab, on a lab that runs only for them; one that
-# runs already is used and left running.  Sourced by tools/test.sh.
+# tools/test.sh --lab: runs the tests of tests/lab in a lab that is started for them; a lab that
+# already runs is used and left running.  Sourced by tools/test.sh.
 
 run_lab_tests() {
     set_up libvirt,dev,registry,test "${BUILD_PACKAGES[@]}" "${LIBVIRT_PACKAGES[@]}"
