@@ -86,7 +86,7 @@ def qmp(stream: Any, action: str) -> int:
 
 
 def _unplug(monitor: Monitor) -> None:
-    """Unplug the card and wait for the event; retry while the lab's kernel still sets it up (busy)."""
+    """Unplug the card and wait for the event; retry while the lab's kernel is busy with it."""
     give_up = time.monotonic() + SECONDS
     while True:
         try:
