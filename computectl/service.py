@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from agent.period.traits import DISABLED
 from agent.registry.control import Switched
+from agent.registry.observed_service import ObservedService
 from agent.reporting.conditions import Condition
-from computectl.reading.services import ObservedService, Services, registry_errors
+from computectl.reading.services import Services, registry_errors
 from computectl.shared.command_session import Session
 from computectl.shared.commands import Argument, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError

@@ -7,15 +7,16 @@ from typing import Any
 
 from agent.period.traits import identifying_traits
 from computectl.drawing.pictures import FORMATS, draw_picture
-from computectl.drawing.text_tree import children_by_name, draw_fleet, draw_tree, heading
+from computectl.drawing.text_tree import draw_fleet, draw_tree, heading
 from computectl.reading.all_trees import CALLS, TREES, Selection, read_trees
-from computectl.reading.trees import ObservedTree, Trees, find_provider, read_tree
+from computectl.reading.trees import Trees, find_provider
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument, positive
 from computectl.shared.errors import NOT_WELL, CommandError
 from computectl.shared.screen import Screen
 from reportclient.http import API
 from reportclient.model import Provider
+from reportclient.observed_tree import ObservedTree, children_by_name, read_tree
 
 COLUMNS = (
     "provider",

@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl
 from agent.registry import checks
 from agent.registry.control import Control
 from agent.registry.errors import RegistryError
-from compute_registry.page.pages import HTML, SVG, Pages
+from compute_registry.page.pages import Pages
 from compute_registry.page.selection import GROUPS, Selection, chosen, observed
-from compute_registry.page.trees import Drawn, NoTree, TreesOfHosts
+from compute_registry.page.trees import NoTree, ShownTree, TreesOfHosts
 from compute_registry.rest import policy
 from compute_registry.rest.application import Application, StartResponse
 from compute_registry.rest.request import LONGEST_QUERY, Environ, Refused
@@ -36,15 +36,15 @@ class FleetPage:
         if not is_page(environ):
             return self.below(environ, start_response)
         try:
-            kind, text = self._answer(environ)
+            text = self._answer(environ)
         except (Refused, RegistryError) as err:
             refused = err if isinstance(err, Refused) else refusal(err)
             return self.pages.error_page(
                 start_response, HTTPStatus(refused.status), str(refused), []
             )
-        return self.pages.send(start_response, HTTPStatus.OK, kind, text, [])
+        return self.pages.send(start_response, HTTPStatus.OK, text, [])
 
-    def _answer(self, environ: Environ) -> tuple[str, str]:
+    def _answer(self, environ: Environ) -> str:
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             raise Refused(405, "this page is read-only")
         if not self.allowed(environ, HOSTS):
@@ -52,39 +52,35 @@ class FleetPage:
         host = _decoded(environ["PATH_INFO"]).removeprefix(PATH).strip("/")
         query = _query(environ)
         if not host:
-            return HTML, self._list(Selection.of(query))
-        return self._host(host, query, drawn=self.allowed(environ, TREES))
+            return self._list(Selection.of(query))
+        return self._host(host, query, with_tree=self.allowed(environ, TREES))
 
     def _list(self, selection: Selection) -> str:
         control = self.control
         hosts = observed(control.registry.list_services(), control.down_after)
         fleet = chosen(selection, hosts)
-        return self.pages.made("fleet.html", fleet=fleet, selection=selection, groups=GROUPS)
+        return self.pages.render("fleet.html", fleet=fleet, selection=selection, groups=GROUPS)
 
-    def _host(self, host: str, query: dict[str, str], *, drawn: bool) -> tuple[str, str]:
+    def _host(self, host: str, query: dict[str, str], *, with_tree: bool) -> str:
         record = self.control.registry.get_service(host)
-        (one,) = observed([record], self.control.down_after)
+        (service,) = observed([record], self.control.down_after)
         root = query.get("root", record.roots[0] if record.roots else "")
         if root and root not in record.roots:
             raise Refused(404, f"{host} has no root provider {root}")
-        tree, why_not = self._tree(root, drawn=drawn)
-        if query.get("format") == "svg":
-            if tree is None or tree.svg is None:
-                raise Refused(503, why_not)
-            return SVG, tree.svg
-        said = {"one": one, "root": root, "tree": tree, "why_not": why_not}
-        return HTML, self.pages.made("host.html", **said)
+        tree, why_not = self._tree(root, allowed=with_tree)
+        return self.pages.render(
+            "host.html", service=service, root=root, tree=tree, why_not=why_not
+        )
 
-    def _tree(self, root: str, *, drawn: bool) -> tuple[Drawn | None, str]:
-        if not drawn:
+    def _tree(self, root: str, *, allowed: bool) -> tuple[ShownTree | None, str]:
+        if not allowed:
             return None, f"Policy doesn't allow {TREES} to be performed."
         if not checks.is_uuid(root):
-            return None, "its agent has not told of a root provider yet"
+            return None, "its agent has not reported a root provider yet"
         try:
-            tree = self.trees.drawn(root)
+            return self.trees.read(root), ""
         except NoTree as err:
             return None, str(err)
-        return tree, tree.why_not
 
 
 @dataclass(frozen=True, slots=True)

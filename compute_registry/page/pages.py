@@ -16,7 +16,7 @@ from compute_registry.rest.application import StartResponse
 from compute_registry.rest.request import status_line
 from reportclient.plain_text import plain
 
-HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
+HTML = "text/html; charset=utf-8"
 TEMPLATES = Path(__file__).parent / "templates"
 Headers = list[tuple[str, str]]
 
@@ -42,13 +42,11 @@ class Pages:
             "ago": health.ago,
             "plain": plain,
             "segment": lambda text: quote(text, safe=""),
-            "data": _as_data,
         }
         allowed = {
             "default-src": "'none'",
             "style-src": _hash(parts["style.css"]),
             "script-src": _hash(parts["filter.js"]),
-            "img-src": "data:",
             "form-action": "'self'",
             "base-uri": "'none'",
             "frame-ancestors": "'none'",
@@ -60,31 +58,26 @@ class Pages:
             ("Cache-Control", "no-store"),
         ]
 
-    def made(self, name: str, **known: Any) -> str:
-        """A page."""
-        return self._jinja.get_template(name).render(**known)
+    def render(self, name: str, **values: Any) -> str:
+        """Return a template filled with these values."""
+        return self._jinja.get_template(name).render(**values)
 
     def error_page(
         self, start_response: StartResponse, status: HTTPStatus, words: str, more: Headers
     ) -> Iterable[bytes]:
         """A page that says what is wrong."""
-        text = self.made("refused.html", status=status, words=words)
-        return self.send(start_response, status, HTML, text, more)
+        text = self.render("refused.html", status=status, words=words)
+        return self.send(start_response, status, text, more)
 
     def send(
-        self, start_response: StartResponse, status: HTTPStatus, kind: str, text: str, more: Headers
+        self, start_response: StartResponse, status: HTTPStatus, text: str, more: Headers
     ) -> Iterable[bytes]:
         """An answer."""
         body = text.encode("utf-8", "replace")
-        said = [("Content-Type", kind), ("Content-Length", str(len(body)))]
+        said = [("Content-Type", HTML), ("Content-Length", str(len(body)))]
         start_response(status_line(status), [*said, *self._headers, *more])
         return [body]
 
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _as_data(svg: str) -> str:
-    """Return a picture as a ``data:`` URL, in which no script is run."""
-    return f"data:{SVG};base64,{base64.b64encode(svg.encode()).decode()}"

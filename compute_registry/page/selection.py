@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from agent.registry.observed_service import ObservedService
 from agent.registry.record import ServiceRecord
-from computectl.drawing.fold import natural
-from computectl.reading.services import ObservedService
+from reportclient.natural_order import natural_key
 
 PER_PAGE = 1000
 """Hosts; what a browser shows at once."""
@@ -27,7 +27,7 @@ GROUPS: Mapping[str, Callable[[ObservedService], bool]] = {
 """What can be chosen by its name."""
 
 _ORDERS: Mapping[str, Callable[[ObservedService], Any]] = {
-    "host": lambda one: natural(one.record.host),
+    "host": lambda one: natural_key(one.record.host),
     "state": lambda one: (one.up, one.record.forced_down),
     "status": lambda one: (not one.record.disabled, _or_never(one.since)),
     "heartbeat": lambda one: _or_never(one.record.silent_for),

@@ -1,37 +1,64 @@
-"""A host's provider tree, as the picture and the text of ``computectl tree``."""
+"""A host's provider tree in Placement, read for the page: what the template shows."""
 
 import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from computectl.drawing.graphviz import svg_of
-from computectl.drawing.pictures import draw_picture
-from computectl.drawing.text_tree import draw_tree
-from computectl.reading.trees import ObservedTree, Trees, read_tree
-from computectl.shared.errors import CommandError
-from computectl.shared.screen import Screen
 from reportclient.errors import PlacementError
 from reportclient.http import API
+from reportclient.model import Provider
+from reportclient.natural_order import in_natural_order
+from reportclient.observed_tree import ObservedTree, read_tree, sharing_providers
+from reportclient.request_filter import DISABLED
+from reportclient.usage import NEARLY_FULL
 
-AT_ONCE = 4
-"""Trees that are read and drawn at the same time: the other threads answer the REST interface."""
-WAIT = 10.0
-"""Seconds for one's turn."""
-DRAWN_WITHIN = 10
-"""Seconds for a picture; the text is there all the same."""
-SCREEN = Screen(width=100)
+TREES_AT_ONCE = 4
+"""Trees that are read at the same time; the other threads answer the REST interface."""
+MAX_WAIT = 10.0
+"""Seconds that a request waits until fewer trees are being read."""
 
 
 class NoTree(Exception):
-    """The text says why."""
+    """The tree can't be shown; the text says why."""
+
+
+class ShownInventory(NamedTuple):
+    """A row of a provider's table: one resource class; amounts in its unit."""
+
+    resource_class: str
+    total: int
+    reserved: int
+    ratio: str
+    capacity: int
+    used: int
+    free: int
+    nearly_full: bool
+
+
+class ShownProvider(NamedTuple):
+    """A provider in a nested list.
+
+    ``has_children``: a list follows.  ``ends``: the number of lists that end after this provider.
+    """
+
+    provider: Provider
+    generation: int | None
+    consumers: int
+    inventory: Sequence[ShownInventory]
+    traits: Sequence[str]
+    aggregates: Sequence[str]
+    disabled: bool
+    has_children: bool = False
+    ends: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """``svg`` is ``None`` where it can't be drawn, and ``why_not`` says why."""
+class ShownTree:
+    """A tree, parents first, and the sharing providers by the aggregates they share through."""
 
-    text: str
-    svg: str | None
-    why_not: str = ""
+    providers: Sequence[ShownProvider]
+    sharing: Sequence[tuple[Sequence[str], Sequence[ShownProvider]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +66,84 @@ class TreesOfHosts:
     """``placement`` is ``None`` where [placement] is not configured."""
 
     placement: API | None
-    turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
+    turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(TREES_AT_ONCE))
 
-    def drawn(self, root: str) -> Drawn:
-        """The tree of a root provider.  :raises NoTree:"""
+    def read(self, root: str) -> ShownTree:
+        """Return the tree of a root provider.
+
+        :raises NoTree: Placement can't be read, or has no such root.
+        """
         if self.placement is None:
-            raise NoTree("compute-registry has no [placement] auth_type, so that it can't ask it")
-        if not self.turns.acquire(timeout=WAIT):
+            raise NoTree("compute-registry can't read Placement: set [placement] auth_type")
+        if not self.turns.acquire(timeout=MAX_WAIT):
             raise NoTree("too many trees are being read: try again in a moment")
         try:
-            found = read_tree(root, self.placement)
-            if found is None:
-                raise NoTree(f"Placement has no root provider {root} (yet)")
-            return _drawn(found)
+            tree = read_tree(root, self.placement)
         except PlacementError as err:
             raise NoTree(str(err)) from err
         finally:
             self.turns.release()
+        if tree is None:
+            raise NoTree(f"Placement has no root provider {root} (yet)")
+        return shown_tree(tree)
 
 
-def _drawn(found: ObservedTree) -> Drawn:
-    text = draw_tree(found.snapshot, found.root, usage=found.usage, screen=SCREEN)
-    try:
-        return Drawn(text, svg_of(draw_picture("dot", Trees((found,))), DRAWN_WITHIN))
-    except CommandError as err:
-        return Drawn(text, None, err.args[0])
+def shown_tree(tree: ObservedTree) -> ShownTree:
+    """Return everything that the page shows of a tree."""
+    sharing = sharing_providers(tree.snapshot, tree.root)
+    return ShownTree(
+        list(_nested(tree)),
+        [(names, [_shown(p, tree) for p in providers]) for names, providers in sharing.items()],
+    )
+
+
+def _nested(tree: ObservedTree) -> Iterator[ShownProvider]:
+    """Yield the providers, parents first; without recursion, since trees may be deep."""
+    snapshot = tree.snapshot
+    # With each provider, the number of lists that end after it, if it has no children.
+    stack: list[tuple[Provider, int]] = [(snapshot.providers[tree.root], 0)]
+    while stack:
+        provider, ends = stack.pop()
+        children = in_natural_order(
+            snapshot.providers[uuid] for uuid in snapshot.children(provider.uuid)
+        )
+        shown = _shown(provider, tree)
+        yield shown._replace(has_children=True) if children else shown._replace(ends=ends)
+        last = children[-1:]
+        stack += [(child, ends + 1) for child in last]
+        stack += [(child, 0) for child in reversed(children[:-1])]
+
+
+def _shown(provider: Provider, tree: ObservedTree) -> ShownProvider:
+    return ShownProvider(
+        provider,
+        tree.usage.generations.get(provider.uuid),
+        tree.usage.consumers.get(provider.uuid, 0),
+        list(_inventory(provider, (tree.usage.usages or {}).get(provider.uuid, {}))),
+        _sorted_traits(provider.traits),
+        sorted(provider.aggregates),
+        DISABLED in provider.traits,
+    )
+
+
+def _inventory(provider: Provider, used_amounts: Mapping[str, int]) -> Iterator[ShownInventory]:
+    for resource_class, stored in sorted(provider.inventory.items()):
+        record, capacity = stored.over(None), stored.capacity
+        used = used_amounts.get(resource_class, 0)
+        yield ShownInventory(
+            resource_class,
+            record.total,
+            record.reserved or 0,
+            f"{record.allocation_ratio:g}",
+            capacity,
+            used,
+            capacity - used,
+            used > capacity * NEARLY_FULL,
+        )
+
+
+def _sorted_traits(traits: Iterable[str]) -> list[str]:
+    """Return the status traits first, then CUSTOM_*, then all others."""
+    return sorted(
+        traits, key=lambda trait: (trait != DISABLED, not trait.startswith("CUSTOM_"), trait)
+    )

@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 
 from agent.period.traits import DISABLED
 from agent.registry.errors import RegistryError
+from agent.registry.observed_service import ObservedService
 from agent.registry.record import ServiceRecord
 from agent.reporting.conditions import Condition, Severity
 from computectl.reading.retirement import SHOWN
-from computectl.reading.services import ObservedService
 from computectl.shared.screen import ago, counted
-from computectl.shared.usage import amounts_of
 from reportclient.errors import NotFound, PlacementError
 from reportclient.http import API
 from reportclient.model import Inventory
 from reportclient.reader import Listed, part_of
+from reportclient.usage import amounts_of
 
 REPORTING, ORPHANS, OWNERSHIP = "reporting", "orphans", "ownership"
 ALLOCATIONS, STATUS = "allocations", "status"

@@ -16,12 +16,12 @@ from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from computectl.auditing.leftovers import left_inventory, unused_classes, unused_traits
 from computectl.reading.all_trees import MANY_HOSTS, Progress, all_providers, is_root
-from computectl.reading.read_ahead import AT_ONCE
 from computectl.reading.retirement import sharing_with
 from computectl.reading.services import Services
 from computectl.reading.trees import inventory_of
 from reportclient.http import API
 from reportclient.model import Inventory
+from reportclient.read_ahead import AT_ONCE
 from reportclient.reader import Listed, members_of, provider_by_uuid, providers_with_trait
 
 TREES = 32

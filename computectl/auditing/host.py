@@ -12,17 +12,18 @@ from agent.ownership.ledger import Ledger, joined
 from agent.period.service_tag import tag_of
 from agent.period.traits import DISABLED
 from agent.registry.errors import UnknownHost
+from agent.registry.observed_service import ObservedService
 from agent.registry.opts import FILE_NAME
 from agent.registry.record import ServiceRecord, is_alive
 from agent.reporting.conditions import Condition, Severity
 from agent.state.saved_root import SavedRoot
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
-from computectl.reading.read_ahead import AT_ONCE, ReadAhead
-from computectl.reading.services import ObservedService, Services
+from computectl.reading.services import Services
 from computectl.shared.command_session import Session
 from reportclient.http import API
 from reportclient.model import Provider
+from reportclient.read_ahead import AT_ONCE, ReadAhead
 from reportclient.reader import Listed, providers_with_trait, refresh
 from reportclient.snapshot import Snapshot
 

@@ -4,20 +4,18 @@ Two providers have the same shape if nothing but names, UUIDs and use tells them
 nor what is below them.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from reportclient.model import Provider
+from reportclient.natural_order import in_natural_order, natural_key
 from reportclient.snapshot import Snapshot
 
 FOLD_FROM = 3
 """So many of a shape below one parent are drawn as one; fewer, each by itself."""
 
 Alike = Callable[[Provider], object]
-
-_DIGITS = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +47,6 @@ def folds(
         own = list(_groups(snapshot, below, shapes, len(fold.members), len(found) - 1))
         waiting += reversed(own)
     return found
-
-
-def in_natural_order(providers: Iterable[Provider]) -> list[Provider]:
-    """Return providers by name, ``pf2`` before ``pf10``."""
-    return sorted(providers, key=lambda one: (natural(one.name), one.name))
-
-
-def natural(name: str) -> tuple[tuple[int, int | str], ...]:
-    """To sort names by, numbers in them as numbers."""
-    pieces = enumerate(_DIGITS.split(name))
-    return tuple((n % 2, int(piece) if n % 2 else piece) for n, piece in pieces)
 
 
 def _shapes(snapshot: Snapshot, apart: frozenset[str], alike: Alike | None) -> dict[str, int]:
@@ -100,4 +87,4 @@ def _in_order_of_first(
     for group in groups:
         whole = above > 1 or len(group) >= FOLD_FROM
         parts += [tuple(group)] if whole else [(one,) for one in group]
-    yield from sorted(parts, key=lambda part: natural(part[0].name))
+    yield from sorted(parts, key=lambda part: natural_key(part[0].name))

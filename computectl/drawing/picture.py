@@ -11,10 +11,10 @@ from enum import Enum
 from agent.period.traits import DISABLED
 from computectl.drawing.fold import Fold, folds
 from computectl.drawing.trait_groups import FAMILIES, by_family
-from computectl.shared.usage import Usage
 from reportclient.model import Provider
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
+from reportclient.usage import Usage
 
 MOST_BOXES = 60
 """A picture of more is no picture any more: then providers that differ are drawn as one."""

@@ -11,21 +11,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.period.traits import DISABLED
-from computectl.drawing.fold import in_natural_order
 from computectl.drawing.trait_groups import folded, in_lines
 from computectl.reading.trees import Trees
 from computectl.shared.screen import Line, Screen, counted, in_columns
-from computectl.shared.usage import Usage
 from reportclient.model import Provider
+from reportclient.natural_order import in_natural_order
+from reportclient.observed_tree import SharingProviders, children_by_name, sharing_providers
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
-
-NEARLY_FULL = 0.9
-"""Above this part of the capacity, use is shown as a warning."""
+from reportclient.usage import NEARLY_FULL, Usage
 
 StyledTexts = tuple[tuple[str, str | None], ...]
-Shared = dict[tuple[str, ...], list[Provider]]
-"""Sharing providers by the aggregates through which they share."""
 
 
 def draw_tree(
@@ -42,30 +38,13 @@ def draw_tree(
     """
     screen = screen or Screen.for_stream(sys.stdout)
     drawing = _Drawing(snapshot, usage or Usage(), screen)
-    return _in_columns(drawing.lines([root], sharing_with(snapshot, root)), drawing)
+    return _in_columns(drawing.lines([root], sharing_providers(snapshot, root)), drawing)
 
 
 def draw_trees(snapshot: Snapshot, roots: Sequence[str], usage: Usage, screen: Screen) -> str:
     """Several trees in the same columns; who shares with whom is for others to say."""
     drawing = _Drawing(snapshot, usage, screen)
     return _in_columns(drawing.lines(roots, {}), drawing)
-
-
-def children_by_name(snapshot: Snapshot, uuid: str | None) -> list[Provider]:
-    """The children of a provider, or the roots, in the order in which people look for them."""
-    children = (snapshot.providers[child] for child in snapshot.children(uuid))
-    return sorted(children, key=lambda provider: provider.name)
-
-
-def sharing_with(snapshot: Snapshot, root: str) -> Shared:
-    """Lone roots that share with the tree of ``root``, by the aggregates they do it through."""
-    ours = frozenset().union(*(provider.aggregates for provider in snapshot.walk(root)))
-    found: dict[tuple[str, ...], list[Provider]] = {}
-    for provider in children_by_name(snapshot, None):
-        common = tuple(sorted(provider.aggregates & ours))
-        if provider.uuid != root and provider.shares and common:
-            found.setdefault(common, []).append(provider)
-    return found
 
 
 def _in_columns(lines: list[Line], drawing: "_Drawing") -> str:
@@ -93,7 +72,7 @@ class _Drawing:
     usage: Usage
     screen: Screen
 
-    def lines(self, roots: Sequence[str], shared: Shared) -> list[Line]:
+    def lines(self, roots: Sequence[str], shared: SharingProviders) -> list[Line]:
         places = [place for root in roots for place in self._places(root)]
         lone = (
             _Place(provider, "", "", tight=True) for found in shared.values() for provider in found

@@ -21,7 +21,6 @@ from agent.service import Service
 from agent.state.document import Unusable
 from agent.state.driver_store import DriverStore
 from agent.switching.service_file import ServiceFile
-from computectl.reading.read_ahead import AT_ONCE, ReadAhead
 from computectl.shared.command_session import Session
 from drivers.errors import DriverError, ReshapeFailed
 from reportclient import plan as ops
@@ -29,6 +28,7 @@ from reportclient.calls import http_call
 from reportclient.explain import name_taken_error
 from reportclient.http import API
 from reportclient.plain_text import error_text
+from reportclient.read_ahead import AT_ONCE, ReadAhead
 from reportclient.reader import provider_by_name
 from reportclient.reshape import generations_after
 from reportclient.snapshot import EMPTY, Snapshot

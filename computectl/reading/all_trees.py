@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from computectl.drawing.fold import natural
-from computectl.reading.read_ahead import AT_ONCE
-from computectl.reading.trees import Fleet, ObservedTree, Trees, read_tree
+from computectl.reading.trees import Fleet, Trees
 from computectl.shared.errors import NOT_WELL, CommandError
 from reportclient.http import API
+from reportclient.natural_order import natural_key
+from reportclient.observed_tree import ObservedTree, read_tree
+from reportclient.read_ahead import AT_ONCE
 from reportclient.reader import Listed, members_of, part_of, providers_with_trait
 
 TREES, CALLS = 20, 5000
@@ -67,7 +68,7 @@ def _roots(api: API) -> tuple[list[Listed], bool]:
     hosts = providers_with_trait("COMPUTE_NODE", api)
     many = len(hosts) > MANY_HOSTS
     roots = filter(is_root, hosts if many else all_providers(api))
-    return sorted(roots, key=lambda one: natural(one["name"])), many
+    return sorted(roots, key=lambda one: natural_key(one["name"])), many
 
 
 def all_providers(api: API) -> list[Listed]:

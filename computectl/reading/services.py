@@ -5,7 +5,6 @@ import pwd
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +15,8 @@ from agent.period.traits import DISABLED
 from agent.registry import errors
 from agent.registry.api import Registry
 from agent.registry.control import Control
-from agent.registry.record import REPAIR, ServiceRecord, damage
-from agent.reporting.conditions import Condition
+from agent.registry.observed_service import ObservedService
+from agent.registry.record import ServiceRecord
 from computectl.shared.command_session import Session
 from computectl.shared.errors import NOT_WELL, UNUSABLE, CommandError
 from reportclient.errors import PlacementError
@@ -25,51 +24,6 @@ from reportclient.http import API
 from reportclient.reader import part_of
 
 WITH_TRAIT = f"/resource_providers?required={DISABLED}"
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedService:
-    """A record; how many of its roots have the trait, ``None`` if Placement can't say.
-
-    ``since``: the seconds for which its host has been disabled.
-    """
-
-    record: ServiceRecord
-    up: bool
-    with_trait: int | None = None
-    since: float | None = None
-
-    @property
-    def agrees(self) -> bool | None:
-        """Whether Placement says the same as the record; ``None`` if nobody knows."""
-        roots = len(self.record.roots)
-        if self.with_trait is None or not roots or self.record.attached:
-            return None
-        return self.with_trait == (roots if self.record.disabled else 0)
-
-    @property
-    def agreement(self) -> str:
-        """The same in a word."""
-        if self.record.attached:
-            return "-"
-        return {True: "agrees", False: "DIFFERS", None: "?"}[self.agrees]
-
-    @property
-    def state(self) -> str:
-        """See :meth:`agent.registry.record.ServiceRecord.state`."""
-        return self.record.state(up=self.up)
-
-    def conditions(self) -> Iterator[Condition]:
-        """Another agent with the same name, if there is one; and what can't be read."""
-        if self.record.damaged:
-            yield Condition(damage(self.record), next_step=REPAIR)
-        if self.record.contested_by is not None:
-            yield Condition(
-                f"two agents have the name {self.record.host}: one runs at "
-                f"{self.record.address}, and is served, the other at "
-                f"{self.record.contested_by}, and is refused",
-                next_step="give one of them another host",
-            )
 
 
 class Services:

@@ -4,25 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from computectl.reading.read_ahead import AT_ONCE, ReadAhead
 from computectl.shared.errors import CommandError
-from computectl.shared.usage import Usage, amounts_of
 from reportclient.candidates import AllocationCandidates, AllocationRequest
 from reportclient.http import API
 from reportclient.model import Inventory, Provider, canonical_uuid
+from reportclient.observed_tree import ObservedTree
 from reportclient.plain_text import plain
-from reportclient.reader import Listed, part_of, provider_by_name, provider_by_uuid, refresh
+from reportclient.read_ahead import AT_ONCE
+from reportclient.reader import Listed, part_of, provider_by_name, provider_by_uuid
 from reportclient.snapshot import Snapshot
-from reportclient.view import View
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedTree:
-    """A tree, the sharing providers associated with it, and how much of both is used."""
-
-    snapshot: Snapshot
-    root: str
-    usage: Usage
+from reportclient.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,57 +98,11 @@ def find_provider(name_or_uuid: str, api: API) -> Listed:
     return found
 
 
-def read_tree(
-    root: str, api: API, *, marked: str | None = None, remembered: View | None = None
-) -> ObservedTree | None:
-    """Everything about the tree of ``root``, or ``None`` if Placement has no such root.
-
-    1 GET, 2 for each provider and 1 for what is used and the traits of all (or 1 for each),
-    1 for each provider that is used.  Of ``remembered``, what has the same generation still
-    is not read again.
-    """
-    before = remembered or View()
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
-        ahead = ReadAhead(api, pool, before.generations)
-        view = refresh(before, root, ahead)
-        if root not in view.snapshot:
-            return None
-        to_ask = [one for one in _with_inventory(view) if _is_used(one.uuid, ahead.used)]
-        used = dict(pool.map(lambda p: _used(p, view, api), to_ask))
-    usages = {**ahead.used, **{uuid: amounts for uuid, (amounts, _) in used.items()}}
-    consumers = {uuid: count for uuid, (_, count) in used.items()}
-    return ObservedTree(view.snapshot, root, Usage(usages, consumers, view.generations, marked))
-
-
-def _is_used(uuid: str, used: Mapping[str, Mapping[str, int]]) -> bool:
-    """Whether its allocations have to be counted; they have if nobody knows."""
-    return uuid not in used or any(used[uuid].values())
-
-
 def _with_uuid(text: str, api: API) -> Listed | None:
     try:
         return provider_by_uuid(canonical_uuid(text, "provider"), api)
     except ValueError:
         return None
-
-
-def _with_inventory(view: View) -> Iterator[Provider]:
-    return (provider for provider in view.snapshot.providers.values() if provider.inventory)
-
-
-def _used(provider: Provider, view: View, api: API) -> tuple[str, tuple[dict[str, int], int]]:
-    """Amounts by class, and the number of consumers.
-
-    The allocations on a host's provider are few and tell both; on what a whole fleet
-    shares they are many, so there only the amounts are asked for.
-    """
-    path = f"/resource_providers/{provider.uuid}"
-    if provider.uuid in view.sharing:
-        usages: dict[str, int] = part_of(f"{path}/usages", "usages", api)
-        return provider.uuid, (usages, 0)
-    allocations = part_of(f"{path}/allocations", "allocations", api)
-    amounts = dict.fromkeys(provider.inventory, 0) | amounts_of(allocations)
-    return provider.uuid, (amounts, len(allocations))
 
 
 ONE_BY_ONE = 25

@@ -8,12 +8,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from computectl.drawing.fold import natural
-from computectl.reading.services import ObservedService
+from agent.registry.observed_service import ObservedService
 from computectl.shared.screen import ago, counted
 from computectl.watching.controls import Controls
 from computectl.watching.feed import Change
 from computectl.watching.live import View
+from reportclient.natural_order import natural_key
 from reportclient.plain_text import plain
 
 Order = Callable[[ObservedService], Any]
@@ -50,7 +50,7 @@ def wants_attention(one: ObservedService) -> int:
 
 
 def _by_name(one: ObservedService) -> Any:
-    return natural(one.record.host)
+    return natural_key(one.record.host)
 
 
 def _silence(one: ObservedService) -> float:

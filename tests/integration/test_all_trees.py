@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from computectl.reading.trees import read_tree
 from reportclient.apply import apply
 from reportclient.calls import Counting
 from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter
+from reportclient.observed_tree import read_tree
 from reportclient.reader import refresh
 from reportclient.snapshot import EMPTY
 from reportclient.view import View
@@ -161,7 +161,7 @@ def test_a_large_tree_takes_two_calls_a_provider_and_says_the_same(
     large: PlacementAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, answer = counted(large)
-    monkeypatch.setattr("computectl.reading.read_ahead.SUMMARY_FROM", 1000)
+    monkeypatch.setattr("reportclient.read_ahead.SUMMARY_FROM", 1000)
     plain_calls, plain = counted(large)
     assert answer == plain
     assert plain_calls > 4 * 43

@@ -11,10 +11,6 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 OURS = ("agent", "compute_registry", "computectl", "driverkit", "drivers", "reportclient")
-_PAGE = (
-    *("compute_registry", "agent", "reportclient"),
-    *("computectl.drawing", "computectl.reading", "computectl.shared"),
-)
 MAY_USE = {
     "agent": ("agent", "drivers", "reportclient"),
     "compute_registry": ("compute_registry", "agent", "reportclient"),
@@ -25,10 +21,8 @@ MAY_USE = {
         "reportclient.plain_text",
     ),
     "reportclient": ("reportclient",),
-    # To be parted: the page and --dev draw trees with the pictures of the commands.
+    # To be parted: --dev draws trees with the pictures of the commands.
     "agent/dev.py": ("agent", "drivers", "reportclient", "computectl.drawing"),
-    "compute_registry/page/selection.py": _PAGE,
-    "compute_registry/page/trees.py": _PAGE,
     # Where DriverContract was before there was a driverkit.
     "drivers/testing.py": ("driverkit.testing",),
 }
@@ -123,7 +117,8 @@ PURE = (
     "agent/provider_config/entries.py",
     "agent/provider_config/schema.py",
     "reportclient/refusals.py",
-    "computectl/shared/usage.py",
+    "reportclient/natural_order.py",
+    "reportclient/usage.py",
     "agent/bus/errors.py",
     "computectl/asking/constraints.py",
     "computectl/asking/request_file.py",
@@ -139,6 +134,7 @@ PURE = (
     "agent/bus/caller.py",
     "agent/bus/signing.py",
     "agent/registry/checks.py",
+    "agent/registry/observed_service.py",
     "agent/registry/record.py",
     "agent/registry/stored.py",
     "agent/registry/wire.py",

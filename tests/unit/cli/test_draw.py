@@ -10,9 +10,9 @@ import pytest
 
 from computectl.drawing.text_tree import draw_tree
 from computectl.shared.screen import Screen
-from computectl.shared.usage import Usage
 from reportclient.model import Inventory
 from reportclient.snapshot import Snapshot
+from reportclient.usage import Usage
 from tests.unit.cli.trees import AGGREGATE, numa_host, provider, uuid_of
 
 WIDE = Screen(width=100)

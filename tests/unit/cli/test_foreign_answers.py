@@ -10,8 +10,9 @@ import pytest
 from computectl.asking.habits import unknown_names_error
 from computectl.reading.all_trees import Selection, read_trees
 from computectl.reading.services import disabled_roots
-from computectl.reading.trees import names_in, read_tree
+from computectl.reading.trees import names_in
 from reportclient.errors import UnknownNames, Unreachable
+from reportclient.observed_tree import read_tree
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 

@@ -12,9 +12,9 @@ from computectl.drawing.graphviz import svg_of
 from computectl.drawing.mermaid import draw_mermaid
 from computectl.drawing.picture import Box, BoxKind, Picture, Surroundings, picture, short_traits
 from computectl.shared.errors import CommandError
-from computectl.shared.usage import Usage
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
 from reportclient.snapshot import Snapshot
+from reportclient.usage import Usage
 from tests.unit.cli.trees import AGGREGATE, numa_host, provider, uuid_of
 
 ODD = 'a<b>&"c#1;\\n'

@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from computectl.reading.read_ahead import ReadAhead
-from computectl.reading.trees import find_provider, read_tree
+from computectl.reading.trees import find_provider
 from computectl.shared.command_session import ReadOnly
 from computectl.shared.errors import CommandError
 from reportclient.errors import Unreachable
 from reportclient.model import SHARES_VIA_AGGREGATE
+from reportclient.observed_tree import read_tree
+from reportclient.read_ahead import ReadAhead
 from reportclient.reader import provider_by_name, refresh
 from reportclient.testing.fake_placement import FakePlacement
 from reportclient.view import View

@@ -17,11 +17,11 @@ from agent.registry.access import open_registry
 from agent.registry.api import Registry
 from agent.registry.control import Control
 from agent.registry.errors import RegistryUnavailable
+from agent.registry.observed_service import ObservedService
 from agent.registry.opts import RegistrySettings
 from agent.registry.store import SqlRegistry
 from compute_registry.rest.application import ComputeApplication, Discovery
 from compute_registry.web import Identified
-from computectl.reading.services import ObservedService
 from tests import registries
 from tests.registries import FILE, registry_at
 

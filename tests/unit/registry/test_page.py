@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import sys
 from dataclasses import replace
 from datetime import timedelta
+from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -16,8 +18,13 @@ from compute_registry.page.application import HOSTS, TREES, FleetPage, ForThePag
 from compute_registry.page.login import Login
 from compute_registry.page.pages import Pages
 from compute_registry.page.selection import Selection, chosen, observed
-from compute_registry.page.trees import TreesOfHosts
+from compute_registry.page.trees import TreesOfHosts, shown_tree
+from reportclient.model import SHARES_VIA_AGGREGATE, Provider
+from reportclient.observed_tree import ObservedTree
+from reportclient.snapshot import Snapshot
 from reportclient.testing.fake_placement import FakePlacement
+from reportclient.usage import Usage
+from tests.unit.cli.trees import AGGREGATE, uuid_of
 from tests.unit.registry.fakes import SEEN, OneRecord, record
 
 ROOT = "9cbb8ef1-1a5c-4ba1-9d4b-9b0a05d3c8a1"
@@ -115,7 +122,6 @@ def test_all_that_is_shown_is_escaped() -> None:
         ("/fleet/nobody", "GET", 404, "nobody"),
         ("/fleet", "POST", 405, "read-only"),
         ("/fleet/b10?root=x", "GET", 404, "no root provider x"),
-        ("/fleet/b10?format=svg", "GET", 503, "[placement]"),
         ("/fleet?" + "a=1&" * 20, "GET", 400, "parameters"),
     ],
 )
@@ -142,14 +148,82 @@ def test_who_may_not_list_services_sees_nothing_and_trees_have_their_own_rule() 
     assert (status, TREES in text) == (200, True)
 
 
-@pytest.mark.slow
-def test_a_tree_is_drawn_and_without_it_the_record_is_there_all_the_same() -> None:
+def test_without_a_tree_the_record_is_shown_all_the_same() -> None:
+    for api, why in (
+        (FakePlacement(), f"no root provider {ROOT}"),
+        (None, "[placement] auth_type"),
+    ):
+        status, text = Site(api)("/fleet/b10")
+        assert status == 200 and "RPC version" in text and why in text
+
+
+class Lists(HTMLParser):
+    """The nested lists of a page: names of providers as ``{name: {child: {}}}``, and the text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.forest: dict[str, Any] = {}
+        self.open, self.text, self._naming = [self.forest], "", False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag == "li":
+            self._naming = True
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "li":
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.text += f"{data.strip()} " if data.strip() else ""
+        if self._naming and data.strip():
+            self.open.append(self.open[-1].setdefault(data.strip(), {}))
+            self._naming = False
+
+
+def test_the_page_shows_all_that_placement_has_of_a_tree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("reportclient.read_ahead.SUMMARY_FROM", 1000)  # the fake has no candidates
     api = FakePlacement()
+    stranger = api.stranger
+    root = stranger.create_provider("b10", uuid=ROOT)
+    stranger.set_inventory(root, {"VCPU": {"total": 8, "reserved": 2, "allocation_ratio": 4.0}})
+    stranger.set_aggregates(root, {AGGREGATE})
+    stranger.add_trait(root, "COMPUTE_STATUS_DISABLED")
+    pf2, pf10 = (stranger.create_child(root, name) for name in ("pf2", "pf10"))
+    vf = stranger.create_child(pf2, "<b>vf")
+    stranger.add_trait(vf, "CUSTOM_FAST")
+    stranger.set_inventory(pf10, {"VGPU": {"total": 1}})
+    nfs = stranger.create_provider("nfs")
+    stranger.set_inventory(nfs, {"DISK_GB": {"total": 100}})
+    stranger.set_aggregates(nfs, {AGGREGATE})
+    stranger.add_trait(nfs, SHARES_VIA_AGGREGATE)
+    stranger.put_allocation({root: {"VCPU": 3}, pf10: {"VGPU": 1}, nfs: {"DISK_GB": 10}})
     status, text = Site(api)("/fleet/b10")
-    assert status == 200 and f"no root provider {ROOT}" in text
-    api.request("POST", "/resource_providers", json={"name": "b10", "uuid": ROOT})
-    status, text = Site(api)("/fleet/b10")
-    assert status == 200 and "<pre" in text and "b10" in text
+    page = Lists(text)
+    assert status == 200
+    assert page.forest == {"b10": {"pf2": {"<b>vf": {}}, "pf10": {}}, "nfs": {}}
+    assert list(page.forest["b10"]) == ["pf2", "pf10"]
+    assert "VCPU 8 2 4 24 3 21" in page.text
+    assert "DISK_GB 100 0 1 100 10 90" in page.text
+    assert f"Shared through aggregate {AGGREGATE} nfs" in page.text
+    assert f"{ROOT} · generation" in page.text and "1 consumer" in page.text
+    assert "CUSTOM_FAST" in page.text and f"aggregate {AGGREGATE}" in page.text
+    assert '<tr class="full"><th scope="row">VGPU' in text
+    assert 'class="off">COMPUTE_STATUS_DISABLED' in text and "<b>vf" not in text
+
+
+def test_a_tree_may_be_deeper_than_python_recurses() -> None:
+    deep = [Provider(uuid_of("0"), "0")]
+    for number in range(1, sys.getrecursionlimit() + 10):
+        deep.append(Provider(uuid_of(str(number)), str(number), deep[-1].uuid))
+    tree = shown_tree(ObservedTree(Snapshot.build(deep), deep[0].uuid, Usage()))
+    text = Pages().render(
+        "host.html", service=observed(RECORDS, 60)[0], root=deep[0].uuid, tree=tree, why_not=""
+    )
+    assert text.count("<ul") == text.count("</ul>") == len(deep)
+    assert text.count("<li") == text.count("</li>") == len(deep)
 
 
 # -- who comes in with a browser

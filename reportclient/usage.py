@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+NEARLY_FULL = 0.9
+"""The part of the capacity above which usage is shown as a warning."""
 Usages = Mapping[str, Mapping[str, int]]
 
 

@@ -1,0 +1,53 @@
+"""A service record together with what is observed of its host.  Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agent.registry.record import REPAIR, ServiceRecord, damage
+from agent.reporting.conditions import Condition
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedService:
+    """A service record, whether the service is up, and what Placement has of it.
+
+    ``with_trait``: the number of its root providers with COMPUTE_STATUS_DISABLED, ``None`` if
+    Placement could not be read.  ``since``: seconds for which its host has been disabled.
+    """
+
+    record: ServiceRecord
+    up: bool
+    with_trait: int | None = None
+    since: float | None = None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the trait on its root providers matches the record; ``None`` if unknown."""
+        roots = len(self.record.roots)
+        if self.with_trait is None or not roots or self.record.attached:
+            return None
+        return self.with_trait == (roots if self.record.disabled else 0)
+
+    @property
+    def agreement(self) -> str:
+        """:attr:`agrees` for people: ``agrees``, ``DIFFERS``, ``?``, or ``-`` if attached."""
+        if self.record.attached:
+            return "-"
+        return {True: "agrees", False: "DIFFERS", None: "?"}[self.agrees]
+
+    @property
+    def state(self) -> str:
+        """See :meth:`agent.registry.record.ServiceRecord.state`."""
+        return self.record.state(up=self.up)
+
+    def conditions(self) -> Iterator[Condition]:
+        """Yield a condition for a damaged record, and one for a host name that two agents have."""
+        if self.record.damaged:
+            yield Condition(damage(self.record), next_step=REPAIR)
+        if self.record.contested_by is not None:
+            yield Condition(
+                f"two agents have the name {self.record.host}: one runs at "
+                f"{self.record.address}, and is served, the other at "
+                f"{self.record.contested_by}, and is refused",
+                next_step="give one of them another host",
+            )
