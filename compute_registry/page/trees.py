@@ -128,7 +128,7 @@ def _shown(provider: Provider, tree: ObservedTree) -> ShownProvider:
 
 def _inventory(provider: Provider, used_amounts: Mapping[str, int]) -> Iterator[ShownInventory]:
     for resource_class, stored in sorted(provider.inventory.items()):
-        record, capacity = stored.over(None), stored.capacity
+        record, capacity = stored.with_defaults(None), stored.capacity
         used = used_amounts.get(resource_class, 0)
         yield ShownInventory(
             resource_class,
