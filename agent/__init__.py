@@ -1,1 +1,1 @@
-"""The daemon and the operator's command."""
+"""The daemon."""

@@ -1,7 +1,7 @@
 """Configuration: oslo.config in, frozen settings out.
 
-Everything that can be wrong with a configuration file is found here, at start, and
-said with the file, the line and the option.
+An invalid configuration file is refused at start; the error names the file, the line and the
+option.
 """
 
 import difflib
@@ -39,15 +39,16 @@ NAMES_OF_OTHERS = {
     "libvirt": frozenset({"cpu_model", "rbd_connect_timeout"}),
     "placement": frozenset({"user_name", "user_domain_name", "access_token", "access_token_type"}),
 }
-"""Options that others read from the same file, and that are no typos of ours, by group."""
+"""By group: options of other services in the same file that resemble ours and are no typos."""
 
 
 ALIKE, ALIKE_SHORT = 0.8, 0.75
-"""How much a name resembles one that it is a typo of; two letters are half of a short one."""
+"""Least similarity (``difflib`` ratio) of a typo to the name that is meant; the second: of names
+with fewer than six letters."""
 
 
 class ConfigError(Exception):
-    """The configuration can't be used; the text says which file, line and option."""
+    """The configuration is invalid; the text names the file, the line and the option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,15 @@ class Settings:
 def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.ConfigOpts:
     """Parse the command line and the configuration files.
 
-    :raises ConfigError: with what to mend.
+    ``command_line`` are the options of a service that logs; commands have none.
+
+    :raises ConfigError: naming the file, the line and the option.
     """
     conf = cfg.ConfigOpts()
     register(conf, opts.list_opts())
     http.register_opts(conf)
     conf.register_cli_opts([*command_line, *_settable_by_argument()])
-    if command_line:  # it is a service's, which logs
+    if command_line:
         logs.register(conf)
     try:
         parse(conf, args, project=PROJECT, prog=PROJECT, version=version())
@@ -91,14 +94,14 @@ def load(args: Sequence[str], *, command_line: Sequence[cfg.Opt] = ()) -> cfg.Co
 
 
 def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
-    """Read the files again; options that may change while the agent runs get their new values.
+    """Read the configuration files again and update the mutable options in ``conf``.
 
-    The log has those that did, and those that changed and need a restart.
+    oslo.config logs the options that changed, and those that changed and need a restart.
 
-    :raises ConfigError: with what to mend; nothing is changed.
+    :raises ConfigError: the files are invalid; ``conf`` stays as it was.
     """
-    afresh = load(args, command_line=opts.COMMAND_LINE)
-    settings(afresh)
+    reread = load(args, command_line=opts.COMMAND_LINE)
+    settings(reread)
     refuse_typos(conf)
     try:
         conf.mutate_config_files()
@@ -107,7 +110,7 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
 
 
 def settings(conf: cfg.ConfigOpts) -> Settings:
-    """Read every option once.  :raises ConfigError: one has a value that it can't have."""
+    """Return the agent's settings.  :raises ConfigError: an option has an invalid value."""
     try:
         check_values(conf)
         return _settings(conf)
@@ -167,12 +170,11 @@ def _settable_by_argument() -> list[cfg.Opt]:
 
 
 def refuse_typos(conf: cfg.ConfigOpts) -> None:
-    """Look for options that nobody has registered but that look like one.
+    """Refuse unknown options and groups that resemble an option or group of the agent.
 
-    A file may be shared with other services, so a name that resembles nothing of ours
-    is none of our business.
+    Other unknown names are ignored: the file may be shared with other services.
 
-    :raises ConfigError: naming the file, the line, and what was probably meant.
+    :raises ConfigError: naming the file, the line and the name that is probably meant.
     """
     own = {group for group, _ in opts.list_opts()} | {GROUP}
     for path in files_of(conf):
@@ -182,9 +184,9 @@ def refuse_typos(conf: cfg.ConfigOpts) -> None:
 
 
 def doubtful_groups(conf: cfg.ConfigOpts) -> list[str]:
-    """Groups that nobody has registered but that look like a driver's.
+    """Return a warning for each unknown group that resembles a driver's.
 
-    One may as well be that of a driver that is gone: it stops nobody.
+    That is no error: the group may be that of a driver that is not loaded any more.
     """
     own = {group for group, _ in opts.list_opts()} | {GROUP}
     typos = [typo for path in files_of(conf) for typo in _typos(path, conf)]
@@ -192,13 +194,13 @@ def doubtful_groups(conf: cfg.ConfigOpts) -> list[str]:
 
 
 Written: TypeAlias = dict[tuple[str, str], list[str]]
-"""``{(group, option): values}``, each value as its file has it."""
+"""``{(group, option): values}``; the values are the unparsed text of the files."""
 
 
 def as_written(conf: cfg.ConfigOpts) -> Written:
     """Return the values of all configuration files, as text.
 
-    Without what the command line can say as well: that counts more than a file.
+    Options that have a command line argument are left out: the argument overrides the files.
     """
     written: Written = {}
     for path in files_of(conf):
@@ -211,7 +213,7 @@ def as_written(conf: cfg.ConfigOpts) -> Written:
 
 
 def _typos(path: Path, conf: cfg.ConfigOpts) -> Iterator[tuple[str, str]]:
-    """The group that is meant (``DEFAULT`` for an option, in whichever group), and a text."""
+    """Yield the group that is meant (``DEFAULT`` for a mistyped option), and the error text."""
     ours = _registered(conf)
     for section, options in _sections(path).items():
         near = difflib.get_close_matches(section, ours, 1, ALIKE)

@@ -1,4 +1,4 @@
-"""Configuration files: which there are, where an option stands, and who may read its secret."""
+"""Configuration files: their paths, the lines of options, and readable passwords."""
 
 import io
 import re
@@ -20,36 +20,38 @@ _SECRET = re.compile(
     r"|^\w+\s*[=:]\s*\w[\w+.-]*://[^/\s:@]*:[^/\s@]+@",
     re.IGNORECASE | re.MULTILINE,
 )
-"""An option that is a password, or an address with one."""
+"""A line that sets a password, or a URL that contains one."""
 
 
 class WrongValue(Exception):
-    """A file can't be read, or has a value that its option can't have; the text names the file."""
+    """A file can't be read or has an invalid value; the text names the file."""
 
 
-def parse(conf: cfg.ConfigOpts, args: Sequence[str], **said: Any) -> None:
-    """Have arguments and files parsed.
+def parse(conf: cfg.ConfigOpts, args: Sequence[str], **options: Any) -> None:
+    """Parse arguments and configuration files into ``conf``.
 
-    For a wrong value in a file of what an argument can say as well, oslo.config would end the
-    process: an agent that runs reads its files again.
+    ``options`` are passed on to oslo.config (``project``, ``prog``, ``version``).  For an invalid
+    value in a file of an option that is an argument as well, oslo.config would end the process;
+    here that is an exception, since a running agent rereads its files.
 
-    :raises WrongValue:
+    :raises WrongValue: a file can't be read or has an invalid value.
     """
     printed = io.StringIO()
     try:
         with redirect_stderr(printed):
-            conf(list(args), **said)
+            conf(list(args), **options)
     except OSError as err:
         raise WrongValue(f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
     except UnicodeDecodeError as err:
-        culprit = next(_no_text(files_named(args, said["project"], said["prog"])), "a file")
+        named = files_named(args, options["project"], options["prog"])
+        culprit = next(_not_utf8(named), "a file")
         raise WrongValue(f"{culprit} is not UTF-8 text: {err}") from err
     except SystemExit as end:
         wrong = _ARGUMENT.fullmatch(printed.getvalue().strip())
         if end.code != 1 or wrong is None:
             sys.stderr.write(printed.getvalue())
             raise
-        files = files_named(args, said["project"], said["prog"])
+        files = files_named(args, options["project"], options["prog"])
         places = (f"{file}, line {n}" for file in files if (n := line_of(file, None, wrong[1])))
         where = next(places, "the configuration")
         text = f"Value for option {wrong[1]} in {where} is not valid: {wrong[2]}"
@@ -57,17 +59,17 @@ def parse(conf: cfg.ConfigOpts, args: Sequence[str], **said: Any) -> None:
 
 
 def files_named(args: Sequence[str], project: str, prog: str) -> Iterator[Path]:
-    """Those that exist, the last first, before they are parsed."""
-    words = [Path(re.sub(r"^--config-(file|dir)=", "", word)) for word in args]
-    for path in (*reversed(words), *map(Path, cfg.find_config_files(project, prog))):
+    """Yield the configuration files that exist, the last first; they need not be parsed yet."""
+    paths = [Path(re.sub(r"^--config-(file|dir)=", "", argument)) for argument in args]
+    for path in (*reversed(paths), *map(Path, cfg.find_config_files(project, prog))):
         if path.is_file():
             yield path
         elif path.is_dir():
             yield from sorted(path.glob("*.conf"), reverse=True)
 
 
-def _no_text(files: Iterable[Path]) -> Iterator[Path]:
-    """Which of them is no text; the parser keeps that to itself."""
+def _not_utf8(files: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files that are not UTF-8; oslo.config's error does not name them."""
     for path in files:
         try:
             path.read_text(encoding="utf-8")
@@ -80,33 +82,33 @@ def _no_text(files: Iterable[Path]) -> Iterator[Path]:
 def check_values(conf: cfg.ConfigOpts) -> None:
     """Check the value of every registered option.
 
-    :raises cfg.ConfigFileValueError:
-    :raises WrongValue:
+    :raises cfg.ConfigFileValueError: a value is invalid.
+    :raises WrongValue: a value refers to an option that does not exist.
     """
     for name in conf:
-        found = _value(conf, conf, name, DEFAULT)
-        if isinstance(found, cfg.ConfigOpts.GroupAttr):
-            for option in found:
-                _value(conf, found, option, name)
+        value = _value(conf, conf, name, DEFAULT)
+        if isinstance(value, cfg.ConfigOpts.GroupAttr):
+            for option in value:
+                _value(conf, value, option, name)
 
 
-def _value(conf: cfg.ConfigOpts, there: Any, option: str, group: str) -> Any:
+def _value(conf: cfg.ConfigOpts, options: Any, option: str, group: str) -> Any:
     try:
-        return there[option]
-    except (cfg.NoSuchOptError, RecursionError):  # its text has a part of the value
+        return options[option]
+    except (cfg.NoSuchOptError, RecursionError):  # the error's text has a part of the value
         text = "$ refers to an option that does not exist: write $$ for a $"
         raise WrongValue(f"{option_place(conf, option, group)}: {text}") from None
 
 
 def files_of(conf: Any) -> Iterator[Path]:
-    """Every file that it was read from."""
+    """Yield the configuration files that ``conf`` was read from."""
     yield from map(Path, conf.config_file or ())
     for directory in conf.config_dir or ():
         yield from sorted(Path(directory).glob("*.conf"))
 
 
 def option_place(conf: Any, name: str, group: str = DEFAULT) -> str:
-    """``[group] name in FILE, line N``; without what is not known, as for the command line."""
+    """Return ``[group] name in FILE, line N``; without file and line if no file has the option."""
     option = name if group == DEFAULT else f"[{group}] {name}"
     for file in reversed(list(files_of(conf))):
         line = line_of(file, group, name)
@@ -116,7 +118,7 @@ def option_place(conf: Any, name: str, group: str = DEFAULT) -> str:
 
 
 def with_line(text: str) -> str:
-    """An error of oslo.config, "… option NAME in FILE …", with the line after the file."""
+    """Return an error text of oslo.config, "… option NAME in FILE …", with the line added."""
     match = _VALUE.search(text)
     line = None if match is None else line_of(Path(match[2]), None, match[1])
     if match is None or line is None:
@@ -125,9 +127,9 @@ def with_line(text: str) -> str:
 
 
 def line_of(file: Path, group: str | None, name: str | None) -> int | None:
-    """Where the option (``None``: the group) stands; the last one counts.
+    """Return the line of an option, or with ``name`` ``None`` of a group's header.
 
-    ``group`` is ``None`` where it is not known.
+    With ``group`` ``None`` the option may be in any group.  The last occurrence counts.
     """
     option = re.escape(name or "").replace("_", "[-_]")
     wanted = re.compile(rf"{option}\s*[=:]") if name else _SECTION
@@ -145,7 +147,7 @@ def line_of(file: Path, group: str | None, name: str | None) -> int | None:
 
 
 def open_secrets(files: Iterable[Path]) -> Iterator[str]:
-    """Return a next step for each file with a password that every user may read."""
+    """Yield a warning, with the next step, for each file with a password that all may read."""
     for path in files:
         try:
             mode = path.stat().st_mode

@@ -10,7 +10,7 @@ from agent.service import Service
 
 @dataclass(frozen=True, slots=True)
 class Guru:
-    """Everything that it tells of."""
+    """The sections on the loop, the roots and the drivers of one agent."""
 
     service: Service
     loop: Loop
@@ -26,23 +26,23 @@ class Guru:
     def _roots(self) -> Section:
         """Return each root's current step, the size and state of its view, and its refusals."""
         return {
-            f"{one.node} ({one.uuid})": {
-                "doing": one.activity or "nothing",
-                "providers": len(one.view.snapshot.providers),
-                "certain": one.view.certain,
-                "refused": {key: str(err) for key, err in one.root.refusals.errors().items()},
+            f"{tracker.node} ({tracker.uuid})": {
+                "doing": tracker.activity or "nothing",
+                "providers": len(tracker.view.snapshot.providers),
+                "certain": tracker.view.certain,
+                "refused": {key: str(err) for key, err in tracker.root.refusals.errors().items()},
             }
-            for one in list(self.service.nodes.trackers.values())
+            for tracker in list(self.service.nodes.trackers.values())
         }
 
     def _drivers(self) -> Section:
-        """Calls that have not returned yet."""
+        """Return each driver's calls that have not returned yet, with their seconds."""
         now = time.monotonic()
         return {
-            one.name: {
+            loaded.name: {
                 "calls under way": [
-                    f"{method} for {now - began:.1f} s" for began, method in list(one.calls.now)
+                    f"{method} for {now - began:.1f} s" for began, method in list(loaded.calls.now)
                 ]
             }
-            for one in self.service.nodes.drivers
+            for loaded in self.service.nodes.drivers
         }

@@ -1,4 +1,4 @@
-"""Work that may hang, in a thread that nobody has to wait for."""
+"""Run work that may hang in a daemon thread."""
 
 import threading
 from collections.abc import Callable
@@ -9,16 +9,17 @@ T = TypeVar("T")
 
 
 def in_thread(work: Callable[[], T], name: str) -> Future[T]:
-    """Begin at once, in a daemon thread: a process that ends waits for none of these.
+    """Start ``work`` in a daemon thread and return the future of its result.
 
-    An error is raised where the future is asked for its result.
+    The process can end without waiting for the thread.  ``Future.result`` raises what ``work``
+    raised.
     """
     done: Future[T] = Future()
 
     def run() -> None:
         try:
             done.set_result(work())
-        except Exception as err:  # noqa: BLE001  it is raised where somebody waits
+        except Exception as err:  # noqa: BLE001  raised by Future.result
             done.set_exception(err)
 
     threading.Thread(target=run, name=name, daemon=True).start()

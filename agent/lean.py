@@ -1,11 +1,11 @@
-"""Imports that are replaced to keep a start short; ``agent.main`` imports this before all else.
+"""Shorten the start; ``agent.main`` imports this module before all others.
 
-Two libraries load others if these are there, which an agent has no use for: keystoneauth1 adds
-the headers of a trace that nobody began (osprofiler, with WebOb: 4 MiB), and requests would
-guess the encoding of texts that are JSON (charset_normalizer: 3 MiB).  They are "not there".
+Optional libraries that the agent does not need are made unavailable: osprofiler (with WebOb 4 MiB),
+which keystoneauth1 would load for tracing headers, and charset_normalizer (3 MiB), with which
+requests would guess the encoding of replies that are JSON.
 
-The garbage collector looks at all that is loaded again and again while it is loaded, and finds
-nothing: a tenth of the time.
+The garbage collector is off while modules are loaded: it would find nothing, and takes a tenth of
+the time.
 """
 
 import gc
@@ -15,12 +15,12 @@ import warnings
 UNNEEDED = ("osprofiler", "charset_normalizer", "chardet")
 
 for _NAME in UNNEEDED:
-    sys.modules.setdefault(_NAME, None)  # type: ignore[arg-type]  # "not there"
+    sys.modules.setdefault(_NAME, None)  # type: ignore[arg-type]  # import fails
 warnings.filterwarnings("ignore", "Unable to find acceptable character detection")
 gc.disable()
 
 
 def loaded() -> None:
-    """All is: it stays, and need not be looked at any more."""
+    """Turn the garbage collector on; it never looks at the modules that are loaded by now."""
     gc.enable()
     gc.freeze()

@@ -1,7 +1,7 @@
-"""When things happen: a schedule without drift, jobs in between, and the end.
+"""The agent's loop: periods on a schedule without drift, and jobs between them.
 
-The loop is one thread and sleeps on one queue.  Whoever wants something of it
-(a signal, a driver's event, a call over RPC) puts a job there.
+The loop is one thread that sleeps on one queue.  Signals, events of drivers and RPC calls put jobs
+into that queue.
 """
 
 import logging
@@ -23,34 +23,34 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something to be done in the loop's thread, for which somebody may wait."""
+    """Work for the loop's thread, and the future of its result."""
 
     work: Callable[[], Any]
     done: Future[Any] = field(default_factory=Future)
 
     def run(self) -> None:
-        """Do it, unless nobody wants it any more; an error goes to whoever waits."""
+        """Run the work, unless ``done`` was cancelled; ``done`` gets the result or the error."""
         if not self.done.set_running_or_notify_cancel():
             return
         try:
             self.done.set_result(self.work())
-        except Exception as err:  # noqa: BLE001  it is raised where somebody waits
+        except Exception as err:  # noqa: BLE001  raised by Future.result
             self.done.set_exception(err)
 
 
 @dataclass(slots=True)
 class Schedule:
-    """When the next period is due; in seconds of a monotonic clock.
+    """The time of the next period (``due``), in seconds of a monotonic clock.
 
-    Periods are ``interval`` apart whatever they take themselves.  One that takes
-    longer makes those it ran over fall out.  ``interval`` ``None``: only when asked.
+    Periods begin ``interval`` seconds apart; those that are due while another one runs are skipped.
+    With ``interval`` ``None`` a period runs only on request.
     """
 
     interval: float | None
     due: float
 
     def after(self, now: float) -> int:
-        """Set the next time and return how many periods fell out."""
+        """Set the time of the next period, and return the number of skipped periods."""
         if self.interval is None:
             self.due = inf
             return 0
@@ -61,31 +61,31 @@ class Schedule:
 
 @dataclass(slots=True)
 class Loop:
-    """Calls the period when it is due or asked for, and ``idle`` while it waits."""
+    """Runs the period when it is due or requested, and calls ``idle`` while it waits."""
 
     idle: Callable[[], None]
     idle_every: float = 10.0
     clock: Callable[[], float] = time.monotonic
     commands: queue.SimpleQueue[Job] = field(default_factory=queue.SimpleQueue)
     promise: Callable[[], Future[Any]] = Future
-    """Makes what somebody who posts a job waits for."""
+    """Creates the future that :meth:`post` returns."""
     stopping: bool = False
     gap: float = 1.0
-    """Seconds at least between a period and one that somebody asks for after it."""
+    """Least seconds between the end of a period and the next requested one."""
     longest_gap: float = 30.0
-    """The same, where what is asked for fails again and again."""
+    """Upper bound of ``gap``, which doubles with each requested period that fails."""
     uniform: Callable[[float, float], float] = random.uniform
     _schedule: Schedule | None = None
     _asked: bool = False
     _rest_until: float = -inf
     _failed: int = 0
-    """Periods in a row that were asked for and failed."""
+    """Number of requested periods that failed in a row."""
     _later: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
 
     def run(
         self, period: Callable[[], object], interval: float | None, first_in: float = 0.0
     ) -> None:
-        """Until :meth:`stop`.  The first period comes after ``first_in`` seconds.
+        """Run periods and jobs until :meth:`stop`; the first period after ``first_in`` seconds.
 
         ``period`` returns ``False`` if it failed.
         """
@@ -106,18 +106,18 @@ class Loop:
         self._cancel_jobs()
 
     def stop(self) -> None:
-        """End after what is being done now.  Any thread, or a signal handler, may call it."""
+        """End the loop after the current period.  Threads and signal handlers may call it."""
         self.stopping = True
-        self.commands.put(Job(lambda: None))  # or it would sleep on
+        self.commands.put(Job(lambda: None))  # ends the sleep
 
     def refresh(self) -> None:
-        """Ask for a period now.  Any thread may call it."""
+        """Request a period now.  Any thread may call it."""
         self.commands.put(Job(self._note_asked))
 
     def post(self, work: Callable[[], T]) -> Future[T]:
-        """Have something done between two periods, soon.  Any thread may call it.
+        """Run ``work`` in the loop's thread, between two periods.  Any thread may call it.
 
-        The future is cancelled if the loop ends before.
+        The future is cancelled if the loop ends first.
         """
         job = Job(work, self.promise())
         if self.stopping:
@@ -126,31 +126,32 @@ class Loop:
             self.commands.put(job)
         return job.done
 
-    def every(self, interval: float | None) -> None:
-        """Another interval from now on.  Only for what runs in the loop's thread.
+    def set_interval(self, interval: float | None) -> None:
+        """Change the interval of periods.  Only the loop's thread may call it.
 
-        The next period comes anywhere in it: other hosts are told at the same moment.
+        The next period begins at a random time within the interval: the option is often changed
+        on all hosts at once.
         """
         if self._schedule is not None:
             wait = inf if interval is None else self.uniform(0.0, interval)
             self._schedule.interval, self._schedule.due = interval, self.clock() + wait
 
     def later(self, seconds: float, work: Callable[[], object]) -> None:
-        """Have something done after that time.  Only for what runs in the loop's thread."""
+        """Run ``work`` after so many seconds.  Only the loop's thread may call it."""
         self._later.append((self.clock() + seconds, work))
 
     def _note_asked(self) -> None:
         self._asked = True
 
     def _rest(self, *, failed_again: bool) -> None:
-        """Whoever asks for a period in each period, or for what fails, shall not be a storm."""
+        """Set the earliest time of the next requested period."""
         self._failed = self._failed + 1 if failed_again else 0
         self._rest_until = self.clock() + doubled(self.gap, self._failed, self.longest_gap)
 
     def _wait(self, schedule: Schedule) -> bool:
-        """Until it is time, or the end; or for who asked: then true.
+        """Sleep and run jobs until a period is due or requested, or the loop ends.
 
-        One period serves everybody who asked before it began.
+        Return whether the period was requested; it serves all requests made before it.
         """
         while not self.stopping:
             self.run_jobs()
@@ -165,7 +166,7 @@ class Loop:
         return False
 
     def _sleep(self, seconds: float) -> None:
-        """Until somebody wants something, and no longer than that."""
+        """Sleep until a job arrives, and no longer than ``seconds``."""
         if seconds <= 0 or self.stopping:
             return
         try:
@@ -191,6 +192,6 @@ class Loop:
             self.commands.get().run()
 
     def _cancel_jobs(self) -> None:
-        """Nobody shall wait for a loop that has ended."""
+        """Cancel the jobs that wait: the loop has ended."""
         while not self.commands.empty():
             self.commands.get().done.cancel()

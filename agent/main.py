@@ -1,13 +1,13 @@
-"""compute-agent: everything is put together here, and here alone the process exits.
+"""The command compute-agent: creates all parts of the agent and runs it.
 
-Exit codes: 0 all went well; 1 ``--once`` could not report all, a driver could not start
-now, or a stop took too long; 2 the configuration, a driver or the identity can't be used
-(systemd need not try again).
+Only this module exits the process.  Exit codes: 0 success; 1 ``--once`` could not report
+everything, a driver could not start now, or a stop took too long; 2 the configuration, a driver or
+the identity can't be used, so that systemd does not restart the agent.
 """
 
 from __future__ import annotations
 
-from agent import lean  # isort: skip  before what it keeps out
+from agent import lean  # isort: skip  before the libraries that it leaves out
 
 import logging
 import os
@@ -32,7 +32,7 @@ from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
     compute_id,
-    kept_compute_id,
+    saved_compute_id,
 )
 from agent.registry.errors import RegistryError
 from agent.reload import Reload
@@ -59,9 +59,9 @@ LOG = logging.getLogger(__name__)
 
 FAILED, UNUSABLE = 1, 2
 DRIVER_WITHIN = 3.0
-"""Seconds that a driver gets to return when the agent is to stop."""
+"""Seconds that a driver has to return when the agent stops."""
 MAY_PASS = (DriverNotReady, IdentityNotReady, InUse, RegistryError)
-"""It can be otherwise at the next start."""
+"""Errors that the next start may not meet: exit code 1."""
 UNUSABLE_ERRORS = (
     config.ConfigError,
     DriverError,
@@ -75,7 +75,7 @@ UNUSABLE_ERRORS = (
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """The console script."""
+    """Run the command, and exit."""
     with ExitStack() as stack:
         try:
             code = _run(list(sys.argv[1:] if args is None else args), stack)
@@ -89,7 +89,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _run(args: list[str], stack: ExitStack) -> int:
     conf = config.load(args, command_line=opts.COMMAND_LINE)
-    _outlive_signals(once=conf.once)
+    _ignore_signals(once=conf.once)
     _start_logging(conf)
     settings = config.settings(conf)
     locked = lock_directory(settings.state_path)
@@ -150,17 +150,17 @@ def _run(args: list[str], stack: ExitStack) -> int:
 
 
 def _own_uuid(settings: config.Settings) -> str:
-    """This host's UUID; where the root is another service's, only one that somebody gave it."""
+    """Return this host's UUID; in attach mode none is created, and the text may be empty."""
     if settings.rules.attached:
-        return kept_compute_id(settings.state_path)
+        return saved_compute_id(settings.state_path)
     return compute_id(settings.state_path)
 
 
 def _transport(settings: config.Settings, conf: Any) -> Any:
-    """The message bus; ``None`` where there is none, or for a single period that needs none."""
+    """Return the message bus; ``None`` without transport_url, and for --once without RPC."""
     if not settings.transport_url or (conf.once and settings.registry.access == "direct"):
         return None
-    from agent.bus import messaging  # noqa: PLC0415  for those who have a bus
+    from agent.bus import messaging  # noqa: PLC0415  loaded only with a bus
 
     logs.quiet_bus()
     return messaging.transport(
@@ -171,20 +171,23 @@ def _transport(settings: config.Settings, conf: Any) -> Any:
 
 
 def _dev(conf: Any, stack: ExitStack) -> Dev | None:
-    """A Placement of its own, where that is asked for."""
+    """Start the Placement of --dev."""
     if not conf.dev:
         return None
-    from agent.dev import start_placement  # noqa: PLC0415  pictures, and a Placement
+    from agent.dev import start_placement  # noqa: PLC0415  loaded only with --dev
 
     return start_placement(conf, stack)
 
 
 def _monitoring(settings: config.Settings) -> Monitoring | None:
-    """Numbers and health, where they are switched on.  :raises ConfigError: it lacks a library."""
+    """Return metrics and health if they are enabled.
+
+    :raises ConfigError: prometheus-client is not installed.
+    """
     if not settings.monitoring.is_on:
         return None
     try:
-        from agent.metrics.monitoring import Monitoring  # noqa: PLC0415  costs who wants it only
+        from agent.metrics.monitoring import Monitoring  # noqa: PLC0415  loaded only if enabled
     except ModuleNotFoundError as err:
         if err.name != "prometheus_client":
             raise
@@ -195,7 +198,11 @@ def _monitoring(settings: config.Settings) -> Monitoring | None:
 
 
 def _adapter(conf: Any) -> Any:
-    """Options of the way to log in are known afterwards only; a typo says more than its result."""
+    """Return the adapter to Placement.
+
+    The options of an ``auth_type`` are registered here, so mistyped ones are looked for afterwards,
+    even on an error: the typo is its likely cause.
+    """
     try:
         return adapter_from_conf(conf)
     finally:
@@ -203,28 +210,28 @@ def _adapter(conf: Any) -> Any:
 
 
 def _start_logging(conf: Any) -> None:
-    logs.start(conf, "compute-agent", quiet=conf.dev)  # a drawing says what happens there
+    logs.start(conf, "compute-agent", quiet=conf.dev)  # --dev draws the tree
     LOG.info("compute-agent %s", version())
     for warning in open_secrets(files_of(conf)):
         LOG.warning("%s", warning)
 
 
-def _outlive_signals(*, once: bool) -> None:
+def _ignore_signals(*, once: bool) -> None:
     """Ignore SIGUSR1, SIGUSR2 and, unless ``once``, SIGHUP until their handlers are installed."""
     for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if once else (signal.SIGHUP,))):
-        signal.signal(number, _no_meaning)
+        signal.signal(number, _log_ignored)
 
 
-def _no_meaning(number: int, _: object) -> None:
+def _log_ignored(number: int, _: object) -> None:
     LOG.info("Ignoring %s", signal.Signals(number).name)
 
 
 def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
-    """Run until SIGTERM or SIGINT; SIGHUP reads anew what may change, and asks for a period."""
+    """Run the loop until SIGTERM or SIGINT; SIGHUP reloads, SIGUSR2 writes a report."""
     service, loop, settings = reload.service, reload.loop, reload.settings
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: _stop(reload, calls))
-    signal.signal(signal.SIGHUP, lambda *_: reload.ask())
+    signal.signal(signal.SIGHUP, lambda *_: reload.request())
     sections = Guru(service, loop).sections
     signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(reload.conf, sections, frame))
     first_in = 0.0 if settings.at_once else random.uniform(0, settings.first_within)
@@ -233,7 +240,7 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
     else:
         _ready_at_the_latest(service)
     LOG.info("Reporting host %s, the first time in %.0f s", settings.host, first_in)
-    # Python handles signals in the main thread: that one must not hang in some driver's C.
+    # Python handles signals in the main thread, which must not hang in a driver's C code.
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:
         done = pool.submit(loop.run, service.period, settings.interval, first_in)
         _wait_interruptibly(done)
@@ -242,10 +249,10 @@ def _until_stopped(reload: Reload, calls: DriverCalls) -> None:
 
 
 def _wait_interruptibly(done: Future[None]) -> None:
-    """Return once ``done`` is; every signal that arrives meanwhile is handled at once.
+    """Wait for ``done``; signals that arrive meanwhile are handled at once.
 
-    Of two signals in quick succession the second does not wake a thread that waits for a lock;
-    its byte in the wakeup descriptor does.
+    The second of two signals in quick succession does not wake a thread that waits for a lock; its
+    byte in the wakeup descriptor does.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)
@@ -263,7 +270,7 @@ def _wait_interruptibly(done: Future[None]) -> None:
 
 
 def _ready_at_the_latest(service: Service) -> None:
-    """Whoever waits for the unit to start does not wait for Placement to come back."""
+    """Tell systemd after READY_WITHIN that the unit is up, also while Placement is away."""
     why = "the first report is not finished yet"
     timer = threading.Timer(opts.READY_WITHIN, lambda: service.ready_anyway(why))
     timer.daemon = True
@@ -271,20 +278,20 @@ def _ready_at_the_latest(service: Service) -> None:
 
 
 def _stop(reload: Reload, calls: DriverCalls) -> None:
-    """End after what is being done now, and within a bounded time in any case."""
+    """Stop the loop, and exit after graceful_shutdown_timeout at the latest."""
     reload.service.systemd.stopping()
     reload.loop.stop()
     within = reload.settings.shutdown_within
-    timer = threading.Timer(within, _leave_at_once, [calls, within])
+    timer = threading.Timer(within, _exit_overdue, [calls, within])
     timer.daemon = True
     timer.start()
-    leave = threading.Thread(target=_leave_a_driver_behind, args=[reload.service, calls])
-    leave.daemon = True
-    leave.start()
+    watcher = threading.Thread(target=_exit_if_driver_hangs, args=[reload.service, calls])
+    watcher.daemon = True
+    watcher.start()
 
 
-def _leave_a_driver_behind(service: Service, calls: DriverCalls) -> None:
-    """Exit without waiting for a driver that hangs: nothing is written while a driver is asked."""
+def _exit_if_driver_hangs(service: Service, calls: DriverCalls) -> None:
+    """Exit once a driver has hung for DRIVER_WITHIN; the agent writes nothing in that time."""
     stopped = time.monotonic()
     while (why := service.hanging(stopped, DRIVER_WITHIN)) is None:
         time.sleep(0.1)
@@ -293,7 +300,7 @@ def _leave_a_driver_behind(service: Service, calls: DriverCalls) -> None:
     os._exit(0)
 
 
-def _leave_at_once(calls: DriverCalls, within: float) -> None:
+def _exit_overdue(calls: DriverCalls, within: float) -> None:
     LOG.warning("Not stopped after graceful_shutdown_timeout (%g s): exiting now", within)
     calls.leave()
     os._exit(FAILED)

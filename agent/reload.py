@@ -1,7 +1,7 @@
-"""SIGHUP: provider files, and the options that may change while the agent runs.
+"""SIGHUP: reload the provider files and the mutable options.
 
-oslo.config says which options changed, and which changed in the file and need a restart.
-A configuration that can't be used changes nothing.
+oslo.config logs the options that changed, and those that changed in the file and need a restart.
+An invalid configuration changes nothing.
 """
 
 import logging
@@ -21,12 +21,12 @@ from reportclient.http import update_timeout
 LOG = logging.getLogger(__name__)
 
 FOLLOWED = ("verify_every", "audit_every", "period", "reshape_when_running", "remove_after")
-"""Rules whose options are mutable."""
+"""Fields of :class:`Rules` whose options are mutable."""
 
 
 @dataclass(slots=True)
 class Reload:
-    """``settings`` are those in use; ``args`` the arguments that the agent was started with."""
+    """Reloads one agent: ``settings`` are those in use, ``args`` the command line's arguments."""
 
     conf: Any
     args: Sequence[str]
@@ -35,32 +35,32 @@ class Reload:
     status_file: StatusFile
     settings: config.Settings
     adapter: Any
-    """Placement's."""
+    """keystoneauth's adapter to Placement."""
     switching: Switching
 
-    def ask(self) -> None:
-        """Have it done between two periods, and a period after it.  For a signal handler."""
+    def request(self) -> None:
+        """Reload between two periods, then run a period.  Signal handlers may call it."""
         reloaded = self.service.reloading()
         self.loop.post(self._read).add_done_callback(lambda _: reloaded())
         self.loop.refresh()
 
     def _read(self) -> None:
-        for what, read in (
+        for subject, read in (
             ("The configuration", self._read_configuration),
             ("The set of provider files", self.service.nodes.additions.read),
         ):
             try:
                 read()
             except config.ConfigError as err:
-                LOG.warning("%s was not reloaded, the previous one stays in use: %s", what, err)
+                LOG.warning("%s was not reloaded, the previous one stays in use: %s", subject, err)
             except Exception:
-                LOG.exception("%s was not reloaded", what)
+                LOG.exception("%s was not reloaded", subject)
 
     def _read_configuration(self) -> None:
         config.read_again(self.conf, self.args)
         now = config.settings(self.conf)
         if now.interval != self.settings.interval:
-            self.loop.every(now.interval)
+            self.loop.set_interval(now.interval)
             self.status_file.interval = now.interval
         self._follow(now.rules, self.settings.rules)
         for loaded in self.service.nodes.drivers:
@@ -71,14 +71,17 @@ class Reload:
         self.settings = now
 
     def _follow(self, rules: Rules, before: Rules) -> None:
-        """From the next period on; what a tracker has settled for by itself stays."""
+        """Give the mutable rules to all trackers, which use them from the next period on.
+
+        Rules that a tracker changed for itself stay.
+        """
         new = {name: getattr(rules, name) for name in FOLLOWED}
         times = (rules.verify_every, rules.audit_every) != (before.verify_every, before.audit_every)
         nodes = self.service.nodes
         nodes.rules = replace(nodes.rules, **new)
         trackers: list[Tracker] = [*nodes.trackers.values(), *nodes.before.values()]
-        for one in trackers:
-            one.rules = replace(one.rules, **new)
-            one.root.times = one.rules
-            if times:  # within an interval: other hosts are told at the same moment
-                one.root.schedule.reset(self.service.clock(), one.root.times)
+        for tracker in trackers:
+            tracker.rules = replace(tracker.rules, **new)
+            tracker.root.times = tracker.rules
+            if times:  # at a random time: often all hosts are reloaded at once
+                tracker.root.schedule.reset(self.service.clock(), tracker.root.times)

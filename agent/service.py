@@ -1,4 +1,4 @@
-"""The running service: its drivers opened and closed, its periods told to whoever listens."""
+"""The running service: opens and closes drivers, runs periods, passes reports to listeners."""
 
 import logging
 import time
@@ -25,14 +25,14 @@ Listener = Callable[[Sequence[Report]], None]
 
 @dataclass(slots=True)
 class Service:
-    """All roots of this host, period by period."""
+    """Runs periods of all roots of this host, and reports them."""
 
     host: str
     nodes: Nodes
     systemd: Systemd
     stop: Callable[[], bool]
     status: HostStatus | None = None
-    """Whether this host is disabled; without it the trait stays as it is."""
+    """The status of this host; with ``None`` the agent leaves COMPUTE_STATUS_DISABLED alone."""
     clock: Callable[[], float] = time.monotonic
     narrator: Narrator = field(default_factory=Narrator)
     listeners: list[Listener] = field(default_factory=list)
@@ -43,15 +43,15 @@ class Service:
     def __post_init__(self) -> None:
         self._enabled = HostEnabled(self.nodes.drivers)
         if self.status is not None:
-            self.status.subscribe(self._hear)
+            self.status.subscribe(self._on_notice)
 
     def open(self) -> None:
-        """Let the drivers open what they need.
+        """Call ``init_host`` of the drivers.
 
-        Of several only the first, which names the nodes, has to; another one that can't
-        has failed, like one that can't be asked, and is tried again in each period.
+        Only the first one, which names the nodes, has to succeed.  Another one that fails is
+        reported as failed, and opened again in each period.
 
-        :raises DriverError: the first can't; DriverNotReady if it may later.
+        :raises DriverError: the first driver failed; DriverNotReady if it may succeed later.
         """
         for number, loaded in enumerate(self.nodes.drivers):
             if loaded.can(Lifecycle):
@@ -63,13 +63,16 @@ class Service:
                     loaded.opening.failed = err
 
     def close(self) -> None:
-        """Let the drivers close what they opened; what fails is logged."""
+        """Call ``cleanup_host`` of the drivers; failures are logged."""
         for loaded in self.nodes.drivers:
             if loaded.can(Lifecycle):
                 _close(loaded, self.host)
 
     def hanging(self, since: float, seconds: float) -> str | None:
-        """A driver that has not returned for that long after ``since`` (monotonic), in words."""
+        """Return a text that names a driver call that hangs, or ``None``.
+
+        A call hangs that has lasted for ``seconds`` since it began and since ``since`` (monotonic).
+        """
         for loaded in self.nodes.drivers:
             for began, method in list(loaded.calls.now):
                 if time.monotonic() - max(began, since) >= seconds:
@@ -79,16 +82,16 @@ class Service:
     def period(self) -> bool:
         """Run a period of every root; return whether everything was reported.
 
-        :raises Exception: what must not go on until somebody has looked.
+        :raises Exception: the error of a report that is ``fatal``: the agent has to stop.
         """
         self.systemd.feed()
         self._open_others()
         disabled = self.status.disabled if self.status is not None else None
         reports = self.nodes.period(self.clock(), disabled=disabled, stop=self.stop)
-        self._enabled.tell(disabled)
+        self._enabled.notify_drivers(disabled)
         if self.status is not None:
             self.status.period_done(reports, self.nodes.any_disabled())
-        self._tell(reports)
+        self._publish(reports)
         for report in reports:
             if report.fatal and report.error is not None:
                 raise report.error
@@ -100,44 +103,44 @@ class Service:
                 _close(loaded, self.host)
                 _open_again(loaded, self.host)
 
-    def _hear(self, notice: Notice) -> None:
-        """Notify drivers of a written trait, then listeners."""
+    def _on_notice(self, notice: Notice) -> None:
+        """Tell drivers, then listeners, that the trait was written."""
         if isinstance(notice, Written):
-            self._enabled.tell(self.status.disabled if self.status is not None else None)
+            self._enabled.notify_drivers(self.status.disabled if self.status is not None else None)
             self.after_switch(notice.reports)
 
     def after_switch(self, reports: Sequence[Report]) -> None:
-        """Say how it went; what the last period found wrong besides is still so."""
+        """Publish the reports of a switch, with the conditions of the last period."""
         if self._last:
-            self._tell([_on_top(report, self._last.get(report.node)) for report in reports])
+            self._publish([_with_period(report, self._last.get(report.node)) for report in reports])
 
-    def _tell(self, reports: Sequence[Report]) -> None:
+    def _publish(self, reports: Sequence[Report]) -> None:
         more = self.status.conditions() if self.status is not None else ()
         files = self.nodes.additions.degraded().items()
         more += tuple(Condition(text, part) for part, text in files)
-        told = [replace(one, besides=more) for one in reports]
-        self._last = {one.node: one for one in reports}
-        self.narrator.tell(told)
+        complete = [replace(report, besides=more) for report in reports]
+        self._last = {report.node: report for report in reports}
+        self.narrator.log_reports(complete)
         for listener in self.listeners:
-            listener(told)
-        self._tell_systemd(_status(told))
+            listener(complete)
+        self._notify_systemd(_status(complete))
 
     def ready_anyway(self, why: str) -> None:
-        """Tell systemd that the service is up, before a first period was done."""
+        """Tell systemd that the service is up although no period has finished yet."""
         if not self._ready:
-            self._tell_systemd(why)
+            self._notify_systemd(why)
 
     def reloading(self) -> Callable[[], None]:
-        """Tell systemd of a reload; what to call at its end.
+        """Tell systemd that a reload begins; return the function to call at its end.
 
-        A service that is not up yet says nothing: the end of a reload would make it count as up.
+        Before the service is up systemd is not told: the end of a reload would mark it as up.
         """
         if not self._ready:
             return lambda: None
         self.systemd.reloading()
         return self.systemd.reloaded
 
-    def _tell_systemd(self, status: str) -> None:
+    def _notify_systemd(self, status: str) -> None:
         if self._ready:
             self.systemd.status(status)
         else:
@@ -145,7 +148,7 @@ class Service:
             self._ready = True
 
 
-def _on_top(switched: Report, period: Report | None) -> Report:
+def _with_period(switched: Report, period: Report | None) -> Report:
     """Return the report of a switch with the conditions of the period before it."""
     if period is None:
         return switched
@@ -198,7 +201,7 @@ def _close(loaded: LoadedDriver, host: str) -> None:
 
 
 def _status(reports: Sequence[Report]) -> str:
-    """One line for ``systemctl status``."""
+    """Return the line for ``systemctl status``."""
     wrong = [text for report in reports for text in errors(report.conditions().values())]
     if wrong:
         return f"degraded: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if wrong[1:] else "")
@@ -207,20 +210,26 @@ def _status(reports: Sequence[Report]) -> str:
 
 @dataclass(slots=True)
 class HostEnabled:
-    """The last status that each driver was given; used by the loop's thread only."""
+    """Tells drivers whether the host is enabled; only the loop's thread uses it.
+
+    ``last`` is the last ``enabled`` that each driver accepted, by its name.
+    """
 
     drivers: Sequence[LoadedDriver]
     last: dict[str, bool] = field(default_factory=dict)
 
-    def tell(self, disabled: bool | None) -> None:
-        """Never raises: the trait is the agent's own, whatever a driver makes of it."""
+    def notify_drivers(self, disabled: bool | None) -> None:
+        """Call ``set_host_enabled`` of each driver that does not have this status yet.
+
+        Errors of drivers are logged: the agent writes the trait whatever a driver does.
+        """
         if disabled is None:
             return
         for loaded in self.drivers:
             if not loaded.can(Switched) or self.last.get(loaded.name) is (not disabled):
                 continue
             if loaded.opening.failed is not None:
-                continue  # it hears once it is open
+                continue  # notified once it is open
             try:
                 loaded.set_host_enabled(enabled=not disabled)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on

@@ -1,4 +1,4 @@
-"""Which version this is, as the package was installed."""
+"""The version of the installed package."""
 
 from functools import cache
 from importlib import metadata
@@ -8,5 +8,5 @@ DISTRIBUTION = "compute-agent"
 
 @cache
 def version() -> str:
-    """``compute-agent``'s version, such as ``0.1.0``."""
+    """Return ``compute-agent``'s version, such as ``0.1.0``."""
     return metadata.version(DISTRIBUTION)

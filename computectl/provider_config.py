@@ -8,7 +8,7 @@ from pathlib import Path
 from cliff.command import Command
 
 from agent.provider_config.entries import COMPUTE_NODE, Entry
-from agent.provider_config.files import Loaded, parsed, passed_over, texts_in
+from agent.provider_config.files import Loaded, ignored_files, parse_files, read_files
 from agent.provider_config.schema import published
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
@@ -62,7 +62,9 @@ class CheckFiles(DrawnOrListed[Checked]):
         """Read them, and nothing else."""
         where = options.files or session.settings.provider_config
         try:
-            return Checked(where, parsed(texts_in(where, required=True), passed_over(where)))
+            return Checked(
+                where, parse_files(read_files(where, required=True), ignored_files(where))
+            )
         except BadFile as err:
             return Checked(where, None, err.diagnostics)
 

@@ -132,7 +132,7 @@ class Agent:
         if self.files is not None:
             assert self.state is not None, "files need a place for what was added"
             self.files.mkdir(exist_ok=True)
-            additions = ProviderFiles.of(self.files, self.state)
+            additions = ProviderFiles.from_location(self.files, self.state)
             additions.load()
         keeps = self.keeps_names and self.state is not None
         self.nodes = Nodes(
@@ -142,7 +142,7 @@ class Agent:
             self.rules,
             self.bulk,
             self.state,
-            table=NodeTable.of(self.state) if keeps and self.state else NodeTable(),
+            table=NodeTable.in_directory(self.state) if keeps and self.state else NodeTable(),
             additions=additions,
             workers=self.workers,
             writing=self.writing,

@@ -1,1 +1,1 @@
-"""All roots of this service: which they are, how many at once, those that vanished."""
+"""All roots of this service: their UUIDs, their periods, nodes that vanished."""

@@ -1,4 +1,4 @@
-"""A Placement that is away is not waited for by each of a thousand nodes."""
+"""Stop sending requests for the rest of a period once Placement is unreachable."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +9,10 @@ from reportclient.http import API
 
 @dataclass(slots=True)
 class Breaker:
-    """After so many requests in a row without an answer, the rest of a period gets none.
+    """A circuit breaker around Placement's API, shared by all roots.
 
-    What needs no request goes on.  ``after`` 0: never.
+    After ``after`` requests in a row without an answer, all further requests of the period fail at
+    once with the error of the last one.  With ``after`` 0 none does.
     """
 
     api: API
@@ -20,7 +21,7 @@ class Breaker:
     _why: Unreachable | None = None
 
     def close(self) -> None:
-        """Try again: a new period begins."""
+        """Allow requests again: a new period begins."""
         self._silent, self._why = 0, None
 
     def request(

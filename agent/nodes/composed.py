@@ -1,4 +1,4 @@
-"""The nodes of this host with all that they need, for the agent and for read-only commands."""
+"""Create the drivers and the nodes of this host, for the agent and for read-only commands."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from reportclient.http import API
 from reportclient.root import BulkWrites
 
 BULK_PAYS_FROM = 8
-"""Inventories; with fewer the reshaper costs Placement more than one call for each."""
+"""Number of inventories from which one reshape costs Placement less than a PUT for each."""
 
 
 def drivers_of(
@@ -24,10 +24,12 @@ def drivers_of(
     store: DriverStore,
     wake: Callable[[], None] = lambda: None,
 ) -> Sequence[LoadedDriver]:
-    """Return the configured drivers, not opened yet; ``store`` has what they keep.
+    """Return the configured drivers, not opened yet; ``store`` has their saved data.
 
-    :raises drivers.errors.DriverError: one can't be loaded.
-    :raises agent.config.ConfigError: an option looks mistyped, which their own are known for.
+    A driver calls ``wake`` to request a period.
+
+    :raises drivers.errors.DriverError: a driver can't be loaded.
+    :raises agent.config.ConfigError: an option looks mistyped (drivers register theirs on import).
     """
     context = DriverContext(settings.host, settings.state_path, conf, wake, store)
     drivers = loader.load(settings.drivers, context)
@@ -43,7 +45,7 @@ def nodes_of(
     *,
     writing: bool = True,
 ) -> Nodes:
-    """The nodes that these drivers name; provider files are not read yet."""
+    """Return the nodes of these drivers; provider files are not read yet."""
     path = settings.state_path
     return Nodes(
         own_uuid,
@@ -52,7 +54,7 @@ def nodes_of(
         settings.rules,
         BulkWrites(settings.bulk_chunk, BULK_PAYS_FROM),
         path,
-        table=NodeTable.of(path, writing=writing),
-        additions=ProviderFiles.of(settings.provider_config, path, writing=writing),
+        table=NodeTable.in_directory(path, writing=writing),
+        additions=ProviderFiles.from_location(settings.provider_config, path, writing=writing),
         writing=writing,
     )

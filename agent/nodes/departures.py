@@ -1,17 +1,15 @@
-"""Nodes that their driver does not name any more: noted, waited for, and let go.
+"""Vanished nodes, those that their driver does not name any more: remove their providers.
 
-One GET tells of all of them, and verifies the roots of all others: a listing of what
-carries this service's tag.  A node is looked at when it has been gone for
-``vanished_node_delay``, and again after the same time while it can't go.  Its providers are
-removed only if
+One GET, which lists the providers with this service's tag, shows all of them and verifies the roots
+of the other nodes.  A node is checked when it has been gone for ``vanished_node_delay``, and after
+the same time again while its providers can't be removed.  They are removed only if
 
-- its root still carries this service's tag: nobody else reports the node since;
-- nothing was written to them since this agent saw them last;
+- its root still carries this service's tag, so that no other service reports the node;
+- nothing was written to them since this agent read them last;
 - all of them are this agent's, and none has allocations.
 
-Before the removal the tag is taken off, which Placement grants only if nobody else wrote in
-between: a service that takes the node over at that moment is found out by it, or makes the
-provider again.
+The tag is removed before the providers, with the generation that was read.  A service that takes
+the node over at that moment causes a conflict, or creates the provider again.
 """
 
 import logging
@@ -32,22 +30,26 @@ from reportclient.reader import Listed, consumers_of, members_of, providers_with
 LOG = logging.getLogger(__name__)
 
 WORTH_IT = 10
-"""So many roots have to be due; fewer are asked for one by one."""
+"""Least number of due roots for one listing; fewer are verified one by one."""
 
 
 @dataclass(slots=True)
 class Vanished:
-    """A vanished node; ``due`` is the time of the next check, ``over`` whether it is done."""
+    """A vanished node.
+
+    ``due`` is the time of the next check (monotonic), ``wait`` the seconds between two checks,
+    ``over`` whether the node is settled.
+    """
 
     tracker: Tracker
     due: float
     wait: float
     over: bool = False
     kept: str | None = field(default=None)
-    """Why its provider can't go."""
+    """Why its provider was not removed."""
 
     def check(self, now: float) -> Report:
-        """See whether it may go, and let it.  Never raises: the report tells."""
+        """Remove the node's providers if that is safe.  Errors are in the report."""
         self.due = now + self.wait
         report = self.tracker.attempt(now, self._check)
         return replace(report, degraded=self.report().degraded)
@@ -58,7 +60,7 @@ class Vanished:
         return Report(self.tracker.node, degraded=degraded)
 
     def forget(self, why: str) -> None:
-        """Forget the node, and log why."""
+        """Settle the node: nothing of it is left to do here.  ``why`` is logged."""
         LOG.info("Node %s vanished: %s", self.tracker.node, why)
         self.over, self.kept = True, None
 
@@ -85,7 +87,7 @@ class Vanished:
         return {item["uuid"]: item["generation"] for item in listed} != seen
 
     def _read_again(self, api: Counting) -> None:
-        """Somebody writes to it: another service, which has put its tag there, or anybody else."""
+        """Read the providers again; settle the node if its root lost this service's tag."""
         tracker = self.tracker
         traits = traits_of(tracker.uuid, api)
         if tracker.service_tag not in traits:
@@ -130,22 +132,22 @@ class Departures:
 
     by_uuid: dict[str, Vanished] = field(default_factory=dict)
     left: list[Tracker] = field(default_factory=list)
-    """Noted just now."""
+    """Trackers of nodes that vanished in this period."""
     searched: bool = False
-    """Whether the state directory was searched for those of an earlier life."""
+    """Whether the state directory was searched for nodes that vanished before this start."""
 
     def note(self, trackers: Mapping[str, Tracker], current: Iterable[str]) -> None:
-        """Compare the nodes that there were with those that there are."""
-        there = set(current)
-        self.left += [one for uuid, one in trackers.items() if uuid not in there]
+        """Record the trackers whose root is not among the ``current`` ones, by UUID."""
+        present = set(current)
+        self.left += [tracker for uuid, tracker in trackers.items() if uuid not in present]
 
     def begin(self, now: float, rules: Rules, tag: str) -> None:
-        """Begin to wait for those that were noted; what never carried the tag is left alone.
+        """Schedule the checks of the nodes that vanished; roots that lack the tag are left alone.
 
-        Where nothing is known of a root, it is read before anything is removed.
+        A root that is not in its tracker's view is read before anything is removed.
         """
-        noted, self.left = self.left, []
-        for tracker in noted:
+        vanished, self.left = self.left, []
+        for tracker in vanished:
             root = tracker.view.snapshot.get(tracker.uuid)
             if root is None or tag in root.traits:
                 self._await(tracker, now, rules)
@@ -162,10 +164,10 @@ class Departures:
             wait,
         )
         self.by_uuid[tracker.uuid] = Vanished(tracker, now + wait, wait)
-        tracker.save_ledger()  # a full disk may not have taken it while the node was there
+        tracker.save_ledger()  # it may not have been written yet: the disk was full
 
     def back(self, uuid: str) -> Tracker | None:
-        """The tracker of a node that came back."""
+        """Return the tracker of a vanished node that is named again, or ``None``."""
         vanished = self.by_uuid.pop(uuid, None)
         if vanished is None:
             return None
@@ -173,49 +175,50 @@ class Departures:
         return vanished.tracker
 
     def due(self, now: float) -> list[tuple[str, Vanished]]:
-        """Those to be looked at now."""
-        return [(uuid, one) for uuid, one in self.by_uuid.items() if now >= one.due]
+        """Return the vanished nodes whose check is due, with the UUIDs of their roots."""
+        return [(uuid, node) for uuid, node in self.by_uuid.items() if now >= node.due]
 
     def compare(
         self,
         listed: Sequence[Listed],
         trackers: Mapping[str, Tracker],
-        made: Callable[[str, str], Tracker],
+        create_tracker: Callable[[str, str], Tracker],
         now: float,
     ) -> None:
-        """With a listing of all providers that carry the tag.
+        """Compare the vanished nodes with ``listed``, all providers that carry the tag.
 
-        One that vanished and is not among them belongs to another service by now; one
-        that nobody knows here was left behind by an earlier life of this one.
+        A due node that is not listed is settled: another service reports it, or it is gone.  A
+        listed provider that is no node of this host was left by an earlier run, and vanished, too;
+        ``create_tracker`` gets its UUID and name.
         """
         by_uuid = {item["uuid"]: item for item in listed}
-        for uuid, one in self.due(now):
+        for uuid, node in self.due(now):
             if uuid not in by_uuid:
-                one.forget("another service reports it now, or its provider is gone")
+                node.forget("another service reports it now, or its provider is gone")
         for uuid, item in by_uuid.items():
             if uuid not in trackers and uuid not in self.by_uuid:
-                tracker = made(uuid, item["name"])
+                tracker = create_tracker(uuid, item["name"])
                 self._await(tracker, now, tracker.rules)
 
     def finished(self) -> Iterator[str]:
-        """UUIDs of those that are settled; nothing of them is kept."""
-        for uuid, one in list(self.by_uuid.items()):
-            if one.over:
+        """Remove the settled nodes and their saved state; yield the UUIDs of their roots."""
+        for uuid, node in list(self.by_uuid.items()):
+            if node.over:
                 del self.by_uuid[uuid]
-                one.tracker.forget()
+                node.tracker.forget()
                 yield uuid
 
 
-def roll_call(
+def verify_by_listing(
     trackers: Sequence[Tracker], departures: Departures, tag: str, api: API, now: float
 ) -> list[Listed] | None:
-    """Verify all roots that have nothing below them, if enough are due; the listing.
+    """Verify all roots without children by one listing of ``tag``; return the listing.
 
-    ``None`` if it was not worth it, or got no answer: the roots are then verified one by
-    one, as those are that have changed or have children.
+    Return ``None`` if fewer than ``WORTH_IT`` roots or vanished nodes are due, or the request
+    failed.  Those roots are verified one by one then, as are roots that changed or have children.
     """
-    alone = [one for one in trackers if one.is_alone()]
-    due = sum(one.root.is_due(now) for one in alone)
+    alone = [tracker for tracker in trackers if tracker.is_alone()]
+    due = sum(tracker.root.is_due(now) for tracker in alone)
     if due < WORTH_IT and len(departures.due(now)) < WORTH_IT:
         return None
     try:

@@ -1,11 +1,11 @@
 """The identity of this host in Placement: the ``compute_id`` file, and the UUIDs of its roots.
 
-The file is written once and never guessed again.  It is one line, as Nova's is, and so
-has no room for a checksum: ``nodes.json``, which has one, says the same UUID a second
-time.  Where one of them is lost the other tells; where they differ an operator is asked.
+``compute_id`` is written once.  It is one line, as Nova's is, without a checksum; ``nodes.json``,
+which has one, contains the same UUID.  If one file is lost, the other is used; if they differ, the
+agent does not start until an operator has run ``computectl adopt``.
 
-``nodes.json`` also has the UUIDs of the nodes: one that was reported once keeps its UUID,
-however many others come and go.
+``nodes.json`` also has the UUIDs of the nodes: a node keeps its UUID whatever other nodes come and
+go.
 """
 
 import errno
@@ -31,82 +31,85 @@ _PASSING = frozenset(
 
 
 class IdentityError(Exception):
-    """The ``compute_id`` file can't be used; nothing is reported until it is mended."""
+    """``compute_id`` or ``nodes.json`` can't be used; nothing is reported until it is corrected."""
 
 
 class IdentityNotReady(IdentityError):
-    """The same, for a reason that may pass: a full disk, another user's directory."""
+    """The files can't be used now, such as on a full disk; the next start may succeed."""
 
 
 def compute_id(state_path: Path) -> str:
-    """The UUID of this host; a new one is written if it has none.
+    """Return the UUID of this host; write a new one if it has none.
 
-    :raises IdentityError: naming the file; IdentityNotReady if it may pass.
+    :raises IdentityError: naming the file; IdentityNotReady if the cause may pass.
     """
     path = state_path / FILE_NAME
-    kept = kept_compute_id(state_path)
-    if kept and path.exists():
-        return kept
-    if kept:
+    saved = saved_compute_id(state_path)
+    if saved and path.exists():
+        return saved
+    if saved:
         LOG.warning("%s is missing: writing it again with the UUID from %s", path, NODES)
-    return _write_once(path, kept or str(uuidlib.uuid4()))
+    return _write_once(path, saved or str(uuidlib.uuid4()))
 
 
-def kept_compute_id(state_path: Path) -> str:
-    """The UUID of this host, or an empty text if it has none; nothing is ever written.
+def saved_compute_id(state_path: Path) -> str:
+    """Return the UUID of this host, or an empty text if it has none.  Read-only.
 
     :raises IdentityError: naming the file.
     """
     path = state_path / FILE_NAME
-    kept = _kept(_document(state_path, writing=False))
-    noted = kept[0] if kept else ""
+    table = _load_table(_document(state_path, writing=False))
+    in_table = table[0] if table else ""
     try:
-        own = _read(path, noted)
+        own = _read(path, in_table)
     except (FileNotFoundError, NotADirectoryError):
-        return noted
+        return in_table
     except OSError as err:
         raise _error(f"{path}: {files.describe_error(err)}", err) from err
-    if noted not in ("", own):
+    if in_table not in ("", own):
         raise IdentityError(
-            f"{path} has {own}, and {state_path / NODES} has {noted}: one of them is damaged "
+            f"{path} has {own}, and {state_path / NODES} has {in_table}: one of them is damaged "
             f"or was changed by hand; run `computectl adopt` with the right one of the two"
         )
     return own
 
 
-def kept_nodes(state_path: Path) -> Mapping[str, str]:
-    """UUIDs of the nodes that this host reported last, by name; nothing is ever written.
+def saved_nodes(state_path: Path) -> Mapping[str, str]:
+    """Return the UUIDs of the nodes that this host reported last, by name.  Read-only.
 
     :raises IdentityError: naming the file.
     """
-    kept = _kept(_document(state_path, writing=False))
-    return kept[1] if kept else {}
+    table = _load_table(_document(state_path, writing=False))
+    return table[1] if table else {}
 
 
 def replace_compute_id(state_path: Path, value: str) -> None:
-    """Make this UUID the host's; only for an operator who says so.
+    """Make ``value`` the UUID of the host, and of the node that had the host's UUID.
 
-    The node that had the host's UUID has this one from now on.
+    Only for an operator's command.
 
     :raises IdentityError: naming the file.
     """
     path, document = state_path / FILE_NAME, _document(state_path)
     try:
-        kept = _kept(document)
-        if kept is not None:
-            document.save({"own": value, "nodes": _moved(*kept, value)})
+        table = _load_table(document)
+        if table is not None:
+            document.save({"own": value, "nodes": _moved(*table, value)})
         files.replace(path, value.encode() + b"\n")
     except OSError as err:
         raise _error(f"{path} can't be written: {files.describe_error(err)}", err) from err
 
 
 def _document(state_path: Path, *, writing: bool = True) -> Document:
-    """``nodes.json``: the host's own UUID, and that of each of its nodes."""
+    """Return ``nodes.json``: the UUIDs of the host and of each of its nodes."""
     return Document(state_path / NODES, VERSION, writing)
 
 
-def _kept(document: Document) -> tuple[str, dict[str, str]] | None:
-    """The host's own UUID and those of its nodes by name.  :raises IdentityError: damaged."""
+def _load_table(document: Document) -> tuple[str, dict[str, str]] | None:
+    """Return the UUIDs of the host and of its nodes by name; ``None`` without a file.
+
+    :raises IdentityError: the file can't be read or is damaged.
+    """
     try:
         return document.load(_parsed)
     except Unreadable as err:
@@ -126,28 +129,28 @@ def _parsed(fields: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
 
 
 def _moved(was: str, nodes: Mapping[str, str], own: str) -> dict[str, str]:
-    """UUIDs of the nodes of a host that had another one itself."""
+    """Return the UUIDs of the nodes after the host's changed from ``was`` to ``own``."""
     return {name: own if uuid == was else uuid for name, uuid in nodes.items()}
 
 
-def _read(path: Path, noted: str) -> str:
+def _read(path: Path, in_table: str) -> str:
     text = files.read(path).decode(errors="replace").strip()
     try:
         return canonical_uuid(text, str(path))
     except ValueError as err:
-        told = f" ({NODES} has {noted})" if noted else ""
+        hint = f" ({NODES} has {in_table})" if in_table else ""
         raise IdentityError(
-            f"{err}; write the UUID of this host's resource provider into it{told}, "
+            f"{err}; write the UUID of this host's resource provider into it{hint}, "
             f"or empty {path.parent} if Placement does not know this host"
         ) from None
 
 
 def _write_once(path: Path, value: str) -> str:
-    """Neither a crash nor a twin leaves half of one."""
+    """Create the file atomically; return the UUID of a process that created it first, if any."""
     try:
         files.create(path, value.encode() + b"\n")
     except FileExistsError:
-        return _read_twins(path)
+        return _read_new(path)
     except OSError as err:
         raise _error(
             f"{path} can't be written: {files.describe_error(err)}; state_path has to be a "
@@ -157,8 +160,8 @@ def _write_once(path: Path, value: str) -> str:
     return value
 
 
-def _read_twins(path: Path) -> str:
-    """Read ``compute_id`` that another process has just written."""
+def _read_new(path: Path) -> str:
+    """Return the UUID that another process has just written."""
     try:
         return _read(path, "")
     except OSError as err:
@@ -170,24 +173,26 @@ def _error(text: str, err: OSError) -> IdentityError:
 
 
 def root_uuids(
-    nodes: Iterable[str], own: str, told: Mapping[str, str], before: Mapping[str, str]
+    nodes: Iterable[str], own: str, from_driver: Mapping[str, str], before: Mapping[str, str]
 ) -> dict[str, str]:
-    """UUIDs of the root providers by node name.
+    """Return the UUIDs of the root providers by node name.
 
-    ``told`` are those that a driver knows itself, ``before`` those that were reported
-    earlier; both by node name.  Else the only node that there ever was gets the host's
-    ``own`` one, also under a new name; with several, a node named by a UUID keeps it and
-    others get one that is made from the host's and the name.
+    A node has, in this order, the UUID that the driver gives (``from_driver``) or that it was
+    reported with (``before``); both by node name.  Else the only node of a host that never had
+    another one gets the host's (``own``).  Of several nodes, one that is named by a UUID has that,
+    the others get a UUID generated from the host's and their name.
     """
     names = list(nodes)
     alone = len(names) == 1 and len(before) <= 1
     return {
-        name: told.get(name) or before.get(name) or (own if alone else _made(name, own))
+        name: from_driver.get(name)
+        or before.get(name)
+        or (own if alone else _generated_uuid(name, own))
         for name in names
     }
 
 
-def _made(name: str, own: str) -> str:
+def _generated_uuid(name: str, own: str) -> str:
     try:
         return canonical_uuid(name, "node")
     except ValueError:
@@ -196,54 +201,54 @@ def _made(name: str, own: str) -> str:
 
 @dataclass(slots=True)
 class NodeTable:
-    """UUIDs by node name; without a ``document`` they last until the process ends."""
+    """The UUIDs of the nodes, by name; without a ``document`` they are kept in memory only."""
 
     document: Document | None = None
     _uuids: dict[str, str] | None = None
     _own: str = field(default="", repr=False)
 
     @classmethod
-    def of(cls, state_path: Path, *, writing: bool = True) -> "NodeTable":
-        """The table of the agent with this state directory."""
+    def in_directory(cls, state_path: Path, *, writing: bool = True) -> "NodeTable":
+        """Return the table of the agent with this state directory; nothing is read yet."""
         return cls(_document(state_path, writing=writing))
 
-    def uuids(self, nodes: list[str], own: str, told: Mapping[str, str]) -> dict[str, str]:
-        """UUIDs of the roots by node name, kept from now on; see :func:`root_uuids`.
+    def uuids(self, nodes: list[str], own: str, from_driver: Mapping[str, str]) -> dict[str, str]:
+        """Return and save the UUIDs of the roots by node name; see :func:`root_uuids`.
 
-        :raises IdentityError: the file is there and can't be used; naming it.
+        :raises IdentityError: the file exists and can't be used.
         """
         before = self._load(own) if self._uuids is None else self._uuids
-        now = root_uuids(nodes, own, told, before)
+        now = root_uuids(nodes, own, from_driver, before)
         others = {name: uuid for name, uuid in before.items() if uuid not in now.values()}
         table = {**others, **now}
         if table != self._uuids or own != self._own or self.problem:
             self._uuids, self._own = table, own
-            self._keep()
+            self._save()
         return now
 
     @property
     def problem(self) -> str:
-        """Why the table can't be written; empty while it can."""
+        """Why the table could not be written; empty if it could."""
         return "" if self.document is None else self.document.problem
 
     @property
     def has_many(self) -> bool:
-        """Whether this host had several nodes at some time."""
+        """Whether the table has several nodes, vanished ones included."""
         return len(self._uuids or ()) > 1
 
     def forget(self, uuid: str) -> None:
-        """The node with this UUID is gone for good."""
+        """Remove the node with this UUID from the table."""
         left = {name: other for name, other in (self._uuids or {}).items() if other != uuid}
         if left != self._uuids:
             self._uuids = left
-            self._keep()
+            self._save()
 
     def _load(self, own: str) -> dict[str, str]:
-        """The host's own UUID may have changed since."""
-        kept = None if self.document is None else _kept(self.document)
-        return _moved(*kept, own) if kept else {}
+        """Return the saved UUIDs; the host's own may have changed since."""
+        table = None if self.document is None else _load_table(self.document)
+        return _moved(*table, own) if table else {}
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         if self.document is not None:
             nodes = dict(sorted((self._uuids or {}).items()))
             otherwise = "a node may get another UUID after the next start"

@@ -1,4 +1,4 @@
-"""All roots of this service: which there are, and one period of each."""
+"""All roots of this service: their trackers, and one period of each."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent.attach.foreign_roots import ForeignRoots
 from agent.nodes.breaker import Breaker
-from agent.nodes.departures import Departures, roll_call
+from agent.nodes.departures import Departures, verify_by_listing
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.workers import Job, Workers
 from agent.ownership.ledger import ADOPTED, Holding, Ledger
@@ -27,8 +27,8 @@ from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
 
-NOBODY = "all nodes"
-"""Stands for the node where it is not known which there are."""
+ALL_NODES = "all nodes"
+"""The node of a report if the nodes are not known."""
 
 
 @dataclass(slots=True)
@@ -41,19 +41,19 @@ class Nodes:
     rules: Rules
     bulk: BulkWrites = field(default_factory=BulkWrites)
     state_path: Path | None = None
-    """Where what is known of each root is kept; ``None``: nowhere."""
+    """Directory of each root's saved view and ledger; ``None``: in memory only."""
     trackers: dict[str, Tracker] = field(default_factory=dict)
     table: NodeTable = field(default_factory=NodeTable)
     additions: ProviderFiles = field(default_factory=ProviderFiles)
-    """What provider files add to them."""
+    """The provider files."""
     workers: Workers = field(default_factory=Workers)
     departures: Departures = field(default_factory=Departures)
     before: dict[str, Tracker] = field(default_factory=dict)
-    """Of roots that were reported before this start, until the driver has named its nodes."""
+    """Trackers of roots of earlier runs, until the driver has named its nodes; by UUID."""
     foreign_roots: ForeignRoots = field(default_factory=ForeignRoots)
-    """Roots that belong to somebody else."""
+    """Roots of another service, in attach mode."""
     writing: bool = True
-    """False: read only; of the saved state only what Placement can't tell is used."""
+    """False for read-only commands: of the saved state only what Placement lacks is used."""
     _breaker: Breaker | None = None
     _store: RootStore | None = None
 
@@ -64,44 +64,47 @@ class Nodes:
     def period(
         self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
     ) -> list[Report]:
-        """Run a period of every root.  Never raises: errors are in the reports.
+        """Run a period of every root.  Errors are in the reports.
 
-        A node that hangs is waited for only a short while, and told as not done.
+        A node that hangs is waited for only a short while, and reported as not finished.
         """
         try:
             trackers = self.current()
-        except (Exception, SystemExit) as err:  # noqa: BLE001  a driver's; the agent lives on
-            return [self._nobody(err)]
+        except (Exception, SystemExit) as err:  # noqa: BLE001  of a driver, reported
+            return [self._failed(err)]
         if not trackers:
             no_node = {f"driver {self.drivers[0].name}": "reported no node"}
-            return self._awaited() or [Report(NOBODY, degraded=no_node)]
+            return self._awaited() or [Report(ALL_NODES, degraded=no_node)]
         self.breaker().close()
         self._watch_departures(now)
         if trackers[0].service_tag or self.departures.by_uuid:
-            self._call_roll(trackers, now)
+            self._verify_by_listing(trackers, now)
         if len(trackers) > 1 and not self.rules.attached:
             self._free_names(trackers)
-        reports = self._each(trackers, lambda one: one.period(now, disabled=disabled, stop=stop))
-        self.additions.tell_absent(self.trackers, reports)
+        reports = self._each(
+            trackers, lambda tracker: tracker.period(now, disabled=disabled, stop=stop)
+        )
+        self.additions.warn_unmatched(self.trackers, reports)
         return reports + self._departed(now) + self._awaited()
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> list[Report]:
-        """Make COMPUTE_STATUS_DISABLED right on every root.  Never raises: the reports tell.
+        """Set or remove COMPUTE_STATUS_DISABLED on every root.  Errors are in the reports.
 
-        ``again``: nobody asks for it, it could not be done before.
-
-        Before the driver has named its nodes these are the roots of earlier runs: a host that
-        starts without its hypervisor is disabled all the same.
+        ``again`` is true for a retry, which no caller waits for.  Before the driver has named its
+        nodes, the roots of earlier runs are switched: a host whose hypervisor is down can be
+        disabled.
         """
         try:
-            trackers = list(self.trackers.values()) or self._from_before() or self.current()
-        except (Exception, SystemExit) as err:  # noqa: BLE001  as above
-            return [self._nobody(err)]
+            trackers = list(self.trackers.values()) or self._saved_trackers() or self.current()
+        except (Exception, SystemExit) as err:  # noqa: BLE001  of a driver, reported
+            return [self._failed(err)]
         self.breaker().close()
-        return self._each(trackers, lambda one: one.switch(now, disabled=disabled, again=again))
+        return self._each(
+            trackers, lambda tracker: tracker.switch(now, disabled=disabled, again=again)
+        )
 
     def _free_names(self, trackers: Sequence[Tracker]) -> None:
-        """Nodes can have each other's names, in a circle even: nobody could begin."""
+        """Rename roots whose name another node needs: two nodes may have swapped their names."""
         wanted = {tracker.node for tracker in trackers}
         for tracker in trackers:
             root = tracker.view.snapshot.get(tracker.uuid)
@@ -109,46 +112,48 @@ class Nodes:
             if is_in_the_way:
                 tracker.free_name()
 
-    def _from_before(self) -> list[Tracker]:
+    def _saved_trackers(self) -> list[Tracker]:
         if self.state_path is not None and not self.before and not self.rules.attached:
             self.before = {
-                uuid: self._called_as_then(uuid) for uuid in saved_roots(self.state_path)
+                uuid: self._tracker_from_saved(uuid) for uuid in saved_roots(self.state_path)
             }
         return list(self.before.values())
 
     def roots(self) -> list[str]:
-        """UUIDs of the roots, or of those of earlier runs; any thread may call it."""
+        """Return the UUIDs of the roots, or of those of earlier runs.  Any thread may call it."""
         return list(self.trackers) or (saved_roots(self.state_path) if self.state_path else [])
 
     def problems(self) -> list[str]:
-        """Why files of the state directory can't be written, of those that can't."""
+        """Return why files of the state directory could not be written; empty if all could."""
         store = "" if self._store is None else self._store.problem
-        return [one for one in (store, self.table.problem, self.additions.problem) if one]
+        return [text for text in (store, self.table.problem, self.additions.problem) if text]
 
     def any_disabled(self) -> bool | None:
-        """Whether a root carries COMPUTE_STATUS_DISABLED; ``None`` before Placement was read."""
+        """Return whether a root has COMPUTE_STATUS_DISABLED.
+
+        ``None`` before Placement was read, and in attach mode.
+        """
         if self.rules.attached:
             return None
-        seen = {uuid: one.view.snapshot.get(uuid) for uuid, one in self.trackers.items()}
-        if not seen or any(root is None for root in seen.values()):
+        roots = [tracker.view.snapshot.get(uuid) for uuid, tracker in self.trackers.items()]
+        if not roots or any(root is None for root in roots):
             return None
-        return any(root is not None and DISABLED in root.traits for root in seen.values())
+        return any(root is not None and DISABLED in root.traits for root in roots)
 
     def _awaited(self) -> list[Report]:
         return [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
 
-    def _nobody(self, err: BaseException) -> Report:
+    def _failed(self, err: BaseException) -> Report:
+        """Return the report if the nodes can't be named."""
         if isinstance(err, IdentityError):
-            return Report(NOBODY, error=err)
-        return Report(NOBODY, driver_errors={self.drivers[0].name: err})
+            return Report(ALL_NODES, error=err)
+        return Report(ALL_NODES, driver_errors={self.drivers[0].name: err})
 
     def current(self) -> list[Tracker]:
-        """Trackers of the nodes that there are now.
+        """Return the trackers of the nodes that the first driver names now.
 
-        The first driver names the nodes; the others add to them.
-
-        :raises DriverError: what it said can't be used.
-        :raises IdentityError: which UUIDs the nodes have is kept in a file that is damaged.
+        :raises DriverError: the names or UUIDs that the driver returned can't be used.
+        :raises IdentityError: the file with the UUIDs of the nodes can't be used.
         :raises BaseException: whatever the driver raises.
         """
         first = self.drivers[0]
@@ -163,47 +168,47 @@ class Nodes:
             tracker.service_tag = tag_of(self.own_uuid) if many else ""
         return list(self.trackers.values())
 
-    def _attached(self, nodes: list[str], told: Mapping[str, str]) -> list[Tracker]:
+    def _attached(self, nodes: list[str], from_driver: Mapping[str, str]) -> list[Tracker]:
         """Return the trackers of the roots that their owner has created."""
         for tracker in self.trackers.values():
             if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
                 self.foreign_roots.forget(tracker.node)
         self.foreign_roots.compute_id = self.own_uuid
-        uuids = self.foreign_roots.resolve_uuids(nodes, told, self.breaker())
+        uuids = self.foreign_roots.resolve_uuids(nodes, from_driver, self.breaker())
         self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}
         return list(self.trackers.values())
 
     def _tracker(self, uuid: str, name: str) -> Tracker:
         earlier = self.trackers.get(uuid) or self.before.pop(uuid, None)
-        tracker = earlier or self.departures.back(uuid) or self._made(uuid, name)
+        tracker = earlier or self.departures.back(uuid) or self._create_tracker(uuid, name)
         tracker.node = name
         return tracker
 
-    def _made(self, uuid: str, name: str) -> Tracker:
-        kept = None if self._store is None else SavedRoot(self._store, uuid)
-        root = Root(uuid, self.breaker(), self.rules, self.bulk, kept)
+    def _create_tracker(self, uuid: str, name: str) -> Tracker:
+        saved = None if self._store is None else SavedRoot(self._store, uuid)
+        root = Root(uuid, self.breaker(), self.rules, self.bulk, saved)
         root.load_saved_view()
-        made = Tracker(root, name, self.drivers, self.rules, self.additions, kept)
-        made.new_state = self._store is None or self._store.is_new
-        made.ledger = kept.ledger if kept is not None else made.ledger
-        made.ledger = self._of_this_mode(made)
+        tracker = Tracker(root, name, self.drivers, self.rules, self.additions, saved)
+        tracker.new_state = self._store is None or self._store.is_new
+        tracker.ledger = saved.ledger if saved is not None else tracker.ledger
+        tracker.ledger = self._ledger_of_mode(tracker)
         if not self.writing:
-            made.view = View(drained=made.view.drained)
-        return made
+            tracker.view = View(drained=tracker.view.drained)
+        return tracker
 
-    def _of_this_mode(self, made: Tracker) -> Ledger:
-        """The ledger, without what this agent held of a root that is nova-compute's by now.
+    def _ledger_of_mode(self, tracker: Tracker) -> Ledger:
+        """Return the ledger for the present [compute] root_provider; warn if that has changed.
 
-        The option alone decides whose a root is.  Of one that was this agent's only the traits
-        that say so are still its own, to be taken away.
+        Of a root that was this agent's and is attached now, the ledger keeps only the owner traits,
+        so that they are removed.
         """
-        ledger, uuid = made.ledger, made.uuid
+        ledger, uuid = tracker.ledger, tracker.uuid
         if not self.rules.attached and ledger.begun and not ledger.is_ours(uuid):
             LOG.warning(
                 "Node %s: [compute] root_provider was attach and is own now: this agent reports "
                 "the root. Stop nova-compute on this host; what it reported and no driver here "
                 "reports stays until you remove it",
-                made.node,
+                tracker.node,
             )
         if not self.rules.attached or not ledger.is_ours(uuid):
             return ledger
@@ -211,13 +216,13 @@ class Nodes:
             "Node %s: [compute] root_provider was own and is attach now: nova-compute reports the "
             "root's inventory and traits, this agent its children. To give back the whole host, "
             "run computectl retire --hand-back",
-            made.node,
+            tracker.node,
         )
         owners = Holding(traits=identifying_traits(self.rules.owner_traits))
         return replace(ledger, holders={**ledger.holders, uuid: {ADOPTED: owners}})
 
     def breaker(self) -> Breaker:
-        """Return the way to Placement that all roots share, made at the first call."""
+        """Return the breaker that all roots share, created at the first call."""
         if self._breaker is None:
             self._breaker = Breaker(self.api, self.rules.nodes_at_once)
         return self._breaker
@@ -226,48 +231,49 @@ class Nodes:
         self.workers.at_once = self.rules.nodes_at_once
         return self.workers.each(trackers, job)
 
-    def _call_roll(self, trackers: Sequence[Tracker], now: float) -> None:
-        free = [one for one in trackers if self.workers.busy(one.uuid) is None]
-        listed = roll_call(free, self.departures, tag_of(self.own_uuid), self.breaker(), now)
+    def _verify_by_listing(self, trackers: Sequence[Tracker], now: float) -> None:
+        idle = [tracker for tracker in trackers if self.workers.busy(tracker.uuid) is None]
+        tag = tag_of(self.own_uuid)
+        listed = verify_by_listing(idle, self.departures, tag, self.breaker(), now)
         if listed is not None:
-            self.departures.compare(listed, self.trackers, self._made_for, now)
+            self.departures.compare(listed, self.trackers, self._vanished_tracker, now)
 
-    # -- nodes that are not there any more
+    # -- vanished nodes
 
     def _watch_departures(self, now: float) -> None:
-        """Also those that vanished while nobody looked."""
+        """Schedule the checks of vanished nodes, at first also of those that vanished before."""
         if self.rules.attached:
             return
         if not self.departures.searched and self.state_path is not None:
             for uuid in saved_roots(self.state_path):
                 if uuid not in self.trackers and uuid not in self.departures.by_uuid:
-                    self.departures.left.append(self._made_for(uuid, uuid))
+                    self.departures.left.append(self._vanished_tracker(uuid, uuid))
         self.departures.searched = True
         self.departures.begin(now, self.rules, tag_of(self.own_uuid))
 
-    def _made_for(self, uuid: str, name: str) -> Tracker:
-        """A tracker of a node that no driver names."""
-        made = self._called_as_then(uuid, name)
-        made.service_tag = tag_of(self.own_uuid)
-        return made
+    def _vanished_tracker(self, uuid: str, name: str) -> Tracker:
+        """Return a tracker of a root whose node no driver names."""
+        tracker = self._tracker_from_saved(uuid, name)
+        tracker.service_tag = tag_of(self.own_uuid)
+        return tracker
 
-    def _called_as_then(self, uuid: str, name: str = "") -> Tracker:
-        """A tracker of a root that is known by its UUID; called as it was in Placement."""
-        made = self._made(uuid, name or uuid)
-        root = made.view.snapshot.get(uuid)
-        made.node = made.node if root is None else root.name
-        return made
+    def _tracker_from_saved(self, uuid: str, name: str = "") -> Tracker:
+        """Return a tracker of a root, named as in its saved view, else ``name`` or its UUID."""
+        tracker = self._create_tracker(uuid, name or uuid)
+        root = tracker.view.snapshot.get(uuid)
+        tracker.node = tracker.node if root is None else root.name
+        return tracker
 
     def _departed(self, now: float) -> list[Report]:
         jobs: dict[str, Job] = {
-            f"gone {key}": partial(one.check, now)
-            for key, one in self.departures.due(now)
-            if self.workers.busy(key) is None  # a last period of theirs may still be under way
+            f"gone {key}": partial(node.check, now)
+            for key, node in self.departures.due(now)
+            if self.workers.busy(key) is None  # its last period may still be running
         }
         checked = self.workers.run(jobs) if jobs else {}
         reports = [
-            checked.get(f"gone {key}") or one.report()
-            for key, one in self.departures.by_uuid.items()
+            checked.get(f"gone {key}") or node.report()
+            for key, node in self.departures.by_uuid.items()
         ]
         for uuid in self.departures.finished():
             self.table.forget(uuid)

@@ -1,7 +1,8 @@
-"""Many nodes at once: a bounded number of threads, and none that hangs holds the others.
+"""Run the periods of many nodes in a bounded number of threads; one that hangs delays no others.
 
-A round ends when all its jobs are done, or when for a while none was: what hangs is left
-to its thread, others take its place, and its job is not begun again before it has ended.
+A batch ends when all its jobs have finished, or when none has for ``patience`` seconds.  A job that
+hangs keeps its thread, further threads run the others, and it is not started again before it has
+ended.
 """
 
 import queue
@@ -22,12 +23,12 @@ Job = Callable[[], Report]
 
 
 class NotDone(Exception):
-    """A node's period has not ended: something hangs."""
+    """A node's period has not finished: something hangs."""
 
 
 @dataclass(slots=True)
-class _Round:
-    """Jobs that wait, and those that are done; ``over``: nobody looks there any more."""
+class _Batch:
+    """Jobs that wait (``pending``) and reports (``done``); once ``over`` nothing reads ``done``."""
 
     pending: deque[tuple[str, Job]]
     done: queue.SimpleQueue[tuple[str, Report]] = field(default_factory=queue.SimpleQueue)
@@ -36,8 +37,10 @@ class _Round:
 
 @dataclass(slots=True)
 class Workers:
-    """``at_once`` jobs at the same time; one that takes ``patience`` seconds while no other
-    ends is not counted any more.  There are never more than ``most`` threads.
+    """Runs ``at_once`` jobs at the same time, in at most ``most`` threads.
+
+    If no job ends for ``patience`` seconds, those that run are taken to hang, and other threads
+    are started.
     """
 
     at_once: int = 8
@@ -48,31 +51,39 @@ class Workers:
     _late: dict[str, Report] = field(default_factory=dict)
 
     def each(self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]) -> list[Report]:
-        """The job done for each of them; what hangs is told as not done."""
+        """Run the job for each tracker; return their reports, with NotDone for jobs that hang."""
         busy = any(self.busy(tracker.uuid) is not None for tracker in trackers)
         if len(trackers) == 1 and not busy:
             return [_safely(job, trackers[0])]
-        reports = self._taught(trackers, job) if not busy else {}
-        rest = {one.uuid: partial(_safely, job, one) for one in trackers if one.uuid not in reports}
+        reports = self._share_names(trackers, job) if not busy else {}
+        rest = {
+            tracker.uuid: partial(_safely, job, tracker)
+            for tracker in trackers
+            if tracker.uuid not in reports
+        }
         reports |= self.run(rest)
         return [self._report_of(tracker, reports.get(tracker.uuid)) for tracker in trackers]
 
-    def _taught(
+    def _share_names(
         self, trackers: Sequence[Tracker], job: Callable[[Tracker], Report]
     ) -> dict[str, Report]:
-        """New roots learn which names Placement knows: from others, or from the first of them."""
+        """Copy the names of traits and classes that Placement knows to the views of new roots.
+
+        They come from the view of another root, or of the first new one, whose job runs for that;
+        return its report, by UUID.
+        """
         new = [tracker for tracker in trackers if not tracker.view.generations]
         if not new:
             return {}
-        taught = [tracker for tracker in trackers if tracker.view.generations]
-        teacher = taught[0] if taught else new[0]
+        old = [tracker for tracker in trackers if tracker.view.generations]
+        source = old[0] if old else new[0]
         reports = {}
-        if not taught:
-            reports = self.run({teacher.uuid: partial(_safely, job, teacher)})
-        if self.busy(teacher.uuid) is None:
+        if not old:
+            reports = self.run({source.uuid: partial(_safely, job, source)})
+        if self.busy(source.uuid) is None:
             for tracker in new:
-                if tracker is not teacher:
-                    tracker.view = replace(View(), names=teacher.view.names)
+                if tracker is not source:
+                    tracker.view = replace(View(), names=source.view.names)
         return reports
 
     def _report_of(self, tracker: Tracker, report: Report | None) -> Report:
@@ -88,60 +99,60 @@ class Workers:
         if seconds is None:
             return NotDone("not started: the periods of too many other nodes hang")
         under_way = (
-            f"driver {one.name} is in {method}"
-            for one in tracker.drivers
-            for _, method in one.calls.now
+            f"driver {loaded.name} is in {method}"
+            for loaded in tracker.drivers
+            for _, method in loaded.calls.now
         )
         doing = next((text for text in under_way if f"({tracker.node})" in text), tracker.activity)
         return NotDone(f"not finished after {seconds:.0f} s: {doing}; other nodes are not affected")
 
     def run(self, jobs: Mapping[str, Job]) -> dict[str, Report]:
-        """Return the results of the jobs by key, without those that are not done in time."""
+        """Run the jobs; return the reports by key, without those of jobs that hang."""
         waiting = {key: job for key, job in jobs.items() if key not in self._since}
-        round_ = _Round(deque(waiting.items()))
+        batch = _Batch(deque(waiting.items()))
         reports: dict[str, Report] = {}
-        self._hire(round_)
+        self._start_threads(batch)
         while len(reports) < len(waiting):
             try:
-                key, report = round_.done.get(timeout=self.patience)
+                key, report = batch.done.get(timeout=self.patience)
             except queue.Empty:
-                if not round_.pending or not self._hire(round_):
+                if not batch.pending or not self._start_threads(batch):
                     break
             else:
                 reports[key] = report
-        round_.over = True
-        round_.pending.clear()
+        batch.over = True
+        batch.pending.clear()
         return reports
 
     def busy(self, key: str) -> float | None:
-        """For how many seconds this job has been at work; ``None``: it is not."""
+        """Return for how many seconds this job has been running; ``None`` if it is not."""
         since = self._since.get(key)
         return None if since is None else self.clock() - since
 
     def late(self, key: str) -> Report | None:
-        """Return, once, the result of a job that ended late."""
+        """Return, once, the report of a job that ended after its batch."""
         return self._late.pop(key, None)
 
-    def _hire(self, round_: _Round) -> int:
-        """More threads, as many as may work at once; how many there are now."""
-        wanted = min(self.at_once, len(round_.pending), self.most - len(self._since))
+    def _start_threads(self, batch: _Batch) -> int:
+        """Start as many threads as may run at once and are needed; return how many."""
+        wanted = min(self.at_once, len(batch.pending), self.most - len(self._since))
         for _ in range(wanted):
-            # A daemon: whoever hangs must not hold up the end of the process.
-            threading.Thread(target=self._work, args=[round_], name="node", daemon=True).start()
+            # A daemon: a thread that hangs must not delay the end of the process.
+            threading.Thread(target=self._work, args=[batch], name="node", daemon=True).start()
         return wanted
 
-    def _work(self, round_: _Round) -> None:
+    def _work(self, batch: _Batch) -> None:
         while True:
             try:
-                key, job = round_.pending.popleft()
+                key, job = batch.pending.popleft()
             except IndexError:
                 return
             self._since[key] = self.clock()
             report = job()
-            if round_.over:
+            if batch.over:
                 self._late[key] = report
             del self._since[key]
-            round_.done.put((key, report))
+            batch.done.put((key, report))
 
 
 def _safely(job: Callable[[Tracker], Report], tracker: Tracker) -> Report:

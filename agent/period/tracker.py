@@ -283,7 +283,7 @@ class Tracker:
         read = (lambda: dict(LazyAllocations(self.view, api))) if may_reshape else None
         self.activity = "asking the drivers"
         decision = decider.decide(self.view, disabled, read)
-        self.provider_files.meet(self.uuid, decision.files.met)
+        self.provider_files.record_met(self.uuid, decision.files.met)
         answer, self.ledger = decision.answer, decision.ledger
         for name in answer.reshape_pending:
             self.root.refusals.failed_reshape = answer.errors.get(

@@ -1,7 +1,7 @@
-"""Assertions of provider files on one tree.  Pure.
+"""What provider files assert on one tree.  Pure.
 
-They are a manager like any other: what they add is not shown to drivers, a driver's record
-counts before theirs, and what leaves them is released.
+Provider files are a manager like a driver: drivers do not see what the files add, a driver's
+inventory takes precedence, and what is removed from the files is released.
 """
 
 from collections.abc import Iterator
@@ -18,54 +18,57 @@ from reportclient.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Asserted:
-    """``met`` are the keys of entries that found their provider."""
+    """The files' statement; ``met`` are the keys of entries whose provider exists."""
 
     statement: Statement = field(default_factory=lambda: Statement(FILES))
     problems: tuple[Problem, ...] = ()
     met: frozenset[Key] = frozenset()
 
 
-def asserted(entries: Entries, there: Snapshot, policy: Policy, ledger: Ledger) -> Asserted:
-    """``there`` is what Placement will have by the drivers."""
+def asserted(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -> Asserted:
+    """Return what the entries assert on ``tree``, the one that the drivers desire."""
     if not entries.all():
         return Asserted()
-    return _Asserting(entries, there, policy, ledger).asserted()
+    return _Asserting(entries, tree, policy, ledger).asserted()
 
 
 @dataclass(slots=True)
 class _Asserting:
     entries: Entries
-    there: Snapshot
+    tree: Snapshot
     policy: Policy
     ledger: Ledger
     problems: list[Problem] = field(default_factory=list)
     met: set[Key] = field(default_factory=set)
 
     def asserted(self) -> Asserted:
-        said: dict[str, Assertion] = {}
+        assertions: dict[str, Assertion] = {}
         places: dict[tuple[str, str], str] = {}
         for provider, entry in self._targets():
-            if self._is_somebody_elses(provider):
+            if self._is_foreign(provider):
                 self._problem(provider, f"{entry.place}: not changed: owned by another service")
                 continue
             holding = Holding(False, frozenset(entry.inventory), entry.traits)
-            said[provider.uuid] = Assertion(holding, replace(provider, inventory=entry.inventory))
+            added = replace(provider, inventory=entry.inventory)
+            assertions[provider.uuid] = Assertion(holding, added)
             places |= {(provider.uuid, name): at for name, at in entry.places.items()}
         return Asserted(
-            Statement(FILES, said, places=places), tuple(self.problems), frozenset(self.met)
+            Statement(FILES, assertions, places=places),
+            tuple(self.problems),
+            frozenset(self.met),
         )
 
     def _targets(self) -> Iterator[tuple[Provider, Entry]]:
-        """The root comes first, as in the rest of a plan."""
+        """Yield providers with their entries, the root first."""
         by_uuid = self._explicit()
         root = self.policy.root
-        if self.entries.default is not None and root in self.there:
+        if self.entries.default is not None and root in self.tree:
             by_uuid.setdefault(root, self.entries.default)
         for uuid, entry in sorted(by_uuid.items(), key=lambda item: item[0] != root):
-            yield self.there.providers[uuid], entry
+            yield self.tree.providers[uuid], entry
 
     def _explicit(self) -> dict[str, Entry]:
-        """Entries by the UUID of their provider; an explicit one goes before $COMPUTE_NODE."""
+        """Return the entries of existing providers by UUID, without that of $COMPUTE_NODE."""
         by_uuid: dict[str, Entry] = {}
         for entry in self.entries.explicit:
             provider = self._provider_of(entry)
@@ -84,10 +87,10 @@ class _Asserting:
 
     def _provider_of(self, entry: Entry) -> Provider | None:
         """Return the provider of an entry; as in Nova, a name may be a UUID and vice versa."""
-        by_name, by_uuid = self.there.named(entry.identifier), self.there.get(entry.identifier)
+        by_name, by_uuid = self.tree.named(entry.identifier), self.tree.get(entry.identifier)
         return by_name or by_uuid if entry.by == "name" else by_uuid or by_name
 
-    def _is_somebody_elses(self, provider: Provider) -> bool:
+    def _is_foreign(self, provider: Provider) -> bool:
         if provider.uuid in self.policy.foreign:
             return True
         is_root = provider.uuid == self.policy.root

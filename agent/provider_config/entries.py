@@ -11,12 +11,12 @@ from drivers.diagnostics import BadFile, Diagnostic, Path
 from reportclient.model import Inventory
 
 KNOWN_MINOR = 0
-"""The newest 1.x schema that is understood in full."""
+"""Minor version of the newest schema whose keys are all known."""
 
 COMPUTE_NODE = "$COMPUTE_NODE"
 
 Key = tuple[str, str]
-"""``uuid`` or ``name``, and which."""
+"""``("uuid", UUID)`` or ``("name", name)`` of a provider."""
 
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 
@@ -25,8 +25,9 @@ _VERSION = re.compile(r"(\d+)\.(\d+)")
 class Entry:
     """Additions to one provider, or, for ``$COMPUTE_NODE``, to each root.
 
-    ``by`` is ``uuid`` or ``name``.  The records are complete: what a file leaves out is
-    Placement's default, whatever was there before.  ``places`` are ``file:line`` by class.
+    ``by`` is ``uuid`` or ``name``.  Inventories are complete: fields that a file leaves out have
+    Placement's defaults.  ``place`` is the ``file:line`` of the entry, ``places`` those of its
+    inventories by class.
     """
 
     by: str
@@ -38,42 +39,42 @@ class Entry:
 
     @property
     def key(self) -> Key:
-        """The key that no other entry may have."""
+        """Provider identification; no two entries may have the same."""
         return self.by, self.identifier
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """All entries of all files, in their order, without ``default``: that of $COMPUTE_NODE."""
+    """The entries of all files in their order; ``default`` is that of $COMPUTE_NODE."""
 
     explicit: tuple[Entry, ...] = ()
     default: Entry | None = None
 
     def all(self) -> tuple[Entry, ...]:
-        """With the one of $COMPUTE_NODE."""
+        """Return all entries, that of $COMPUTE_NODE last."""
         return self.explicit if self.default is None else (*self.explicit, self.default)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class FileEntries:
     """The entries of one file, and its warnings."""
 
     entries: tuple[Entry, ...]
     warnings: tuple[Diagnostic, ...]
 
 
-def said(document: Document) -> Said:
-    """The entries of one file.
+def read_entries(document: Document) -> FileEntries:
+    """Return the entries of one file.
 
-    :raises BadFile: with all that is wrong.
+    :raises BadFile: with a diagnostic for each error.
     """
     newer = _newer_minor(document)
     wrong = breaches(document)
-    strange = list(_strange_keys(document))
-    typos = [diagnostic for diagnostic, near in strange if near and not newer]
+    unknown = list(_unknown_keys(document))
+    typos = [diagnostic for diagnostic, near in unknown if near and not newer]
     if wrong or typos:
-        raise BadFile(sorted([*wrong, *typos], key=lambda one: one.line))
-    warnings = [diagnostic for diagnostic, near in strange if newer or not near]
+        raise BadFile(sorted([*wrong, *typos], key=lambda diagnostic: diagnostic.line))
+    warnings = [diagnostic for diagnostic, near in unknown if newer or not near]
     if newer:
         warnings.insert(0, newer)
     entries, problems = [], []
@@ -87,13 +88,13 @@ def said(document: Document) -> Said:
             warnings.append(document.diagnostic(path, "adds nothing: it is ignored"))
     if problems:
         raise BadFile(problems)
-    return Said(tuple(entries), tuple(warnings))
+    return FileEntries(tuple(entries), tuple(warnings))
 
 
-def combined(entries: Iterable[Entry]) -> Entries:
-    """Those of all files.
+def merge_entries(entries: Iterable[Entry]) -> Entries:
+    """Return the entries of all files.
 
-    :raises BadFile: a provider is described twice; both places are named.
+    :raises BadFile: a provider has two entries; both places are named.
     """
     first: dict[Key, Entry] = {}
     problems = []
@@ -113,13 +114,13 @@ def combined(entries: Iterable[Entry]) -> Entries:
 
 
 def _newer_minor(document: Document) -> Diagnostic | None:
-    """A warning for a newer 1.x.  :raises BadFile: it is of another major version."""
+    """Return a warning for a newer 1.x.  :raises BadFile: the major version is not 1."""
     path = ("meta", "schema_version")
     meta = document.data.get("meta") if isinstance(document.data, dict) else None
     version = meta.get("schema_version") if isinstance(meta, dict) else None
     match = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if match is None:
-        return None  # the schema says what is wrong with it
+        return None  # an error of the schema, see breaches
     if match[1] != "1":
         text = f"is {version}; this agent reads 1.x: write the file as 1.x, or upgrade the agent"
         raise BadFile([document.diagnostic(path, text)])
@@ -129,8 +130,8 @@ def _newer_minor(document: Document) -> Diagnostic | None:
     return document.diagnostic(path, text)
 
 
-def _strange_keys(document: Document) -> Iterator[tuple[Diagnostic, bool]]:
-    """Keys that the schema allows and that mean nothing, and whether each is a likely slip."""
+def _unknown_keys(document: Document) -> Iterator[tuple[Diagnostic, bool]]:
+    """Yield a diagnostic for each unknown key, and whether it resembles a known one."""
     for path, known in unknown_keys(document.data):
         near = difflib.get_close_matches(str(path[-1]), known, 1, 0.7)
         text = f"unknown key; is {near[0]} meant?" if near else "unknown key: ignored"
@@ -160,7 +161,7 @@ def _entry(
 def _classes(
     document: Document, path: Path, provider: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[Inventory, str]], list[Diagnostic]]:
-    """Records and places by class, and what is wrong with them."""
+    """Return inventories and ``file:line`` by class, and a diagnostic for each error."""
     classes: dict[str, tuple[Inventory, str]] = {}
     problems = []
     for number, item in enumerate(provider.get("inventories", {}).get("additional", ())):
@@ -178,6 +179,6 @@ def _classes(
 
 
 def _record(amounts: Mapping[str, Any]) -> Inventory:
-    """YAML's 8.0 is a whole number to the schema."""
+    """Return the inventory; amounts such as 8.0, which the schema accepts, become integers."""
     whole = {k: int(v) if k != "allocation_ratio" else float(v) for k, v in amounts.items()}
     return Inventory.from_dict(whole).with_defaults(None)

@@ -1,7 +1,7 @@
-"""The files of ``[compute] provider_config_location``: read, checked, the last good ones kept.
+"""The provider files of ``[compute] provider_config_location``, and a copy of the last valid ones.
 
-A bad file changes nothing in Placement: what was read last stays in use, over restarts
-too, and the agent says that it is not well, with the file and the line.
+An invalid file changes nothing in Placement: the last valid files stay in use, also after a
+restart, and the agent is degraded, with a text that names file and line.
 """
 
 import logging
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.opts import PROVIDER_CONFIG_LOCATION
-from agent.provider_config.entries import Entries, Entry, Key, combined, said
+from agent.provider_config.entries import Entries, Entry, Key, merge_entries, read_entries
 from agent.provider_config.schema import read
 from agent.reporting.reports import Report
 from agent.state import files as regular
@@ -20,29 +20,30 @@ from drivers.diagnostics import BadFile, Diagnostic
 
 LOG = logging.getLogger(__name__)
 
-KEPT = "provider-config.json"
+SAVED = "provider-config.json"
+"""Name of the file with the last valid provider files, in ``state_path``."""
 PART = "provider files"
-"""What is degraded while they are bad."""
+"""Subject of the condition while the files are invalid."""
 
 Texts = tuple[tuple[str, str], ...]
-"""Paths and contents, in their order."""
+"""Path and content of each file, in the order of reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Files that can be used."""
+    """The content of valid files."""
 
     entries: Entries
     warnings: tuple[Diagnostic, ...] = ()
     files: tuple[str, ...] = ()
 
 
-def texts_in(location: Path, *, required: bool) -> Texts:
-    """The ``*.yaml`` of a directory in the order of their names, or the one file.
+def read_files(location: Path, *, required: bool) -> Texts:
+    """Return the ``*.yaml`` of a directory in the order of their names, or the one file.
 
-    A directory that is not there is one without files, unless it is ``required``.
+    A missing directory counts as empty, unless it is ``required``.
 
-    :raises BadFile: something can't be read.
+    :raises BadFile: the directory or a file can't be read.
     """
     try:
         names = sorted(path.name for path in location.iterdir())
@@ -67,20 +68,20 @@ def texts_in(location: Path, *, required: bool) -> Texts:
     return tuple(texts)
 
 
-def passed_over(location: Path) -> tuple[Diagnostic, ...]:
-    """A warning for each file that somebody may think is read."""
+def ignored_files(location: Path) -> tuple[Diagnostic, ...]:
+    """Return a warning for each ``*.yml``, which is not read."""
     try:
-        likely = sorted(path.name for path in location.iterdir() if path.suffix == ".yml")
+        names = sorted(path.name for path in location.iterdir() if path.suffix == ".yml")
     except OSError:
         return ()
     text = "is not read: only *.yaml are"
-    return tuple(Diagnostic(str(location / name), 1, "", text) for name in likely)
+    return tuple(Diagnostic(str(location / name), 1, "", text) for name in names)
 
 
-def parsed(texts: Iterable[tuple[str, str]], known: Iterable[Diagnostic] = ()) -> Loaded:
-    """Return the entries of all files; ``known`` are warnings that were logged before.
+def parse_files(texts: Iterable[tuple[str, str]], known: Iterable[Diagnostic] = ()) -> Loaded:
+    """Return the entries of all files, and their warnings after the ``known`` ones.
 
-    :raises BadFile: with all that is wrong in all of them.
+    :raises BadFile: with a diagnostic for each error in all files.
     """
     entries: list[Entry] = []
     warnings = list(known)
@@ -89,78 +90,80 @@ def parsed(texts: Iterable[tuple[str, str]], known: Iterable[Diagnostic] = ()) -
     for name, text in texts:
         names.append(name)
         try:
-            file = said(read(text, name))
+            file = read_entries(read(text, name))
         except BadFile as err:
             diagnostics += err.diagnostics
         else:
             entries += file.entries
             warnings += file.warnings
     try:
-        together = combined(entries)
+        merged = merge_entries(entries)
     except BadFile as err:
         diagnostics += err.diagnostics
     if diagnostics:
         raise BadFile(diagnostics)
-    return Loaded(together, tuple(warnings), tuple(names))
+    return Loaded(merged, tuple(warnings), tuple(names))
 
 
 @dataclass(slots=True)
 class ProviderFiles:
-    """The provider files of the service, and the entries that wait for a provider."""
+    """The provider files in use, and the entries whose provider does not exist yet."""
 
     location: Path = Path()
     required: bool = False
-    """Whether the directory has to be there: somebody has named it."""
-    kept: Document | None = None
-    """Where the last good files are kept."""
+    """Whether the directory has to exist: it is not the default one."""
+    saved: Document | None = None
+    """The copy of the last valid files."""
     holding: bool = False
-    """What was applied stays as it is, whatever the files say."""
+    """Whether to ignore the files: what was applied before stays."""
     diagnostics: tuple[Diagnostic, ...] = ()
-    """What is wrong with the files as they are now."""
+    """Errors of the files that were read last."""
     warnings: tuple[Diagnostic, ...] = ()
     _in_use: Entries | None = field(default_factory=Entries)
     _met: dict[str, frozenset[Key]] = field(default_factory=dict)
     _warned: set[Key] = field(default_factory=set)
 
     @classmethod
-    def of(cls, location: Path, state_path: Path, *, writing: bool = True) -> "ProviderFiles":
-        """Those of the agent with this state directory; nothing is read yet."""
+    def from_location(
+        cls, location: Path, state_path: Path, *, writing: bool = True
+    ) -> "ProviderFiles":
+        """Return the provider files of one agent; nothing is read yet."""
         required = str(location) != PROVIDER_CONFIG_LOCATION
-        return cls(location, required, Document(state_path / KEPT, writing=writing))
+        return cls(location, required, Document(state_path / SAVED, writing=writing))
 
     @property
     def entries(self) -> Entries | None:
-        """The entries in use; ``None`` if they are unknown, or files are switched off."""
+        """The entries in use; ``None`` if there are no valid files, or with ``holding``."""
         return None if self.holding else self._in_use
 
     def load(self) -> None:
-        """At start: the files, or the last good ones.  Never raises: ``degraded`` tells."""
+        """Read the files at start, or else the last valid ones.  Errors are in ``degraded``."""
         self._in_use = None
         self.read()
         if self._in_use is None:
-            self._in_use = self._last_good()
+            self._in_use = self._last_valid()
 
     def read(self) -> None:
-        """Put the files as they are now into use, all of them or none.  Never raises."""
+        """Read the files and use all of them, or none if one is invalid.  Errors are logged."""
         try:
-            texts = texts_in(self.location, required=self.required)
-            loaded = parsed(texts, passed_over(self.location))
+            texts = read_files(self.location, required=self.required)
+            loaded = parse_files(texts, ignored_files(self.location))
         except BadFile as err:
             self.diagnostics = err.diagnostics
             for diagnostic in err.diagnostics:
                 LOG.warning("Provider files not applied: %s", diagnostic)
             return
-        self._tell(loaded)
+        self._log_files(loaded)
         self.diagnostics, self.warnings, self._in_use = (), loaded.warnings, loaded.entries
-        self._keep(texts)
+        self._save(texts)
 
     @property
     def problem(self) -> str:
-        """Why the last good files can't be kept; empty while they can."""
-        return "" if self.kept is None else self.kept.problem
+        """Why the copy of the last valid files could not be written; empty if it could."""
+        return "" if self.saved is None else self.saved.problem
 
     def degraded(self) -> dict[str, str]:
-        """Return the errors, by part."""
+        """Return ``{PART: text}`` while the files are invalid, else nothing."""
         if not self.diagnostics or self.holding:
             return {}
         use = "none is applied" if self._in_use is None else "the last valid files stay in use"
@@ -168,41 +171,41 @@ class ProviderFiles:
             PART: f"{BadFile(self.diagnostics)}; {use}; correct this, then reload compute-agent"
         }
 
-    # -- entries that wait for a provider
+    # -- entries whose provider does not exist
 
-    def meet(self, root: str, met: frozenset[Key]) -> None:
-        """Which entries found their provider in the tree of ``root``."""
+    def record_met(self, root: str, met: frozenset[Key]) -> None:
+        """Record which entries have a provider in the tree of ``root``."""
         self._met[root] = met
 
-    def tell_absent(self, roots: Collection[str], reports: Sequence[Report]) -> None:
-        """Each one once, and once more when it was there meanwhile."""
-        if not self._seen(roots):
+    def warn_unmatched(self, roots: Collection[str], reports: Sequence[Report]) -> None:
+        """Log the entries without a provider, each once until its provider has existed."""
+        if not self._all_recorded(roots):
             return
-        absent = self._absent(roots)
-        self._warned &= {entry.key for entry in absent}
+        unmatched = self._unmatched(roots)
+        self._warned &= {entry.key for entry in unmatched}
         if any(report.error or report.driver_errors for report in reports):
-            return  # it may be a driver's that could not be asked
-        for entry in absent:
+            return  # a driver that failed may report the provider
+        for entry in unmatched:
             if entry.key not in self._warned:
-                LOG.warning("%s", _waits(entry))
+                LOG.warning("%s", _unmatched_text(entry))
                 self._warned.add(entry.key)
 
     def notes(self, roots: Collection[str]) -> Iterator[str]:
-        """Yield the warnings."""
+        """Yield the warnings of the files, and the entries without a provider."""
         yield from map(str, self.warnings)
-        yield from map(_waits, self._absent(roots))
+        yield from map(_unmatched_text, self._unmatched(roots))
 
-    def _absent(self, roots: Collection[str]) -> list[Entry]:
-        """Entries whose provider is in no tree; none before each of the trees was seen."""
-        if self._in_use is None or not self._seen(roots):
+    def _unmatched(self, roots: Collection[str]) -> list[Entry]:
+        """Return entries whose provider is in no tree; none until each tree was recorded."""
+        if self._in_use is None or not self._all_recorded(roots):
             return []
         met = frozenset[Key]().union(*(self._met[root] for root in roots))
         return [entry for entry in self._in_use.explicit if entry.key not in met]
 
-    def _seen(self, roots: Collection[str]) -> bool:
+    def _all_recorded(self, roots: Collection[str]) -> bool:
         return bool(roots) and self._met.keys() >= set(roots)
 
-    def _tell(self, loaded: Loaded) -> None:
+    def _log_files(self, loaded: Loaded) -> None:
         for warning in loaded.warnings:
             LOG.warning("%s", warning)
         if loaded.entries != self._in_use and (loaded.files or self._in_use):
@@ -210,31 +213,31 @@ class ProviderFiles:
             files = len(loaded.files)
             LOG.info("Provider files in use: %d in %s, %d entries", files, self.location, count)
 
-    def _last_good(self) -> Entries | None:
-        if self.kept is None:
+    def _last_valid(self) -> Entries | None:
+        if self.saved is None:
             return None
         try:
-            texts = self.kept.load(_texts)
-            return None if texts is None else parsed(texts).entries
+            texts = self.saved.load(_texts)
+            return None if texts is None else parse_files(texts).entries
         except (Unusable, BadFile) as err:
             LOG.warning("The saved copy of the last valid provider files can't be used: %s", err)
             return None
 
-    def _keep(self, texts: Texts) -> None:
-        if self.kept is None:
+    def _save(self, texts: Texts) -> None:
+        if self.saved is None:
             return
         try:
             if texts:
-                self.kept.keep(
+                self.saved.keep(
                     {"files": texts}, "after a restart there is no valid copy to fall back to"
                 )
             else:
-                self.kept.remove()
+                self.saved.remove()
         except OSError as err:
-            LOG.warning("%s can't be removed: %s", self.kept.path, err.strerror)
+            LOG.warning("%s can't be removed: %s", self.saved.path, err.strerror)
 
 
-def _waits(entry: Entry) -> str:
+def _unmatched_text(entry: Entry) -> str:
     return (
         f"{entry.place}: no provider has the {entry.by} {entry.identifier}: "
         "its entry waits until there is one"
@@ -262,5 +265,5 @@ def _unreadable(path: Path, err: OSError) -> Diagnostic:
 
 
 def _texts(fields: Mapping[str, Any]) -> Texts:
-    """:raises ValueError: (or LookupError, TypeError) it is something else."""
+    """Parse the saved copy.  :raises ValueError: (or LookupError, TypeError) it is no such copy."""
     return tuple((str(name), str(text)) for name, text in fields["files"])

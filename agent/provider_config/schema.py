@@ -1,6 +1,6 @@
-"""A provider file as data with lines, and what the published JSON schema has against it.  Pure.
+"""Provider files as data with line numbers, checked by the published JSON schema.  Pure.
 
-The ``description`` of each part of the schema completes "has to be …".
+Errors are "has to be …" with the ``description`` of the part of the schema that is violated.
 """
 
 import json
@@ -15,23 +15,23 @@ FILE_NAME = "schema-v1.json"
 
 
 MOST_VALUES = 100_000
-"""In one file: aliases of aliases should be an error, not an agent out of memory."""
+"""Limit of values in one file, so that nested YAML aliases can't exhaust the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """``data`` is of dicts, lists and scalars; ``lines`` by the path of each value."""
+    """A parsed file: ``data`` of dicts, lists and scalars, ``lines`` by the path of each value."""
 
     source: str
     data: Any
     lines: Mapping[Path, int]
 
     def place(self, path: Path) -> str:
-        """``file:line`` of the value, or of what it would be in; keys stand where they are."""
+        """Return ``file:line`` of the value at ``path``, or of its nearest existing parent."""
         return f"{self.source}:{self._line(path)}"
 
     def diagnostic(self, path: Path, text: str) -> Diagnostic:
-        """Something about the value at ``path``."""
+        """Return a diagnostic about the value at ``path``."""
         return Diagnostic(self.source, self._line(path), spelled(path), text)
 
     def _line(self, path: Path) -> int:
@@ -41,34 +41,34 @@ class Document:
 
 
 def read(text: str, source: str) -> Document:
-    """The whole file.  ``source`` is what diagnostics call it.
+    """Parse the text of a file; ``source`` is its name in diagnostics.
 
-    :raises BadFile: it is no YAML, is empty, or has a key twice.
+    :raises BadFile: the text is not YAML, is empty, or has a duplicate key.
     """
-    from drivers import yaml_file  # noqa: PLC0415  for those who have such files
+    from drivers import yaml_file  # noqa: PLC0415  loaded only with provider files
 
-    why = "the file is empty; give it a meta.schema_version, or take it away"
+    why = "the file is empty; give it a meta.schema_version, or remove it"
     lines: dict[Path, int] = {}
     return Document(source, yaml_file.read(text, source, why).plain(lines, MOST_VALUES), lines)
 
 
 def published() -> str:
-    """The schema as it is shipped."""
+    """Return the text of the JSON schema that is shipped."""
     return resources.files(__package__).joinpath(FILE_NAME).read_text(encoding="utf-8")
 
 
 def breaches(document: Document) -> list[Diagnostic]:
-    """All that the schema does not allow, in the order of the file."""
-    import jsonschema  # noqa: PLC0415  for those who have such files
+    """Return a diagnostic for each violation of the schema, in the order of the file."""
+    import jsonschema  # noqa: PLC0415  loaded only with provider files
 
     validator = jsonschema.Draft202012Validator(json.loads(published()))
-    wrong = [one for error in validator.iter_errors(document.data) for one in _breach(error)]
+    wrong = [pair for error in validator.iter_errors(document.data) for pair in _breach(error)]
     diagnostics = {document.diagnostic(path, text): None for path, text in wrong}
-    return sorted(diagnostics, key=lambda one: (one.line, one.path))
+    return sorted(diagnostics, key=lambda diagnostic: (diagnostic.line, diagnostic.path))
 
 
 def unknown_keys(data: Any) -> Iterator[tuple[Path, list[str]]]:
-    """Keys that the schema does not name where it allows others, and those that it names there."""
+    """Yield the path of each unknown key that the schema tolerates, with the known keys there."""
     schema = json.loads(published())
     return _unknown(data, schema, schema["$defs"], ())
 

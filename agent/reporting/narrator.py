@@ -21,8 +21,8 @@ class Narrator:
 
     logged: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def tell(self, reports: Iterable[Report]) -> None:
-        """INFO per root that changed; a warning per new or other condition, INFO when it ends."""
+    def log_reports(self, reports: Iterable[Report]) -> None:
+        """Log changes (INFO), new or changed conditions (WARNING), and their ends (INFO)."""
         now: dict[tuple[str, str], str] = {}
         for report in reports:
             _log_changes(report)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent import config
-from agent.nodes.identity import FILE_NAME, kept_compute_id, kept_nodes
+from agent.nodes.identity import FILE_NAME, saved_compute_id, saved_nodes
 from agent.state.lock import InUse, lock_directory
 from agent.state.roots import RootStore
 from agent.state.saved_root import SavedRoot, saved_roots
@@ -50,7 +50,7 @@ class Session:
 
         :raises agent.nodes.identity.IdentityError: what is kept can't be read, or disagrees.
         """
-        return kept_compute_id(self.settings.state_path) or None
+        return saved_compute_id(self.settings.state_path) or None
 
     def roots(self) -> list[str]:
         """UUIDs that the roots of this host may have; empty if it has no compute_id.
@@ -70,7 +70,7 @@ class Session:
         A driver may know the UUIDs of its nodes, and an operator may have given the host
         another one: then the host's own, or its former one, is the root of nothing.
         """
-        nodes = kept_nodes(self.settings.state_path)
+        nodes = saved_nodes(self.settings.state_path)
         return self.settings.rules.attached or not nodes or root in nodes.values()
 
     def saved_root(self, root: str, *, writing: bool = False) -> SavedRoot:

@@ -73,9 +73,9 @@ def test_each_change_is_told_once_in_periods_and_at_once_when_switched(tmp_path)
 def test_one_that_failed_is_told_again_and_the_others_are_told_anyway(caplog) -> None:
     first, second = Hears(fails=1), Hears()
     told = HostEnabled(NoNodes(first, second).drivers)
-    told.tell(True)
-    told.tell(True)
-    told.tell(True)
+    told.notify_drivers(True)
+    told.notify_drivers(True)
+    told.notify_drivers(True)
     assert first.heard == [False, False] and second.heard == [False]
     (record,) = caplog.records
     assert "driver0: set_host_enabled(False) failed" in record.message

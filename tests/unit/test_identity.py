@@ -17,9 +17,9 @@ from agent.nodes.identity import (
     IdentityNotReady,
     NodeTable,
     compute_id,
-    kept_compute_id,
     replace_compute_id,
     root_uuids,
+    saved_compute_id,
 )
 
 OWN = "5a0d7f3e-94c1-4b53-9d0e-6f1f6e2f3a10"
@@ -120,24 +120,24 @@ def no_space(descriptor: int) -> None:
 def reported(state_path: Path, *nodes: str) -> str:
     """A host that has reported these nodes; its UUID."""
     own = compute_id(state_path)
-    NodeTable.of(state_path).uuids(list(nodes or ["host"]), own, {})
+    NodeTable.in_directory(state_path).uuids(list(nodes or ["host"]), own, {})
     return own
 
 
 def test_a_lost_file_is_written_again_as_the_table_of_nodes_has_it(tmp_path: Path, caplog) -> None:
     own = reported(tmp_path)
     (tmp_path / FILE_NAME).unlink()
-    assert kept_compute_id(tmp_path) == own
+    assert saved_compute_id(tmp_path) == own
     assert not (tmp_path / FILE_NAME).exists()
     assert compute_id(tmp_path) == own
     assert (tmp_path / FILE_NAME).read_text() == f"{own}\n"
-    assert f"{tmp_path / FILE_NAME} is lost" in caplog.text
+    assert f"{tmp_path / FILE_NAME} is missing" in caplog.text
 
 
 def test_no_flipped_bit_makes_another_host_of_it(tmp_path: Path) -> None:
     """A bit of each byte of either file: the same UUIDs as before, or an error that names a file."""
     own = reported(tmp_path, "a", "b")
-    uuids = NodeTable.of(tmp_path).uuids(["a", "b"], own, {})
+    uuids = NodeTable.in_directory(tmp_path).uuids(["a", "b"], own, {})
     for name in (FILE_NAME, NODES):
         path = tmp_path / name
         whole = path.read_bytes()
@@ -145,7 +145,7 @@ def test_no_flipped_bit_makes_another_host_of_it(tmp_path: Path) -> None:
             path.write_bytes(flipped(whole, bit))
             try:
                 assert compute_id(tmp_path) == own
-                assert NodeTable.of(tmp_path).uuids(["a", "b"], own, {}) == uuids
+                assert NodeTable.in_directory(tmp_path).uuids(["a", "b"], own, {}) == uuids
             except IdentityError as err:
                 assert str(tmp_path) in str(err)
         path.write_bytes(whole)
@@ -167,11 +167,13 @@ def test_files_that_disagree_are_both_named_and_neither_is_believed(tmp_path: Pa
 
 def test_who_adopts_is_believed_by_both_files(tmp_path: Path) -> None:
     own = reported(tmp_path, "a")
-    other = reported(tmp_path, "a", "b") and NodeTable.of(tmp_path).uuids(["b"], own, {})["b"]
+    other = (
+        reported(tmp_path, "a", "b") and NodeTable.in_directory(tmp_path).uuids(["b"], own, {})["b"]
+    )
     (tmp_path / FILE_NAME).write_text("damaged")
     replace_compute_id(tmp_path, OWN)
     assert compute_id(tmp_path) == OWN
-    assert NodeTable.of(tmp_path).uuids(["a", "b"], OWN, {}) == {"a": OWN, "b": other}
+    assert NodeTable.in_directory(tmp_path).uuids(["a", "b"], OWN, {}) == {"a": OWN, "b": other}
 
 
 def test_a_damaged_table_makes_no_new_host(tmp_path: Path) -> None:

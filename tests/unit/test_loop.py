@@ -316,7 +316,7 @@ def told_another_interval(seed: int, interval: float | None) -> list[float]:
 
     def every() -> None:
         bench.loop.uniform = random.Random(seed).uniform
-        bench.loop.every(interval)
+        bench.loop.set_interval(interval)
 
     bench.later = [(70, Job(every, Future()))]
     return bench.run(60)

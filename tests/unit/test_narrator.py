@@ -16,7 +16,7 @@ def told(caplog: pytest.LogCaptureFixture, *texts: str | None) -> list[str]:
     with caplog.at_level(logging.INFO):
         for text in texts:
             errors = {} if text is None else {"fake": RuntimeError(text)}
-            narrator.tell([Report("host1", driver_errors=errors)])
+            narrator.log_reports([Report("host1", driver_errors=errors)])
     return [record.getMessage() for record in caplog.records]
 
 
@@ -56,7 +56,7 @@ def test_a_period_that_broke_off_ends_no_other_trouble(caplog: pytest.LogCapture
     narrator = Narrator()
     with caplog.at_level(logging.INFO):
         for failed, error in [(taken, None), ({}, away), ({}, away), (taken, None), ({}, None)]:
-            narrator.tell([Report("host1", failed=failed, error=error)])
+            narrator.log_reports([Report("host1", failed=failed, error=error)])
     assert [record.getMessage() for record in caplog.records] == [
         "Node host1: u1: name taken",
         "Node host1: no answer",
@@ -70,7 +70,9 @@ def test_what_a_broken_off_period_finds_besides_is_told(caplog: pytest.LogCaptur
     with caplog.at_level(logging.INFO):
         for text in ("no disk", "no memory"):
             errors = {"fake": RuntimeError(text)}
-            narrator.tell([Report("h", driver_errors=errors, error=RuntimeError("no answer"))])
+            narrator.log_reports(
+                [Report("h", driver_errors=errors, error=RuntimeError("no answer"))]
+            )
     told = [record.getMessage() for record in caplog.records]
     assert told == ["Node h: driver fake: no disk", "Node h: no answer"] + [
         "Node h: driver fake: no memory"

@@ -188,7 +188,7 @@ def test_a_driver_that_ends_the_process_in_a_period_fails_its_node_only(monkeypa
 
 def uuids(tmp_path: Path, *nodes: str, own: str = OWN, **told: str) -> dict[str, str]:
     """As a new process finds them."""
-    return NodeTable.of(tmp_path).uuids(list(nodes), own, told)
+    return NodeTable.in_directory(tmp_path).uuids(list(nodes), own, told)
 
 
 def test_a_second_node_leaves_the_first_its_uuid(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_damaged_table_is_named_and_nothing_is_guessed(tmp_path: Path, text: s
         uuids(tmp_path, "a", "b")
     assert (tmp_path / FILE_NAME).read_text() == text
     nodes = nodes_of(Names(["a", "b"]))
-    nodes.table = NodeTable.of(tmp_path)
+    nodes.table = NodeTable.in_directory(tmp_path)
     (report,) = nodes.period(0.0)
     assert str(tmp_path / FILE_NAME) in str(report.conditions()["error"])
 
@@ -259,13 +259,13 @@ def test_a_table_that_stays_the_same_is_not_written_again(tmp_path: Path) -> Non
 
 
 def test_who_only_looks_writes_nothing(tmp_path: Path) -> None:
-    assert NodeTable.of(tmp_path, writing=False).uuids(["a"], OWN, {}) == {"a": OWN}
+    assert NodeTable.in_directory(tmp_path, writing=False).uuids(["a"], OWN, {}) == {"a": OWN}
     assert os.listdir(tmp_path) == []
 
 
 def test_a_table_that_can_not_be_written_stops_nobody(tmp_path: Path, caplog) -> None:
     (tmp_path / f".{FILE_NAME}").mkdir()
-    table = NodeTable.of(tmp_path)
+    table = NodeTable.in_directory(tmp_path)
     for _ in range(3):
         assert table.uuids(["a"], OWN, {}) == {"a": OWN}
     assert len(caplog.records) == 1
@@ -278,14 +278,14 @@ def no_space(descriptor: int) -> None:
 def test_uuids_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    table = NodeTable.of(tmp_path)
+    table = NodeTable.in_directory(tmp_path)
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", no_space)
         for _ in range(2):
             table.uuids(["a"], OWN, {})
     assert caplog.text.count("nodes.json can't be written (No space left on device)") == 1
     table.uuids(["a"], OWN, {})
-    assert NodeTable.of(tmp_path).uuids(["a", "b"], OWN, {})["a"] == OWN
+    assert NodeTable.in_directory(tmp_path).uuids(["a", "b"], OWN, {})["a"] == OWN
 
 
 def _kept_in(state: Path) -> Ledger:

@@ -20,7 +20,7 @@ from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
     compute_id,
-    kept_compute_id,
+    saved_compute_id,
 )
 from agent.nodes.nodes import Nodes
 from agent.nodes.workers import Job, Workers
@@ -251,7 +251,7 @@ class Machine:
         loop = process.loop = self._loop(process)
         drivers = [_loaded(self.nodes, process, number) for number in range(self.drivers)]
         self.hypervisor.wakers.append(loop.refresh)
-        own = (kept_compute_id if self.setup.attached else compute_id)(settings.state_path)
+        own = (saved_compute_id if self.setup.attached else compute_id)(settings.state_path)
         nodes = process.nodes = nodes_of(settings, drivers, self.link, own)
         nodes.workers = Tasks(scheduler=self.scheduler, owner=process)
         nodes.bulk.least = 2

@@ -12,7 +12,7 @@ import pytest
 
 from agent import config
 from agent.opts import PROVIDER_CONFIG_LOCATION
-from agent.provider_config.files import ProviderFiles, parsed, texts_in
+from agent.provider_config.files import ProviderFiles, parse_files, read_files
 from agent.provider_config.schema import MOST_VALUES, published
 from drivers.diagnostics import BadFile
 from reportclient.model import MAX_INT, Inventory
@@ -49,7 +49,7 @@ providers:
 
 def wrong(text: str) -> list[str]:
     with pytest.raises(BadFile) as caught:
-        parsed([("a.yaml", text)])
+        parse_files([("a.yaml", text)])
     return [str(diagnostic) for diagnostic in caught.value.diagnostics]
 
 
@@ -57,7 +57,7 @@ def wrong(text: str) -> list[str]:
 def test_the_compute_node_is_each_root_also_where_it_stands_as_a_name(by: str) -> None:
     """As in the example of Nova's page on provider files."""
     text = entry("traits: {additional: [CUSTOM_A]}", f"{by}: $COMPUTE_NODE")
-    found = parsed([("a.yaml", text)]).entries
+    found = parse_files([("a.yaml", text)]).entries
     assert found.explicit == () and found.default is not None
     assert found.default.traits == {"CUSTOM_A"}
 
@@ -70,7 +70,7 @@ def entry(body: str, whom: str = "name: x") -> str:
 
 
 def test_everything_that_the_schema_has_is_read() -> None:
-    found = parsed([("a.yaml", FULL)])
+    found = parse_files([("a.yaml", FULL)])
     one, two = found.entries.explicit
     assert (one.key, one.place) == (("name", "host1_dev1"), "a.yaml:4")
     assert one.traits == {"CUSTOM_FAST", "CUSTOM_NEAR"}
@@ -95,7 +95,7 @@ def test_aliases_and_merged_keys_are_yaml_too() -> None:
         "- identification: {name: z}\n"
         "  inventories: {additional: [{CUSTOM_B: {<<: *much, total: 9}}]}\n"
     )
-    x, y, z = parsed([("a.yaml", text)]).entries.explicit
+    x, y, z = parse_files([("a.yaml", text)]).entries.explicit
     assert x.inventory == y.inventory
     assert z.inventory["CUSTOM_B"] == Inventory(9, 0, 1, 2, 1, 1.0)
 
@@ -103,13 +103,13 @@ def test_aliases_and_merged_keys_are_yaml_too() -> None:
 def test_files_are_read_in_the_order_of_their_names_and_only_yaml_ones(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.yaml", "c.yml", ".d.yaml", "e.yaml~"):
         (tmp_path / name).write_text(entry(f"traits: {{additional: [CUSTOM_{name[0].upper()}]}}"))
-    found = texts_in(tmp_path, required=True)
+    found = read_files(tmp_path, required=True)
     assert [Path(name).name for name, _ in found] == ["a.yaml", "b.yaml"]
 
 
 def test_a_file_that_somebody_may_think_is_read_gets_a_warning(tmp_path: Path) -> None:
     (tmp_path / "c.yml").write_text("")
-    files = ProviderFiles.of(tmp_path, tmp_path / "state")
+    files = ProviderFiles.from_location(tmp_path, tmp_path / "state")
     files.load()
     assert [str(one) for one in files.warnings] == [
         f"{tmp_path}/c.yml:1: is not read: only *.yaml are"
@@ -147,12 +147,12 @@ def test_the_place_of_the_files_is_an_option(tmp_path: Path) -> None:
     ],
 )
 def test_what_should_be_known_is_a_warning(text: str, said: list[str]) -> None:
-    assert list(map(str, parsed([("a.yaml", text)]).warnings)) == said
+    assert list(map(str, parse_files([("a.yaml", text)]).warnings)) == said
 
 
 def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
     text = entry("trait: {additional: [CUSTOM_A]}").replace("1.0", "1.3")
-    assert "unknown key; is traits meant?" in str(parsed([("a.yaml", text)]).warnings[1])
+    assert "unknown key; is traits meant?" in str(parse_files([("a.yaml", text)]).warnings[1])
 
 
 # -- what is refused
@@ -161,8 +161,8 @@ def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", ":1: the file is empty; give it a meta.schema_version, or take it away"),
-        ("# nothing\n", ":1: the file is empty; give it a meta.schema_version, or take it away"),
+        ("", ":1: the file is empty; give it a meta.schema_version, or remove it"),
+        ("# nothing\n", ":1: the file is empty; give it a meta.schema_version, or remove it"),
         ("meta: [\n", ":2: not YAML: expected the node content, but found '<stream end>'"),
         ("meta: {}\n---\nmeta: {}\n", ":2: not YAML: but found another document"),
         (
@@ -308,7 +308,7 @@ def test_a_provider_that_two_files_describe_is_told_with_both(
 ) -> None:
     trait = "traits: {additional: [CUSTOM_A]}"
     with pytest.raises(BadFile) as caught:
-        parsed([("a.yaml", entry(trait, one)), ("b.yaml", entry(trait, other))])
+        parse_files([("a.yaml", entry(trait, one)), ("b.yaml", entry(trait, other))])
     assert str(caught.value) == (
         f"b.yaml:3: the provider with the {what} is described in a.yaml:3 already; "
         "make one entry of the two"
@@ -317,13 +317,13 @@ def test_a_provider_that_two_files_describe_is_told_with_both(
 
 def test_an_entry_that_adds_nothing_is_no_second_description() -> None:
     trait = "traits: {additional: [CUSTOM_A]}"
-    found = parsed([("a.yaml", entry("traits: {}")), ("b.yaml", entry(trait))])
+    found = parse_files([("a.yaml", entry("traits: {}")), ("b.yaml", entry(trait))])
     assert len(found.entries.explicit) == 1
 
 
 def test_bad_files_name_the_first_thing_and_count_the_rest() -> None:
     with pytest.raises(BadFile) as caught:
-        parsed([("a.yaml", "meta: 1\n"), ("b.yaml", "x: 1\n")])
+        parse_files([("a.yaml", "meta: 1\n"), ("b.yaml", "x: 1\n")])
     assert str(caught.value).startswith("a.yaml:1: meta: has to be a mapping")
     assert str(caught.value).endswith(" (and 1 more)")
 
@@ -333,11 +333,11 @@ def test_bad_files_name_the_first_thing_and_count_the_rest() -> None:
 
 def test_only_the_default_directory_may_be_missing(tmp_path: Path) -> None:
     missing = tmp_path / "nothing"
-    assert texts_in(missing, required=False) == ()
+    assert read_files(missing, required=False) == ()
     with pytest.raises(BadFile, match=f"{missing}:1: can't be read: No such file or directory"):
-        texts_in(missing, required=True)
-    assert ProviderFiles.of(missing, tmp_path).required
-    assert not ProviderFiles.of(Path(PROVIDER_CONFIG_LOCATION), tmp_path).required
+        read_files(missing, required=True)
+    assert ProviderFiles.from_location(missing, tmp_path).required
+    assert not ProviderFiles.from_location(Path(PROVIDER_CONFIG_LOCATION), tmp_path).required
 
 
 def test_what_can_not_be_read_is_named_with_all_else(tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_what_can_not_be_read_is_named_with_all_else(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_bytes(b"meta:\n  x: \xff\n")
     os.mkfifo(tmp_path / "d.yaml")  # nobody will ever write to it
     with pytest.raises(BadFile) as caught:
-        texts_in(tmp_path, required=True)
+        read_files(tmp_path, required=True)
     assert [str(one).removeprefix(f"{tmp_path}/") for one in caught.value.diagnostics] == [
         "a.yaml:1: can't be read: Is a directory",
         "b.yaml:1: can't be read: No such file or directory",
@@ -361,13 +361,13 @@ def test_what_was_kept_and_is_damaged_is_not_believed(
     files = tmp_path / "files"
     files.mkdir()
     (files / "a.yaml").write_text(FULL)
-    ProviderFiles.of(files, tmp_path).load()
+    ProviderFiles.from_location(files, tmp_path).load()
     kept = tmp_path / "provider-config.json"
     assert kept.stat().st_size > len(FULL)
     (files / "a.yaml").write_text("- no\n")
     for damaged in (b"", b"{}\n", b'{"version": 9}\n', kept.read_bytes()[:-3], b"[1]\n[2]\n"):
         kept.write_bytes(damaged)
-        found = ProviderFiles.of(files, tmp_path)
+        found = ProviderFiles.from_location(files, tmp_path)
         found.load()
         assert found.entries is None
     assert caplog.text.count("The saved copy of the last valid provider files can't be used") == 5
@@ -376,7 +376,7 @@ def test_what_was_kept_and_is_damaged_is_not_believed(
 def test_who_only_looks_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.yaml").write_text(FULL)
-    additions = ProviderFiles.of(tmp_path / "files", tmp_path / "state", writing=False)
+    additions = ProviderFiles.from_location(tmp_path / "files", tmp_path / "state", writing=False)
     additions.load()
     assert len(additions.entries.all()) == 3
     assert os.listdir(tmp_path) == ["files"]
@@ -387,7 +387,7 @@ def test_files_in_use_are_told_when_they_change_and_not_again(
 ) -> None:
     caplog.set_level(logging.INFO)
     (tmp_path / "a.yaml").write_text(FULL)
-    files = ProviderFiles.of(tmp_path, tmp_path / "state")
+    files = ProviderFiles.from_location(tmp_path, tmp_path / "state")
     files.load()
     files.read()
     assert caplog.text.count(f"Provider files in use: 1 in {tmp_path}, 3 entries") == 1

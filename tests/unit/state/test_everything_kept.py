@@ -55,7 +55,7 @@ def remembered(state: Path) -> None:
 
 def nodes(state: Path) -> None:
     try:
-        NodeTable.of(state).uuids(["a"], ROOT, {})
+        NodeTable.in_directory(state).uuids(["a"], ROOT, {})
     except IdentityError:
         (state / "nodes.json").unlink()  # an identity is not found out anew
         nodes(state)
