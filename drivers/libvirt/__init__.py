@@ -1,1 +1,1 @@
-"""The libvirt driver: documents in, providers out."""
+"""The libvirt driver: reads libvirt's documents, writes providers."""

@@ -1,7 +1,7 @@
-"""Pure: libvirt's XML documents, read with tolerance.
+"""Pure: a tolerant reader of libvirt's XML documents.
 
-Hosts lack things and libvirt's versions differ: what is missing or makes no sense
-reads as nothing, and never keeps the rest from being read.
+Hosts lack elements and libvirt's versions differ: what is missing or invalid reads as empty, and
+does not keep the rest from being read.
 """
 
 from xml.etree import ElementTree as ET
@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from drivers.inventory import cpu_set
 
 LONGEST_NUMBER = 18
-"""Digits."""
+"""Digits of the largest number that is accepted."""
 _BYTES: dict[str, int] = {"b": 1, "bytes": 1} | {
     name: size
     for power, letter in enumerate("KMGTPE", 1)
@@ -23,20 +23,21 @@ _BYTES: dict[str, int] = {"b": 1, "bytes": 1} | {
 }
 
 
-def read(text: str | None) -> Element:
-    """The document's root; an empty element if it is none."""
+def parse_document(text: str | None) -> Element:
+    """Return the document's root; an empty element if it is not XML."""
     try:
         return ET.fromstring(text or "<nothing/>")  # noqa: S314  # libvirtd is trusted: it is root
     except ET.ParseError:
         return Element("nothing")
 
 
-def checked(text: str | None, tag: str) -> str:
-    """``text``, if it is a document whose root is ``tag``.
+def require_document(text: str | None, tag: str) -> str:
+    """Return ``text`` if it is an XML document with the root ``tag``.
 
-    libvirt can be ended while it writes one, and what a device's firmware says is in it.
+    libvirtd can end while it writes a document, and documents contain what a device's firmware
+    reports.
 
-    :raises ValueError: what it is instead.
+    :raises ValueError: with what the text is instead.
     """
     if not (text or "").strip():
         raise ValueError(f"an empty document where <{tag}> was expected")
@@ -54,28 +55,28 @@ def text_of(document: Element, path: str) -> str | None:
     return (document.findtext(path) or "").strip() or None
 
 
-def numbers(text: str | None) -> frozenset[int]:
-    """The CPU numbers of ``0-1,4``; none if it can't be read."""
+def parse_cpus(text: str | None) -> frozenset[int]:
+    """Return the CPU numbers of a list such as ``0-1,4``; none if it can't be parsed."""
     try:
         return cpu_set(text or "", "")
     except ValueError:
         return frozenset()
 
 
-def whole(text: str | None) -> int | None:
-    """A number from 0 up; ``None`` if it is none, or one that no host has."""
+def whole_number(text: str | None) -> int | None:
+    """Return a number from 0 up; ``None`` if it is invalid or longer than ``LONGEST_NUMBER``."""
     digits = (text or "").strip()
     if not (digits.isascii() and digits.isdigit()) or len(digits) > LONGEST_NUMBER:
         return None
     return int(digits)
 
 
-def kib(element: Element | None, text: str | None = None) -> int:
-    """Return an element's amount in KiB, by its ``unit`` (default KiB); 0 for none.
+def amount_kib(element: Element | None, text: str | None = None) -> int:
+    """Return an element's amount in KiB, by its ``unit`` (default KiB); 0 if there is none.
 
-    ``text`` stands for the element's own, where the number is an attribute.
+    ``text`` replaces the element's own text, where the number is an attribute.
     """
     if element is None:
         return 0
-    number = whole(element.text if text is None else text)
+    number = whole_number(element.text if text is None else text)
     return (number or 0) * _BYTES.get(element.get("unit") or "KiB", 0) // 1024

@@ -1,7 +1,7 @@
-"""LibvirtDriver: asks the host, lets the pure modules judge, writes the tree.
+"""LibvirtDriver: queries the host, builds a report with the pure modules, writes the tree.
 
-What is whose the agent keeps: this driver says what the host has, source by source, and
-names those that can't say.
+The agent records which source asserted what: this driver reports the host source by source, and
+names the sources that failed.
 """
 
 import logging
@@ -14,11 +14,16 @@ from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.errors import DriverLoadFailed
 from drivers.inventory import DISK_GB
 from drivers.libvirt import documents, opts
-from drivers.libvirt.connection.host import Host, load_binding, uri_of
-from drivers.libvirt.connection.host_identity import NAME, AnotherHost, HostIdentity, SameHost
-from drivers.libvirt.connection.session import Deadlines, Refused
+from drivers.libvirt.connection.host import Host, libvirt_uri, load_binding
+from drivers.libvirt.connection.host_identity import (
+    NAME,
+    AnotherHost,
+    HostIdentity,
+    HostIdentityCheck,
+)
+from drivers.libvirt.connection.session import Deadlines, ErrorReply
 from drivers.libvirt.facts.numa import Observed
-from drivers.libvirt.facts.report import Reader, capabilities, facts_of, host_report
+from drivers.libvirt.facts.report import Reader, capabilities, facts_from_context, host_report
 from drivers.libvirt.tree.children import write_report
 
 LOG = logging.getLogger(__name__)
@@ -40,11 +45,11 @@ CAPABILITIES: Mapping[str, bool] = MappingProxyType({
     ), False),
 })
 # fmt: on
-"""What a compute node with libvirt can do, by the names of Nova's drivers.
+"""What a compute node with libvirt can do, by the names of Nova's driver capabilities.
 
-Only what holds on every such host; what hangs on its firmware, hardware or versions (secure
-boot, vTPM, virtio-fs, address spaces, ...) is not named here.  No image backend of Nova's can
-encrypt the disks of guests yet.
+Only what holds on every such host; what depends on its firmware, hardware or versions (secure boot,
+vTPM, virtio-fs, address spaces, ...) is not listed.  No image backend of Nova's can encrypt the
+disks of guests yet.
 """
 
 
@@ -55,48 +60,51 @@ class LibvirtDriver(ComputeDriver):
         super().__init__(context)
         group = context.conf.libvirt
         try:
-            facts = facts_of(context)
+            facts = facts_from_context(context)
         except ValueError as err:
             raise DriverLoadFailed(f"the libvirt driver's configuration: {err}") from err
         in_files = bool(group.file_backed_memory)
         self.capabilities = {**CAPABILITIES, "supports_mem_backing_file": in_files}
-        self._host = host or Host(uri_of(group), load_binding(), Deadlines.of(group))
+        self._host = host or Host(libvirt_uri(group), load_binding(), Deadlines.from_conf(group))
         self._nodename: str | None = None
-        self._same = SameHost(context.store)
-        self._is_agents = False
+        self._identity_check = HostIdentityCheck(context.store)
+        self._in_daemon = False
         self._reader = Reader(self._host, facts)
-        self._wrong: dict[str, str] = {}
-        self._said: frozenset[str] = frozenset()
+        self._notes: dict[str, str] = {}
+        self._logged_warnings: frozenset[str] = frozenset()
 
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
-        """``[(group, [options])]``: all that the driver reads."""
+        """Return ``[(group, [options])]``: all options that the driver reads."""
         return opts.all_opts()
 
     def init_host(self, host: str) -> None:
-        """Nothing is opened here: the first question does, and says what is wrong."""
+        """Do nothing: the first call connects, and reports errors."""
 
     def cleanup_host(self, host: str) -> None:  # noqa: ARG002  # there is one host
         """Close the connection."""
         self._host.close()
 
     def watch(self, tell: Callable[[str | None], None]) -> None:
-        """``tell`` hears of libvirt lost and back; asks for it in a thread of its own."""
-        self._is_agents = True
-        self._host.watch(tell, self._name_of_ours)
+        """Call ``tell`` with a reason when libvirt is lost, and with ``None`` when it is back.
+
+        A thread probes libvirt while it is lost.
+        """
+        self._in_daemon = True
+        self._host.watch(tell, self._checked_hostname)
 
     def degraded(self) -> Mapping[str, str]:
-        """Return questions that libvirt did not answer, and oddities of the configuration."""
-        return {**self._reader.sources.failed(), **self._wrong}
+        """Return sources whose last query failed, and problems of the configuration, by name."""
+        return {**self._reader.sources.failed(), **self._notes}
 
     def took(self) -> Mapping[str, float]:
-        """Seconds that each source took when it was asked last."""
-        return self._reader.sources.took()
+        """Return the seconds that the last query of each source took."""
+        return self._reader.sources.durations()
 
     def get_available_nodes(self) -> Sequence[str]:
-        """The hypervisor's host name, once it has been heard: a root can't be renamed here."""
+        """Return the host name that libvirt reported first: a root is never renamed."""
         if self._nodename is None:
-            self._nodename = self._name_of_ours()
+            self._nodename = self._checked_hostname()
         return [self._nodename]
 
     def update_provider_tree(
@@ -105,12 +113,12 @@ class LibvirtDriver(ComputeDriver):
         nodename: str,
         allocations: Allocations | None = None,
     ) -> None:
-        """The root and all below it.  All is read before anything is written."""
-        # Not before the first report: hosts that boot together shall not report together.
+        """Write the root and its children; everything is read before anything is written."""
+        # After the first report only, so that hosts that boot together report at different times.
         self._host.events.listen(self.context.wake)
-        name, others = self._name_now()
-        reading = self._reader.read()
-        others |= self._check(name, reading.capabilities)
+        name, name_notes = self._current_name()
+        reading = self._reader.read_host()
+        name_notes |= self._check_identity(name, reading.capabilities)
         report = host_report(
             nodename,
             reading,
@@ -118,45 +126,50 @@ class LibvirtDriver(ComputeDriver):
             _observed(provider_tree, nodename),
             disk_shared=provider_tree.has_sharing_provider(DISK_GB),
         )
-        self._wrong = {**report.notes, **others}
-        self._note_warnings(report.warnings)
+        self._notes = {**report.notes, **name_notes}
+        self._log_new_warnings(report.warnings)
         moves = allocations is not None and report.cells
         cells = self._reader.guest_cells(reading.capabilities) if moves else {}
-        self._wrong |= write_report(provider_tree, nodename, report, allocations, cells)
+        self._notes |= write_report(provider_tree, nodename, report, allocations, cells)
 
-    def _name_now(self) -> tuple[str, dict[str, str]]:
-        """And what is wrong with it: a name that makes no sense is the one that it was."""
+    def _current_name(self) -> tuple[str, dict[str, str]]:
+        """Return the host name and notes; the last name and a note if libvirt's is unusable."""
         try:
             return self._host.hostname(), {}
-        except Refused as err:
-            if self._same.now is None:
+        except ErrorReply as err:
+            if self._identity_check.current is None:
                 raise
-            return self._same.now.name, {NAME: str(err)}
+            return self._identity_check.current.name, {NAME: str(err)}
 
-    def _check(self, name: str, capabilities: Element) -> dict[str, str]:
-        """Return a note on the host that answers.  :raises AnotherHost: it is another one."""
+    def _check_identity(self, name: str, capabilities: Element) -> dict[str, str]:
+        """Return notes on the host that answers.
+
+        :raises AnotherHost: it is a different one.
+        """
         try:
-            return self._same.check(HostIdentity.of(name, capabilities), remember=self._is_agents)
+            return self._identity_check.check(
+                HostIdentity.from_capabilities(name, capabilities), remember=self._in_daemon
+            )
         except AnotherHost as err:
             self._host.lost(str(err))
             raise
 
-    def _name_of_ours(self) -> str:
+    def _checked_hostname(self) -> str:
         """Return the host's current name.
 
-        :raises DriverNotReady: libvirt is not there, or that of another host answers.
+        :raises DriverNotReady: libvirt is unreachable, or answers for another host.
         """
-        name, first = self._host.hostname(), self._same.first
+        name, first = self._host.hostname(), self._identity_check.first
         if first is not None and first.name != name:
-            self._check(name, documents.read(capabilities(self._host)))
+            self._check_identity(name, documents.parse_document(capabilities(self._host)))
         return name
 
-    def _note_warnings(self, words: Sequence[str]) -> None:
-        """Once each, for as long as it is so."""
-        for one in words:
-            if one not in self._said:
-                LOG.warning("%s", one)
-        self._said = frozenset(words)
+    def _log_new_warnings(self, warnings: Sequence[str]) -> None:
+        """Log each warning once for as long as it holds."""
+        for warning in warnings:
+            if warning not in self._logged_warnings:
+                LOG.warning("%s", warning)
+        self._logged_warnings = frozenset(warnings)
 
 
 def _observed(tree: ProviderTree, nodename: str) -> Observed:

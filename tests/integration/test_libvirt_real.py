@@ -17,9 +17,9 @@ from drivers.api import ProviderTree
 from drivers.libvirt import documents
 from drivers.libvirt.connection.host import Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
-from drivers.libvirt.devices.devices import all_guests
+from drivers.libvirt.devices.devices import list_all_guests
 from drivers.libvirt.driver import LibvirtDriver
-from drivers.libvirt.facts.architecture import Question, domain_capabilities
+from drivers.libvirt.facts.architecture import GuestType, domain_capabilities
 from drivers.libvirt.facts.fact import Sources
 from drivers.libvirt.facts.report import capabilities
 from tests.hosts import context
@@ -179,9 +179,9 @@ cpu_models = Nonsense-9000
 
 def test_domain_capabilities_can_be_asked_for(libvirtd):
     host = Host(libvirtd.uri, load_binding(), Deadlines())
-    text = domain_capabilities(Sources(host), Question(os.uname().machine, None, "qemu"))
+    text = domain_capabilities(Sources(host), GuestType(os.uname().machine, None, "qemu"))
     host.close()
-    assert documents.read(text).tag == "domainCapabilities"
+    assert documents.parse_document(text).tag == "domainCapabilities"
 
 
 def test_libvirts_own_test_driver_is_reported_too(tmp_path):
@@ -195,9 +195,9 @@ def test_libvirts_own_test_driver_is_reported_too(tmp_path):
 
 def test_guests_of_a_real_libvirt_are_read():
     host = Host("test:///default", load_binding(), Deadlines(connect=30, call=30))
-    (document,) = all_guests(host).documents.values()
+    (document,) = list_all_guests(host).documents.values()
     host.close()
-    found = documents.read(document)
+    found = documents.parse_document(document)
     assert documents.text_of(found, "uuid") and found.find("vcpu") is not None
 
 

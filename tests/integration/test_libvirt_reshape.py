@@ -7,7 +7,7 @@ import pytest
 from agent.reporting.conditions import Severity
 from drivers.errors import ReshapeFailed
 from drivers.libvirt.tree.children import write_report
-from drivers.libvirt.tree.reported import HostReport, Reported
+from drivers.libvirt.tree.reported import HostReport, ReportedProvider
 from tests.agents import NODE, ROOT, Agent, Small, child_uuid
 from tests.integration.libvirt_hosts import DocumentedHost, holds, providers
 from tests.servers.placement import RealPlacement
@@ -130,7 +130,7 @@ CPUS = {"VCPU": {"total": 8, "max_unit": 8}}
 DISK = {"DISK_GB": {"total": 100}}
 
 
-class Devices:
+class DevicesAnswer:
     """A driver that writes whatever report it has now."""
 
     def __init__(self, placement, state):
@@ -147,17 +147,17 @@ class Devices:
 
 
 def cells():
-    return {n: Reported(name, CPUS) for n, name in enumerate(CELLS)}
+    return {n: ReportedProvider(name, CPUS) for n, name in enumerate(CELLS)}
 
 
 def gpu(number, cell):
     inventory = {"VGPU": {"total": 4, "max_unit": 4}}
     name = f"{NODE}_pci_0000_8{number}_00_0"
-    return Reported(name, inventory, cell=cell, from_root=frozenset({"VGPU"}))
+    return ReportedProvider(name, inventory, cell=cell, from_root=frozenset({"VGPU"}))
 
 
 def test_a_class_moves_from_the_root_to_devices_below_cells_in_one_request(placement, tmp_path):
-    devices = Devices(placement, tmp_path)
+    devices = DevicesAnswer(placement, tmp_path)
     assert devices.start(HostReport({**CPUS, "VGPU": {"total": 8}}))[1].ok
     guests = [placement.stranger.put_allocation({ROOT: {"VCPU": 1, "VGPU": 3}}) for _ in range(2)]
     mark = placement.mark()
@@ -174,7 +174,7 @@ def test_a_class_moves_from_the_root_to_devices_below_cells_in_one_request(place
 
 
 def test_devices_in_use_get_another_place_when_cells_come_and_go(placement, tmp_path):
-    devices = Devices(placement, tmp_path)
+    devices = DevicesAnswer(placement, tmp_path)
     assert devices.start(HostReport(CPUS, {}, [gpu(0, 1)]))[1].ok
     uuid = providers(placement)[gpu(0, 1).name]["uuid"]
     who = placement.stranger.put_allocation({uuid: {"VGPU": 2}, ROOT: {"VCPU": 1}})
@@ -187,7 +187,7 @@ def test_devices_in_use_get_another_place_when_cells_come_and_go(placement, tmp_
 
 
 def test_a_device_in_use_that_vanishes_is_drained_and_goes_when_it_is_free(placement, tmp_path):
-    devices = Devices(placement, tmp_path)
+    devices = DevicesAnswer(placement, tmp_path)
     assert devices.start(HostReport(CPUS, {}, [gpu(0, 0)]))[1].ok
     uuid = providers(placement)[gpu(0, 0).name]["uuid"]
     who = placement.stranger.put_allocation({uuid: {"VGPU": 2}})
@@ -201,7 +201,7 @@ def test_a_device_in_use_that_vanishes_is_drained_and_goes_when_it_is_free(place
 
 def test_an_older_placement_keeps_devices_where_they_are_and_says_why(tmp_path):
     with RealPlacement(tmp_path / "placement", max_microversion="1.36") as older:
-        devices = Devices(older, tmp_path / "state")
+        devices = DevicesAnswer(older, tmp_path / "state")
         assert devices.start(HostReport(CPUS, {}, [gpu(0, 1)]))[1].ok
         _, report = devices.start(HostReport(DISK, cells(), [gpu(0, 1)]))
         assert "1.37" in " ".join(report.texts())

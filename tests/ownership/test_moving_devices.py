@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from drivers.libvirt.tree.names import child_uuid
-from drivers.libvirt.tree.reported import CELLS, ENCRYPTION, PCI, HostReport, Reported, together
+from drivers.libvirt.tree.reported import (
+    CELLS,
+    ENCRYPTION,
+    PCI,
+    HostReport,
+    ReportedProvider,
+    merge_reports,
+)
 from reportclient.testing.fake_placement import FakePlacement
 from tests.ownership.world import NODE, ROOT, SOON, Host, fails, inventory, reporting
 
@@ -22,14 +29,14 @@ def placement() -> FakePlacement:
 
 
 def card(name: str, *, replaces: tuple[str, ...] = (), cell: int | None = None, **records: Any):
-    return Reported(name, records, replaces=frozenset(replaces), cell=cell)
+    return ReportedProvider(name, records, replaces=frozenset(replaces), cell=cell)
 
 
 def slots(total: int, **more: int) -> dict[str, int]:
     return {"total": total, **more}
 
 
-def says(*children: Reported, **more: Any) -> Any:
+def says(*children: ReportedProvider, **more: Any) -> Any:
     return reporting(HostReport(CPUS, {}, children, **more))
 
 
@@ -166,7 +173,7 @@ def test_cells_are_made_with_the_move_and_devices_are_on_the_root_until_then(pla
     host = Host(placement, {"libvirt": reporting(HostReport({**CPUS, **memory, **disk}))})
     host.settled()
     guest = host.stranger.put_allocation({ROOT: {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}})
-    cells = {0: Reported(f"{NODE}_numa0", {**CPUS, **memory}, source=CELLS)}
+    cells = {0: ReportedProvider(f"{NODE}_numa0", {**CPUS, **memory}, source=CELLS)}
     nested = HostReport({"DISK_GB": {"total": 20}}, cells, [card(NEW, cell=0, FPGA=slots(1))])
     host.says(libvirt=reporting(nested))
     assert host.period(SOON).reshape_pending == ("libvirt",)
@@ -225,7 +232,7 @@ def test_a_device_of_a_renamed_host_that_was_drained_is_free_once_it_is_reported
 def test_a_trait_that_a_device_is_no_longer_given_goes_and_a_strangers_stays(
     placement, tmp_path
 ) -> None:
-    def fast(*names: str) -> Reported:
+    def fast(*names: str) -> ReportedProvider:
         return replace(card(OLD, CUSTOM_SLOT=slots(4)), traits=frozenset(names))
 
     host = Host(placement, {"libvirt": says(fast("CUSTOM_FAST", "CUSTOM_OLD"))}, tmp_path)
@@ -240,7 +247,9 @@ def test_a_trait_that_a_device_is_no_longer_given_goes_and_a_strangers_stays(
 def test_a_silent_source_loses_nothing_and_holds_nobody_else_up(
     placement, tmp_path, restart: bool
 ) -> None:
-    sev = Reported(f"{NODE}_amd_sev", {"MEM_ENCRYPTION_CONTEXT": slots(9)}, source=ENCRYPTION)
+    sev = ReportedProvider(
+        f"{NODE}_amd_sev", {"MEM_ENCRYPTION_CONTEXT": slots(9)}, source=ENCRYPTION
+    )
     host = Host(placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4)), sev)}, tmp_path)
     host.settled()
     silent = reporting(HostReport({"FPGA": {"total": 1}}, silent=frozenset({PCI})))
@@ -260,10 +269,10 @@ def root_of(**parts: dict[str, Any]) -> Any:
     said = {
         name: HostReport(inventory)
         if inventory is not None
-        else HostReport(silent=frozenset({name}), kept=frozenset({"DISK_GB"}))
+        else HostReport(silent=frozenset({name}), unchanged_classes=frozenset({"DISK_GB"}))
         for name, inventory in parts.items()
     }
-    return lambda tree: reporting(together(said, tree.data(NODE).inventory))(tree, None)
+    return lambda tree: reporting(merge_reports(said, tree.data(NODE).inventory))(tree, None)
 
 
 @pytest.mark.parametrize("restart", [True, False])

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from drivers.api import ReshapeFailed, ReshapeNeeded
 from drivers.libvirt.devices.device_spec import device_specs
-from drivers.libvirt.devices.devices import Devices
-from drivers.libvirt.devices.encryption import Encryption, Limits
+from drivers.libvirt.devices.devices import DevicesAnswer
+from drivers.libvirt.devices.encryption import EncryptionAnswer, Limits
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.facts.shares import MemoryPolicy
@@ -211,8 +211,8 @@ settings = st.builds(
 )
 found = st.builds(
     lambda listed, told: {
-        "devices": Devices(None if listed is None else tuple(listed)),
-        "encryption": Encryption(told),
+        "devices": DevicesAnswer(None if listed is None else tuple(listed)),
+        "encryption": EncryptionAnswer(told),
     },
     st.one_of(*[st.lists(device, min_size=2, max_size=8)] * 9, st.none()),
     maybe(sev),

@@ -10,21 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivers.libvirt import documents
-from drivers.libvirt.facts.disk import Images, disk_gb, storage_pool
-from drivers.libvirt.facts.guest_models import LISTED, Question, TpmChoice, model_traits
+from drivers.libvirt.facts.disk import ImageBackend, disk_gb, storage_pool
+from drivers.libvirt.facts.guest_models import LISTED_MODELS, GuestType, TpmChoice, model_traits
 
 KNOWN = frozenset(os_traits.get_traits())
 WORDS = st.sampled_from(
     ["virtio", "none", "efi", "emulator", "2.0", "tpm-crb", "yes", ""]
 ) | st.text("abcXYZ019-_. ", max_size=12)
 SECTIONS = (
-    *(section for _, section, _ in LISTED),
+    *(section for _, section, _ in LISTED_MODELS),
     "os",
     "os/loader",
     "devices/tpm",
     "memoryBacking",
 )
-ENUMS = (*(enum for *_, enum in LISTED), "firmware", "secure", "backendModel", "sourceType")
+ENUMS = (*(enum for *_, enum in LISTED_MODELS), "firmware", "secure", "backendModel", "sourceType")
 
 
 @st.composite
@@ -50,7 +50,7 @@ ANSWERS = st.lists(domain_documents() | st.none() | st.just("<no document"), max
 
 @given(ARCHES, ANSWERS, st.booleans())
 def test_traits_are_known_to_os_traits_whatever_the_documents_say(arch, answers, tpm):
-    asked = [Question(arch, None, "kvm") for _ in answers]
+    asked = [GuestType(arch, None, "kvm") for _ in answers]
     assert model_traits(asked, answers, tpm=TpmChoice(tpm)).keys() <= KNOWN
 
 
@@ -65,6 +65,11 @@ def test_a_pool_is_read_as_a_size_that_placement_takes_or_not_at_all(kind, unit,
         f"<pool type='{kind}'><capacity unit='{unit}'>{size}</capacity>"
         f"<source><name>{source}</name></source><target><path>/srv</path></target></pool>"
     )
-    for images in (Images(), Images("rbd", "vms"), Images("lvm", "vms"), Images("zfs", "vms")):
-        found = storage_pool([documents.read(text)], images, PurePath("/srv"))
+    for images in (
+        ImageBackend(),
+        ImageBackend("rbd", "vms"),
+        ImageBackend("lvm", "vms"),
+        ImageBackend("zfs", "vms"),
+    ):
+        found = storage_pool([documents.parse_document(text)], images, PurePath("/srv"))
         assert found is None or 0 <= disk_gb(found.size)

@@ -1,1 +1,1 @@
-"""The connection to libvirt: opened, asked, watched; and the files of the host."""
+"""Connections to libvirt: sessions, events, loss and return; reading the host's files."""

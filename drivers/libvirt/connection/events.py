@@ -1,8 +1,7 @@
-"""Events: what libvirt says has changed, and who is woken by it.
+"""Events: libvirt's events, counted by topic, and the listener that they wake.
 
-An answer about a topic may be kept for as long as its count stays the same.  A topic
-that this connection tells nothing about has no count: what belongs to it is asked anew.
-Any thread may call.
+An answer about a topic may be cached until the topic's count changes.  A topic whose events this
+connection does not deliver has no count, and nothing of it is cached.  Any thread may call.
 """
 
 import logging
@@ -15,27 +14,29 @@ from typing import Any
 LOG = logging.getLogger(__name__)
 
 CONNECTION = "connection"
-"""What holds as long as libvirtd runs; ends with the connection."""
+"""For what holds as long as libvirtd runs: its count changes with each connection."""
 DEVICES = "node devices"
 POOLS = "storage pools"
 GUESTS = "guests"
 
 GUEST_EVENTS = frozenset({0, 1, 2, 5})
-"""Of a guest's life: defined, undefined, started, stopped."""
+"""virDomainEventType: defined, undefined, started, stopped."""
 
 GATHER = 0.3
-"""Seconds from an event until somebody is woken: what comes together is told together."""
+"""Seconds from an event until the listener is woken, to collect those that come together."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """``methods`` is what the methods of a connection begin with, ``event`` a constant."""
+    """A libvirt event: ``event`` is the constant's name, ``methods`` the prefix of the connection's
+    methods to register and unregister it.
+    """
 
     topic: str
     event: str
     methods: str
     only: frozenset[int] | None = None
-    """Numbers of what happened; of others nothing is told.  ``None``: all count."""
+    """Event types that count; ``None``: all."""
 
 
 _KINDS = (
@@ -48,12 +49,12 @@ _KINDS = (
 )
 
 
-def _nobody() -> None:
-    """Stands where nobody listens."""
+def _no_listener() -> None:
+    """Stand in for the listener while there is none."""
 
 
 class Events:
-    """Counts changes by topic; wakes whoever listens, once for many of them."""
+    """Counts changes by topic, and wakes the listener once for several of them."""
 
     def __init__(self, gather: float = GATHER) -> None:
         self._gather = gather
@@ -61,24 +62,24 @@ class Events:
         self._counts: Counter[str] = Counter()
         self._covered: frozenset[str] = frozenset()
         self._opened = 0
-        self._wake: Callable[[], object] = _nobody
+        self._wake: Callable[[], object] = _no_listener
         self._timer: threading.Timer | None = None
 
     def listen(self, wake: Callable[[], object]) -> None:
-        """From now on ``wake`` is called, in a thread of its own, some time after an event."""
+        """Set the listener: ``wake`` is called in a thread of its own, a moment after an event."""
         with self._lock:
             self._wake = wake
 
     def stop(self) -> None:
-        """Wake nobody any more."""
+        """Remove the listener."""
         with self._lock:
-            self._wake = _nobody
+            self._wake = _no_listener
             timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
 
     def opened(self, covered: Iterable[str]) -> None:
-        """A connection is there, which will tell of these topics; nobody knows what was missed."""
+        """Note a new connection and the topics ``covered`` by its events; all may have changed."""
         with self._lock:
             self._covered = frozenset({CONNECTION, *covered})
             self._counts.update(self._covered)
@@ -87,24 +88,24 @@ class Events:
                 self._wake_soon()
 
     def closed(self) -> None:
-        """The connection has ended."""
+        """Note that the connection has ended."""
         with self._lock:
             self._covered = frozenset()
             self._wake_soon()
 
     def changed(self, topic: str) -> None:
-        """Something of this topic is new, different or gone."""
+        """Note a change of this topic."""
         with self._lock:
             self._counts[topic] += 1
             self._wake_soon()
 
     def count(self, topic: str) -> int | None:
-        """A number that changes with the topic; ``None`` if nobody would tell."""
+        """Return a number that changes with the topic; ``None`` if its events are not delivered."""
         with self._lock:
             return self._counts[topic] if topic in self._covered else None
 
     def _wake_soon(self) -> None:
-        if self._wake is _nobody or self._timer is not None:
+        if self._wake is _no_listener or self._timer is not None:
             return
         self._timer = threading.Timer(self._gather, self._wake_now)
         self._timer.name = "libvirt-gather"
@@ -118,7 +119,7 @@ class Events:
 
 
 class Subscriptions:
-    """A connection's events, as topics, on its worker thread.
+    """Registers for a connection's events, on its worker thread.
 
     The callbacks must hold neither the connection nor the session: see ``session``.
     """
@@ -126,37 +127,39 @@ class Subscriptions:
     def __init__(self, binding: Any, changed: Callable[[str], None]) -> None:
         self._binding = binding
         self._changed = changed
-        self._taken: list[tuple[_Kind, int]] = []
+        self._registered: list[tuple[_Kind, int]] = []
 
-    def begin(self, connection: Any) -> frozenset[str]:
-        """Subscribe; returns the topics of which all changes will be told."""
-        refused = {kind.topic for kind in _KINDS if not self._take(kind, connection)}
+    def subscribe(self, connection: Any) -> frozenset[str]:
+        """Register for all events; return the topics of which every event is delivered."""
+        refused = {kind.topic for kind in _KINDS if not self._register(kind, connection)}
         return frozenset(kind.topic for kind in _KINDS) - refused
 
-    def end(self, connection: Any) -> None:
-        """Take all back: before the connection is closed."""
-        taken, self._taken = self._taken, []
-        for kind, number in taken:
+    def unsubscribe(self, connection: Any) -> None:
+        """Unregister all, before the connection is closed."""
+        registered, self._registered = self._registered, []
+        for kind, number in registered:
             try:
                 getattr(connection, f"{kind.methods}EventDeregisterAny")(number)
             except self._binding.libvirtError as err:
-                LOG.debug("%s can't be taken back: %s", kind.event, err)
+                LOG.debug("%s was not unregistered: %s", kind.event, err)
 
-    def _take(self, kind: _Kind, connection: Any) -> bool:
+    def _register(self, kind: _Kind, connection: Any) -> bool:
         event = getattr(self._binding, kind.event)
         register = getattr(connection, f"{kind.methods}EventRegisterAny")
         try:
-            number = register(None, event, _teller(kind, self._changed), None)
-        except self._binding.libvirtError as err:  # this hypervisor has none of them
+            number = register(None, event, _callback(kind, self._changed), None)
+        except self._binding.libvirtError as err:  # this hypervisor does not have this event
             LOG.debug("no events of %s: %s", kind.topic, err)
             return False
-        self._taken.append((kind, number))
+        self._registered.append((kind, number))
         return True
 
 
-def _teller(kind: _Kind, changed: Callable[[str], None]) -> Callable[..., None]:
-    def told(_connection: object, _subject: object, event: object = None, *_more: object) -> None:
+def _callback(kind: _Kind, changed: Callable[[str], None]) -> Callable[..., None]:
+    def callback(
+        _connection: object, _subject: object, event: object = None, *_more: object
+    ) -> None:
         if kind.only is None or event in kind.only:
             changed(kind.topic)
 
-    return told
+    return callback

@@ -1,9 +1,9 @@
-"""Host: asks this machine and its libvirt, in bounded time.
+"""Host: calls this machine's libvirt and reads its files, in bounded time.
 
-The only module that imports libvirt.  What is asked is the facts' business.  Every question
-ends by its deadline: with an answer, or with ``DriverNotReady`` that says what was asked of
-which URI and what libvirt said.  A connection that was lost is opened again by the next
-question; while libvirtd is down, one attempt a second is made.
+The only module that imports libvirt; which calls are made is up to the facts.  Every call ends by
+its deadline: with an answer, or with ``DriverNotReady``, which names the URI, the call and
+libvirt's message.  A lost connection is opened again by the next call; while libvirtd is down, one
+attempt a second is made.
 """
 
 import functools
@@ -19,17 +19,17 @@ from drivers.deadline import Blocked, CallQueue, Overdue
 from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt.connection.events import Events
 from drivers.libvirt.connection.session import (
+    CallSkipped,
+    ConnectionFailed,
     Deadlines,
-    NotTried,
-    Refused,
+    ErrorReply,
     Session,
-    Unconnected,
 )
-from drivers.libvirt.connection.watch import Tell, Watch
+from drivers.libvirt.connection.watch import Notify, Watch
 
 LOG = logging.getLogger(__name__)
 
-PAUSE = 1.0
+RECONNECT_PAUSE = 1.0
 """Seconds at least between attempts to connect."""
 
 _USUAL_URIS = {
@@ -41,12 +41,12 @@ _USUAL_URIS = {
 T = TypeVar("T")
 D = TypeVar("D")
 
-Question = Callable[[Any], T]
-"""Asks an open connection; what it returns holds none of libvirt's objects."""
+LibvirtCall = Callable[[Any], T]
+"""Called with an open connection; its result holds none of libvirt's objects."""
 
 
 def load_binding() -> Any:
-    """The libvirt module, with its event loop running.
+    """Return the libvirt module, with its event loop running.
 
     :raises DriverLoadFailed: libvirt-python is not installed.
     """
@@ -62,9 +62,7 @@ def load_binding() -> Any:
 
 @functools.cache  # libvirt has one loop for the whole process, and it never ends
 def _run_event_loop(binding: Any) -> None:
-    """Keepalive is sent and checked by libvirt's event loop; it has to be registered
-    before the first connection is opened.
-    """
+    """Run libvirt's event loop, which sends keepalives; needed before a connection is opened."""
 
     def run() -> None:
         while True:
@@ -80,13 +78,13 @@ def _run_event_loop(binding: Any) -> None:
     threading.Thread(target=run, name="libvirt-events", daemon=True).start()
 
 
-def uri_of(group: Any) -> str:
+def libvirt_uri(group: Any) -> str:
     """Return libvirt's URI by the options of ``[libvirt]``."""
     return group.connection_uri or _USUAL_URIS.get(group.virt_type, "qemu:///system")
 
 
 class Host:
-    """A supervised libvirt connection, and the file systems below ``root``."""
+    """libvirt connections with deadlines, and the file systems below ``root``."""
 
     def __init__(
         self,
@@ -103,23 +101,23 @@ class Host:
         self._clock = clock
         self._deadlines = deadlines
         self._queue = CallQueue("libvirt", lambda: closing(self._session()))
-        # A file server that hangs must not keep us from asking libvirt.
+        # A hanging file server must not block calls to libvirt.
         self._files = CallQueue("host-files", nullcontext)
-        self._sides: dict[str, CallQueue[Session]] = {}
-        self._not_before = 0.0
+        self._side_queues: dict[str, CallQueue[Session]] = {}
+        self._next_attempt = 0.0
         self._last_problem = ""
         self._watch: Watch | None = None
 
-    def watch(self, tell: Tell, probe: Callable[[], object] | None = None) -> None:
-        """From now on ``tell`` hears when libvirt is lost (why) and when it is back (``None``).
+    def watch(self, notify: Notify, probe: Callable[[], object] | None = None) -> None:
+        """Call ``notify`` with a reason when libvirt is lost, and with ``None`` when it is back.
 
-        ``probe`` asks whether it is back, and raises ``DriverNotReady`` while it is not.
+        ``probe`` raises ``DriverNotReady`` while libvirt is not back; default: read the host name.
         """
-        self._watch = Watch(probe or self.hostname, tell)
+        self._watch = Watch(probe or self.hostname, notify)
         self._watch.start()
 
     def lost(self, why: str) -> None:
-        """Count the connection as lost, and notify the watcher."""
+        """Count the connection as lost, and notify the watcher of ``why``."""
         if self._watch is not None:
             self._watch.lost(why)
 
@@ -128,58 +126,66 @@ class Host:
         if self._watch is not None:
             self._watch.stop()
         self.events.stop()
-        for queue in (self._queue, *self._sides.values()):
+        for queue in (self._queue, *self._side_queues.values()):
             queue.close(self._deadlines.connect)
         self._files.close(self._deadlines.connect)
 
     def hostname(self) -> str:
-        """The host's name as its libvirt gives it."""
-        return self.ask("its host name", lambda c: some(str(c.getHostname()), "name"))
+        """Return the host's name as libvirt reports it."""
+        return self.call_libvirt(
+            "its host name", lambda c: require_value(str(c.getHostname()), "name")
+        )
 
-    # -- how questions are asked
+    # -- calls
 
-    def ask(self, what: str, question: Question[T]) -> T:
-        """Ask now.  :raises DriverNotReady: no answer, and why."""
+    def call_libvirt(self, what: str, call: LibvirtCall[T]) -> T:
+        """Return the answer of ``call``; ``what`` names it in errors.
+
+        :raises DriverNotReady: there is no answer, and why.
+        """
         try:
             self._ensure_connected()
-            return self._bounded(what, lambda session: session.ask(what, question))
-        except (NotTried, Refused):
-            raise  # neither says that libvirt is lost
+            return self._bounded(what, lambda session: session.run_call(what, call))
+        except (CallSkipped, ErrorReply):
+            raise  # neither means that libvirt is lost
         except DriverNotReady as err:
             self.lost(str(err))
             raise
 
-    def ask_if_able(self, what: str, question: Question[T], otherwise: D) -> T | D:
-        """``otherwise`` from a hypervisor that never answers this."""
-        return _if_able(lambda: self.ask(what, question), otherwise)
+    def call_if_supported(self, what: str, call: LibvirtCall[T], default: D) -> T | D:
+        """The same; ``default`` where the hypervisor does not support the call."""
+        return _if_supported(lambda: self.call_libvirt(what, call), default)
 
-    def ask_over_side_connection(self, what: str, question: Question[T], otherwise: D) -> T | D:
+    def call_over_side_connection(self, what: str, call: LibvirtCall[T], default: D) -> T | D:
         """The same over a side connection, one for each ``what``.
 
-        A pool whose server hangs, or a device whose firmware does, blocks whoever asks for it
-        for as long as it likes.  That shall cost what was asked for, and neither the rest of a
-        report nor the verdict that libvirt itself is lost.
+        A pool whose server hangs, or a device whose firmware does, blocks a call for as long as it
+        likes. On a side connection that delays neither the rest of a report nor counts libvirt
+        itself as lost.
         """
         self._ensure_connected()
-        return _if_able(lambda: self._over_side_connection(what, question), otherwise)
+        return _if_supported(lambda: self._call_over_side_connection(what, call), default)
 
-    def on_files(self, what: str, job: Callable[[Path], T]) -> T:
-        """Return the result of ``job`` below the root of this host's file system."""
+    def read_files(self, what: str, job: Callable[[Path], T]) -> T:
+        """Return the result of ``job``, which gets the root of this host's file systems.
+
+        :raises DriverNotReady: it did not end by its deadline.
+        """
         try:
             return self._files.call(what, lambda _: job(self._root), self._deadlines.call)
         except (Overdue, Blocked) as err:
             raise DriverNotReady(f"{what}: {err}") from None
 
-    def _over_side_connection(self, what: str, question: Question[T]) -> T:
-        def make() -> closing[Session]:
+    def _call_over_side_connection(self, what: str, call: LibvirtCall[T]) -> T:
+        def open_session() -> closing[Session]:
             return closing(Session(self.binding, self.uri, self._deadlines))
 
-        queue = self._sides.setdefault(
-            what, CallQueue(f"libvirt-{what.rsplit(maxsplit=1)[-1]}", make)
+        queue = self._side_queues.setdefault(
+            what, CallQueue(f"libvirt-{what.rsplit(maxsplit=1)[-1]}", open_session)
         )
         try:
             queue.call("a connection", Session.ensure_open, self._deadlines.connect)
-            return queue.call(what, lambda s: s.ask(what, question), self._deadlines.call)
+            return queue.call(what, lambda s: s.run_call(what, call), self._deadlines.call)
         except (Overdue, Blocked) as err:
             raise DriverNotReady(f"libvirt at {self.uri}, asked for {what}: {err}") from None
 
@@ -187,17 +193,17 @@ class Host:
         return Session(self.binding, self.uri, self._deadlines, self._note_closed, self.events)
 
     def _note_closed(self, why: str) -> None:
-        """In libvirt's event loop."""
+        """Run in libvirt's event loop."""
         self.events.closed()
         self.lost(f"the connection to libvirt at {self.uri} was lost: {why}")
 
     def _ensure_connected(self) -> None:
-        if self._clock() < self._not_before:
+        if self._clock() < self._next_attempt:
             raise DriverNotReady(self._last_problem)
         try:
             self._bounded("a connection", Session.ensure_open, self._deadlines.connect)
-        except Unconnected as err:
-            self._not_before, self._last_problem = self._clock() + PAUSE, str(err)
+        except ConnectionFailed as err:
+            self._next_attempt, self._last_problem = self._clock() + RECONNECT_PAUSE, str(err)
             raise
 
     def _bounded(self, what: str, job: Callable[[Session], T], deadline: float | None = None) -> T:
@@ -206,20 +212,23 @@ class Host:
         except Overdue as err:
             raise DriverNotReady(f"libvirt at {self.uri}, asked for {what}: {err}") from None
         except Blocked as err:
-            raise NotTried(f"libvirt at {self.uri}: {err}") from None
+            raise CallSkipped(f"libvirt at {self.uri}: {err}") from None
 
 
-def _if_able(ask: Callable[[], T], otherwise: D) -> T | D:
+def _if_supported(call: Callable[[], T], default: D) -> T | D:
     try:
-        return ask()
-    except Refused as err:
+        return call()
+    except ErrorReply as err:
         if err.unsupported:
-            return otherwise
+            return default
         raise
 
 
-def some(answer: T, what: str) -> T:
-    """:raises ValueError: none; a host that answers has some."""
+def require_value(answer: T, what: str) -> T:
+    """Return ``answer``.
+
+    :raises ValueError: it is empty or 0.
+    """
     if not answer:
         raise ValueError(f"no {what}")
     return answer

@@ -1,4 +1,4 @@
-"""Whether it is still the same host that answers."""
+"""Checks that libvirt still answers for the same host."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,69 +10,71 @@ from drivers.errors import DriverNotReady
 from drivers.libvirt.documents import text_of
 
 NAME = "host name"
-KEPT_HOST = "libvirt-host"
-"""In the driver's store: the host that answered here last, so that another is recognised."""
+SAVED_HOST = "libvirt-host"
+"""Key in the driver's store: the host that answered last, to recognise a different one."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostIdentity:
-    """``uuid`` is libvirt's for the host; ``None`` where it tells none.
+    """A host's name, and libvirt's UUID of it; ``None`` where libvirt reports none.
 
-    A UUID alone proves nothing: where the firmware has no good one, libvirtd makes up
-    another at each of its starts.
+    The UUID alone does not identify a host: where the firmware has no usable one, libvirtd
+    generates another at each start.
     """
 
     name: str
     uuid: str | None = None
 
     @classmethod
-    def of(cls, name: str, capabilities: Element) -> "HostIdentity":
-        """From the name and the capabilities document."""
+    def from_capabilities(cls, name: str, capabilities: Element) -> "HostIdentity":
+        """Return the identity with the UUID of the capabilities document."""
         return cls(name, text_of(capabilities, "host/uuid"))
 
     @classmethod
-    def kept(cls, fields: Mapping[str, Any] | None) -> "HostIdentity | None":
-        """Return the saved identity of an earlier run, or ``None``."""
+    def from_saved(cls, fields: Mapping[str, Any] | None) -> "HostIdentity | None":
+        """Return the saved identity of an earlier run, or ``None`` if there is none."""
         if fields is None or not {"name", "uuid"} <= fields.keys():
             return None
         return cls(str(fields["name"]), str(fields["uuid"]))
 
 
 class AnotherHost(DriverNotReady):
-    """The one that answers now is not the one that answered first."""
+    """libvirt answers for a different host than at first."""
 
 
 @dataclass(slots=True)
-class SameHost:
-    """The host that answered first, in this run (``now``) or an earlier one."""
+class HostIdentityCheck:
+    """Compares a host with the first that answered, in this run (``current``) or an earlier one."""
 
     store: Store
-    now: HostIdentity | None = None
+    current: HostIdentity | None = None
 
     @property
     def first(self) -> HostIdentity | None:
-        """``None``: none has answered yet."""
-        return self.now or HostIdentity.kept(self.store.load(KEPT_HOST))
+        """The first host that answered; ``None`` before that."""
+        return self.current or HostIdentity.from_saved(self.store.load(SAVED_HOST))
 
     def check(self, host: HostIdentity, *, remember: bool) -> dict[str, str]:
-        """Return a note on a host with a new name; a command does not ``remember``.
+        """Return a note if the host has a new name; ``remember`` saves the host for later runs.
 
-        :raises AnotherHost: it is another one.
+        Commands pass ``remember=False``.
+
+        :raises AnotherHost: both name and UUID differ.
         """
         first = self.first or host
-        told = None not in (first.uuid, host.uuid)
-        if first.name != host.name and told and first.uuid != host.uuid:
+        both_have_uuids = None not in (first.uuid, host.uuid)
+        if first.name != host.name and both_have_uuids and first.uuid != host.uuid:
             raise AnotherHost(
-                f"another host answers: {host.name} (UUID {host.uuid}), it was {first.name}"
-                f" (UUID {first.uuid}); see where [libvirt] connection_uri leads; if it is this"
-                f" one, remove driver-{KEPT_HOST}.json from state_path and restart compute-agent"
+                f"another host answers: {host.name} (UUID {host.uuid}) instead of {first.name}"
+                f" (UUID {first.uuid}); check [libvirt] connection_uri; if the host was replaced,"
+                f" remove driver-{SAVED_HOST}.json from state_path and restart compute-agent"
             )
-        if remember and host.uuid is not None:  # one without a UUID proves nothing later
-            self.store.save(KEPT_HOST, asdict(host))
-        self.now = self.now or host
-        if self.now.name == host.name:
+        if remember and host.uuid is not None:  # a name alone can't be told apart later
+            self.store.save(SAVED_HOST, asdict(host))
+        self.current = self.current or host
+        if self.current.name == host.name:
             return {}
         return {
-            NAME: f"the host is called {host.name} now, it was {self.now.name}: it stays so in"
-            " Placement until compute-agent is restarted"
+            NAME: f"the host was renamed from {self.current.name} to {host.name}: Placement keeps"
+            " the old name until compute-agent is restarted"
         }

@@ -1,8 +1,8 @@
 """Session: one libvirt connection.
 
-It belongs to the worker thread of a queue, and nothing outside that thread may hold
-the connection: the last one to let go of a virConnect closes it, and that can hang.
-For the same reason libvirt's exceptions end here (their tracebacks hold it).
+It belongs to the worker thread of a queue.  Nothing outside that thread may hold the connection:
+when the last reference to a virConnect is dropped it is closed, and that can hang.  For the same
+reason libvirt's exceptions, whose tracebacks hold the connection, are caught here.
 """
 
 import errno
@@ -18,22 +18,26 @@ LOG = logging.getLogger(__name__)
 
 CLOSED_BY_US = 3
 """VIR_CONNECT_CLOSE_REASON_CLIENT"""
-WHY_CLOSED = ("an error on the connection", "libvirtd has gone", "libvirtd gives no sign of life")
-"""By libvirt's numbers for the reasons."""
+CLOSE_REASONS = (
+    "an error on the connection",
+    "libvirtd has gone",
+    "libvirtd gives no sign of life",
+)
+"""By libvirt's numbers (virConnectCloseReason)."""
 
 T = TypeVar("T")
 
 
-class Unconnected(DriverNotReady):
-    """libvirt was asked for a connection and said no: nothing listens, or not to us."""
+class ConnectionFailed(DriverNotReady):
+    """The connection could not be opened: nothing listens, or access was denied."""
 
 
-class NotTried(DriverNotReady):
-    """libvirt was not asked: an earlier question has not come back, or others take too long."""
+class CallSkipped(DriverNotReady):
+    """libvirt was not called: an earlier call is still running, or others took all the time."""
 
 
-class Refused(DriverNotReady):
-    """libvirt answered, with an error; ``unsupported``: this hypervisor never will."""
+class ErrorReply(DriverNotReady):
+    """libvirt answered with an error; ``unsupported``: this hypervisor does not have the call."""
 
     def __init__(self, message: str, *, unsupported: bool = False) -> None:
         super().__init__(message)
@@ -42,7 +46,7 @@ class Refused(DriverNotReady):
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """In seconds; ``keepalive_interval`` 0 asks a connection for no sign of life."""
+    """Timeouts and intervals in seconds; ``keepalive_interval`` 0 switches keepalive off."""
 
     connect: float = 10.0
     call: float = 30.0
@@ -50,7 +54,7 @@ class Deadlines:
     keepalive_count: int = 3
 
     @classmethod
-    def of(cls, group: Any) -> Self:
+    def from_conf(cls, group: Any) -> Self:
         """Return the deadlines by the options of ``[libvirt]``."""
         return cls(
             group.connection_timeout,
@@ -61,7 +65,7 @@ class Deadlines:
 
 
 class Session:
-    """Opens when asked, and answers questions."""
+    """A connection that is opened on demand."""
 
     def __init__(
         self,
@@ -71,8 +75,8 @@ class Session:
         on_lost: Callable[[str], None] | None = None,
         events: Events | None = None,
     ) -> None:
-        """``on_lost`` is told why a connection ended that nobody here closed, ``events`` what
-        changes meanwhile.
+        """``on_lost`` is called with the reason when the connection ends without ``close``;
+        ``events`` receives libvirt's events.
         """
         self._binding = binding
         self._uri = uri
@@ -85,60 +89,66 @@ class Session:
     def ensure_open(self) -> None:
         """Connect unless connected.
 
-        :raises Unconnected: with libvirt's words.
+        :raises ConnectionFailed: with libvirt's message.
         """
         if self._is_alive():
             return
         if self._connection is not None:
-            self._say(
+            self._log(
                 logging.WARNING,
                 f"the connection to libvirt at {self._uri} was lost, connecting again",
             )
             self.close()
         problem = self._try_open()
         if problem is not None:
-            raise Unconnected(f"no connection to libvirt at {self._uri}: {problem}")
-        self._say(logging.INFO, f"connected to libvirt at {self._uri}")
+            raise ConnectionFailed(f"no connection to libvirt at {self._uri}: {problem}")
+        self._log(logging.INFO, f"connected to libvirt at {self._uri}")
 
-    def ask(self, what: str, question: Callable[[Any], T]) -> T:
-        """``question(connection)``.
+    def run_call(self, what: str, call: Callable[[Any], T]) -> T:
+        """Return ``call(connection)``; ``what`` names it in errors.
 
-        :raises Refused: libvirt answered with an error, or with what can't be made sense of.
+        :raises ErrorReply: libvirt answered with an error, or with something unusable.
         :raises DriverNotReady: the connection was lost meanwhile.
         """
         try:
-            return question(self._connection)
-        except (ValueError, LookupError) as err:  # no UTF-8, no document, a number that is missing
-            words, unsupported = nonsense(err), False
+            return call(self._connection)
+        except (ValueError, LookupError) as err:  # not UTF-8, not a document, a missing number
+            message, unsupported = unusable_answer(err), False
         except AttributeError as err:
             if err.obj is not self._connection:
                 raise
-            words, unsupported = f"this libvirt-python has no {err.name}", True
+            message, unsupported = f"this libvirt-python has no {err.name}", True
         except self._binding.libvirtError as err:
-            words = _words(err)
+            message = _message(err)
             unsupported = err.get_error_code() == self._binding.VIR_ERR_NO_SUPPORT
         if not self._is_alive():
             self.close()
-            raise DriverNotReady(f"libvirt at {self._uri} went away when asked for {what}: {words}")
-        raise Refused(f"libvirt at {self._uri}, asked for {what}: {words}", unsupported=unsupported)
+            raise DriverNotReady(
+                f"lost the connection to libvirt at {self._uri}, asked for {what}: {message}"
+            )
+        raise ErrorReply(
+            f"libvirt at {self._uri}, asked for {what}: {message}", unsupported=unsupported
+        )
 
     def close(self) -> None:
-        """Drop the connection; it can be opened again."""
+        """Close the connection; it can be opened again."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
         if self._subscriptions is not None:
-            self._subscriptions.end(connection)
+            self._subscriptions.unsubscribe(connection)
         if self._on_lost is not None:
-            self._attempt("no callback to take back", connection.unregisterCloseCallback)
-        self._attempt("closing the connection", connection.close)
+            self._attempt(
+                "the close callback was not unregistered", connection.unregisterCloseCallback
+            )
+        self._attempt("the connection was not closed", connection.close)
 
-    def _attempt(self, what: str, call: Callable[[], object]) -> None:
-        """Make a call that may fail: hypervisors without a daemon lack some calls."""
+    def _attempt(self, problem: str, call: Callable[[], object]) -> None:
+        """Make a call that may fail, since some hypervisors lack it; ``problem`` is logged then."""
         try:
             call()
         except self._binding.libvirtError as err:
-            LOG.debug("%s (%s): %s", what, self._uri, _words(err))
+            LOG.debug("%s (%s): %s", problem, self._uri, _message(err))
 
     def _is_alive(self) -> bool:
         if self._connection is None:
@@ -149,30 +159,31 @@ class Session:
             return False
 
     def _try_open(self) -> str | None:
-        """Read-write, as domain capabilities need it; else read-only, where those are
-        refused and all else is answered.  Returns what went wrong.
+        """Open read-write, else read-only; return what went wrong, or ``None``.
+
+        A read-only connection answers everything but domain capabilities.
         """
         try:
             self._connection = self._binding.open(self._uri)
         except self._binding.libvirtError as err:
             if not self._is_about_permission(err):
-                return _words(err)
+                return _message(err)
         if self._connection is None:
             try:
                 self._connection = self._binding.openReadOnly(self._uri)
             except self._binding.libvirtError as err:
-                return _words(err)
-            self._say(
+                return _message(err)
+            self._log(
                 logging.WARNING,
-                f"libvirt at {self._uri} allows us to read only:"
-                " domain capabilities can't be asked for",
+                f"libvirt at {self._uri} grants read-only access only:"
+                " domain capabilities are not available",
             )
-        self._opened()
+        self._set_up()
         return None
 
-    def _say(self, level: int, words: str) -> None:
-        """Once of a host: connections beside the first are of no interest to operators."""
-        LOG.log(level if self._on_lost is not None else logging.DEBUG, "%s", words)
+    def _log(self, level: int, message: str) -> None:
+        """Log at ``level`` for the host's main connection, at DEBUG for side connections."""
+        LOG.log(level if self._on_lost is not None else logging.DEBUG, "%s", message)
 
     def _is_about_permission(self, err: Any) -> bool:
         if err.get_error_code() == self._binding.VIR_ERR_SYSTEM_ERROR:
@@ -183,37 +194,39 @@ class Session:
             self._binding.VIR_ERR_AUTH_UNAVAILABLE,
         }
 
-    def _opened(self) -> None:
+    def _set_up(self) -> None:
         interval, count = self._deadlines.keepalive_interval, self._deadlines.keepalive_count
-        if interval:  # libvirt itself ends calls to a daemon that is silent for too long
-            self._attempt("no keepalive", lambda: self._connection.setKeepAlive(interval, count))
+        if interval:  # libvirt then ends calls to a daemon that does not respond
+            self._attempt(
+                "keepalive was not set", lambda: self._connection.setKeepAlive(interval, count)
+            )
         if self._on_lost is not None:
-            self._notice_loss(self._on_lost)
+            self._register_close_callback(self._on_lost)
         if self._events is not None and self._subscriptions is not None:
-            self._events.opened(self._subscriptions.begin(self._connection))
+            self._events.opened(self._subscriptions.subscribe(self._connection))
 
-    def _notice_loss(self, on_lost: Callable[[str], None]) -> None:
-        """Have libvirt's event loop say when the connection ends.
+    def _register_close_callback(self, on_lost: Callable[[str], None]) -> None:
+        """Have libvirt's event loop call ``on_lost`` when the connection ends.
 
-        What it calls must not hold this session, which holds the connection.
+        The callback must not hold this session, which holds the connection.
         """
 
         def closed(_connection: Any, reason: int, _opaque: object) -> None:
             if reason != CLOSED_BY_US:
-                on_lost(WHY_CLOSED[reason if reason < len(WHY_CLOSED) else 0])
+                on_lost(CLOSE_REASONS[reason if reason < len(CLOSE_REASONS) else 0])
 
         self._attempt(
-            "no word of a lost connection",
+            "the close callback was not registered",
             lambda: self._connection.registerCloseCallback(closed, None),
         )
 
 
-def nonsense(err: Exception) -> str:
-    """Return why an answer is of no use, as the end of a sentence."""
+def unusable_answer(err: Exception) -> str:
+    """Return why an answer can't be used, as the end of a sentence."""
     if isinstance(err, UnicodeDecodeError):
         return f"gave a text that is not UTF-8 (byte {err.start})"
     return f"gave {err}" if isinstance(err, ValueError) else f"its answer lacks {err}"
 
 
-def _words(err: Any) -> str:
+def _message(err: Any) -> str:
     return str(err.get_error_message() or err)

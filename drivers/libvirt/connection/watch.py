@@ -1,8 +1,7 @@
-"""Watch: says when libvirt is lost and when it is back, and while it is lost asks for it.
+"""Watch: reports when libvirt is lost and when it is back, and probes it while it is lost.
 
-A loss is noticed anywhere: by libvirt's own word that the connection was closed, and by each
-question that is not answered.  That it is back, the watch finds out by itself: an answer may
-be another host's.
+A loss is reported by libvirt's close callback and by each call without an answer.  Only the watch's
+own probe finds that libvirt is back, since an answer may be another host's.
 """
 
 import logging
@@ -10,75 +9,76 @@ import threading
 from collections.abc import Callable
 
 from drivers.errors import DriverNotReady
-from drivers.libvirt.connection.session import NotTried, Refused
+from drivers.libvirt.connection.session import CallSkipped, ErrorReply
 
 LOG = logging.getLogger(__name__)
 
 PAUSE = 1.0
-"""Seconds between two questions; the host spaces attempts to connect by itself."""
+"""Seconds between two probes; the host limits attempts to connect itself."""
 
-Tell = Callable[[str | None], None]
+Notify = Callable[[str | None], None]
 
 
 class Watch:
-    """``probe`` asks libvirt whether it is there, and the host that it was before; ``tell`` hears
-    of changes, and of what is known first.
+    """``probe`` raises ``DriverNotReady`` unless libvirt answers for the expected host; ``notify``
+    is called at each change, and when the state is first known: with a reason, or ``None`` if
+    libvirt is there.
     """
 
-    def __init__(self, probe: Callable[[], object], tell: Tell, pause: float = PAUSE) -> None:
+    def __init__(self, probe: Callable[[], object], notify: Notify, pause: float = PAUSE) -> None:
         self._probe = probe
-        self._tell = tell
+        self._notify = notify
         self._pause = pause
         self._lock = threading.Lock()
-        self._there: bool | None = None
+        self._reachable: bool | None = None
         self._losses = 0
         self._wake = threading.Event()
         self._ended = threading.Event()
 
     def start(self) -> None:
-        """Ask until it is known whether libvirt is there, and whenever it is not."""
+        """Start the thread: it probes until libvirt answers, and again after each loss."""
         threading.Thread(target=self._run, name="libvirt-watch", daemon=True).start()
 
     def stop(self) -> None:
-        """Tell no more."""
+        """Stop probing and notifying."""
         self._ended.set()
         self._wake.set()
 
     def lost(self, why: str) -> None:
-        """Note that libvirt is unreachable, does not answer, or is another one."""
+        """Note that libvirt is unreachable, does not answer, or answers for another host."""
         with self._lock:
             self._losses += 1
-            self._note(False, why)
+            self._set_reachable(False, why)
         self._wake.set()
 
-    def _note(self, there: bool, why: str | None) -> None:
-        """Under the lock, so that changes are told in their order."""
-        if self._there is not there and not self._ended.is_set():
-            self._there = there
-            self._tell(why)
+    def _set_reachable(self, reachable: bool, why: str | None) -> None:
+        """Set the state and notify; called under the lock, so that notifications are in order."""
+        if self._reachable is not reachable and not self._ended.is_set():
+            self._reachable = reachable
+            self._notify(why)
 
     def _run(self) -> None:
         while not self._ended.is_set():
             self._wake.clear()
-            if self._there:
+            if self._reachable:
                 self._wake.wait()
             else:
-                self.ask()
+                self.probe_once()
                 self._ended.wait(self._pause)
 
-    def ask(self) -> None:
-        """Probe the connection once, and note what that says of it."""
+    def probe_once(self) -> None:
+        """Probe libvirt once, and note the result."""
         losses = self._losses
         try:
             self._probe()
-        except Refused as err:
-            LOG.debug("an error is an answer: %s", err)
-        except NotTried:
+        except ErrorReply as err:
+            LOG.debug("libvirt is back: it answered with an error: %s", err)
+        except CallSkipped:
             return
         except DriverNotReady as err:
             LOG.debug("still waiting for libvirt: %s", err)
             self.lost(str(err))
             return
         with self._lock:
-            if self._losses == losses:  # not lost again meanwhile
-                self._note(True, None)
+            if self._losses == losses:  # not lost again since the probe began
+                self._set_reachable(True, None)

@@ -1,1 +1,1 @@
-"""Devices of the host, and encrypted memory."""
+"""Devices of the host, and memory encryption."""

@@ -1,12 +1,12 @@
-"""Pure: ``[pci] device_spec``, which says what PCI devices guests can have, in Nova's syntax.
+"""Pure: ``[pci] device_spec``, the PCI devices that guests can have, in Nova's syntax.
 
     {"vendor_id": "8086", "product_id": "154c", "address": "0000:81:*.*"}
     {"address": {"domain": ".*", "bus": "81", "slot": "0[2-4]", "function": ".*"}}
     {"address": "0000:81:00.0", "resource_class": "CUSTOM_FAST_NIC", "traits": "blue,CUSTOM_X"}
     [{"devname": "eth0", "physical_network": "net1"}, ...]
 
-One value is a JSON object or a list of them; of all entries the first that matches a device
-counts.  An address of one PF stands for its VFs too, and so does the name of its network device.
+A value is a JSON object or a list of objects; the first entry that matches a device is used.  The
+address of a PF matches its VFs too, and so does the name of its network device.
 """
 
 import json
@@ -22,8 +22,8 @@ from drivers.libvirt.devices.pci_devices import PciDevice
 
 OPTION = "[pci] device_spec"
 ANY = "*"
-LONGEST = 255
-"""Characters of a class or trait that Placement takes."""
+LONGEST_NAME = 255
+"""Characters that Placement accepts for a resource class or trait."""
 
 _ADDRESS_PARTS = (("domain", 4, 0xFFFF), ("bus", 2, 0xFF), ("slot", 2, 0x1F), ("function", 1, 7))
 _FLAGS = ("managed", "one_time_use", "remote_managed", "live_migratable", "trusted")
@@ -36,8 +36,10 @@ _ADDRESS = re.compile(r"([^:]+):([^:]+):([^:]+)\.([^.:]+)")
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpec:
-    """One entry.  ``address``: a pattern for each of domain, bus, slot and function;
-    ``single`` where it can only be one.
+    """One entry.
+
+    ``address`` has a pattern each for domain, bus, slot and function; ``single``: it can match one
+    address only.
     """
 
     vendor: str | None = None
@@ -52,7 +54,10 @@ class DeviceSpec:
     remote_managed: bool = False
 
     def matches(self, device: PciDevice, networks: Mapping[str, str]) -> bool:
-        """``networks`` are addresses by name of the network device."""
+        """Return whether the entry matches a device.
+
+        ``networks`` maps names of network devices to PCI addresses.
+        """
         if self.vendor not in (None, device.vendor) or self.product not in (None, device.product):
             return False
         if self.devname is not None:
@@ -70,11 +75,11 @@ class DeviceSpec:
 
 
 def device_specs(values: Iterable[str]) -> tuple[DeviceSpec, ...]:
-    """All entries of all values, in order.
+    """Return all entries of all values, in order.
 
     :raises ValueError: naming the option, the value and what is wrong with it.
     """
-    return tuple(_spec(entry, value) for value in values for entry in _entries(value))
+    return tuple(_parse_entry(entry, value) for value in values for entry in _entries(value))
 
 
 def _entries(value: str) -> list[Any]:
@@ -85,14 +90,14 @@ def _entries(value: str) -> list[Any]:
     return entries if isinstance(entries, list) else [entries]
 
 
-def _spec(entry: Any, value: str) -> DeviceSpec:
+def _parse_entry(entry: Any, value: str) -> DeviceSpec:
     try:
-        return _read(entry)
+        return _device_spec(entry)
     except ValueError as err:
         raise ValueError(f"{OPTION} = {value!r}: {err}") from None
 
 
-def _read(entry: Any) -> DeviceSpec:
+def _device_spec(entry: Any) -> DeviceSpec:
     if not isinstance(entry, dict):
         raise ValueError(f'{json.dumps(entry)} is not an object, like {{"vendor_id": "8086"}}')
     unknown = sorted(entry.keys() - set(KEYS))
@@ -125,14 +130,14 @@ def _text(entry: Mapping[str, Any], key: str) -> str | None:
 
 
 def _flag(entry: Mapping[str, Any], key: str) -> bool:
-    said = str(entry.get(key, "no")).strip().lower()
-    if said not in _TRUE | _FALSE:
+    value = str(entry.get(key, "no")).strip().lower()
+    if value not in _TRUE | _FALSE:
         raise ValueError(f"{key} has to be true or false, not {json.dumps(entry[key])}")
-    return said in _TRUE
+    return value in _TRUE
 
 
 def _number(key: str, text: str | None) -> str | None:
-    """Four hexadecimal digits; ``None`` for any."""
+    """Return four hexadecimal digits; ``None`` for any number."""
     if text in (None, ANY):
         return None
     return _hexadecimal(key, text or "", 4, 0xFFFF)
@@ -156,7 +161,7 @@ def _address(value: Any) -> tuple[tuple[re.Pattern[str], ...] | None, bool]:
 
 
 def _expressions(value: Mapping[str, Any]) -> tuple[re.Pattern[str], ...]:
-    """A regular expression for each part; those that are left out match anything."""
+    """Compile a regular expression for each part; a missing part matches anything."""
     names = [name for name, _, _ in _ADDRESS_PARTS]
     unknown = sorted(value.keys() - set(names))
     if unknown:
@@ -174,17 +179,20 @@ def _expression(name: str, text: Any) -> re.Pattern[str]:
 
 
 def _globs(text: str) -> tuple[tuple[re.Pattern[str], ...], bool]:
-    """``[[[domain:]bus:]slot][.function]``; what is left out, or ``*``, matches anything."""
+    """Parse ``[[[domain:]bus:]slot][.function]``; a missing part, or ``*``, matches anything.
+
+    Return the patterns, and whether only one address matches.
+    """
     front, _, function = text.partition(".")
     parts = front.split(":")
     if len(parts) > 3:
         raise ValueError(f"address = {text!r} is not like 0000:81:00.0 or *:81:*.*")
-    whole = [*[ANY] * (3 - len(parts)), *parts, function]
-    said = [part.strip() or ANY for part in whole]
+    padded = [*[ANY] * (3 - len(parts)), *parts, function]
+    globs = [part.strip() or ANY for part in padded]
     patterns = tuple(
-        _glob(part, *limits) for part, limits in zip(said, _ADDRESS_PARTS, strict=True)
+        _glob(part, *limits) for part, limits in zip(globs, _ADDRESS_PARTS, strict=True)
     )
-    return patterns, ANY not in said
+    return patterns, ANY not in globs
 
 
 def _glob(part: str, name: str, digits: int, highest: int) -> re.Pattern[str]:
@@ -201,7 +209,7 @@ def _resource_class(text: str | None) -> str | None:
     standard = name in os_resource_classes.STANDARDS
     if not standard and not re.fullmatch(r"CUSTOM_[A-Z0-9_]+", name):
         name = os_resource_classes.normalize_name(text)
-    return _fitting(name, text, "resource_class")
+    return _checked_name(name, text, "resource_class")
 
 
 def _traits(texts: Mapping[str, str | None], flags: Mapping[str, bool]) -> frozenset[str]:
@@ -221,12 +229,12 @@ def _trait(text: str) -> str:
     if standard:
         return text
     plain = text.upper().removeprefix(os_traits.CUSTOM_NAMESPACE)
-    return _fitting(os_traits.normalize_name(plain), text, "traits")
+    return _checked_name(os_traits.normalize_name(plain), text, "traits")
 
 
-def _fitting(name: str, text: str, key: str) -> str:
-    if len(name) > LONGEST:
-        raise ValueError(f"{key}: {text!r} is longer than the {LONGEST} characters of a name")
+def _checked_name(name: str, text: str, key: str) -> str:
+    if len(name) > LONGEST_NAME:
+        raise ValueError(f"{key}: {text!r} is longer than the {LONGEST_NAME} characters of a name")
     if name.strip("_") == "CUSTOM":
         raise ValueError(f"{key}: {text!r} is no name that Placement takes")
     return name

@@ -1,10 +1,10 @@
-"""Pure: PCI devices that guests can have, as providers; Nova's rules and names.
+"""Pure: PCI devices that guests can have, as providers, by Nova's rules and names.
 
-A device or a PF is a provider, ``<node>_0000:81:00.0`` (letters in capitals); the VFs of a PF
-are inventory of the PF's.  Who gives a PF to a guest takes its VFs away from the others, so
-never both are offered: where both match, the VFs are.  A provider has one class and one set
-of traits; the device with the lowest address says which.  What does not fit is left out and
-named, and stops nothing else.
+A device or a PF is a provider, ``<node>_0000:81:00.0`` (letters in capitals); the VFs of a PF are
+inventory of the PF's provider.  A guest that gets a PF takes its VFs away from other guests, so
+only one kind is offered: where both match, the VFs.  A provider has one class and one set of
+traits, those of the device with the lowest address.  A device that does not fit is left out and
+named in a note.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,15 +20,16 @@ from drivers.libvirt.devices.pools import Pool
 
 @dataclass(frozen=True, slots=True)
 class PciSettings:
-    """The operator's options; no ``specs``: nothing is reported."""
+    """The operator's options; without ``specs`` nothing is reported."""
 
     specs: tuple[DeviceSpec, ...] = ()
     report_physical_networks: bool = False
     group_devices: bool = False
 
     @classmethod
-    def of(cls, conf: Any) -> Self:
-        """Where devices are not reported, the entries are another service's business.
+    def from_conf(cls, conf: Any) -> Self:
+        """Return the settings; ``device_spec`` is ignored unless devices are reported, as it may be
+        Nova's.
 
         :raises ValueError: naming the entry that is wrong.
         """
@@ -38,14 +39,14 @@ class PciSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Offered:
+class _Candidate:
     device: PciDevice
     spec: DeviceSpec
 
     @property
     def resource_class(self) -> str:
-        made = f"CUSTOM_PCI_{self.device.vendor}_{self.device.product}".upper()
-        return self.spec.resource_class or made
+        default = f"CUSTOM_PCI_{self.device.vendor}_{self.device.product}".upper()
+        return self.spec.resource_class or default
 
     @property
     def traits(self) -> frozenset[str]:
@@ -59,108 +60,122 @@ def pci_pools(
     assigned: Collection[str] = (),
     others: Mapping[str, str] | None = None,
 ) -> tuple[list[Pool], dict[str, str]]:
-    """Return the pools of devices, and a reason for each that is not offered.
+    """Return the pools of devices, and the reason for each device that is not offered.
 
-    ``assigned`` are the addresses that guests have; ``others`` the addresses that are
-    reported otherwise, and as what.
+    ``assigned``: addresses of devices that guests have; ``others``: why the devices at these
+    addresses can't be offered.
     """
     notes: dict[str, str] = {}
-    owners: dict[str, list[_Offered]] = {}
-    for one in _matched(bus, settings):
-        why = (others or {}).get(one.device.address) or _refusal(one)
-        if why:
-            notes[_named(one.device)] = why
-        elif settings.report_physical_networks or not _is_neutrons(one.spec):
-            owners.setdefault(one.device.owner, []).append(one)
+    owners: dict[str, list[_Candidate]] = {}
+    for candidate in _matched(bus, settings):
+        reason = (others or {}).get(candidate.device.address) or _rejection(candidate)
+        if reason:
+            notes[_note_key(candidate.device)] = reason
+        elif settings.report_physical_networks or not _is_for_neutron(candidate.spec):
+            owners.setdefault(candidate.device.owner, []).append(candidate)
     pools = [
-        _pool(f"{node}_{owner.upper()}", bus.devices.get(owner), _alike(offered, notes), assigned)
-        for owner, offered in owners.items()
+        _pool(
+            f"{node}_{owner.upper()}",
+            bus.devices.get(owner),
+            _with_same_class_and_traits(candidates, notes),
+            assigned,
+        )
+        for owner, candidates in owners.items()
     ]
     return pools, notes
 
 
 def has_remote_managed(bus: PciBus, settings: PciSettings) -> bool:
-    """Whether there are VFs that their network card manages, for ports of a network."""
+    """Return whether there are ``remote_managed`` VFs, which their network card manages."""
     matched = _matched(bus, settings)
-    return any(one.spec.remote_managed and one.device.physical is not None for one in matched)
+    return any(
+        candidate.spec.remote_managed and candidate.device.physical is not None
+        for candidate in matched
+    )
 
 
-def _matched(bus: PciBus, settings: PciSettings) -> Iterator[_Offered]:
+def _matched(bus: PciBus, settings: PciSettings) -> Iterator[_Candidate]:
     for device in bus.devices.values():
         for spec in settings.specs:
             if spec.matches(device, bus.networks):
-                yield _Offered(device, spec)
+                yield _Candidate(device, spec)
                 break
 
 
-def _is_neutrons(spec: DeviceSpec) -> bool:
-    """Guests get these as ports of a network, which are not counted by PCI providers."""
+def _is_for_neutron(spec: DeviceSpec) -> bool:
+    """Return whether guests get the device as a port of a network, not as a PCI device."""
     return bool(spec.physical_network) or spec.remote_managed
 
 
-def _refusal(one: _Offered) -> str | None:
-    if one.device.physical is not None:
-        return "one_time_use is for whole devices, not for VFs" if one.spec.one_time_use else None
-    if one.spec.remote_managed:
+def _rejection(candidate: _Candidate) -> str | None:
+    if candidate.device.physical is not None:
+        return (
+            "one_time_use is for whole devices, not for VFs"
+            if candidate.spec.one_time_use
+            else None
+        )
+    if candidate.spec.remote_managed:
         return "remote_managed is for VFs only"
-    if one.spec.devname:
-        return "its devname goes with it to a guest: name it by its address"
+    if candidate.spec.devname:
+        return "its network device disappears while a guest has it: use address instead of devname"
     return None
 
 
 def _pool(
-    name: str, owner: PciDevice | None, alike: Sequence[_Offered], assigned: Collection[str]
+    name: str, owner: PciDevice | None, candidates: Sequence[_Candidate], assigned: Collection[str]
 ) -> Pool:
-    first = alike[0]
+    first = candidates[0]
     cell = owner.cell if owner is not None else None
     return Pool(
         name,
         first.resource_class,
-        len(alike),
+        len(candidates),
         first.traits,
         cell=first.device.cell if cell is None else cell,
         used=first.spec.one_time_use and first.device.address in assigned,
     )
 
 
-def _alike(offered: Sequence[_Offered], notes: dict[str, str]) -> Sequence[_Offered]:
-    """The first, and those that can be counted with it."""
-    first, *rest = _exclusive(offered, notes)
-    alike = [first]
-    for one in rest:
-        why = _difference(first, one)
-        if why is None:
-            alike.append(one)
+def _with_same_class_and_traits(
+    candidates: Sequence[_Candidate], notes: dict[str, str]
+) -> Sequence[_Candidate]:
+    """Return the first device, and those with its class and traits; add notes on the others."""
+    first, *rest = _pf_or_vfs(candidates, notes)
+    result = [first]
+    for candidate in rest:
+        difference = _difference(first, candidate)
+        if difference is None:
+            result.append(candidate)
         else:
-            notes[_named(one.device)] = why
-    return alike
+            notes[_note_key(candidate.device)] = difference
+    return result
 
 
-def _exclusive(offered: Sequence[_Offered], notes: dict[str, str]) -> Sequence[_Offered]:
-    """The VFs of a PF where there are any; one entry that names both means them."""
-    virtual = [one for one in offered if one.device.physical is not None]
-    if virtual and len(virtual) < len(offered):
-        (whole,) = (one for one in offered if one.device.physical is None)
-        if all(one.spec is not whole.spec for one in virtual):
-            notes[_named(whole.device)] = (
+def _pf_or_vfs(candidates: Sequence[_Candidate], notes: dict[str, str]) -> Sequence[_Candidate]:
+    """Return the VFs if there are any, else the PF; a note if different entries match both."""
+    virtual = [candidate for candidate in candidates if candidate.device.physical is not None]
+    if virtual and len(virtual) < len(candidates):
+        (pf,) = (candidate for candidate in candidates if candidate.device.physical is None)
+        if all(candidate.spec is not pf.spec for candidate in virtual):
+            notes[_note_key(pf.device)] = (
                 "is not offered together with its VFs: change [pci] device_spec so that it matches"
                 " the device or its VFs, not both"
             )
-    return virtual or offered
+    return virtual or candidates
 
 
-def _difference(first: _Offered, one: _Offered) -> str | None:
-    for what, mine, other in (
-        ("the class", one.resource_class, first.resource_class),
-        ("the traits", ", ".join(sorted(one.traits)), ", ".join(sorted(first.traits))),
+def _difference(first: _Candidate, candidate: _Candidate) -> str | None:
+    for attribute, own, other in (
+        ("the class", candidate.resource_class, first.resource_class),
+        ("the traits", ", ".join(sorted(candidate.traits)), ", ".join(sorted(first.traits))),
     ):
-        if mine != other:
+        if own != other:
             return (
-                f"would have {what} {mine}, but {first.device.address} of the same device has"
+                f"would have {attribute} {own}, but {first.device.address} of the same device has"
                 f" {other}: give all VFs of a device the same in [pci] device_spec"
             )
     return None
 
 
-def _named(device: PciDevice) -> str:
+def _note_key(device: PciDevice) -> str:
     return f"PCI device {device.address}"

@@ -1,4 +1,4 @@
-"""Pure: PCI devices of a host, from its node-device documents.
+"""Pure: PCI devices of a host, from its node device documents.
 
     <device>
       <name>pci_0000_81_02_0</name>
@@ -6,30 +6,30 @@
         <class>0x020000</class>
         <domain>0</domain> <bus>129</bus> <slot>2</slot> <function>0</function>
         <product id='0x154c'/> <vendor id='0x8086'/>
-        <capability type='virt_functions' maxCount='64'> ...          it is a PF
-        <capability type='phys_function'> <address .../> </capability>  it is a VF of that one
-        <capability type='pci-bridge'/>                               no guest can have it
+        <capability type='virt_functions' maxCount='64'> ...            a PF
+        <capability type='phys_function'> <address .../> </capability>  a VF of that PF
+        <capability type='pci-bridge'/>                                 not for guests
         <numa node='1'/>
 
-What lacks its address or its makers' numbers is no device that can be offered.
+A device without an address, vendor or product is skipped.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from drivers.libvirt.documents import read, text_of, whole
+from drivers.libvirt.documents import parse_document, text_of, whole_number
 
 HOST_BRIDGE = "0x0600"
 LARGEST_ID = 0xFFFF
-"""Of a vendor or a product."""
+"""Largest ID of a vendor or product."""
 
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """``address`` like ``0000:81:02.0``, numbers of maker and product like ``8086``.
+    """``address`` like ``0000:81:02.0``; ``vendor`` and ``product`` like ``8086``.
 
-    ``physical`` is the address of the PF whose VF it is; ``cell`` a NUMA cell's number.
+    ``physical``: for a VF, the address of its PF; ``cell``: the number of its NUMA cell.
     """
 
     address: str
@@ -40,35 +40,37 @@ class PciDevice:
 
     @property
     def owner(self) -> str:
-        """The address that its provider is named after."""
+        """The address in the name of the device's provider: a VF's is its PF's."""
         return self.physical or self.address
 
 
 @dataclass(frozen=True, slots=True)
 class PciBus:
-    """All PCI devices by address, and the addresses of network devices by their names."""
+    """All PCI devices by address, and the addresses of network devices by name."""
 
     devices: Mapping[str, PciDevice]
     networks: Mapping[str, str]
 
 
 def pci_bus(documents: Iterable[Element]) -> PciBus:
-    """Return PCI devices of node devices; kinds other than PCI and network are skipped."""
+    """Return the PCI devices of node devices; kinds other than PCI and network are skipped."""
     listed = list(documents)
-    by_name = {text_of(one, "name"): device for one in listed if (device := _device(one))}
+    by_name = {
+        text_of(document, "name"): device for document in listed if (device := _device(document))
+    }
     networks = {}
-    for one in listed:
-        name = text_of(one, "capability[@type='net']/interface")
-        parent = by_name.get(text_of(one, "parent"))
+    for document in listed:
+        name = text_of(document, "capability[@type='net']/interface")
+        parent = by_name.get(text_of(document, "parent"))
         if name and parent is not None:
             networks[name] = parent.address
     devices = sorted(by_name.values(), key=lambda device: device.address)
     return PciBus({device.address: device for device in devices}, networks)
 
 
-def too_little(text: str) -> str | None:
+def device_document_problem(text: str) -> str | None:
     """Return what a device's document lacks, or ``None``."""
-    document = read(text)
+    document = parse_document(text)
     pci = document.find("capability[@type='pci']")
     if text_of(document, "name") is None or document.find("capability") is None:
         return "gave a document without a name or a capability"
@@ -76,38 +78,43 @@ def too_little(text: str) -> str | None:
         return None
     if pci_address(pci) is None:
         return "gave a document without a PCI address"
-    if any(_identity(pci.find(part)) is None for part in ("vendor", "product")):
+    if any(_pci_id(pci.find(part)) is None for part in ("vendor", "product")):
         return "gave a document without vendor or product"
     types = document.findall(".//capability[@type='mdev_types']/type")
-    if any(whole(text_of(one, "availableInstances")) is None for one in types):
+    if any(whole_number(text_of(mdev_type, "availableInstances")) is None for mdev_type in types):
         return "gave a document without the number of available instances"
     return None
 
 
 def assigned_addresses(domains: Iterable[str]) -> frozenset[str]:
-    """Addresses of the PCI devices that these guests, running or not, are defined with."""
-    places = ("devices/hostdev[@type='pci']/source/address", "devices/interface/source/address")
-    listed = (at for text in domains for place in places for at in read(text).findall(place))
-    return frozenset(address for at in listed if (address := address_of(at)))
+    """Return the addresses of PCI devices in the definitions of guests, running or not."""
+    paths = ("devices/hostdev[@type='pci']/source/address", "devices/interface/source/address")
+    listed = (
+        element
+        for text in domains
+        for path in paths
+        for element in parse_document(text).findall(path)
+    )
+    return frozenset(address for element in listed if (address := address_of(element)))
 
 
 def address_of(element: Element) -> str | None:
-    """An <address> with hexadecimal attributes as ``0000:81:02.0``; ``None``: it is none."""
+    """Return an <address> with hexadecimal attributes as ``0000:81:02.0``; ``None`` if invalid."""
     names = ("domain", "bus", "slot", "function")
-    numbers = [_hexadecimal(element.get(name)) for name in names]
-    return _written(*numbers)
+    parse_cpus = [_hexadecimal(element.get(name)) for name in names]
+    return _format_address(*parse_cpus)
 
 
 def cell_of(capability: Element) -> int | None:
-    """The NUMA cell that a PCI device is on."""
+    """Return the NUMA cell that a PCI device is on."""
     cell = capability.find("numa")
-    return None if cell is None else whole(cell.get("node"))
+    return None if cell is None else whole_number(cell.get("node"))
 
 
 def pci_address(capability: Element) -> str | None:
-    """The address of a PCI capability, which tells it in decimal numbers."""
+    """Return the address of a PCI capability, whose elements are decimal numbers."""
     parts = ("domain", "bus", "slot", "function")
-    return _written(*(whole(text_of(capability, part)) for part in parts))
+    return _format_address(*(whole_number(text_of(capability, part)) for part in parts))
 
 
 def _device(document: Element) -> PciDevice | None:
@@ -115,11 +122,11 @@ def _device(document: Element) -> PciDevice | None:
     if pci is None or _is_bridge(pci):
         return None
     address = pci_address(pci)
-    vendor, product = (_identity(pci.find(part)) for part in ("vendor", "product"))
+    vendor, product = (_pci_id(pci.find(part)) for part in ("vendor", "product"))
     if address is None or vendor is None or product is None:
         return None
-    above = pci.find("capability[@type='phys_function']/address")
-    physical = None if above is None else address_of(above)
+    pf = pci.find("capability[@type='phys_function']/address")
+    physical = None if pf is None else address_of(pf)
     return PciDevice(
         address,
         vendor,
@@ -130,25 +137,25 @@ def _device(document: Element) -> PciDevice | None:
 
 
 def _is_bridge(pci: Element) -> bool:
-    """To another bus, or to the host itself: no guest can have it."""
+    """Return whether it is a bridge, to another bus or to the host: guests can't have these."""
     kind = text_of(pci, "class") or ""
     return kind.startswith(HOST_BRIDGE) or pci.find("capability[@type='pci-bridge']") is not None
 
 
-def _identity(element: Element | None) -> str | None:
+def _pci_id(element: Element | None) -> str | None:
     number = None if element is None else _hexadecimal(element.get("id"))
     return None if number is None or number > LARGEST_ID else f"{number:04x}"
 
 
 def _hexadecimal(text: str | None) -> int | None:
-    """``0x1f``, in the few digits that such numbers have."""
+    """Parse ``0x1f``; ``None`` if it is invalid or has more than 8 digits."""
     digits = (text or "").strip().lower().removeprefix("0x")
     if not digits or len(digits) > 8 or not set(digits) <= set("0123456789abcdef"):
         return None
     return int(digits, 16)
 
 
-def _written(
+def _format_address(
     domain: int | None = None,
     bus: int | None = None,
     slot: int | None = None,

@@ -1,9 +1,10 @@
-"""Pure: vGPUs and other mediated devices as inventory; Nova's rules and names.
+"""Pure: vGPUs and other mediated devices as inventory, by Nova's rules and names.
 
-Each physical GPU that has an enabled type is a provider, ``<node>_pci_0000_84_00_0``.  It has
-VGPU, or the class of its type: what could be made of that type, and what there is of it.  A
-GPU whose type is switched off, or of which nothing can be had, is not reported; earlier
-releases of Nova had all VGPU on the root, from where it moves here.
+Each mdev parent device (mostly a physical GPU) that has an enabled type is a provider,
+``<node>_pci_0000_84_00_0``.  Its inventory is VGPU, or the class of its type; the total is the
+number of existing mediated devices plus those that can still be created.  A device whose type is
+not enabled, or whose total is 0, is not reported.  Old releases of Nova had all VGPU on the root,
+from where it moves here.
 
     <device>
       <name>pci_0000_84_00_0</name>
@@ -16,7 +17,7 @@ releases of Nova had all VGPU on the root, from where it moves here.
       <parent>pci_0000_84_00_0</parent>
       <capability type='mdev'> <type id='nvidia-35'/> <parent_addr>0000:84:00.0</parent_addr> ...
 
-Not only PCI devices can be divided: channel devices and crypto cards of a mainframe, too.
+Parent devices need not be PCI devices: channel devices and crypto cards of a mainframe are others.
 """
 
 import re
@@ -28,63 +29,71 @@ from xml.etree.ElementTree import Element
 
 from drivers.libvirt.devices.pci_devices import cell_of, pci_address
 from drivers.libvirt.devices.pools import Pool
-from drivers.libvirt.documents import text_of, whole
+from drivers.libvirt.documents import text_of, whole_number
 from reportclient.model import MAX_INT
 
 
 @dataclass(frozen=True, slots=True)
-class Divisible:
-    """A physical GPU, or a VF of one: what it can be divided into.
+class MdevParent:
+    """A device that can be divided into mediated devices: a physical GPU, or a VF of one.
 
-    ``free`` and ``made`` count instances by type: those that could be made now, and those
-    that there are.  ``address`` is ``None`` for what is not on a PCI bus.
+    ``available`` and ``existing`` count instances by type: those that can be created, and those
+    that exist. ``address`` is ``None`` for devices that are not on a PCI bus.
     """
 
     name: str
-    free: Mapping[str, int]
-    made: Mapping[str, int]
+    available: Mapping[str, int]
+    existing: Mapping[str, int]
     address: str | None = None
     cell: int | None = None
 
 
-def divisible(documents: Iterable[Element]) -> tuple[Divisible, ...]:
-    """All devices that know types, by name."""
+def mdev_parents(documents: Iterable[Element]) -> tuple[MdevParent, ...]:
+    """Return all devices that support mdev types, by name."""
     listed = list(documents)
     parents: dict[str, Element] = {}
-    for one in listed:
-        name = text_of(one, "name")
-        if name and one.find(".//capability[@type='mdev_types']/type") is not None:
-            parents.setdefault(name, one)
-    made = _made(listed, {_address(one): name for name, one in parents.items()})
-    return tuple(_divisible(name, parents[name], made.get(name, {})) for name in sorted(parents))
+    for document in listed:
+        name = text_of(document, "name")
+        if name and document.find(".//capability[@type='mdev_types']/type") is not None:
+            parents.setdefault(name, document)
+    existing = _existing_instances(
+        listed, {_address(document): name for name, document in parents.items()}
+    )
+    return tuple(
+        _mdev_parent(name, parents[name], existing.get(name, {})) for name in sorted(parents)
+    )
 
 
-def _divisible(name: str, document: Element, made: Mapping[str, int]) -> Divisible:
-    free: dict[str, int] = {}
-    for one in document.findall(".//capability[@type='mdev_types']/type"):
-        free.setdefault(one.get("id") or "", whole(text_of(one, "availableInstances")) or 0)
+def _mdev_parent(name: str, document: Element, existing: Mapping[str, int]) -> MdevParent:
+    available: dict[str, int] = {}
+    for mdev_type in document.findall(".//capability[@type='mdev_types']/type"):
+        available.setdefault(
+            mdev_type.get("id") or "", whole_number(text_of(mdev_type, "availableInstances")) or 0
+        )
     pci = document.find("capability[@type='pci']")
     cell = None if pci is None else cell_of(pci)
-    return Divisible(name, free, made, _address(document), cell)
+    return MdevParent(name, available, existing, _address(document), cell)
 
 
-def _made(documents: Iterable[Element], names: Mapping[str | None, str]) -> dict[str, Counter[str]]:
-    """Instances by type, by the name of what they are a part of."""
-    made: dict[str, Counter[str]] = {}
+def _existing_instances(
+    documents: Iterable[Element], names: Mapping[str | None, str]
+) -> dict[str, Counter[str]]:
+    """Count existing mediated devices by the parent's name and by type."""
+    existing: dict[str, Counter[str]] = {}
     seen: set[str] = set()
-    for one in documents:
-        instance = one.find("capability[@type='mdev']")
-        kind = None if instance is None else instance.find("type")
-        name = text_of(one, "name") or ""
-        if instance is None or kind is None or name in seen:
+    for document in documents:
+        instance = document.find("capability[@type='mdev']")
+        mdev_type = None if instance is None else instance.find("type")
+        name = text_of(document, "name") or ""
+        if instance is None or mdev_type is None or name in seen:
             continue
         seen.add(name)
-        told = text_of(instance, "parent_addr")
-        parent = names.get(told) if told else None
-        made.setdefault(parent or text_of(one, "parent") or "", Counter())[
-            kind.get("id") or ""
+        parent_address = text_of(instance, "parent_addr")
+        parent = names.get(parent_address) if parent_address else None
+        existing.setdefault(parent or text_of(document, "parent") or "", Counter())[
+            mdev_type.get("id") or ""
         ] += 1
-    return made
+    return existing
 
 
 def _address(document: Element) -> str | None:
@@ -99,9 +108,9 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 
 @dataclass(frozen=True, slots=True)
 class MdevType:
-    """An enabled type; no ``addresses``: all devices that have it.
+    """An enabled type; without ``addresses``, for all devices that support it.
 
-    ``max_instances``: on the whole host, at most; ``None``: as many as there can be.
+    ``max_instances`` limits the instances on the whole host; ``None``: no limit.
     """
 
     name: str
@@ -110,19 +119,22 @@ class MdevType:
     max_instances: int | None = None
 
     @classmethod
-    def of(cls, conf: Any, name: str) -> Self:
-        """Return a type by its group.  :raises ValueError: naming it and the wrong value."""
-        kind = cls(name)
-        options = conf[kind.group]
+    def from_conf(cls, conf: Any, name: str) -> Self:
+        """Return a type with the options of its group.
+
+        :raises ValueError: an option is invalid; the message names group and value.
+        """
+        mdev_type = cls(name)
+        options = conf[mdev_type.group]
         addresses = [address.strip().lower() for address in options.device_addresses]
         for address in addresses:
             if not _ADDRESS.fullmatch(address):
                 raise ValueError(
-                    f"[{kind.group}] device_addresses: {address!r} is not like 0000:84:00.0"
+                    f"[{mdev_type.group}] device_addresses: {address!r} is not like 0000:84:00.0"
                 )
         if not re.fullmatch(r"VGPU|CUSTOM_[A-Z0-9_]{1,248}", options.mdev_class):
             raise ValueError(
-                f"[{kind.group}] mdev_class = {options.mdev_class!r} is neither VGPU nor"
+                f"[{mdev_type.group}] mdev_class = {options.mdev_class!r} is neither VGPU nor"
                 " CUSTOM_... (capitals, digits and _)"
             )
         return cls(name, frozenset(addresses), options.mdev_class, options.max_instances)
@@ -135,8 +147,9 @@ class MdevType:
 
 @dataclass(frozen=True, slots=True)
 class MdevSettings:
-    """Enabled types; several of them have addresses, all different.  ``notes`` say what is
-    odd about the options, by option.
+    """Enabled types; if there are several, each has addresses of its own.
+
+    ``notes`` are problems of the options, by option.
     """
 
     types: tuple[MdevType, ...] = ()
@@ -144,91 +157,103 @@ class MdevSettings:
     notes: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, conf: Any) -> Self:
-        """Return the types by ``[devices]`` and their groups.
+    def from_conf(cls, conf: Any) -> Self:
+        """Return the types of ``[devices]``, with the options of their groups.
 
-        :raises ValueError: naming the group and the value that is wrong.
+        :raises ValueError: an option is invalid; the message names group and value.
         """
         names = dict.fromkeys(conf.devices.enabled_mdev_types)
-        types = [MdevType.of(conf, name) for name in names]
-        bare = [kind for kind in types if not kind.addresses]
+        types = [MdevType.from_conf(conf, name) for name in names]
+        without_addresses = [mdev_type for mdev_type in types if not mdev_type.addresses]
         notes: tuple[tuple[str, str], ...] = ()
-        if len(types) > 1 and bare:
-            words = f"[{bare[0].group}] has no device_addresses: only {types[0].name} is used"
-            types, notes = types[:1], ((OPTION, words),)
+        if len(types) > 1 and without_addresses:
+            note = (
+                f"[{without_addresses[0].group}] has no device_addresses:"
+                f" only {types[0].name} is used"
+            )
+            types, notes = types[:1], ((OPTION, note),)
         _refuse_shared_devices(types)
         return cls(tuple(types), conf.devices.group_mdev_devices, notes)
 
 
 def _refuse_shared_devices(types: Iterable[MdevType]) -> None:
     taken: dict[str, MdevType] = {}
-    for kind in types:
-        for address in sorted(kind.addresses):
-            other = taken.setdefault(address, kind)
-            if other is not kind:
+    for mdev_type in types:
+        for address in sorted(mdev_type.addresses):
+            other = taken.setdefault(address, mdev_type)
+            if other is not mdev_type:
                 raise ValueError(
-                    f"[{kind.group}] device_addresses: {address} is in [{other.group}] too;"
+                    f"[{mdev_type.group}] device_addresses: {address} is in [{other.group}] too;"
                     " a device is divided into one type"
                 )
 
 
 def vgpu_pools(
-    node: str, devices: Iterable[Divisible], settings: MdevSettings
+    node: str, devices: Iterable[MdevParent], settings: MdevSettings
 ) -> tuple[list[Pool], dict[str, str]]:
-    """Return the pools of vGPUs, and errors of the configuration, by device or type."""
+    """Return the pools of vGPUs, and notes on the configuration, by option or type."""
     pools: list[Pool] = []
     listed = list(devices)
     notes = dict(settings.notes)
-    for kind in settings.types:
-        mine = [one for one in listed if not kind.addresses or one.address in kind.addresses]
-        having = [one for one in mine if kind.name in one.free or kind.name in one.made]
-        notes |= _missing(kind, having)
-        pools += _pools_of(node, kind, having)
+    for mdev_type in settings.types:
+        allowed = [
+            device
+            for device in listed
+            if not mdev_type.addresses or device.address in mdev_type.addresses
+        ]
+        capable = [
+            device
+            for device in allowed
+            if mdev_type.name in device.available or mdev_type.name in device.existing
+        ]
+        notes |= _missing(mdev_type, capable)
+        pools += _pools_of(node, mdev_type, capable)
     return pools, notes
 
 
-def divided_addresses(devices: Iterable[Divisible], settings: MdevSettings) -> dict[str, str]:
-    """PCI addresses of what is reported here, and that in words."""
+def mdev_parent_addresses(devices: Iterable[MdevParent], settings: MdevSettings) -> dict[str, str]:
+    """Return, by PCI address, why devices that are reported as mdev parents can't be assigned."""
     return {
-        one.address: f"is divided into {kind.name}: it can't be given away whole"
-        for one in devices
-        for kind in settings.types
-        if one.address and (kind.name in one.free or kind.name in one.made)
-        if not kind.addresses or one.address in kind.addresses
+        device.address: f"is divided into {mdev_type.name}: it can't be assigned as a whole"
+        for device in devices
+        for mdev_type in settings.types
+        if device.address
+        and (mdev_type.name in device.available or mdev_type.name in device.existing)
+        if not mdev_type.addresses or device.address in mdev_type.addresses
     }
 
 
-def _pools_of(node: str, kind: MdevType, devices: list[Divisible]) -> list[Pool]:
-    """Return pools: existing mediated devices, then those that the limit allows."""
-    made = {one.name: one.made.get(kind.name, 0) for one in devices}
-    limit = MAX_INT if kind.max_instances is None else kind.max_instances
-    left = max(limit - sum(made.values()), 0)
+def _pools_of(node: str, mdev_type: MdevType, devices: list[MdevParent]) -> list[Pool]:
+    """Return the pools of a type; ``max_instances`` counts existing instances first."""
+    existing = {device.name: device.existing.get(mdev_type.name, 0) for device in devices}
+    limit = MAX_INT if mdev_type.max_instances is None else mdev_type.max_instances
+    left = max(limit - sum(existing.values()), 0)
     pools = []
-    for one in devices:
-        more = min(one.free.get(kind.name, 0), left)
+    for device in devices:
+        more = min(device.available.get(mdev_type.name, 0), left)
         left -= more
-        total = min(made[one.name] + more, MAX_INT)
+        total = min(existing[device.name] + more, MAX_INT)
         if total:
-            pools.append(_pool(node, kind, one, total))
+            pools.append(_pool(node, mdev_type, device, total))
     return pools
 
 
-def _pool(node: str, kind: MdevType, device: Divisible, total: int) -> Pool:
+def _pool(node: str, mdev_type: MdevType, device: MdevParent, total: int) -> Pool:
     return Pool(
         f"{node}_{device.name}",
-        kind.resource_class,
+        mdev_type.resource_class,
         total,
         cell=device.cell,
-        from_root=frozenset({VGPU}) & {kind.resource_class},
+        from_root=frozenset({VGPU}) & {mdev_type.resource_class},
     )
 
 
-def _missing(kind: MdevType, having: Iterable[Divisible]) -> dict[str, str]:
-    """Where the operator counts on a type that a device does not have."""
-    there = {one.address for one in having}
-    if not there:
-        return {f"mdev type {kind.name}": f"no device has it: see {OPTION}"}
-    absent = sorted(kind.addresses - there)
+def _missing(mdev_type: MdevType, devices: Iterable[MdevParent]) -> dict[str, str]:
+    """Return a note where the operator enabled a type on a device that does not support it."""
+    addresses = {device.address for device in devices}
+    if not addresses:
+        return {f"mdev type {mdev_type.name}": f"no device has it: see {OPTION}"}
+    absent = sorted(mdev_type.addresses - addresses)
     if not absent:
         return {}
-    return {f"mdev type {kind.name}": f"is not available on {', '.join(absent)}"}
+    return {f"mdev type {mdev_type.name}": f"is not available on {', '.join(absent)}"}

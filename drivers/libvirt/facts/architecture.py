@@ -1,5 +1,5 @@
-"""Which architecture the host has (HW_ARCH_*) and its guests can have (COMPUTE_ARCH_*); which
-guests its libvirt can run, and what it tells of each: domain capabilities.
+"""Architectures of the host (HW_ARCH_*) and its guests (COMPUTE_ARCH_*), and the domain
+capabilities of the guests that libvirt can run.
 """
 
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
-from drivers.libvirt.documents import checked
-from drivers.libvirt.facts.fact import Sources, Subject
+from drivers.libvirt.documents import require_document
+from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.topology import HostCpu, host_cpu
 from drivers.libvirt.tree.reported import HostReport
 
@@ -31,28 +31,28 @@ OWNED = frozenset(f"HW_ARCH_{arch.upper()}" for arch in HOST_ARCHES) | frozenset
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """The capabilities tell all of it."""
+    """Traits from the host capabilities alone."""
 
     virt_type: str
     name: ClassVar[str] = "architecture"
 
     @classmethod
-    def of(cls, context: DriverContext) -> Self:
-        """Return the fact by virt_type."""
+    def from_context(cls, context: DriverContext) -> Self:
+        """Return the fact with virt_type."""
         return cls(context.conf.libvirt.virt_type)
 
-    def ask(self, sources: Sources) -> None:
-        """Nothing more."""
+    def query_host(self, sources: Sources) -> None:
+        """Return nothing: the capabilities, which every fact has, are enough."""
 
-    def judge(self, _answer: None, of: Subject) -> HostReport:
-        """And whether guests of ``virt_type`` can be run at all."""
-        document = of.capabilities
+    def build_report(self, _answer: None, context: ReportContext) -> HostReport:
+        """Return the traits, and a note if the host can't run guests of ``virt_type``."""
+        document = context.capabilities
         traits = arch_traits(host_cpu(document), document)
-        return HostReport(traits=traits, notes=not_run(document, self.virt_type))
+        return HostReport(traits=traits, notes=virt_type_note(document, self.virt_type))
 
 
 def arch_traits(cpu: HostCpu, capabilities: Element) -> dict[str, bool]:
-    """Whether the host has each trait; empty where the document does not say."""
+    """Return for each trait whether the host has it; empty where the document does not say."""
     traits: dict[str, bool] = {}
     if cpu.arch is not None:
         traits |= {f"HW_ARCH_{arch.upper()}": arch == cpu.arch for arch in HOST_ARCHES}
@@ -67,65 +67,69 @@ QEMU_TYPES = frozenset({"kvm", "qemu"})
 
 
 MACHINES = MappingProxyType({"x86_64": ("pc", "q35"), "i686": ("pc", "q35"), "aarch64": ("virt",)})
-"""Machine types that guests are commonly given, as far as the host has them."""
+"""Machine types in common use, by architecture; only those that the host has are used."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """The arguments of domain capabilities; ``machine`` ``None``: the default one."""
+class GuestType:
+    """The arguments of domain capabilities; ``machine`` ``None``: the default machine type."""
 
     arch: str
     machine: str | None
     virt_type: str
 
 
-def able(capabilities: Element, virt_type: str) -> list[Element]:
-    """The <arch> elements of guests of the host's own architecture and of ``virt_type``."""
-    return [one for one in _own(capabilities) if virt_type in _types(one)]
+def guests_of_virt_type(capabilities: Element, virt_type: str) -> list[Element]:
+    """Return the <arch> elements of guests of the host's own architecture and ``virt_type``."""
+    return [arch for arch in _native_guests(capabilities) if virt_type in _domain_types(arch)]
 
 
-def questions(capabilities: Element, virt_type: str) -> tuple[Question, ...]:
-    """For the host's architecture; none where its guests are not of ``virt_type``."""
+def guest_types(capabilities: Element, virt_type: str) -> tuple[GuestType, ...]:
+    """Return the guest types of the host's architecture; none if it has none of ``virt_type``."""
     arch = host_cpu(capabilities).arch
     if arch is None or virt_type not in QEMU_TYPES:
         return ()
-    guests = able(capabilities, virt_type)
+    guests = guests_of_virt_type(capabilities, virt_type)
     if not guests:
         return ()
     names = {(machine.text or "").strip() for guest in guests for machine in guest.iter("machine")}
     machines: list[str | None] = [name for name in MACHINES.get(arch, ()) if name in names]
-    return tuple(Question(arch, machine, virt_type) for machine in machines or [None])
+    return tuple(GuestType(arch, machine, virt_type) for machine in machines or [None])
 
 
-def domain_capabilities(sources: Sources, one: Question) -> str | None:
-    """Return the domain capabilities of an architecture; needs a read-write connection."""
-    on = f"{one.machine}, {one.virt_type}" if one.machine else one.virt_type
-    return sources.ask(
-        f"domain capabilities of {one.arch} on {on}",
-        lambda c: checked(
-            str(c.getDomainCapabilities(None, one.arch, one.machine, one.virt_type, 0)),
+def domain_capabilities(sources: Sources, guest: GuestType) -> str | None:
+    """Return the domain capabilities document of a guest type; needs a read-write connection."""
+    on = f"{guest.machine}, {guest.virt_type}" if guest.machine else guest.virt_type
+    return sources.call_libvirt(
+        f"domain capabilities of {guest.arch} on {on}",
+        lambda c: require_document(
+            str(c.getDomainCapabilities(None, guest.arch, guest.machine, guest.virt_type, 0)),
             "domainCapabilities",
         ),
-        until=CONNECTION,
+        until_event=CONNECTION,
     )
 
 
-def not_run(capabilities: Element, virt_type: str) -> dict[str, str]:
-    """A note, where QEMU is there and can't run what ``virt_type`` says."""
-    types = sorted({name for one in _own(capabilities) for name in _types(one)})
+def virt_type_note(capabilities: Element, virt_type: str) -> dict[str, str]:
+    """Return a note if the host's QEMU can't run guests of ``virt_type``, else nothing."""
+    types = sorted({name for arch in _native_guests(capabilities) for name in _domain_types(arch)})
     if virt_type not in QEMU_TYPES or virt_type in types or not QEMU_TYPES & set(types):
         return {}
     return {
         "virt_type": f"[libvirt] virt_type = {virt_type}, but libvirt can run guests of"
-        f" {', '.join(types)} only: load {virt_type}'s kernel module (is /dev/kvm there?),"
+        f" {', '.join(types)} only: load {virt_type}'s kernel module (is there a /dev/kvm?),"
         f" or set virt_type = {types[-1]}"
     }
 
 
-def _own(capabilities: Element) -> list[Element]:
+def _native_guests(capabilities: Element) -> list[Element]:
     arch = host_cpu(capabilities).arch
-    return [one for one in capabilities.findall("guest/arch") if one.get("name") == arch]
+    return [
+        guest_arch
+        for guest_arch in capabilities.findall("guest/arch")
+        if guest_arch.get("name") == arch
+    ]
 
 
-def _types(arch: Element) -> set[str]:
+def _domain_types(arch: Element) -> set[str]:
     return {domain.get("type", "") for domain in arch.findall("domain")}

@@ -1,12 +1,12 @@
-"""Which CPU a guest of this host gets, and so which features it can count on: HW_CPU_* traits.
+"""The CPU that guests of this host get, and the features that they can rely on: HW_CPU_* traits.
 
     host-model, host-passthrough   the host's features
-    custom                         those of each model of ``cpu_models`` together
+    custom                         those of all ``cpu_models`` together
     none                           those of QEMU's default model
 
-and ``cpu_model_extra_flags`` on top of each.  Models are names; libvirt writes their
-features out (:class:`Question`).  Every trait here is one that os-traits has (a test holds them
-against it), and nothing else of that family is touched.
+each changed by ``cpu_model_extra_flags``.  libvirt expands a model to its features
+(:class:`CpuToExpand`).  Every trait here is one of os-traits (a test compares them), and no other
+trait of that family is set or removed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,16 +17,16 @@ from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
-from drivers.libvirt.documents import checked, read
-from drivers.libvirt.facts.fact import Sources, Subject
+from drivers.libvirt.documents import parse_document, require_document
+from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.topology import HostCpu, features, host_cpu, hyperthreading
 from drivers.libvirt.tree.reported import HostReport
 
 HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 
 # fmt: off
-# By libvirt's names of CPUID bits: those whose trait is called as they are, and the others;
-# two where libvirt renamed one.
+# libvirt's names of CPUID bits by the end of the trait's name: first those that are spelt alike.
+# Two names where libvirt renamed a bit.
 X86_FEATURES = {name.upper(): (name,) for name in (
     "3dnow", "abm", "avx", "avx2", "avx512bitalg", "avx512bw", "avx512cd", "avx512dq",
     "avx512er", "avx512f", "avx512ifma", "avx512pf", "avx512vbmi", "avx512vbmi2", "avx512vl",
@@ -60,13 +60,13 @@ _BY_MODEL = {
     "ppc64le": {"HW_CPU_PPC64LE_POWER8": "POWER8", "HW_CPU_PPC64LE_POWER9": "POWER9"},
 }
 
-# Both makers' CPUs can have these bits, but the traits are named for one of them.
-_MAKERS = {"HW_CPU_X86_AMD_": "Intel", "HW_CPU_X86_INTEL_": "AMD"}
+# CPUs of both vendors can have these bits, but the traits are named after one of them.
+_OTHER_VENDORS = {"HW_CPU_X86_AMD_": "Intel", "HW_CPU_X86_INTEL_": "AMD"}
 
 OWNED = frozenset(
     [HYPERTHREADING, *_BY_FEATURE["x86_64"], *_BY_FEATURE["aarch64"], *_BY_MODEL["ppc64le"]]
 )
-"""All that this module may ever set, and so may take away."""
+"""All traits that this module may set or remove."""
 
 AARCH64 = "aarch64"
 HOST_MODES = frozenset({"host-model", "host-passthrough"})
@@ -86,16 +86,16 @@ class CpuChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A <cpu> document whose features libvirt shall write out, and its name for people."""
+class CpuToExpand:
+    """A <cpu> document to be expanded by libvirt, and a description of it for messages."""
 
     document: str
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Features:
-    """Names of features; where ``complete`` is false there may be more."""
+class GuestCpuFeatures:
+    """Names of features; unless ``complete``, there may be more."""
 
     names: frozenset[str]
     complete: bool
@@ -103,14 +103,17 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class CpuFeatures:
-    """What guests can count on."""
+    """The CPU traits."""
 
     choice: CpuChoice
     name: ClassVar[str] = "CPU features"
 
     @classmethod
-    def of(cls, context: DriverContext) -> Self:
-        """:raises ValueError: a mode and models that do not go together."""
+    def from_context(cls, context: DriverContext) -> Self:
+        """Return the fact with the options of guests' CPUs.
+
+        :raises ValueError: cpu_mode and cpu_models contradict each other.
+        """
         group = context.conf.libvirt
         if group.cpu_models and group.cpu_mode != "custom":
             raise ValueError("[libvirt] cpu_models is only for [libvirt] cpu_mode = custom")
@@ -119,42 +122,44 @@ class CpuFeatures:
         models, flags = tuple(group.cpu_models), tuple(group.cpu_model_extra_flags)
         return cls(CpuChoice(group.virt_type, group.cpu_mode, models, flags))
 
-    def ask(self, sources: Sources) -> Features | None:
-        """Libvirt's own gaps leave features out."""
+    def query_host(self, sources: Sources) -> GuestCpuFeatures | None:
+        """Return the features of guests' CPUs; incomplete where libvirt did not answer."""
         cpu = host_cpu(sources.capabilities)
         models = cpu_models(sources, cpu.arch) if self.choice.models and cpu.arch else ()
-        asked = questions(cpu, self.choice, models)
-        answers = [expanded_cpu(sources, one) for one in asked]
-        return guest_features(cpu, self.choice, asked, answers)
+        cpus = cpus_to_expand(cpu, self.choice, models)
+        documents = [expanded_cpu(sources, cpu_to_expand) for cpu_to_expand in cpus]
+        return guest_features(cpu, self.choice, cpus, documents)
 
-    def judge(self, answer: Features | None, of: Subject) -> HostReport:
-        """Judge the traits of the host's kind of CPU."""
-        threads = hyperthreading(of.capabilities)
-        return HostReport(traits=cpu_traits(host_cpu(of.capabilities), answer, threads))
+    def build_report(self, answer: GuestCpuFeatures | None, context: ReportContext) -> HostReport:
+        """Return the traits for the host's architecture."""
+        threads = hyperthreading(context.capabilities)
+        return HostReport(traits=cpu_traits(host_cpu(context.capabilities), answer, threads))
 
 
-def expanded_cpu(sources: Sources, one: Question) -> str | None:
-    """A <cpu> document with all features of its model written out."""
+def expanded_cpu(sources: Sources, cpu: CpuToExpand) -> str | None:
+    """Return the <cpu> document with all features of its model, or ``None``."""
     flag = sources.host.binding.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
-    return sources.ask(
-        f"the features of {one.name}",
-        lambda c: checked(str(c.baselineCPU([one.document], flag)), "cpu"),
-        until=CONNECTION,
+    return sources.call_libvirt(
+        f"the features of {cpu.name}",
+        lambda c: require_document(str(c.baselineCPU([cpu.document], flag)), "cpu"),
+        until_event=CONNECTION,
     )
 
 
 def cpu_models(sources: Sources, arch: str) -> tuple[str, ...]:
-    """Names of the CPU models that libvirt has for an architecture."""
-    names = sources.ask(
+    """Return the CPU models that libvirt has for an architecture."""
+    names = sources.call_libvirt(
         f"CPU models of {arch}",
         lambda c: tuple(map(str, c.getCPUModelNames(arch))),
-        until=CONNECTION,
+        until_event=CONNECTION,
     )
     return names or ()
 
 
-def mode_of(choice: CpuChoice, arch: str | None) -> str | None:
-    """The mode that holds; ``None``: guests of this virt_type have no CPU model."""
+def effective_mode(choice: CpuChoice, arch: str | None) -> str | None:
+    """Return the CPU mode, by default Nova's; ``None``: guests of this virt_type have no CPU
+    model.
+    """
     if choice.virt_type not in _WITH_CPU_MODELS:
         return None if choice.mode == "none" else choice.mode
     if choice.mode is None:
@@ -162,52 +167,57 @@ def mode_of(choice: CpuChoice, arch: str | None) -> str | None:
     return choice.mode
 
 
-def questions(
-    cpu: HostCpu, choice: CpuChoice, known_models: Iterable[str] = ()
-) -> tuple[Question, ...]:
-    """Return the CPUs to expand by libvirt.  ``known_models`` have libvirt's spelling."""
-    mode = mode_of(choice, cpu.arch)
+def cpus_to_expand(
+    cpu: HostCpu, choice: CpuChoice, libvirt_models: Iterable[str] = ()
+) -> tuple[CpuToExpand, ...]:
+    """Return the CPUs that libvirt has to expand; ``libvirt_models`` give the spelling of
+    models.
+    """
+    mode = effective_mode(choice, cpu.arch)
     if mode in HOST_MODES:
-        # Hosts whose model libvirt does not know (all of ARM) list all that there is.
-        told = cpu.arch == AARCH64 or cpu.model is None
-        return () if told else (Question(cpu.document, "the host's CPU"),)
+        # Where libvirt does not know the model (all ARM hosts), all features are listed already.
+        is_complete = cpu.arch == AARCH64 or cpu.model is None
+        return () if is_complete else (CpuToExpand(cpu.document, "the host's CPU"),)
     if mode is None or cpu.arch is None:
         return ()
-    spelling = {name.lower(): name for name in known_models}
+    spelling = {name.lower(): name for name in libvirt_models}
     models = choice.models if mode == "custom" else ()
     return tuple(
-        _question(cpu.arch, spelling.get(model.lower(), model))
+        _cpu_of_model(cpu.arch, spelling.get(model.lower(), model))
         for model in models or (_DEFAULT_MODELS.get(cpu.arch, "qemu64"),)
     )
 
 
 def guest_features(
-    cpu: HostCpu, choice: CpuChoice, asked: Sequence[Question], answers: Sequence[str | None]
-) -> Features | None:
+    cpu: HostCpu,
+    choice: CpuChoice,
+    expanded: Sequence[CpuToExpand],
+    documents: Sequence[str | None],
+) -> GuestCpuFeatures | None:
     """Return the CPU features of all guests; ``None``: unknown for this virt_type or host.
 
-    ``answers`` belong to ``asked``; ``None`` is a question without an answer.
+    ``documents`` belong to ``expanded``; ``None`` where libvirt did not answer.
     """
-    mode = mode_of(choice, cpu.arch)
+    mode = effective_mode(choice, cpu.arch)
     if mode is None or cpu.arch is None:
         return None
-    written = [read(answer) for answer in answers if answer]
-    names = frozenset().union(*map(features, written))
+    parsed = [parse_document(answer) for answer in documents if answer]
+    names = frozenset().union(*map(features, parsed))
     if mode in HOST_MODES:
         names |= cpu.features
-    complete = len(written) == len(asked) and bool(names)
-    return Features(_with_flags(names, choice.extra_flags), complete)
+    complete = len(parsed) == len(expanded) and bool(names)
+    return GuestCpuFeatures(_with_flags(names, choice.extra_flags), complete)
 
 
-def _question(arch: str, model: str) -> Question:
+def _cpu_of_model(arch: str, model: str) -> CpuToExpand:
     cpu = Element("cpu")
     ET.SubElement(cpu, "arch").text = arch
     ET.SubElement(cpu, "model").text = model
-    return Question(ET.tostring(cpu, encoding="unicode"), f"CPU model {model}")
+    return CpuToExpand(ET.tostring(cpu, encoding="unicode"), f"CPU model {model}")
 
 
 def _with_flags(names: frozenset[str], flags: Iterable[str]) -> frozenset[str]:
-    """``flag`` and ``+flag`` add, ``-flag`` takes away; case does not matter."""
+    """Apply extra flags: ``flag`` and ``+flag`` add, ``-flag`` removes; case does not matter."""
     cleaned = [flag.strip().lower() for flag in flags]
     removed = {flag[1:] for flag in cleaned if flag.startswith("-")}
     added = {flag.removeprefix("+") for flag in cleaned if not flag.startswith("-")}
@@ -215,10 +225,10 @@ def _with_flags(names: frozenset[str], flags: Iterable[str]) -> frozenset[str]:
 
 
 def cpu_traits(
-    cpu: HostCpu, features: Features | None, hyperthreading: bool | None
+    cpu: HostCpu, features: GuestCpuFeatures | None, hyperthreading: bool | None
 ) -> dict[str, bool]:
-    """Whether the host has each trait; one that it can't tell about is not in there."""
-    traits = {} if features is None else _of_features(cpu, features)
+    """Return for each trait whether the host has it; a trait is left out if that is unknown."""
+    traits = {} if features is None else _feature_traits(cpu, features)
     if cpu.model is not None:
         by_model = _BY_MODEL.get(cpu.arch or "", {})
         traits |= {trait: model == cpu.model for trait, model in by_model.items()}
@@ -227,14 +237,16 @@ def cpu_traits(
     return traits
 
 
-def _of_features(cpu: HostCpu, features: Features) -> dict[str, bool]:
-    """Features that may be missing only from the answer make no trait go."""
+def _feature_traits(cpu: HostCpu, features: GuestCpuFeatures) -> dict[str, bool]:
+    """Return the traits of features; if these are incomplete, only traits that are present."""
     has = {
-        trait: not features.names.isdisjoint(bits) and not _of_other_maker(trait, cpu.vendor)
+        trait: not features.names.isdisjoint(bits) and not _is_other_vendors(trait, cpu.vendor)
         for trait, bits in _BY_FEATURE.get(cpu.arch or "", {}).items()
     }
-    return has if features.complete else {trait: True for trait, there in has.items() if there}
+    return has if features.complete else {trait: True for trait, present in has.items() if present}
 
 
-def _of_other_maker(trait: str, vendor: str | None) -> bool:
-    return any(trait.startswith(prefix) and vendor == maker for prefix, maker in _MAKERS.items())
+def _is_other_vendors(trait: str, vendor: str | None) -> bool:
+    return any(
+        trait.startswith(prefix) and vendor == other for prefix, other in _OTHER_VENDORS.items()
+    )

@@ -1,6 +1,6 @@
-"""CPUs and memory of the host, of its root or of its NUMA cells; hugepages among it.
+"""CPUs and memory of the host: of its root or of its NUMA cells, with hugepages.
 
-What is asked, and by which numbers; what is whose decides :mod:`drivers.libvirt.facts.numa`.
+Which provider has which inventory is decided in :mod:`drivers.libvirt.facts.numa`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,11 +13,11 @@ from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.guest_cpus import DEDICATED_SET, GuestCpus, guest_cpus, split_cores
 from drivers.inventory import InventoryPolicy, cpu_list
-from drivers.libvirt.connection.host import Host, some
-from drivers.libvirt.connection.session import Refused
+from drivers.libvirt.connection.host import Host, require_value
+from drivers.libvirt.connection.session import ErrorReply
 from drivers.libvirt.facts import numa
 from drivers.libvirt.facts.architecture import QEMU_TYPES
-from drivers.libvirt.facts.fact import Sources, Subject
+from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.shares import (
     MEMORY,
     PAGES,
@@ -30,21 +30,20 @@ from drivers.libvirt.tree.reported import CELLS, HOST, HostReport
 from drivers.opts import inventory_policy
 
 ALL_CELLS = -1
-"""VIR_NODE_MEMORY_STATS_ALL_CELLS, which older bindings do not name."""
+"""VIR_NODE_MEMORY_STATS_ALL_CELLS, which older bindings lack."""
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """CPUs that are there and those that are online; ``memory_kib`` ``None``: never told.
+class CpuAndMemoryAnswer:
+    """CPUs that are present and online; ``memory_kib`` ``None``: never reported.
 
-    ``asleep`` are dedicated CPUs that are offline until a guest gets them, with their NUMA
-    cells, which the capabilities do not tell.
+    ``offline_cells``: the NUMA cells of offline dedicated CPUs, which the capabilities don't list.
     """
 
     present: frozenset[int]
     online: frozenset[int]
     memory_kib: int | None
-    asleep: Mapping[int, int] = field(default_factory=dict)
+    offline_cells: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,58 +58,70 @@ class CpusAndMemory:
     name: ClassVar[str] = HOST
 
     @classmethod
-    def of(cls, context: DriverContext) -> Self:
-        """:raises ValueError: CPU sets, hugepages or memory in files that can't be."""
+    def from_context(cls, context: DriverContext) -> Self:
+        """Return the fact with its options.
+
+        :raises ValueError: CPU sets, hugepages or file-backed memory are invalid.
+        """
         conf, group = context.conf, context.conf.libvirt
         policy, memory = inventory_policy(conf), _memory_policy(conf)
         power = group.cpu_power_management
         return cls(policy, memory, group.report_numa, power, group.file_backed_memory)
 
-    def ask(self, sources: Sources) -> Counted:
-        """:raises DriverNotReady: it is not known what CPUs there are."""
-        present, online = _cpus(sources)
-        asleep = self._asleep(sources, present - online)
-        return Counted(present, online, self._memory(sources), asleep)
+    def query_host(self, sources: Sources) -> CpuAndMemoryAnswer:
+        """Return CPUs and memory.
 
-    def judge(self, answer: Counted, of: Subject) -> HostReport:
-        """:raises DriverNotReady: the CPU sets name CPUs that this host does not have."""
+        :raises DriverNotReady: the CPUs are unknown.
+        """
+        present, online = _present_and_online(sources)
+        offline_cells = self._offline_cells(sources, present - online)
+        return CpuAndMemoryAnswer(present, online, self._memory(sources), offline_cells)
+
+    def build_report(self, answer: CpuAndMemoryAnswer, context: ReportContext) -> HostReport:
+        """Return the report.
+
+        :raises DriverNotReady: the CPU sets name CPUs that this host does not have.
+        """
         host = Capacity(
-            with_cpus(numa_cells(of.capabilities), answer.asleep),
+            with_cpus(numa_cells(context.capabilities), answer.offline_cells),
             self._guest_cpus(answer),
             answer.memory_kib,
             self.policy,
             self.memory,
-            told=of.capabilities.tag == "capabilities",
+            capabilities_read=context.capabilities.tag == "capabilities",
         )
-        report = numa.processing(of.node, self.report_numa, host, of.observed)
+        report = numa.cpus_and_memory_report(context.node, self.report_numa, host, context.observed)
         return replace(
             report,
             notes={**host.cpus.left_out, **report.notes},
-            warnings=_mixed_cores(host.cpus, of.capabilities),
-            unsure=frozenset() if host.told else frozenset({CELLS}),
+            warnings=_core_warnings(host.cpus, context.capabilities),
+            incomplete=frozenset() if host.capabilities_read else frozenset({CELLS}),
         )
 
     def _memory(self, sources: Sources) -> int | None:
-        """In KiB: the host's, or what the operator has in files."""
+        """Return the memory in KiB: the host's, or file_backed_memory."""
         if self.file_backed_memory:
             return self.file_backed_memory * 1024
-        return sources.read_or("memory", lambda: memory_kib(sources.host), None)
+        return sources.fetch_or_default("memory", lambda: memory_kib(sources.host), None)
 
-    def _asleep(self, sources: Sources, offline: frozenset[int]) -> Mapping[int, int]:
-        """Only where it matters, by the kernel of the agent's own machine."""
+    def _offline_cells(self, sources: Sources, offline: frozenset[int]) -> Mapping[int, int]:
+        """Return the cells of offline dedicated CPUs from the agent's own kernel, where needed."""
         if self.report_numa == numa.OFF or not self.cpu_power_management:
             return {}
-        inside = (cell.cpus for cell in numa_cells(sources.capabilities))
+        cell_cpus = (cell.cpus for cell in numa_cells(sources.capabilities))
         dedicated = self.policy.dedicated_cpus or frozenset()
-        cpus = dedicated & offline - frozenset().union(*inside)
+        cpus = dedicated & offline - frozenset().union(*cell_cpus)
         if not cpus:
             return {}
         what = "NUMA cells of CPUs"
-        return sources.on_files(
-            "cells of offline CPUs", what, lambda root: cells_of(root, cpus), dict[int, int]()
+        return sources.read_files(
+            "cells of offline CPUs",
+            what,
+            lambda root: numa_cells_by_cpu(root, cpus),
+            dict[int, int](),
         )
 
-    def _guest_cpus(self, answer: Counted) -> GuestCpus:
+    def _guest_cpus(self, answer: CpuAndMemoryAnswer) -> GuestCpus:
         try:
             return guest_cpus(
                 answer.present,
@@ -123,71 +134,74 @@ class CpusAndMemory:
 
 
 def _memory_policy(conf: Any) -> MemoryPolicy:
-    """Memory in files has nothing to do with hugepages, and can't be overcommitted: as in Nova."""
+    """Return the policy; as in Nova, file-backed memory excludes hugepages and overcommit."""
     group = conf.libvirt
     if not group.file_backed_memory:
         return MemoryPolicy(group.report_hugepages, reserved_pages(conf.reserved_huge_pages or ()))
-    wrong = {
+    conflicts = {
         f"virt_type = {group.virt_type}": group.virt_type not in QEMU_TYPES,
         "report_hugepages = pages": group.report_hugepages == PAGES,
         "[DEFAULT] ram_allocation_ratio above 1": (conf.ram_allocation_ratio or 1.0) != 1.0,
     }
-    for option, is_so in wrong.items():
-        if is_so:
+    for option, is_set in conflicts.items():
+        if is_set:
             raise ValueError(f"[libvirt] file_backed_memory can't be used with {option}")
     return MemoryPolicy(MEMORY)
 
 
-def _cpus(sources: Sources) -> tuple[frozenset[int], frozenset[int]]:
-    """Those that are there, and of these those that are online."""
-    by_number = sources.read_or("the CPU map", lambda: cpu_map(sources.host), None)
-    if by_number:
-        online = frozenset(number for number, on in enumerate(by_number) if on)
-        return frozenset(range(len(by_number))), online
-    told = frozenset().union(*(cell.cpus for cell in numa_cells(sources.capabilities)))
-    if not told:
-        count = sources.read("the number of CPUs", lambda: cpu_count(sources.host))
-        told = frozenset(range(count))
-    return told, told
+def _present_and_online(sources: Sources) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the CPUs that are present, and those of them that are online."""
+    states = sources.fetch_or_default("the CPU map", lambda: cpu_map(sources.host), None)
+    if states:
+        online = frozenset(number for number, is_online in enumerate(states) if is_online)
+        return frozenset(range(len(states))), online
+    listed = frozenset().union(*(cell.cpus for cell in numa_cells(sources.capabilities)))
+    if not listed:
+        count = sources.fetch("the number of CPUs", lambda: cpu_count(sources.host))
+        listed = frozenset(range(count))
+    return listed, listed
 
 
-def _mixed_cores(cpus: GuestCpus, capabilities: Element) -> list[str]:
+def _core_warnings(cpus: GuestCpus, capabilities: Element) -> list[str]:
     mixed = split_cores(cpus, cores(capabilities))
-    words = (
+    warning = (
         f"{DEDICATED_SET}: CPU {cpu_list(mixed)} shares its core with a CPU of cpu_shared_set:"
         " guests that want it for themselves will notice the others"
     )
-    return [words] if mixed else []
+    return [warning] if mixed else []
 
 
 def cpu_map(host: Host) -> tuple[bool, ...] | None:
     """Return, by CPU number, whether it is online; ``None``: unknown."""
-    return host.ask_if_able("the CPU map", lambda c: _some_on(c.getCPUMap()[1]), None)
+    return host.call_if_supported("the CPU map", lambda c: _cpu_states(c.getCPUMap()[1]), None)
 
 
 def cpu_count(host: Host) -> int:
-    """Online CPUs, by number only."""
-    return host.ask("node info", lambda c: some(int(c.getInfo()[2]), "CPU"))
+    """Return the number of online CPUs."""
+    return host.call_libvirt("node info", lambda c: require_value(int(c.getInfo()[2]), "CPU"))
 
 
 def memory_kib(host: Host) -> int:
-    """Memory of the host in KiB.
+    """Return the host's memory in KiB.
 
-    Node info and the NUMA cells are no use here: on machines that initialise memory lazily
-    they grow for hours.  Only drivers without memory statistics are asked for them.
+    Memory statistics are preferred: node info and NUMA cells grow for hours on machines that
+    initialise memory lazily.  Node info is used for hypervisors without memory statistics.
     """
     try:
-        return host.ask("memory", lambda c: some(_total(c), "memory"))
-    except Refused as err:
+        return host.call_libvirt("memory", lambda c: require_value(_total(c), "memory"))
+    except ErrorReply as err:
         if not err.unsupported:
             raise
-    return host.ask("node info", lambda c: some(int(c.getInfo()[1]), "memory")) * 1024
+    return (
+        host.call_libvirt("node info", lambda c: require_value(int(c.getInfo()[1]), "memory"))
+        * 1024
+    )
 
 
-def cells_of(root: Path, cpus: Iterable[int]) -> dict[int, int]:
-    """NUMA cells by CPU, as far as the kernel says; it does of offline ones, too.
+def numa_cells_by_cpu(root: Path, cpus: Iterable[int]) -> dict[int, int]:
+    """Return the NUMA cells of CPUs, offline ones too, as far as the kernel has them.
 
-    :raises DriverNotReady: they are there and can't be read.
+    :raises DriverNotReady: the kernel's files can't be read.
     """
     system = root / "sys/devices/system/cpu"
     try:
@@ -202,8 +216,8 @@ def _total(connection: Any) -> int:
     return int(connection.getMemoryStats(ALL_CELLS, 0)["total"])
 
 
-def _some_on(cpus: Iterable[Any]) -> tuple[bool, ...]:
-    """An empty map is one that this hypervisor does not keep."""
+def _cpu_states(cpus: Iterable[Any]) -> tuple[bool, ...]:
+    """Return the states; an empty map: this hypervisor keeps none."""
     states = tuple(map(bool, cpus))
     if states and not any(states):
         raise ValueError("a CPU map without any CPU that is online")

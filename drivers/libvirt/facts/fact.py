@@ -1,12 +1,12 @@
-"""A fact of the host: what is asked, how the answer is judged, and so what is asserted.
+"""A fact of the host: queries the host, and builds a report from the answer.
 
 Each is a class in one file, with the options that it reads as fields.  ``docs/libvirt/facts.rst``
 says how to add one.
 
-What is asked through ``Sources`` is remembered for when it can't be answered.  A source that
-fails or is slow degrades its own part: the last answer holds, and the source is named until it
-answers again.  An answer about which events would tell is kept until one does, and for ``SLOW``
-seconds at most: events get lost too.
+``Sources`` remembers answers.  A source that fails or is slow affects its own part only: its last
+answer is used, and ``failed`` names it until it answers again.  An answer whose changes libvirt
+reports as events is cached until such an event, and for ``MAX_CACHE_AGE`` seconds at most, since
+events can get lost.
 """
 
 import time
@@ -19,127 +19,140 @@ from xml.etree.ElementTree import Element
 from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.inventory import CurrentInventory
-from drivers.libvirt.connection.host import Host, Question
-from drivers.libvirt.connection.listed import Listed
+from drivers.libvirt.connection.host import Host, LibvirtCall
+from drivers.libvirt.connection.listed import ListedDocuments
 from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.tree.reported import HostReport
 
-SLOW = 300.0
-"""Seconds after which what events cover is asked for again all the same."""
+MAX_CACHE_AGE = 300.0
+"""Seconds after which an answer is fetched again without an event."""
 
 T = TypeVar("T")
 D = TypeVar("D")
 
 
 class Sources:
-    """A host as facts ask it.  For one thread at a time; ``failed`` and ``took`` for any.
+    """Queries a host for the facts.  Used by one thread at a time, but ``failed`` and ``durations``
+    by any.
 
-    ``capabilities`` is libvirt's document about the host, empty where it was never told.
+    ``capabilities`` is libvirt's host capabilities document, empty until it was read.
     """
 
     def __init__(self, host: Host, clock: Callable[[], float] = time.monotonic) -> None:
         self.host = host
         self.capabilities = Element("nothing")
         self._clock = clock
-        self._kept: dict[str, tuple[int, float]] = {}
-        self._answers: dict[str, Any] = {}
-        self._listed: dict[str, dict[str, str]] = {}
+        self._cached: dict[str, tuple[int, float]] = {}
+        self._last_answers: dict[str, Any] = {}
+        self._last_documents: dict[str, dict[str, str]] = {}
         self._failed: dict[str, str] = {}
-        self._took: dict[str, float] = {}
+        self._durations: dict[str, float] = {}
 
-    def begin(self) -> None:
-        """A new period: what is not asked in it has not failed."""
+    def begin_period(self) -> None:
+        """Forget the failures of the last period."""
         self._failed.clear()
 
-    def ask(self, what: str, question: Question[T], until: str | None = None) -> T | None:
-        """Return libvirt's answer, or its last one; ``None`` if there was never one."""
-        return self.read_or(what, lambda: self.host.ask(what, question), None, until)
+    def call_libvirt(
+        self, what: str, call: LibvirtCall[T], until_event: str | None = None
+    ) -> T | None:
+        """Return libvirt's answer, or the last one; ``None`` if there was never one."""
+        return self.fetch_or_default(
+            what, lambda: self.host.call_libvirt(what, call), None, until_event
+        )
 
-    def on_files(self, name: str, what: str, job: Callable[[Path], T], otherwise: D) -> T | D:
-        """Return what ``job`` reads from this machine's files; ``what`` names them in errors."""
-        return self.read_or(name, lambda: self.host.on_files(what, job), otherwise)
+    def read_files(self, name: str, what: str, job: Callable[[Path], T], default: D) -> T | D:
+        """Return what ``job`` reads from this machine's files, the last result, or ``default``.
 
-    def listed(self, topic: str, question: Question[Listed]) -> Listed | None:
-        """All things of a topic, over a side connection, kept until an event tells of one.
-
-        One that can't be read is as it was, for as long as it is listed.  ``None``: they could
-        never be listed.
+        ``name`` is the source's, ``what`` describes the files in errors.
         """
-        now = self.read_or(
+        return self.fetch_or_default(name, lambda: self.host.read_files(what, job), default)
+
+    def list_documents(
+        self, topic: str, call: LibvirtCall[ListedDocuments]
+    ) -> ListedDocuments | None:
+        """Return all documents of a topic, over a side connection; cached until an event of the
+        topic.
+
+        A document that can't be read is replaced by its last version while it is listed.  ``None``:
+        the documents could never be listed.
+        """
+        now = self.fetch_or_default(
             topic,
-            lambda: self.host.ask_over_side_connection(topic, question, Listed()),
+            lambda: self.host.call_over_side_connection(topic, call, ListedDocuments()),
             None,
-            until=topic,
+            until_event=topic,
         )
         if now is None:
             return None
         if now.unread:
-            self._kept.pop(topic, None)
-        last = self._listed.get(topic, {})
-        old = {one: last[one] for one in now.unread if one in last}
-        self._listed[topic] = {**old, **now.documents}
-        return Listed(dict(self._listed[topic]), now.unread)
+            self._cached.pop(topic, None)
+        previous = self._last_documents.get(topic, {})
+        unread = {name: previous[name] for name in now.unread if name in previous}
+        self._last_documents[topic] = {**unread, **now.documents}
+        return ListedDocuments(dict(self._last_documents[topic]), now.unread)
 
-    def read(self, name: str, question: Callable[[], T], until: str | None = None) -> T:
-        """The answer, or the last one; kept until the topic ``until`` changes.
+    def fetch(self, name: str, fetch: Callable[[], T], until_event: str | None = None) -> T:
+        """Return the result of ``fetch``, or the last one; cached until the topic ``until_event``
+        changes.
 
-        :raises DriverNotReady: there has never been one.
+        :raises DriverNotReady: it failed, and has never succeeded.
         """
-        # Counted before it is asked: what changes meanwhile is asked for again.
-        count = None if until is None else self.host.events.count(until)
-        if self._is_kept(name, count):
-            kept: T = self._answers[name]
-            return kept
+        # Counted before the fetch: a change during it causes another one.
+        count = None if until_event is None else self.host.events.count(until_event)
+        if self._is_cached(name, count):
+            cached: T = self._last_answers[name]
+            return cached
         started = self._clock()
-        self._kept.pop(name, None)
+        self._cached.pop(name, None)
         try:
-            self._answers[name] = question()
+            self._last_answers[name] = fetch()
         except DriverNotReady as err:
             self._failed[name] = str(err)
-            if name not in self._answers:
+            if name not in self._last_answers:
                 raise
         else:
             self._failed.pop(name, None)
             if count is not None:
-                self._kept[name] = (count, started)
+                self._cached[name] = (count, started)
         finally:
-            self._took[name] = self._clock() - started
-        last: T = self._answers[name]
+            self._durations[name] = self._clock() - started
+        last: T = self._last_answers[name]
         return last
 
-    def read_or(
-        self, name: str, question: Callable[[], T], otherwise: D, until: str | None = None
+    def fetch_or_default(
+        self, name: str, fetch: Callable[[], T], default: D, until_event: str | None = None
     ) -> T | D:
-        """Like ``read``; ``otherwise`` if there was never an answer."""
+        """Like ``fetch``, but return ``default`` instead of raising."""
         try:
-            return self.read(name, question, until)
+            return self.fetch(name, fetch, until_event)
         except DriverNotReady:
-            return otherwise
+            return default
 
     def failed(self) -> dict[str, str]:
-        """Sources whose last question failed, and why."""
+        """Return the sources whose last fetch failed, and why."""
         return dict(self._failed)
 
     def never_answered(self) -> frozenset[str]:
-        """Sources that have been asked, and nothing is known from them."""
-        return frozenset(name for name in self._failed if name not in self._answers)
+        """Return the sources that failed and have never answered."""
+        return frozenset(name for name in self._failed if name not in self._last_answers)
 
-    def took(self) -> dict[str, float]:
-        """Seconds that each source took the last time."""
-        return dict(self._took)
+    def durations(self) -> dict[str, float]:
+        """Return the seconds that the last fetch of each source took."""
+        return dict(self._durations)
 
-    def _is_kept(self, name: str, count: int | None) -> bool:
-        if count is None or name not in self._kept:
+    def _is_cached(self, name: str, count: int | None) -> bool:
+        if count is None or name not in self._cached:
             return False
-        then, at = self._kept[name]
-        return then == count and self._clock() - at < SLOW
+        cached_count, cached_at = self._cached[name]
+        return cached_count == count and self._clock() - cached_at < MAX_CACHE_AGE
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """The input of a judgement; ``observed`` are this host's providers in Placement, by name.
+class ReportContext:
+    """What a report depends on beside the answer.
 
-    ``by_cell``: NUMA cells are providers; ``disk_shared``: a sharing provider has a disk for it.
+    ``observed`` are this host's providers in Placement, by name; ``by_cell``: NUMA cells are
+    providers; ``disk_shared``: a sharing provider has a disk for the host.
     """
 
     node: str
@@ -150,26 +163,29 @@ class Subject:
 
     @property
     def current(self) -> CurrentInventory:
-        """The root's inventory, as Placement has it."""
+        """The root's inventory in Placement."""
         return self.observed.get(self.node, {})
 
 
 class Fact(Protocol):
-    """``name`` is the source whose word its inventory of the root is."""
+    """A part of the report; ``name`` is also the source that asserts its inventory of the root."""
 
     @property
     def name(self) -> str:
         """The fact's name in ``degraded`` and the ledger."""
 
     @classmethod
-    def of(cls, context: DriverContext) -> Self:
-        """Return the fact by the options.  :raises ValueError: naming the wrong one."""
+    def from_context(cls, context: DriverContext) -> Self:
+        """Return the fact with its options.
 
-    def ask(self, sources: Sources) -> Any:
-        """The answer, as plain values; what can't be told is ``None``, or left out."""
+        :raises ValueError: an option is invalid; the message names it.
+        """
 
-    def judge(self, answer: Any, of: Subject, /) -> HostReport:
-        """Return the judgement.  Pure."""
+    def query_host(self, sources: Sources) -> Any:
+        """Return the answer as plain values; what is unknown is ``None``, or left out."""
+
+    def build_report(self, answer: Any, context: ReportContext, /) -> HostReport:
+        """Return the report for an answer of ``query_host``.  No I/O."""
 
 
 Answers = Mapping[str, Any]

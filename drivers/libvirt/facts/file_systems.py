@@ -1,7 +1,7 @@
-"""How large a file system is, and what kind of disk it is on, by the kernel's files below a root.
+"""The size of a file system and the kind of its disk, from the kernel's files below a root.
 
-Nothing is said of virtual disks: a hypervisor's word on them is no word on the disk.  All of
-it may block, so it is asked in a thread (``Host.on_files``).
+The kind of virtual disks is left unknown, since a hypervisor does not tell what is below them.  All
+of this may block, so it runs in a thread (``Host.read_files``).
 """
 
 import os
@@ -15,37 +15,40 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def file_system_size(path: Path) -> int:
-    """:raises DriverNotReady: the file system can't be read."""
+    """Return the size in bytes of the file system of ``path``, or of its nearest existing parent.
+
+    :raises DriverNotReady: the file system can't be read.
+    """
     nearest = next(place for place in (path, *path.parents) if place.exists())
     try:
         file_system = os.statvfs(nearest)
     except OSError as err:
         raise DriverNotReady(f"no size of the file system of {path}: {err}") from err
     if not file_system.f_blocks:
-        raise DriverNotReady(f"the file system of {path} says that it has no blocks at all")
+        raise DriverNotReady(f"the file system of {path} reports a size of 0 blocks")
     return file_system.f_blocks * file_system.f_frsize
 
 
-def bytes_of_files(directory: Path, place: Path) -> int:
-    """Return the bytes of the files in a directory, if it is on the disk of ``place``.
+def bytes_of_files(directory: Path, reference: Path) -> int:
+    """Return the bytes of the files in a directory that is on the file system of ``reference``.
 
-    0 where it is on another one, or is not there; what goes meanwhile is not counted.
+    0 if it is on another one, or does not exist.
 
     :raises DriverNotReady: it can't be read.
     """
     try:
-        if directory.stat().st_dev != place.stat().st_dev:
+        if directory.stat().st_dev != reference.stat().st_dev:
             return 0
         files = [entry.stat() for entry in os.scandir(directory) if entry.is_file()]
     except FileNotFoundError:
         return 0
     except OSError as err:
         raise DriverNotReady(f"no size of the files in {directory}: {err}") from err
-    return sum(one.st_blocks * 512 for one in files)
+    return sum(file.st_blocks * 512 for file in files)
 
 
-def file_system_spins(root: Path, path: PurePath) -> bool | None:
-    """Whether the disk of the file system that holds ``path`` rotates; ``None``: not known."""
+def file_system_rotational(root: Path, path: PurePath) -> bool | None:
+    """Return whether the disk that holds ``path`` rotates; ``None``: unknown."""
     try:
         text = (root / "proc/self/mountinfo").read_text(errors="replace")
     except OSError:
@@ -55,40 +58,40 @@ def file_system_spins(root: Path, path: PurePath) -> bool | None:
         return None
     number, source = mount
     if not number.startswith("0:"):
-        return _spins(root / "sys/dev/block" / number)
-    return device_spins(root, source)
+        return _rotational(root / "sys/dev/block" / number)
+    return device_rotational(root, source)
 
 
-def device_spins(root: Path, device: str) -> bool | None:
-    """The same of ``/dev/sda`` or ``/dev/sda1``."""
+def device_rotational(root: Path, device: str) -> bool | None:
+    """Return whether ``/dev/sda`` or ``/dev/sda1`` rotates; ``None``: unknown."""
     if not device.startswith("/dev/"):
         return None
-    return _spins(root / "sys/class/block" / PurePath(device).name)
+    return _rotational(root / "sys/class/block" / PurePath(device).name)
 
 
 def _mount(lines: list[str], path: PurePath) -> tuple[str, str] | None:
-    """Device number and source of the mount that holds ``path``; of several the last one."""
+    """Return device number and source of the last mount that holds ``path``."""
     best: tuple[int, str, str] | None = None
     for line in lines:
-        before, _, after = line.partition(" - ")
-        fields, more = before.split(), after.split()
-        if len(fields) < 5 or len(more) < 2:
+        mount_part, _, source_part = line.partition(" - ")
+        fields, after_dash = mount_part.split(), source_part.split()
+        if len(fields) < 5 or len(after_dash) < 2:
             continue
         point = PurePath(_ESCAPED.sub(lambda escaped: chr(int(escaped[1], 8)), fields[4]))
         depth = len(point.parts)
         if path.is_relative_to(point) and (best is None or depth >= best[0]):
-            best = depth, fields[2], more[1]
+            best = depth, fields[2], after_dash[1]
     return None if best is None else best[1:]
 
 
-def _spins(link: Path) -> bool | None:
-    """A partition has no queue of its own, its disk has."""
+def _rotational(link: Path) -> bool | None:
+    """Read the flag of a block device; a partition's is its disk's."""
     try:
         device = link.resolve(strict=True)
         if VIRTUAL.search(device.as_posix()):
             return None
         disk = device if (device / "queue").is_dir() else device.parent
-        said = (disk / "queue/rotational").read_text(errors="replace").strip()
-    except OSError:  # the kernel's files are not to be had
+        value = (disk / "queue/rotational").read_text(errors="replace").strip()
+    except OSError:  # the kernel's files can't be read
         return None
-    return {"0": False, "1": True}.get(said)
+    return {"0": False, "1": True}.get(value)

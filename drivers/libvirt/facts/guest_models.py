@@ -1,9 +1,9 @@
 """Device models and features for guests (COMPUTE_* traits), from domain capabilities.
 
-The host's own architecture decides, over its usual machine types: what only emulated
-guests of another one can have is no promise to the host's guests.  What libvirt's
-document does not list (VIF models, sound on older versions, IOMMUs) stands in tables
-of what QEMU has for an architecture.  os-traits decides which names there are.
+Only the host's own architecture counts, with its common machine types: what only emulated guests of
+another architecture can have is not promised.  What libvirt's document does not list (VIF models,
+IOMMUs, sound models on older versions) is taken from tables of what QEMU has for an architecture.
+The names of traits come from os-traits.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,9 +16,9 @@ import os_traits
 
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
-from drivers.libvirt.documents import read
-from drivers.libvirt.facts.architecture import Question, domain_capabilities, questions
-from drivers.libvirt.facts.fact import Sources, Subject
+from drivers.libvirt.documents import parse_document
+from drivers.libvirt.facts.architecture import GuestType, domain_capabilities, guest_types
+from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.tree.reported import HostReport
 
 BUSES = "COMPUTE_STORAGE_BUS_"
@@ -28,12 +28,12 @@ VIF = "COMPUTE_NET_VIF_MODEL_"
 IOMMU = "COMPUTE_VIOMMU_MODEL_"
 TPM = "COMPUTE_SECURITY_TPM_"
 
-LISTED = (
+LISTED_MODELS = (
     (BUSES, "devices/disk", "bus"),
     (VIDEO, "devices/video", "modelType"),
     (SOUND, "devices/sound", "model"),
 )
-"""Traits by prefix, and where a document has their names: section and enum."""
+"""Prefix of the traits; section and enum of the document that list the models."""
 
 X86 = frozenset({"x86_64", "i686"})
 PCI_VIFS = frozenset({"virtio", "e1000", "e1000e", "rtl8139", "pcnet", "ne2k_pci"})
@@ -42,7 +42,7 @@ PCI_ARCHES = (*X86, "aarch64", "ppc64le", "ppc64", "riscv64", "armv7l", "loongar
 X86_IOMMUS = frozenset({"intel", "virtio", "auto"})
 
 Models = Mapping[str, frozenset[str]]
-"""By architecture."""
+"""Models by architecture."""
 
 VIFS: Models = MappingProxyType(
     {
@@ -63,10 +63,10 @@ IOMMUS: Models = MappingProxyType(
     {**dict.fromkeys(X86, X86_IOMMUS), "aarch64": frozenset({"smmuv3", "virtio", "auto"})}
 )
 
-UNSAID = frozenset({"COMPUTE_NET_VIF_MODEL_SRIOV", "COMPUTE_NET_VIF_MODEL_IGB"}) | {
+NOT_IN_TABLES = frozenset({"COMPUTE_NET_VIF_MODEL_SRIOV", "COMPUTE_NET_VIF_MODEL_IGB"}) | {
     "COMPUTE_SOUND_MODEL_VIRTIO"
 }
-"""Not for a table to know: they hang on devices, or on newer versions than others do."""
+"""Traits that tables can't tell: they depend on devices, or on newer versions."""
 
 
 IGB, VIRTIO_SOUND = f"{VIF}IGB", f"{SOUND}VIRTIO"
@@ -86,7 +86,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class TpmChoice:
-    """Whether guests can have an emulated TPM, and who may keep its secrets, by Nova's words."""
+    """Whether guests can have an emulated TPM, and who may keep its secrets, by Nova's names."""
 
     enabled: bool = False
     secrets: frozenset[str] = frozenset(SECRET_KINDS)
@@ -94,78 +94,78 @@ class TpmChoice:
 
 @dataclass(frozen=True, slots=True)
 class GuestModels:
-    """The documents for each question, and the versions that tables hang on."""
+    """Traits by a document for each guest type, and by versions."""
 
     virt_type: str
     tpm: TpmChoice
     name: ClassVar[str] = "domain capabilities"
 
     @classmethod
-    def of(cls, context: DriverContext) -> Self:
-        """Return the fact by virt_type and the options of emulated TPMs."""
+    def from_context(cls, context: DriverContext) -> Self:
+        """Return the fact with virt_type and the options of emulated TPMs."""
         group = context.conf.libvirt
         secrets = frozenset(group.supported_tpm_secret_security)
         return cls(group.virt_type, TpmChoice(group.swtpm_enabled, secrets))
 
-    def ask(self, sources: Sources) -> tuple[Sequence[str | None], Versions | None]:
-        """A document for each question; what hangs on versions is left alone without them."""
-        asked = questions(sources.capabilities, self.virt_type)
-        documents = [domain_capabilities(sources, one) for one in asked]
-        return documents, _versions(sources) if asked else None
+    def query_host(self, sources: Sources) -> tuple[Sequence[str | None], Versions | None]:
+        """Return a document for each guest type (``None`` where there is none), and versions."""
+        types = guest_types(sources.capabilities, self.virt_type)
+        documents = [domain_capabilities(sources, guest_type) for guest_type in types]
+        return documents, _versions(sources) if types else None
 
-    def judge(
-        self, answer: tuple[Sequence[str | None], Versions | None], of: Subject
+    def build_report(
+        self, answer: tuple[Sequence[str | None], Versions | None], context: ReportContext
     ) -> HostReport:
-        """Judge by the host's own architecture."""
-        asked, (documents, versions) = questions(of.capabilities, self.virt_type), answer
-        return HostReport(traits=model_traits(asked, documents, tpm=self.tpm, versions=versions))
+        """Return the traits for the host's own architecture."""
+        types, (documents, versions) = guest_types(context.capabilities, self.virt_type), answer
+        return HostReport(traits=model_traits(types, documents, tpm=self.tpm, versions=versions))
 
 
 def _versions(sources: Sources) -> Versions | None:
-    """``None``: this hypervisor has none, or never said."""
+    """Return the versions; ``None``: this hypervisor has none, or never answered."""
 
-    def ask() -> Versions | None:
-        return sources.host.ask_if_able(
+    def read_versions() -> Versions | None:
+        return sources.host.call_if_supported(
             "versions", lambda c: Versions(int(c.getLibVersion()), int(c.getVersion())), None
         )
 
-    return sources.read_or("versions", ask, None, until=CONNECTION)
+    return sources.fetch_or_default("versions", read_versions, None, until_event=CONNECTION)
 
 
 def model_traits(
-    asked: Sequence[Question],
+    types: Sequence[GuestType],
     answers: Sequence[str | None],
     *,
     tpm: TpmChoice,
     versions: Versions | None = None,
 ) -> dict[str, bool]:
-    """Whether guests can have each; what can't be told is not in there.
+    """Return for each trait whether guests can have it; unknown ones are left out.
 
-    ``answers`` are documents; while any is missing, only tables are told of; what hangs on
-    ``versions`` is not told while those are not.
+    ``answers`` are the documents of the guest types; while one is ``None``, only tables and
+    versions count. Without ``versions``, traits that depend on them are left out.
     """
-    if not asked:
+    if not types:
         return {}
-    arch = asked[0].arch
+    arch = types[0].arch
     traits = _tables(arch) | (
         {} if versions is None or arch not in VIFS else _by_version(arch, versions)
     )
-    documents = [read(answer) for answer in answers if answer is not None]
-    if len(documents) < len(asked) or any(d.tag != "domainCapabilities" for d in documents):
+    documents = [parse_document(answer) for answer in answers if answer is not None]
+    if len(documents) < len(types) or any(d.tag != "domainCapabilities" for d in documents):
         return traits
-    return traits | _listed(documents) | _features(documents, arch) | _tpm(documents, tpm)
+    return traits | _listed_models(documents) | _features(documents, arch) | _tpm(documents, tpm)
 
 
 def _tables(arch: str) -> dict[str, bool]:
     traits = {"COMPUTE_NET_VIRTIO_PACKED": True}
     for prefix, table in ((VIF, VIFS), (SOUND, SOUNDS), (IOMMU, IOMMUS)):
         if arch in table or prefix == IOMMU:
-            traits |= _told(prefix, table.get(arch, frozenset()))
-    return {name: has for name, has in traits.items() if name not in UNSAID}
+            traits |= _by_prefix(prefix, table.get(arch, frozenset()))
+    return {name: has for name, has in traits.items() if name not in NOT_IN_TABLES}
 
 
 def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
-    """Return, by trait that no document lists, whether the versions have it."""
+    """Return, by trait that no document lists, whether these versions support it."""
     lib, qemu = versions.libvirt, versions.qemu
     pci = "e1000e" in VIFS.get(arch, frozenset())
     traits = {
@@ -176,39 +176,41 @@ def _by_version(arch: str, versions: Versions) -> dict[str, bool]:
     return traits | dict.fromkeys(ADDRESS_SPACES, arch in X86 and lib >= 8007000)
 
 
-def _told(prefix: str, offered: Collection[str]) -> dict[str, bool]:
+def _by_prefix(prefix: str, offered: Collection[str]) -> dict[str, bool]:
     """Return, by trait with this prefix, whether it is offered."""
     names = {prefix + value.upper().replace("-", "_") for value in offered}  # spapr-vlan
     return {trait: trait in names for trait in os_traits.get_traits(prefix)}
 
 
 def _values(documents: Iterable[Element], section: str, enum: str) -> frozenset[str] | None:
-    """All values that any document lists; ``None`` if none knows of such a section."""
-    sections = [one_section for one in documents if (one_section := one.find(section)) is not None]
+    """Return all values that any document lists; ``None`` if no document has the section."""
+    sections = [
+        element for document in documents if (element := document.find(section)) is not None
+    ]
     if not sections:
         return None
     texts = (
         value.text
-        for one_section in sections
-        if one_section.get("supported", "yes") == "yes"
-        for listed in one_section.findall("enum")
-        if listed.get("name") == enum
-        for value in listed.findall("value")
+        for element in sections
+        if element.get("supported", "yes") == "yes"
+        for listed_enum in element.findall("enum")
+        if listed_enum.get("name") == enum
+        for value in listed_enum.findall("value")
     )
     return frozenset(text.strip() for text in texts if text)
 
 
-def _listed(documents: list[Element]) -> dict[str, bool]:
-    """Models that the documents list by name."""
+def _listed_models(documents: list[Element]) -> dict[str, bool]:
+    """Return the traits of models that the documents list by name."""
     traits: dict[str, bool] = {}
-    for prefix, section, enum in LISTED:
+    for prefix, section, enum in LISTED_MODELS:
         values = _values(documents, section, enum)
-        traits |= {} if values is None else _told(prefix, values)
+        traits |= {} if values is None else _by_prefix(prefix, values)
     return traits
 
 
 def _features(documents: list[Element], arch: str) -> dict[str, bool]:
-    """File systems, and the firmware that libvirt finds; the BIOS of x86 comes with QEMU."""
+    """Return the traits of file systems and firmware; QEMU includes the BIOS of x86."""
     traits = {"COMPUTE_FIRMWARE_BIOS": arch in X86}
     drivers = _values(documents, "devices/filesystem", "driverType")
     if drivers is not None:
@@ -222,17 +224,17 @@ def _features(documents: list[Element], arch: str) -> dict[str, bool]:
 
 
 def _tpm(documents: list[Element], choice: TpmChoice) -> dict[str, bool]:
-    """Emulated ones.  libvirt before 8.6 does not list versions: swtpm has both."""
+    """Return the traits of emulated TPMs; libvirt before 8.6 lists no versions, swtpm has both."""
     backends = _values(documents, "devices/tpm", "backendModel")
     if backends is None:
         return {}
-    able = choice.enabled and "emulator" in backends
+    enabled = choice.enabled and "emulator" in backends
     models = _values(documents, "devices/tpm", "model") or frozenset()
     versions = _values(documents, "devices/tpm", "backendVersion") or {"1.2", "2.0"}
     return {
-        f"{TPM}1_2": able and "1.2" in versions,
-        f"{TPM}2_0": able and "2.0" in versions,
-        f"{TPM}TIS": able and "tpm-tis" in models,
-        f"{TPM}CRB": able and "tpm-crb" in models,
-        **{f"{SECRETS}{kind.upper()}": able and kind in choice.secrets for kind in SECRET_KINDS},
+        f"{TPM}1_2": enabled and "1.2" in versions,
+        f"{TPM}2_0": enabled and "2.0" in versions,
+        f"{TPM}TIS": enabled and "tpm-tis" in models,
+        f"{TPM}CRB": enabled and "tpm-crb" in models,
+        **{f"{SECRETS}{kind.upper()}": enabled and kind in choice.secrets for kind in SECRET_KINDS},
     }

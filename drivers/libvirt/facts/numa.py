@@ -1,15 +1,15 @@
-"""Pure: what is whose where NUMA cells are providers of their own, and where they are not.
+"""Pure: which providers have CPUs and memory, with NUMA cells as providers or without.
 
-``report_numa = off``: the root has VCPU, PCPU, MEMORY_MB, hugepages and all else.
-``report_numa = nested``: the cells, ``<node>_numa0`` and so on, have the first four, each
-its own, and HW_NUMA_ROOT; the root has all else.
+``report_numa = off``: the root has VCPU, PCPU, MEMORY_MB, hugepages and everything else.
+``report_numa = nested``: the cells, ``<node>_numa0`` and so on, have their share of these four, and
+HW_NUMA_ROOT; the root has everything else.
 
-What libvirt does not tell stays as Placement has it, and nothing moves on its silence.
+What libvirt does not report stays as Placement has it, and nothing moves because of that.
 
-A CPU, as a device, has one class at a time.  When an operator gives it another one, the old
-class has to be gone from Placement before the new one is offered, or two guests could get the
-same thing.  What nobody uses is gone after one period; while guests use the old class the agent
-drains it.  Meanwhile it is told what waits.
+A CPU or a device has one class at a time.  When an operator changes it, the old class has to be
+gone from Placement before the new one is offered, or two guests could get the same CPU.  An unused
+class is gone after one period; one in use is drained by the agent.  Meanwhile a note says what
+waits.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from drivers.libvirt.facts.shares import (
     Capacity,
     Share,
 )
-from drivers.libvirt.tree.reported import CELLS, HostReport, Records, Reported
+from drivers.libvirt.tree.reported import CELLS, HostReport, Records, ReportedProvider
 
 NUMA_ROOT = frozenset({"HW_NUMA_ROOT"})
 
@@ -29,123 +29,130 @@ OFF, NESTED = "off", "nested"
 """Values of [libvirt] report_numa."""
 
 Observed = Mapping[str, CurrentInventory]
-"""What Placement has of this host's providers, by name."""
+"""Inventory in Placement of this host's providers, by name."""
 
 
 def cell_name(node: str, number: int) -> str:
-    """The provider of a cell."""
+    """Return the name of a cell's provider."""
     return f"{node}_numa{number}"
 
 
-def processing(node: str, report_numa: str, host: Capacity, observed: Observed) -> HostReport:
-    """CPUs and memory of a host, by the operator's choice; no CPU is offered twice."""
-    there = {
-        name: observed[name] for name in observed if name == node or _number(node, name) is not None
+def cpus_and_memory_report(
+    node: str, report_numa: str, host: Capacity, observed: Observed
+) -> HostReport:
+    """Return the report of CPUs and memory; no CPU is offered in two classes."""
+    current = {
+        name: observed[name]
+        for name in observed
+        if name == node or _cell_number(node, name) is not None
     }
     if report_numa == NESTED and not host.cells:
-        return _unknown(node, there)
+        return _without_cells(node, current)
     shares = {cell_name(node, number): share for number, share in host.by_cell().items()}
     if report_numa == OFF:
-        shares = {node: host.whole()}
-    if host.memory_kib is None and any(MEMORY_MB in there[n] for n in there.keys() - shares.keys()):
-        # Memory would go elsewhere: CPUs wait for it.
-        return HostReport(*_as_it_was(node, there), silent=frozenset({CELLS}))
+        shares = {node: host.whole_host()}
+    if host.memory_kib is None and any(
+        MEMORY_MB in current[n] for n in current.keys() - shares.keys()
+    ):
+        # Memory has to move to other providers, and its amount is unknown: CPUs wait for it.
+        return HostReport(*_unchanged(node, current), silent=frozenset({CELLS}))
     desired: dict[str, Records] = {}
-    notes = _without_cell(host) if report_numa == NESTED else {}
+    notes = _cpus_without_cell(host) if report_numa == NESTED else {}
     for name, share in shares.items():
-        desired[name], odd = _records(node, name, share, host, there)
-        on = "" if name == node else f" of NUMA cell {_number(node, name)}"
-        notes |= {f"{about}{on}": words for about, words in odd.items()}
-    once, waiting = cpus_once({node: {}, **desired}, there)
-    notes |= {f"CPUs of {name}": words for name, words in waiting.items()}
-    return HostReport(once.pop(node), _cells(node, once), notes=notes)
+        desired[name], problems = _records(node, name, share, host, current)
+        suffix = "" if name == node else f" of NUMA cell {_cell_number(node, name)}"
+        notes |= {f"{subject}{suffix}": problem for subject, problem in problems.items()}
+    settled, waiting = one_class_per_cpu({node: {}, **desired}, current)
+    notes |= {f"CPUs of {name}": problem for name, problem in waiting.items()}
+    return HostReport(settled.pop(node), _cells(node, settled), notes=notes)
 
 
 def _records(
-    node: str, name: str, share: Share, host: Capacity, there: Observed
+    node: str, name: str, share: Share, host: Capacity, current: Observed
 ) -> tuple[Records, dict[str, str]]:
-    """Return the records of one provider, and notes.
+    """Return the inventory of one provider, and notes.
 
-    A ratio that somebody set on the root, or on another cell, holds for a new one too.
+    A new provider gets the allocation ratio that the root, or another cell, has in Placement.
     """
-    before = there.get(name, {})
-    inventory: Records = share.inventory({**_ratios(node, there), **before})
-    odd = share.over_reserved()
+    before = current.get(name, {})
+    inventory: Records = share.inventory({**_ratios(node, current), **before})
+    problems = share.over_reserved()
     if host.memory_kib is None:
-        rest = {one: record for one, record in inventory.items() if not _is_memory(one)}
-        kept = {one: before[one] for one in before if _is_memory(one)}
-        return {**rest, **kept}, {one: odd[one] for one in odd if one != MEMORY_MB}
-    had = there.values() if name == node else [before]
-    memory_mb = sum(int(one.get(MEMORY_MB, {}).get("total", 0)) for one in had)
-    if host.knows_hugepages or (host.told and not memory_mb):
-        return inventory, odd
-    # Which memory is hugepages, which other guests can't have, is not told: those as they were,
-    # and no more other memory than there was.
-    pages = {one: record for one, record in before.items() if one.startswith(HUGEPAGES)}
+        rest = {key: record for key, record in inventory.items() if not _is_memory(key)}
+        previous_memory = {key: before[key] for key in before if _is_memory(key)}
+        return {**rest, **previous_memory}, {
+            key: problems[key] for key in problems if key != MEMORY_MB
+        }
+    previous = current.values() if name == node else [before]
+    memory_mb = sum(int(records.get(MEMORY_MB, {}).get("total", 0)) for records in previous)
+    if host.knows_hugepages or (host.capabilities_read and not memory_mb):
+        return inventory, problems
+    # It is unknown which memory is hugepages, which other guests can't have: keep hugepages as they
+    # were, and report no more other memory than before.
+    pages = {key: record for key, record in before.items() if key.startswith(HUGEPAGES)}
     if MEMORY_MB not in inventory or inventory[MEMORY_MB]["total"] <= memory_mb:
-        return {**pages, **inventory}, odd
-    less = {**pages, **at_most(inventory, MEMORY_MB, memory_mb)}
-    return less, odd | (_hugepages_unknown(less) if name == node else {})
+        return {**pages, **inventory}, problems
+    limited = {**pages, **capped(inventory, MEMORY_MB, memory_mb)}
+    return limited, problems | (_hugepages_unknown(limited) if name == node else {})
 
 
 def _hugepages_unknown(inventory: Records) -> dict[str, str]:
     memory = inventory.get(MEMORY_MB)
-    stays = f"stays at {memory['total']}" if memory else "is not reported"
-    words = (
-        f"libvirt does not tell which memory is hugepages: it {stays} until then; on a host"
-        " without hugepages, set [libvirt] report_hugepages = memory"
+    state = f"stays at {memory['total']}" if memory else "is not reported"
+    note = (
+        f"{state}, since libvirt does not report which memory is hugepages; on a host without"
+        " hugepages, set [libvirt] report_hugepages = memory"
     )
-    return {MEMORY_MB: words}
+    return {MEMORY_MB: note}
 
 
 def _is_memory(name: str) -> bool:
     return name == MEMORY_MB or name.startswith(HUGEPAGES)
 
 
-def _number(node: str, name: str) -> int | None:
-    """Of a cell's provider."""
+def _cell_number(node: str, name: str) -> int | None:
+    """Return the number of a cell's provider; ``None``: it is another provider."""
     number = name.removeprefix(cell_name(node, 0)[:-1])
     return int(number) if number != name and number.isdigit() else None
 
 
-def _cells(node: str, inventories: Observed) -> dict[int, Reported]:
+def _cells(node: str, inventories: Observed) -> dict[int, ReportedProvider]:
     return {
-        number: Reported(name, inventories[name], NUMA_ROOT, source=CELLS)
+        number: ReportedProvider(name, inventories[name], NUMA_ROOT, source=CELLS)
         for name in inventories
-        if (number := _number(node, name)) is not None
+        if (number := _cell_number(node, name)) is not None
     }
 
 
-def _ratios(node: str, there: Observed) -> dict[str, dict[str, Any]]:
-    """Amounts belong to their provider; a ratio is the operator's, wherever it stands.
-
-    The root's counts before that of the first cell that has one.
+def _ratios(node: str, current: Observed) -> dict[str, dict[str, Any]]:
+    """Return the allocation ratio of each class: the root's, else that of the first cell with
+    one.
     """
-    order = [*sorted(there.keys() - {node}, reverse=True), node]
+    order = [*sorted(current.keys() - {node}, reverse=True), node]
     return {
         name: {"allocation_ratio": record.get("allocation_ratio")}
         for provider in order
-        for name, record in there.get(provider, {}).items()
+        for name, record in current.get(provider, {}).items()
     }
 
 
-def _as_it_was(node: str, there: Observed) -> tuple[Records, dict[int, Reported]]:
-    mine = there.get(node, {}).items()
-    root = {name: r for name, r in mine if name in {VCPU, PCPU} or _is_memory(name)}
-    return root, _cells(node, dict(sorted(there.items())))
+def _unchanged(node: str, current: Observed) -> tuple[Records, dict[int, ReportedProvider]]:
+    of_root = current.get(node, {}).items()
+    root = {name: record for name, record in of_root if name in {VCPU, PCPU} or _is_memory(name)}
+    return root, _cells(node, dict(sorted(current.items())))
 
 
-def _unknown(node: str, there: Observed) -> HostReport:
-    """Nothing moves on the word of a document that says nothing."""
-    words = (
-        "libvirt tells of no NUMA cells: CPUs and memory stay as Placement has them; if this"
-        " host has none, set it to off"
+def _without_cells(node: str, current: Observed) -> HostReport:
+    """Return the report where libvirt reports no cells: everything stays as in Placement."""
+    note = (
+        "libvirt reports no NUMA cells: CPUs and memory stay as in Placement; if this host has"
+        " none, set report_numa = off"
     )
-    notes = {"[libvirt] report_numa": words}
-    return HostReport(*_as_it_was(node, there), notes=notes, silent=frozenset({CELLS}))
+    notes = {"[libvirt] report_numa": note}
+    return HostReport(*_unchanged(node, current), notes=notes, silent=frozenset({CELLS}))
 
 
-def _without_cell(host: Capacity) -> dict[str, str]:
+def _cpus_without_cell(host: Capacity) -> dict[str, str]:
     inside = frozenset().union(*(cell.cpus for cell in host.cells))
     outside = (host.cpus.shared | host.cpus.dedicated) - inside
     if not outside:
@@ -153,37 +160,41 @@ def _without_cell(host: Capacity) -> dict[str, str]:
     return {"NUMA": f"CPU {cpu_list(outside)} is in no NUMA cell: not reported"}
 
 
-def waits_for(old: Iterable[str], new: str) -> str:
-    """In words."""
-    return f"still has {', '.join(old)}: {new} is reported once no guest uses that"
+def waiting_note(old_classes: Iterable[str], new_class: str) -> str:
+    """Return a note that a new class waits until the old ones are gone."""
+    return f"still has {', '.join(old_classes)}: {new_class} is reported once no guest uses that"
 
 
-def cpus_once(
+def one_class_per_cpu(
     desired: Mapping[str, Records], observed: Mapping[str, CurrentInventory]
 ) -> tuple[dict[str, Records], dict[str, str]]:
-    """What the root and the cells report, less CPUs that are inventory of the other class still;
-    and what waits for that, by provider.
+    """Limit what root and cells report by the CPUs that are still inventory of the other class.
 
-    Both by provider name; ``observed`` is what Placement has.  Of CPUs that were in both classes
-    as many as were there stay.
+    Both by provider name; ``observed`` is what Placement has.  Of CPUs that Placement has in both
+    classes, as many as it has stay.  Return the inventory, and a note for each provider that waits.
     """
     settled, notes = dict(desired), dict[str, str]()
     for old, new in ((VCPU, PCPU), (PCPU, VCPU)):
         for name, records in desired.items():
-            held = _held(old, name, desired, observed)
-            if new not in records or not held:
+            still_old = _old_class_total(old, name, desired, observed)
+            if new not in records or not still_old:
                 continue
-            most = max(_total(observed.get(name, {}).get(new, {})), records[new]["total"] - held)
-            if most < records[new]["total"]:
-                settled[name] = at_most(records, new, most)
-                notes[name] = waits_for([old], new)
+            limit = max(
+                _total(observed.get(name, {}).get(new, {})), records[new]["total"] - still_old
+            )
+            if limit < records[new]["total"]:
+                settled[name] = capped(records, new, limit)
+                notes[name] = waiting_note([old], new)
     return settled, notes
 
 
-def _held(
+def _old_class_total(
     old: str, name: str, desired: Mapping[str, Records], observed: Mapping[str, CurrentInventory]
 ) -> int:
-    """CPUs that this provider gives up as ``old`` ones, or, if all do, that anyone has so."""
+    """Return the CPUs that a provider still has in a class that it gives up.
+
+    If it has none, and no provider keeps the class, those of all providers count.
+    """
     if old in desired[name]:
         return 0
     if old in observed.get(name, {}):
@@ -193,14 +204,14 @@ def _held(
     return sum(_total(current.get(old, {})) for current in observed.values())
 
 
-def at_most(records: Records, name: str, most: int) -> Records:
-    """With no more than ``most`` of a class."""
+def capped(records: Records, name: str, limit: int) -> Records:
+    """Return the records, with a total of at most ``limit`` for one class."""
     rest = {key: record for key, record in records.items() if key != name}
-    if not most:
+    if not limit:
         return rest
     record = records[name]
-    less = {"total": most, "max_unit": most, "reserved": min(record["reserved"], most)}
-    return {**rest, name: {**record, **less}}
+    capped_fields = {"total": limit, "max_unit": limit, "reserved": min(record["reserved"], limit)}
+    return {**rest, name: {**record, **capped_fields}}
 
 
 def _total(record: Mapping[str, Any]) -> int:

@@ -1,8 +1,8 @@
 """Persistent memory namespaces that guests can have, as CUSTOM_PMEM_NAMESPACE_<label>.
 
-The operator names them by label, in Nova's syntax: ``LABEL:NAMESPACE[|NAMESPACE][,...]``;
-those of one label are alike.  They stay on the root, also where cells are reported:
-who gave one to a guest knows which, and Placement counts them.
+The operator gives namespaces a label, in Nova's syntax: ``LABEL:NAMESPACE[|NAMESPACE][,...]``;
+those with one label are interchangeable.  They are inventory of the root, also where NUMA cells are
+providers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from os_resource_classes import normalize_name
 from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.inventory import record
-from drivers.libvirt.facts.fact import Sources, Subject
+from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.tree.reported import PMEM, HostReport
 
 OPTION = "[libvirt] pmem_namespaces"
@@ -28,33 +28,38 @@ PmemLabels = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Pmem:
-    """Namespaces by what the kernel calls them."""
+    """Counts the namespaces of each label by the kernel's names of them."""
 
     labels: PmemLabels
     name: ClassVar[str] = PMEM
 
     @classmethod
-    def of(cls, context: DriverContext) -> Self:
-        """Return the fact by pmem_namespaces."""
+    def from_context(cls, context: DriverContext) -> Self:
+        """Return the fact with pmem_namespaces."""
         return cls(pmem_labels(context.conf.libvirt.pmem_namespaces))
 
-    def ask(self, sources: Sources) -> frozenset[str] | None:
-        """Names of namespaces that are there; those without a name do not count."""
+    def query_host(self, sources: Sources) -> frozenset[str] | None:
+        """Return the names of existing namespaces; namespaces without a name don't count."""
         if not self.labels:
             return frozenset()
         what = "persistent memory namespaces"
-        return sources.on_files("persistent memory", what, namespace_names, None)
+        return sources.read_files("persistent memory", what, namespace_names, None)
 
-    def judge(self, answer: frozenset[str] | None, of: Subject) -> HostReport:  # noqa: ARG002
-        """Judge the number of namespaces of each label."""
+    def build_report(self, answer: frozenset[str] | None, context: ReportContext) -> HostReport:  # noqa: ARG002
+        """Return the number of namespaces of each label."""
         if answer is None:
-            return HostReport(kept=frozenset(self.labels), silent=frozenset({self.name}))
+            return HostReport(
+                unchanged_classes=frozenset(self.labels), silent=frozenset({self.name})
+            )
         notes = missing_namespaces(self.labels, answer)
         return HostReport(pmem_inventory(self.labels, answer), notes=notes)
 
 
 def namespace_names(root: Path) -> frozenset[str]:
-    """:raises DriverNotReady: they are there and can't be read."""
+    """Return the names of the kernel's namespaces.
+
+    :raises DriverNotReady: they can't be read.
+    """
     files = (root / "sys/bus/nd/devices").glob("namespace*/alt_name")
     try:
         texts = [file.read_text(errors="replace") for file in files]
@@ -64,15 +69,15 @@ def namespace_names(root: Path) -> frozenset[str]:
 
 
 def pmem_labels(parts: Sequence[str]) -> PmemLabels:
-    """What the option says.
+    """Parse the option's parts.
 
-    :raises ValueError: naming the option and the part that is wrong, or there twice.
+    :raises ValueError: a part is invalid or repeated; the message names option and part.
     """
     labels: dict[str, tuple[str, ...]] = {}
-    taken: set[str] = set()
+    seen: set[str] = set()
     for part in parts:
-        label, colon, listed = (piece.strip() for piece in part.partition(":"))
-        names = tuple(name.strip() for name in listed.split("|"))
+        label, colon, namespaces = (piece.strip() for piece in part.partition(":"))
+        names = tuple(name.strip() for name in namespaces.split("|"))
         if not (label and colon and all(names)):
             raise ValueError(f"{OPTION}: {part!r} is not LABEL:NAMESPACE[|NAMESPACE]")
         resource_class = normalize_name(f"PMEM_NAMESPACE_{label}")
@@ -80,24 +85,24 @@ def pmem_labels(parts: Sequence[str]) -> PmemLabels:
             raise ValueError(f"{OPTION}: the label {label!r} is too long for a resource class")
         if resource_class in labels:
             raise ValueError(f"{OPTION}: the label {label!r} is listed twice ({resource_class})")
-        again = taken.intersection(names) or {n for n in names if names.count(n) > 1}
-        if again:
-            raise ValueError(f"{OPTION}: the namespace {min(again)!r} is listed twice")
-        taken.update(names)
+        duplicates = seen.intersection(names) or {n for n in names if names.count(n) > 1}
+        if duplicates:
+            raise ValueError(f"{OPTION}: the namespace {min(duplicates)!r} is listed twice")
+        seen.update(names)
         labels[resource_class] = names
     return labels
 
 
-def pmem_inventory(labels: PmemLabels, there: frozenset[str]) -> dict[str, dict[str, Any]]:
-    """Inventory by class of the namespaces that are ``there``."""
-    counts = {name: len(there.intersection(wanted)) for name, wanted in labels.items()}
+def pmem_inventory(labels: PmemLabels, present: frozenset[str]) -> dict[str, dict[str, Any]]:
+    """Return the inventory of the namespaces that are ``present``, by class."""
+    counts = {name: len(present.intersection(wanted)) for name, wanted in labels.items()}
     return {name: record(count, 0) for name, count in counts.items() if count}
 
 
-def missing_namespaces(labels: PmemLabels, there: frozenset[str]) -> dict[str, str]:
-    """Which of them this host does not have, in words."""
-    missing = sorted({name for names in labels.values() for name in names} - there)
+def missing_namespaces(labels: PmemLabels, present: frozenset[str]) -> dict[str, str]:
+    """Return a note on configured namespaces that this host does not have."""
+    missing = sorted({name for names in labels.values() for name in names} - present)
     if not missing:
         return {}
-    here = ", ".join(sorted(there)) or "none"
-    return {OPTION: f"this host has no namespace {', '.join(missing)} (it has: {here})"}
+    existing = ", ".join(sorted(present)) or "none"
+    return {OPTION: f"this host has no namespace {', '.join(missing)} (it has: {existing})"}

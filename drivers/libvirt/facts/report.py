@@ -1,4 +1,4 @@
-"""All facts of a host: asked in one period, and judged into one report."""
+"""All facts of a host: queried in one period, and merged into one report."""
 
 import logging
 from collections.abc import Mapping
@@ -8,19 +8,19 @@ from xml.etree.ElementTree import Element
 from drivers.api import DriverContext
 from drivers.errors import DriverNotReady
 from drivers.libvirt.connection.host import Host
-from drivers.libvirt.devices.devices import NodeDevices, all_guests
+from drivers.libvirt.devices.devices import NodeDevices, list_all_guests
 from drivers.libvirt.devices.encryption import MemoryEncryption
-from drivers.libvirt.documents import checked, read
+from drivers.libvirt.documents import parse_document, require_document
 from drivers.libvirt.facts.architecture import Architecture
 from drivers.libvirt.facts.cpu_features import CpuFeatures
 from drivers.libvirt.facts.cpus_and_memory import CpusAndMemory
 from drivers.libvirt.facts.disk import Disk
-from drivers.libvirt.facts.fact import Answers, Fact, Sources, Subject
+from drivers.libvirt.facts.fact import Answers, Fact, ReportContext, Sources
 from drivers.libvirt.facts.guest_models import GuestModels
 from drivers.libvirt.facts.numa import Observed
 from drivers.libvirt.facts.pmem import Pmem
-from drivers.libvirt.facts.topology import guest_cells, numa_cells, pages_told
-from drivers.libvirt.tree.reported import HOST, HostReport, together
+from drivers.libvirt.facts.topology import guest_cells, hugepages_known, numa_cells
+from drivers.libvirt.tree.reported import HOST, HostReport, merge_reports
 
 LOG = logging.getLogger(__name__)
 
@@ -35,12 +35,15 @@ FACTS: tuple[type[Fact], ...] = (
     NodeDevices,
     MemoryEncryption,
 )
-"""All that is reported; CPUs and memory first: they decide whether there are cells."""
+"""All facts; CPUs and memory come first, since they decide whether cells are providers."""
 
 
-def facts_of(context: DriverContext) -> Mapping[str, Fact]:
-    """Return the facts by name.  :raises ValueError: naming the wrong option."""
-    facts = [kind.of(context) for kind in FACTS]
+def facts_from_context(context: DriverContext) -> Mapping[str, Fact]:
+    """Return the facts by name.
+
+    :raises ValueError: an option is invalid; the message names it.
+    """
+    facts = [fact_class.from_context(context) for fact_class in FACTS]
     return {fact.name: fact for fact in facts}
 
 
@@ -53,45 +56,57 @@ class Reading:
 
 
 class Reader:
-    """Asks the host; a source that fails is answered from memory."""
+    """Queries the host; for a source that fails, the last answer is used."""
 
     def __init__(self, host: Host, facts: Mapping[str, Fact]) -> None:
         self.facts = facts
         self.sources = Sources(host)
-        self._pages_told = False
+        self._hugepages_known = False
 
-    def read(self) -> Reading:
-        """:raises DriverNotReady: what a report can't do without has never been answered."""
+    def read_host(self) -> Reading:
+        """Return the answers of all facts.
+
+        :raises DriverNotReady: a source that a report requires has never answered.
+        """
         sources = self.sources
-        sources.begin()
-        sources.capabilities = sources.read_or(
+        sources.begin_period()
+        sources.capabilities = sources.fetch_or_default(
             "capabilities", self._capabilities, sources.capabilities
         )
-        answers = {name: fact.ask(sources) for name, fact in self.facts.items()}
+        answers = {name: fact.query_host(sources) for name, fact in self.facts.items()}
         return Reading(sources.capabilities, answers)
 
     def guest_cells(self, capabilities: Element) -> dict[str, int]:
-        """The NUMA cells of guests that are bound to one, by UUID; asked for a reshape only."""
+        """Return the NUMA cell of each guest that is bound to one, by the guest's UUID.
+
+        Used for a reshape only.  Empty if guests could not be listed.
+        """
         try:
-            domains = all_guests(self.sources.host).documents.values()
+            domains = list_all_guests(self.sources.host).documents.values()
         except DriverNotReady as err:
-            LOG.warning("guests are moved without regard to the cells they run on: %s", err)
+            LOG.warning(
+                "allocations are moved without regard to the NUMA cells that guests run on: %s", err
+            )
             return {}
         return guest_cells(domains, numa_cells(capabilities))
 
     def _capabilities(self) -> Element:
-        """Once it told how memory is divided, a document that does not is no answer."""
-        document = read(capabilities(self.sources.host))
-        told = pages_told(numa_cells(document))
-        if self._pages_told and not told:
-            raise DriverNotReady("libvirt's capabilities tell no NUMA cells with pages any more")
-        self._pages_told = told
+        """Read the capabilities; reject a document that lacks memory pages which an earlier one
+        had.
+        """
+        document = parse_document(capabilities(self.sources.host))
+        known = hugepages_known(numa_cells(document))
+        if self._hugepages_known and not known:
+            raise DriverNotReady("libvirt's capabilities no longer list the pages of NUMA cells")
+        self._hugepages_known = known
         return document
 
 
 def capabilities(host: Host) -> str:
-    """The capabilities document, with hugepages and CPUs as they are now."""
-    return host.ask("capabilities", lambda c: checked(str(c.getCapabilities()), "capabilities"))
+    """Return the host capabilities document, with the current CPUs and hugepages."""
+    return host.call_libvirt(
+        "capabilities", lambda c: require_document(str(c.getCapabilities()), "capabilities")
+    )
 
 
 def host_report(
@@ -102,15 +117,17 @@ def host_report(
     *,
     disk_shared: bool = False,
 ) -> HostReport:
-    """``observed`` is what Placement has of this host's providers, by name; ``disk_shared``:
-    a sharing provider has a disk for the host.  No I/O.
+    """Return the report of a host.  No I/O.
+
+    ``observed`` is the inventory of this host's providers in Placement, by name; ``disk_shared``: a
+    sharing provider has a disk for the host.
 
     :raises DriverNotReady: the CPU sets name CPUs that this host does not have.
     """
-    of = Subject(node, reading.capabilities, observed, disk_shared=disk_shared)
+    context = ReportContext(node, reading.capabilities, observed, disk_shared=disk_shared)
     parts: dict[str, HostReport] = {}
     for name, answer in reading.answers.items():
-        parts[name] = facts[name].judge(answer, of)
+        parts[name] = facts[name].build_report(answer, context)
         if name == HOST:
-            of = replace(of, by_cell=bool(parts[name].cells))
-    return together(parts, of.current)
+            context = replace(context, by_cell=bool(parts[name].cells))
+    return merge_reports(parts, context.current)

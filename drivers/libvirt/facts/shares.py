@@ -17,7 +17,7 @@ from drivers.inventory import (
     record,
     root_inventory,
 )
-from drivers.libvirt.facts.topology import Cell, pages_told
+from drivers.libvirt.facts.topology import Cell, hugepages_known
 from drivers.libvirt.tree.reported import Records
 from reportclient.model import MAX_INT
 
@@ -32,7 +32,7 @@ _SIZE = re.compile(r"(\d{1,9})([KMGT]?)(?:I?B)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ReservedPages:
-    """A value of reserved_huge_pages; ``size`` in KiB."""
+    """A value of reserved_huge_pages; ``size`` in KiB, ``count`` in pages."""
 
     cell: int
     size: int
@@ -40,9 +40,9 @@ class ReservedPages:
 
 
 def reserved_pages(records: Sequence[Mapping[str, str]]) -> tuple[ReservedPages, ...]:
-    """Parse ``node:0,size:2048,count:64``, the size in KiB or as ``2MB``.
+    """Parse ``node:0,size:2048,count:64``; the size is in KiB, or like ``2MB``.
 
-    :raises ValueError: naming the option and the value that is wrong.
+    :raises ValueError: a value is invalid; the message names option and value.
     """
     return tuple(map(_reserved_pages, records))
 
@@ -54,23 +54,23 @@ def _reserved_pages(record: Mapping[str, str]) -> ReservedPages:
         if parts and cell.isdecimal() and count.isdecimal():
             kib = int(parts[1]) * 1024 ** "KMGT".index(parts[2] or "K")
             return ReservedPages(int(cell), kib, int(count))
-    told = ",".join(f"{key}:{value}" for key, value in record.items())
+    text = ",".join(f"{key}:{value}" for key, value in record.items())
     raise ValueError(
-        f"[DEFAULT] reserved_huge_pages = {told!r} is not like node:0,size:2048,count:64"
+        f"[DEFAULT] reserved_huge_pages = {text!r} is not like node:0,size:2048,count:64"
     )
 
 
 def memory_mb(kib: int, huge_kib: int, report_hugepages: str) -> int:
-    """MEMORY_MB (MiB) out of ``kib`` KiB of which ``huge_kib`` are hugepages.
+    """Return MEMORY_MB (MiB) of ``kib`` KiB of memory, of which ``huge_kib`` are hugepages.
 
-    A guest on hugepages takes nothing of the other memory and the other way round, so
-    they are kept apart, unless whoever schedules counts both in one class.
+    Guests on hugepages use no other memory, and other guests no hugepages.  So hugepages are not
+    counted, unless the operator has both in one class (``MEMORY``).
     """
     return (kib if report_hugepages == MEMORY else max(kib - huge_kib, 0)) // 1024
 
 
 def hugepage_class(size: int) -> str:
-    """The class of pages of ``size`` KiB: CUSTOM_HUGEPAGES_2M, _1G, _64K."""
+    """Return the class of pages of ``size`` KiB: CUSTOM_HUGEPAGES_2M, _1G, _64K."""
     power = 0
     while size % 1024 == 0 and size and power < len(_LETTERS) - 1:
         size, power = size // 1024, power + 1
@@ -80,29 +80,31 @@ def hugepage_class(size: int) -> str:
 def hugepages(
     pages: Mapping[int, int], reserved: Mapping[int, int], current: CurrentInventory
 ) -> dict[str, dict[str, Any]]:
-    """Inventory of hugepages by size in KiB; amounts are numbers of pages.
+    """Return the inventory of hugepages by size in KiB; amounts are numbers of pages.
 
-    Of sizes that are not in ``reserved``, what an operator reserved in Placement stays.
+    Sizes that are not in ``reserved`` keep what is reserved in Placement.
     """
     records = {}
     for size, count in pages.items():
         if count > 0:
             name = hugepage_class(size)
-            there = int(current.get(name, {}).get("reserved") or 0)
-            records[name] = record(min(count, MAX_INT), reserved.get(size, there))
+            current_reserved = int(current.get(name, {}).get("reserved") or 0)
+            records[name] = record(min(count, MAX_INT), reserved.get(size, current_reserved))
     return records
 
 
-def shared_out(amount: int, weights: Sequence[int]) -> list[int]:
-    """``amount`` by ``weights`` (equally where all are 0), in whole units that add up to it."""
+def apportion(amount: int, weights: Sequence[int]) -> list[int]:
+    """Divide ``amount`` by ``weights`` (equally if all are 0) into whole units that add up to
+    it.
+    """
     if not weights:
         return []
     if not any(weights):
         weights = [1] * len(weights)
     total = sum(weights)
     parts = [amount * weight // total for weight in weights]
-    by_rest = sorted(range(len(parts)), key=lambda n: (-(amount * weights[n] % total), n))
-    for number in by_rest[: amount - sum(parts)]:
+    by_remainder = sorted(range(len(parts)), key=lambda n: (-(amount * weights[n] % total), n))
+    for number in by_remainder[: amount - sum(parts)]:
         parts[number] += 1
     return parts
 
@@ -117,7 +119,7 @@ class MemoryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A provider's share: amounts by class, pages by size, and its own policy."""
+    """The amounts by class and pages by size (KiB) of one provider, and its policy."""
 
     amounts: Mapping[str, int]
     policy: InventoryPolicy
@@ -125,22 +127,23 @@ class Share:
     reserved_pages: Mapping[int, int] = field(default_factory=dict)
 
     def inventory(self, current: CurrentInventory) -> Records:
-        """Records by class; ``current`` is what Placement knows."""
+        """Return the records by class; ``current`` is the inventory in Placement."""
         return {
             **root_inventory(self.amounts, self.policy, current),
             **hugepages(self.pages, self.reserved_pages, current),
         }
 
     def over_reserved(self) -> dict[str, str]:
-        """Classes of which more is reserved than there is, and that in words."""
+        """Return a note on each class of which more is reserved than there is."""
         return over_reserved(self.amounts, self.policy)
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """CPUs and memory of a host, for its providers; ``told``: its capabilities could be read.
+    """CPUs and memory of a host, to be divided among its providers.
 
-    ``memory_kib`` is ``None`` where libvirt has never told it.
+    ``memory_kib`` is ``None`` if libvirt never reported it; ``capabilities_read``: whether the
+    capabilities were ever read.
     """
 
     cells: Sequence[Cell]
@@ -148,37 +151,41 @@ class Capacity:
     memory_kib: int | None
     policy: InventoryPolicy
     memory: MemoryPolicy
-    told: bool = True
+    capabilities_read: bool = True
 
     @property
     def knows_hugepages(self) -> bool:
-        """Or that it does not matter."""
-        return self.memory.report_hugepages == MEMORY or pages_told(self.cells)
+        """Whether the amount of hugepages is known, or does not matter."""
+        return self.memory.report_hugepages == MEMORY or hugepages_known(self.cells)
 
-    def whole(self) -> Share:
-        """All of it, for the root; also CPUs that are in no cell."""
-        among = self.cpus.shared | self.cpus.dedicated
-        amounts = self._amounts(self.cells, among, self.memory_kib or 0)
+    def whole_host(self) -> Share:
+        """Return the share of the root if it has everything, including CPUs that are in no cell."""
+        cpus = self.cpus.shared | self.cpus.dedicated
+        amounts = self._amounts(self.cells, cpus, self.memory_kib or 0)
         return self._share(self.cells, amounts, self.policy)
 
     def by_cell(self) -> dict[int, Share]:
-        """Each cell's share of it, by the cell's number; what is reserved is shared out too.
+        """Return the share of each cell by the cell's number; what is reserved is divided too.
 
-        The cells' own amounts of memory only say how the host's is divided: on machines
-        that initialise memory lazily they grow for hours, and the host's does not.
+        The memory of the cells is used only as weights to divide the host's: on machines that
+        initialise memory lazily the cells' amounts grow for hours, and the host's does not.
         """
-        kib = shared_out(self.memory_kib or 0, [cell.memory_kib for cell in self.cells])
+        kib = apportion(self.memory_kib or 0, [cell.memory_kib for cell in self.cells])
         parts = zip(self.cells, kib, strict=True)
         amounts = [self._amounts([cell], cell.cpus, part) for cell, part in parts]
-        cpus = shared_out(self.policy.reserved_cpus, [mine[VCPU] for mine in amounts])
-        memory = shared_out(self.policy.reserved_memory_mb, [mine[MEMORY_MB] for mine in amounts])
+        cpus = apportion(
+            self.policy.reserved_cpus, [cell_amounts[VCPU] for cell_amounts in amounts]
+        )
+        memory = apportion(
+            self.policy.reserved_memory_mb, [cell_amounts[MEMORY_MB] for cell_amounts in amounts]
+        )
         policies = (
             replace(self.policy, reserved_cpus=of_cpus, reserved_memory_mb=of_memory)
             for of_cpus, of_memory in zip(cpus, memory, strict=True)
         )
         return {
-            cell.number: self._share([cell], mine, own)
-            for cell, mine, own in zip(self.cells, amounts, policies, strict=True)
+            cell.number: self._share([cell], cell_amounts, policy)
+            for cell, cell_amounts, policy in zip(self.cells, amounts, policies, strict=True)
         }
 
     def _amounts(self, cells: Sequence[Cell], among: frozenset[int], kib: int) -> dict[str, int]:
@@ -198,6 +205,8 @@ class Capacity:
         reserved: Counter[int] = Counter()
         for cell in cells:
             pages.update(cell.pages)
-            for one in self.memory.reserved_pages:
-                reserved[one.size] += one.count if one.cell == cell.number else 0
+            for reservation in self.memory.reserved_pages:
+                reserved[reservation.size] += (
+                    reservation.count if reservation.cell == cell.number else 0
+                )
         return Share(amounts, policy, pages, reserved)

@@ -1,10 +1,10 @@
-"""Pure: makes a provider tree say what was reported of a host; the only writer of children.
+"""Pure: writes the report of a host into a provider tree; the only writer of children.
 
-What is ours?  A provider whose UUID is the one that this driver makes from the root's
-and the provider's name: that can be seen after a restart, without any state, and no
-other driver's children on the same root have one.  And what Nova made on this host before
-(:mod:`drivers.libvirt.tree.names`).  Only such are removed, once nothing reports them.
-Another provider that has a reported name is taken as it is, and is not ours to remove.
+This driver's own children have the UUID that it makes from the root's UUID and the provider's name.
+So they are recognised after a restart without any state, and no other driver's children on the root
+have such UUIDs.  Children that Nova created on this host are recognised too
+(:mod:`drivers.libvirt.tree.names`).  Only these are removed, once nothing reports them.  Another
+provider that has a reported name is used as it is, and never removed.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,14 +12,27 @@ from dataclasses import replace
 
 from drivers.errors import ReshapeNeeded
 from drivers.libvirt.tree.moving import Moving
-from drivers.libvirt.tree.names import child_uuid, earlier, is_same_thing, made_by_nova, sources_of
-from drivers.libvirt.tree.reported import HOST, OF_THE_ROOT, TRAITS, HostReport, Records, Reported
+from drivers.libvirt.tree.names import (
+    child_uuid,
+    created_by_nova,
+    earlier_provider,
+    is_renamed_from,
+    sources_of,
+)
+from drivers.libvirt.tree.reported import (
+    HOST,
+    ROOT_SOURCES,
+    TRAITS,
+    HostReport,
+    Records,
+    ReportedProvider,
+)
 from drivers.reallocate import move_allocations
 from reportclient.model import Allocations, Inventory, ProviderData
 from reportclient.provider_tree import ProviderTree
 
 LONGEST_NAME = 200
-"""Characters of a provider's name that Placement takes."""
+"""Characters that Placement accepts for a provider's name."""
 
 
 def write_report(
@@ -29,102 +42,114 @@ def write_report(
     allocations: Allocations | None,
     guest_cells: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
-    """Edit ``tree``; ``allocations`` as ``update_provider_tree`` gets them.
+    """Edit ``tree``; ``allocations`` are those of ``update_provider_tree``.
 
-    ``guest_cells`` are the cells of guests that are bound to one, by the guest's UUID.
+    ``guest_cells``: the NUMA cell of each guest that is bound to one, by the guest's UUID.
 
-    Returns what could not be written and why, by provider name.
+    Return the problems of children that could not be written, by provider name.
 
-    :raises ReshapeNeeded: inventory moves, and ``allocations`` is ``None``.  What does not
-        depend on that is in the tree by then.
-    :raises ReshapeFailed: the allocations have no room where their inventory went.
+    :raises ReshapeNeeded: inventory moves, and ``allocations`` is ``None``; the tree has all
+        changes that do not depend on that.
+    :raises ReshapeFailed: the allocations have no room where their inventory moved.
     """
     root = tree.data(nodename)
     reported, problems = _writable(tree, root.uuid, report)
-    gone = _going(tree, root, report, reported)
+    gone = _gone_children(tree, root, report, reported)
     moving = Moving(tree, root, report, reported, gone)
     transfers = moving.transfers()
-    waits = bool(transfers) and allocations is None
-    if waits:
-        report, reported = moving.before(transfers)
-        giving = {uuid for one in transfers for uuid in one.sources}
-        gone = [one for one in gone if one.uuid not in giving]
+    must_wait = bool(transfers) and allocations is None
+    if must_wait:
+        report, reported = moving.before_transfers(transfers)
+        sources = {uuid for move in transfers for uuid in move.sources}
+        gone = [provider for provider in gone if provider.uuid not in sources]
     before = {uuid: tree.data(uuid).inventory for uuid in tree.get_provider_uuids(root.uuid)}
     placed = _place_all(tree, root, report, reported, gone)
     _write_root(tree, root.uuid, report)
     if allocations is not None:
         uuids = {root.name: root.uuid, **placed}
-        moves = [replace(one, targets=tuple(uuids[n] for n in one.targets)) for one in transfers]
+        moves = [
+            replace(move, targets=tuple(uuids[name] for name in move.targets)) for move in transfers
+        ]
         cells = {number: placed.get(cell.name, "") for number, cell in report.cells.items()}
-        where = {who: cells.get(number, "") for who, number in (guest_cells or {}).items()}
-        move_allocations(tree, moves, allocations, where)
-        used = _keep_used(tree, before, allocations, {one.uuid for one in gone})
-        gone = [one for one in gone if one.uuid not in used]
-    for one in gone:
-        _remove(tree, one)
+        target_by_consumer = {
+            consumer: cells.get(number, "") for consumer, number in (guest_cells or {}).items()
+        }
+        move_allocations(tree, moves, allocations, target_by_consumer)
+        still_used = _keep_used(tree, before, allocations, {provider.uuid for provider in gone})
+        gone = [provider for provider in gone if provider.uuid not in still_used]
+    for provider in gone:
+        _remove(tree, provider)
     for source in report.silent:
         tree.silent(source)
-    if waits:
-        classes = sorted({name for one in transfers for name in one.classes})
+    if must_wait:
+        classes = sorted({name for move in transfers for name in move.classes})
         raise ReshapeNeeded(f"{', '.join(classes)} moves to other providers of {nodename}")
     return problems
 
 
 def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
-    for source in dict.fromkeys((*OF_THE_ROOT, *report.whose.values())):
+    for source in dict.fromkeys((*ROOT_SOURCES, *report.source_by_class.values())):
         records = report.inventory.items()
-        mine = {name: one for name, one in records if report.whose.get(name, HOST) == source}
+        asserted = {
+            name: record
+            for name, record in records
+            if report.source_by_class.get(name, HOST) == source
+        }
         with tree.source(source):
-            tree.update_inventory(root, mine)
+            tree.update_inventory(root, asserted)
     with tree.source(TRAITS):
         tree.remove_traits(root, *(name for name, has in report.traits.items() if not has))
         tree.add_traits(root, *(name for name, has in report.traits.items() if has))
 
 
-def _going(
-    tree: ProviderTree, root: ProviderData, report: HostReport, reported: Mapping[str, Reported]
+def _gone_children(
+    tree: ProviderTree,
+    root: ProviderData,
+    report: HostReport,
+    reported: Mapping[str, ReportedProvider],
 ) -> list[ProviderData]:
-    """Return children that are gone; of silent sources only those with a new name.
+    """Return the children to be removed.
 
-    What the host's parts were called before it was renamed is theirs all the same.
+    Those of silent or incomplete sources only if a new child replaces them under the host's new
+    name.
     """
-    unsure = report.silent | report.unsure
-    new = [one.name for one in reported.values() if not tree.exists(one.name)]
+    incomplete = report.silent | report.incomplete
+    created = [child.name for child in reported.values() if not tree.exists(child.name)]
     return [
         data
-        for data in _unreported(tree, root.uuid, reported)
-        if not unsure & sources_of(data.name)
-        or any(is_same_thing(root.name, name, data.name) for name in new)
+        for data in _unreported_children(tree, root.uuid, reported)
+        if not incomplete & sources_of(data.name)
+        or any(is_renamed_from(root.name, name, data.name) for name in created)
     ]
 
 
 def _writable(
     tree: ProviderTree, root: str, report: HostReport
-) -> tuple[dict[str, Reported], dict[str, str]]:
-    """Return writable children by name, cells first, and errors of the others."""
-    inside = set(tree.get_provider_uuids(root))
-    good: dict[str, Reported] = {}
+) -> tuple[dict[str, ReportedProvider], dict[str, str]]:
+    """Return the children that can be written, by name, cells first; and problems of the others."""
+    below_root = set(tree.get_provider_uuids(root))
+    writable: dict[str, ReportedProvider] = {}
     problems: dict[str, str] = {}
-    for one in (*report.cells.values(), *report.children):
-        if one.name in good:
-            problems[one.name] = "is reported twice: the first one counts"
-        elif len(one.name) > LONGEST_NAME:
-            problems[one.name] = f"a provider's name has at most {LONGEST_NAME} characters"
-        elif tree.exists(one.name) and tree.data(one.name).uuid not in inside:
-            problems[one.name] = "is the name of another host's provider: rename that one"
+    for child in (*report.cells.values(), *report.children):
+        if child.name in writable:
+            problems[child.name] = "is reported twice: the first one counts"
+        elif len(child.name) > LONGEST_NAME:
+            problems[child.name] = f"a provider's name has at most {LONGEST_NAME} characters"
+        elif tree.exists(child.name) and tree.data(child.name).uuid not in below_root:
+            problems[child.name] = "is the name of another host's provider: rename that one"
         else:
-            good[one.name] = one
-    return good, problems
+            writable[child.name] = child
+    return writable, problems
 
 
-def _unreported(
-    tree: ProviderTree, root: str, reported: Mapping[str, Reported]
+def _unreported_children(
+    tree: ProviderTree, root: str, reported: Mapping[str, ReportedProvider]
 ) -> Iterable[ProviderData]:
-    """Own providers, and Nova's, that nothing reports any more, children first."""
+    """Yield this driver's and Nova's children that nothing reports, children first."""
     wanted = {child_uuid(root, name) for name in reported}
     for uuid in reversed(tree.get_provider_uuids(root)[1:]):
         data = tree.data(uuid)
-        is_ours = uuid == child_uuid(root, data.name) or made_by_nova(data)
+        is_ours = uuid == child_uuid(root, data.name) or created_by_nova(data)
         if is_ours and data.name not in reported and uuid not in wanted:
             yield data
 
@@ -133,39 +158,43 @@ def _place_all(
     tree: ProviderTree,
     root: ProviderData,
     report: HostReport,
-    reported: Mapping[str, Reported],
+    reported: Mapping[str, ReportedProvider],
     gone: Sequence[ProviderData],
 ) -> dict[str, str]:
-    """UUIDs by name, of providers that are there now, with what they carry."""
+    """Write all children; return their UUIDs by name."""
     placed: dict[str, str] = {}
-    for one in reported.values():
-        cell = report.cells.get(-1 if one.cell is None else one.cell)
-        above = (
-            root.uuid if cell is None or cell.name == one.name else placed.get(cell.name, root.uuid)
+    for child in reported.values():
+        cell = report.cells.get(-1 if child.cell is None else child.cell)
+        parent = (
+            root.uuid
+            if cell is None or cell.name == child.name
+            else placed.get(cell.name, root.uuid)
         )
-        old = None if tree.exists(one.name) else earlier(root.name, one.name, gone)
-        with tree.source(one.source):
-            placed[one.name] = uuid = _place(tree, root.uuid, above, one.name)
-            inventory = {k: v for k, v in one.inventory.items() if v["total"] > 0}
-            tree.update_inventory(uuid, inventory if old is None else _inherited(inventory, old))
-            tree.set_own_traits(uuid, one.traits)
-        if old is not None:
-            tree.add_traits(uuid, *old.traits - one.traits)
-            tree.add_aggregates(uuid, *old.aggregates)
+        earlier = None if tree.exists(child.name) else earlier_provider(root.name, child.name, gone)
+        with tree.source(child.source):
+            placed[child.name] = uuid = _place(tree, root.uuid, parent, child.name)
+            inventory = {k: v for k, v in child.inventory.items() if v["total"] > 0}
+            tree.update_inventory(
+                uuid, inventory if earlier is None else _with_reserved(inventory, earlier)
+            )
+            tree.set_own_traits(uuid, child.traits)
+        if earlier is not None:
+            tree.add_traits(uuid, *earlier.traits - child.traits)
+            tree.add_aggregates(uuid, *earlier.aggregates)
     return placed
 
 
-def _inherited(inventory: Records, old: ProviderData) -> Records:
-    """Where it says nothing of what is reserved with what the old one had."""
-    had = {name: int(record.get("reserved") or 0) for name, record in old.inventory.items()}
+def _with_reserved(inventory: Records, old: ProviderData) -> Records:
+    """Return records, which get the old provider's ``reserved`` where they have none."""
+    reserved = {name: int(record.get("reserved") or 0) for name, record in old.inventory.items()}
     return {
-        name: {"reserved": min(had.get(name, 0), record["total"]), **record}
+        name: {"reserved": min(reserved.get(name, 0), record["total"]), **record}
         for name, record in inventory.items()
     }
 
 
 def _place(tree: ProviderTree, root: str, parent: str, name: str) -> str:
-    """The provider's UUID; it is created, moved, or given its name back if need be."""
+    """Return the provider's UUID; create, move or rename the provider if needed."""
     uuid = child_uuid(root, name)
     if tree.exists(name):
         uuid = tree.data(name).uuid
@@ -184,21 +213,22 @@ def _keep_used(
     allocations: Allocations,
     gone: Collection[str],
 ) -> frozenset[str]:
-    """What is still in use and does not move stays for now as it is, or it would keep all from
-    moving: a reshape is done whole or not at all.  The agent drains it from the next period on.
-    Providers that are ``gone`` keep nothing else, or what moved would be there twice.
+    """Keep inventory that is in use and does not move; return the UUIDs of providers with
+    allocations.
 
-    Returns the UUIDs of such providers.
+    A reshape is done whole or not at all, and inventory in use can't be removed.  The agent drains
+    it from the next period on.  Providers that are ``gone`` keep nothing else, or what moved would
+    exist twice.
     """
     amounts = _amounts(allocations)
     for uuid in before.keys() & amounts.keys():
         desired = {} if uuid in gone else tree.data(uuid).inventory
-        kept = {
+        in_use = {
             name: before[uuid][name]
             for name, held in amounts[uuid].items()
-            if name in before[uuid] and not _holds(desired.get(name), held)
+            if name in before[uuid] and not _has_room(desired.get(name), held)
         }
-        tree.update_inventory(uuid, {**desired, **kept})
+        tree.update_inventory(uuid, {**desired, **in_use})
     return frozenset(amounts)
 
 
@@ -212,8 +242,8 @@ def _amounts(allocations: Allocations) -> dict[str, dict[str, list[int]]]:
     return amounts
 
 
-def _holds(record: Mapping[str, object] | None, held: Sequence[int]) -> bool:
-    """Whether Placement would take these amounts once more, which a reshape asks it to."""
+def _has_room(record: Mapping[str, object] | None, held: Sequence[int]) -> bool:
+    """Return whether Placement would accept these amounts again, as in a reshape."""
     if record is None:
         return False
     full = Inventory.from_dict(record).with_defaults(None)
@@ -223,9 +253,9 @@ def _holds(record: Mapping[str, object] | None, held: Sequence[int]) -> bool:
 
 def _remove(tree: ProviderTree, provider: ProviderData) -> None:
     uuid = provider.uuid
-    tree.adopt(uuid)  # Nova's, from before: nobody else's are here
+    tree.adopt(uuid)  # it may be Nova's; other services' never get here
     if tree.get_provider_uuids(uuid) == [uuid]:
         tree.remove(uuid)
     else:
-        # Somebody else's provider is below: ours has to stay, with nothing in it.
+        # Another service has a provider below it: it has to stay, without inventory.
         tree.update_inventory(uuid, {})

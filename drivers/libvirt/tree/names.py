@@ -1,16 +1,18 @@
-"""Pure: what the names of children tell, also those from before the host was renamed, and Nova's.
+"""Pure: what the names of children tell: this driver's, those from before a rename of the host, and
+Nova's.
 
-All names begin with the host's, and so does what UUIDs are made of: a host that is renamed
-has new providers, which get what the old ones had, allocations with it.
+All names begin with the host's, and children's UUIDs are made from names.  So a renamed host has
+new providers, to which the inventory and allocations of the old ones move.
 
-Nova lets Placement number its children, so their UUIDs tell nothing; names do.  They are
-those that this driver gives as well:
+Placement chooses the UUIDs of Nova's children, so these are recognised by name.  This driver uses
+the same names:
 
     <node>_0000:81:00.0        a PCI device; Nova marks it with COMPUTE_MANAGED_PCI_DEVICE
-    <node>_pci_0000_84_00_0    a device that is divided
+    <node>_pci_0000_84_00_0    a parent of mediated devices
     <node>_amd_sev             memory encryption
 
-A device that has gone, or is grouped with others now, must not stay on offer there.
+Nova's provider is removed once its device is gone, or is in a group, so that it is not offered
+twice.
 """
 
 import re
@@ -31,7 +33,7 @@ TECHNIQUES = {
     SEV_SNP: os_traits.HW_CPU_X86_AMD_SEV_SNP,
     TDX: os_traits.HW_CPU_X86_INTEL_TDX,
 }
-"""Of memory encryption, with the trait that says so."""
+"""The trait of each technique of memory encryption."""
 GROUP = "_all_"
 _CELL = re.compile(r".+_numa\d+")
 _PCI = re.compile(r".+_[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7]")
@@ -41,7 +43,7 @@ _OWNER = "OWNER_"
 
 
 def child_uuid(root: str, name: str) -> str:
-    """The UUID of this driver's provider ``name`` below the root with the UUID ``root``."""
+    """Return the UUID of this driver's provider ``name`` below the root with the UUID ``root``."""
     return own_uuid(root, name, "libvirt")
 
 
@@ -52,25 +54,37 @@ def sources_of(name: str) -> frozenset[str]:
     return frozenset({ENCRYPTION} if name.endswith(_ENCRYPTED) else {PCI, MDEV})
 
 
-def is_same_thing(node: str, name: str, old: str) -> bool:
-    """Whether ``name``, a child of ``node``, was ``old`` below a node with another name.
+def is_renamed_from(node: str, name: str, old_name: str) -> bool:
+    """Return whether ``name``, a child of ``node``, was ``old_name`` while the host had another
+    name.
 
-    A group on a cell, ``<node>_all_VGPU_numa0``, ends like the cell and is none.
+    The name of a group on a cell, ``<node>_all_VGPU_numa0``, ends like the cell's name and is not
+    one.
     """
-    what = name.removeprefix(node)
-    if not name.startswith(f"{node}_") or not old.endswith(what) or old.startswith(f"{node}_"):
+    suffix = name.removeprefix(node)
+    if (
+        not name.startswith(f"{node}_")
+        or not old_name.endswith(suffix)
+        or old_name.startswith(f"{node}_")
+    ):
         return False
-    other_node = old.removesuffix(what)
+    other_node = old_name.removesuffix(suffix)
     return bool(other_node) and GROUP not in other_node
 
 
-def earlier(node: str, name: str, providers: Iterable[ProviderData]) -> ProviderData | None:
-    """The one of ``providers`` that was the same thing while the host was called otherwise."""
-    return next((one for one in providers if is_same_thing(node, name, one.name)), None)
+def earlier_provider(
+    node: str, name: str, providers: Iterable[ProviderData]
+) -> ProviderData | None:
+    """Return the provider that had this name, but for the host's earlier name; ``None``: no
+    such.
+    """
+    return next(
+        (provider for provider in providers if is_renamed_from(node, name, provider.name)), None
+    )
 
 
-def made_by_nova(data: ProviderData) -> bool:
-    """Whether nobody else can have made this child of the root."""
+def created_by_nova(data: ProviderData) -> bool:
+    """Return whether only Nova can have created this child of the root."""
     owners = {trait for trait in data.traits if trait.startswith(_OWNER)}
     if owners - {os_traits.OWNER_NOVA}:
         return False
@@ -78,5 +92,8 @@ def made_by_nova(data: ProviderData) -> bool:
     if _PCI.fullmatch(name):
         return os_traits.COMPUTE_MANAGED_PCI_DEVICE in data.traits
     if _DIVIDED.fullmatch(name):
-        return all(one == VGPU or one.startswith("CUSTOM_") for one in classes)
+        return all(
+            resource_class == VGPU or resource_class.startswith("CUSTOM_")
+            for resource_class in classes
+        )
     return name.endswith(_ENCRYPTED) and classes <= {CONTEXT}

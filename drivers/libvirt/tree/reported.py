@@ -1,4 +1,4 @@
-"""Pure: what the modules of this driver say of a host, and of one provider below its root."""
+"""Pure: reports of a host, and of one provider below its root."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,22 +9,21 @@ V = TypeVar("V")
 
 CELLS, PCI, MDEV, ENCRYPTION = "cells", "pci", "mdev", "encryption"
 HOST, TRAITS, DISK, PMEM = "host", "traits", "disk", "pmem"
-OF_THE_ROOT = (HOST, DISK, PMEM)
-"""Sources: whose word what is reported is; each may be silent alone."""
+ROOT_SOURCES = (HOST, DISK, PMEM)
+"""The sources that assert inventory of the root; each can be silent alone."""
 
 Records = Mapping[str, Mapping[str, Any]]
 """Inventory by class, as :class:`drivers.api.ProviderTree` takes it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
-    """A provider below the root, or below its NUMA cell where cells are reported.
+class ReportedProvider:
+    """A provider below the root, or below its NUMA cell where cells are providers.
 
-    ``name`` is the whole
-    provider name, unique on the host; ``from_root`` are classes that earlier releases kept
-    on the root: where they still are, they move here, with their allocations.  ``replaces``
-    are names under which the same things may have been reported until now: of those that are
-    gone, classes that are in ``inventory`` move here, too.  ``source`` is whose word it is.
+    ``name`` is unique on the host.  ``from_root``: classes that earlier releases had on the root,
+    from where inventory and allocations move here.  ``replaces``: earlier names of the same things;
+    of providers with these names that are no longer reported, the classes in ``inventory`` move
+    here too. ``source`` is the source that asserts the provider.
     """
 
     name: str
@@ -38,48 +37,56 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """A host, or what one fact says of it: the root's own inventory, and all that is below it.
+    """What one fact, or all of them, report of a host.
 
-    ``whose`` word a class of the root is; ``HOST``'s where that is not said.  ``kept`` are
-    classes that stay on the root as Placement has them, while who reports them can't say.
-    ``traits`` of the root: whether the host has each; those that can't be told are not in
-    there, and stay as they are.  ``notes`` say what is odd, by what it is about, and
-    ``warnings`` what works, but not well.
-    ``cells`` are the NUMA cells by libvirt's number, empty where they are not reported.
-    Of the ``silent`` sources nothing is known since the start: what they said before stays, and
-    what is here for them is how it was.  Of the ``unsure`` ones not all is: nothing of theirs goes.
+    ``inventory`` is the root's; ``source_by_class`` has the source that asserts each class,
+    ``HOST`` where it is missing; ``unchanged_classes`` stay on the root as in Placement, since they
+    are unknown.
+
+    ``cells`` are the NUMA cells by libvirt's number, empty where they are not providers;
+    ``children`` are the other providers.
+
+    ``traits`` of the root: whether the host has each; unknown ones are left out, and not changed.
+
+    ``notes`` are problems by their subject; ``warnings`` are about what works, but not well.
+
+    ``silent`` sources have not answered since the start: what they asserted before stays, and what
+    the report has of them is as in Placement.  ``incomplete`` sources lack a part: none of their
+    providers is removed.
     """
 
     inventory: Records = field(default_factory=dict)
-    cells: Mapping[int, Reported] = field(default_factory=dict)
-    children: Sequence[Reported] = ()
+    cells: Mapping[int, ReportedProvider] = field(default_factory=dict)
+    children: Sequence[ReportedProvider] = ()
     traits: Mapping[str, bool] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     silent: frozenset[str] = frozenset()
-    unsure: frozenset[str] = frozenset()
-    kept: frozenset[str] = frozenset()
-    whose: Mapping[str, str] = field(default_factory=dict)
+    incomplete: frozenset[str] = frozenset()
+    unchanged_classes: frozenset[str] = frozenset()
+    source_by_class: Mapping[str, str] = field(default_factory=dict)
 
 
-def together(parts: Mapping[str, HostReport], current: Records) -> HostReport:
-    """Return one report of all facts; ``current`` is the root's inventory."""
-    kept = {name for part in parts.values() for name in part.kept & current.keys()}
-    said: dict[str, Any] = {name: current[name] for name in kept}
-    whose: dict[str, str] = {}
+def merge_reports(parts: Mapping[str, HostReport], current: Records) -> HostReport:
+    """Return one report of all facts; ``current`` is the root's inventory in Placement."""
+    unchanged = {
+        name for part in parts.values() for name in part.unchanged_classes & current.keys()
+    }
+    inventory: dict[str, Any] = {name: current[name] for name in unchanged}
+    source_by_class: dict[str, str] = {}
     for source, part in parts.items():
-        said |= part.inventory
-        whose |= dict.fromkeys(part.inventory, source)
+        inventory |= part.inventory
+        source_by_class |= dict.fromkeys(part.inventory, source)
     return HostReport(
-        said,
+        inventory,
         _merged(part.cells for part in parts.values()),
-        tuple(one for part in parts.values() for one in part.children),
+        tuple(child for part in parts.values() for child in part.children),
         _merged(part.traits for part in parts.values()),
         _merged(part.notes for part in parts.values()),
-        tuple(one for part in parts.values() for one in part.warnings),
+        tuple(warning for part in parts.values() for warning in part.warnings),
         frozenset().union(*(part.silent for part in parts.values())),
-        frozenset().union(*(part.unsure for part in parts.values())),
-        whose=whose,
+        frozenset().union(*(part.incomplete for part in parts.values())),
+        source_by_class=source_by_class,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from drivers.libvirt import documents
-from drivers.libvirt.devices.devices import Devices
+from drivers.libvirt.devices.devices import DevicesAnswer
 
 NIC, NIC_VF, GPU, DISK = ("8086", "1572"), ("8086", "154c"), ("10de", "1eb8"), ("144d", "a80a")
 
@@ -90,9 +90,9 @@ def sev(guests: int | None = 15, es_guests: int | None = 84, supported: str = "y
     )
 
 
-def devices(*listed: str, **fields: object) -> Devices:
+def devices(*listed: str, **fields: object) -> DevicesAnswer:
     """What was read of a host with these node devices."""
-    return Devices(tuple(map(documents.read, listed)), **fields)  # type: ignore[arg-type]
+    return DevicesAnswer(tuple(map(documents.parse_document, listed)), **fields)  # type: ignore[arg-type]
 
 
 def _address(address: str) -> str:

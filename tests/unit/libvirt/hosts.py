@@ -12,12 +12,12 @@ from drivers.api import ProviderTree
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt import documents
 from drivers.libvirt.connection.host import Host
-from drivers.libvirt.devices.devices import Devices
-from drivers.libvirt.devices.encryption import Encryption, Limits
+from drivers.libvirt.devices.devices import DevicesAnswer
+from drivers.libvirt.devices.encryption import EncryptionAnswer, Limits
 from drivers.libvirt.facts import cpu_features, topology
 from drivers.libvirt.facts.cpu_features import CpuChoice
-from drivers.libvirt.facts.cpus_and_memory import Counted
-from drivers.libvirt.facts.disk import Images, Room
+from drivers.libvirt.facts.cpus_and_memory import CpuAndMemoryAnswer
+from drivers.libvirt.facts.disk import DiskAnswer, ImageBackend
 from drivers.libvirt.facts.fact import Fact
 from drivers.libvirt.facts.guest_models import TpmChoice
 from drivers.libvirt.facts.report import FACTS, Reading, host_report
@@ -68,7 +68,7 @@ def facts(**fields: Any) -> dict[str, Fact]:
     """With the defaults, but for ``fields``; each fact takes those that it has."""
     given = {
         "choice": CpuChoice(mode="host-passthrough"),
-        "images": Images(),
+        "images": ImageBackend(),
         "instances_path": Path("/srv"),
         "policy": InventoryPolicy(),
         "memory": MemoryPolicy(),
@@ -92,20 +92,22 @@ def reading(text: str, memory_mib: int = 8192, **fields: Any) -> Reading:
 
     Facts that are not named here have not been asked: they say nothing.
     """
-    document = documents.read(text)
+    document = documents.parse_document(text)
     host_cpu = topology.host_cpu(document)
     choice = CpuChoice(mode="host-passthrough")
-    asked = cpu_features.questions(host_cpu, choice)
+    asked = cpu_features.cpus_to_expand(host_cpu, choice)
     features = cpu_features.guest_features(host_cpu, choice, asked, [None] * len(asked))
     ids = document.findall("host/topology/cells/cell/cpus/cpu")
-    cpus = frozenset().union(*(documents.numbers(one.get("id")) for one in ids)) or frozenset({0})
-    counted = Counted(
+    cpus = frozenset().union(*(documents.parse_cpus(one.get("id")) for one in ids)) or frozenset(
+        {0}
+    )
+    counted = CpuAndMemoryAnswer(
         fields.pop("present_cpus", cpus),
         fields.pop("online_cpus", cpus),
         memory_mib * 1024,
         fields.pop("asleep", {}),
     )
-    room = Room(
+    room = DiskAnswer(
         fields.pop("disk_bytes", 100 * 1024**3),
         fields.pop("cached_bytes", 0),
         (fields.pop("spins", None),),
@@ -117,8 +119,10 @@ def reading(text: str, memory_mib: int = 8192, **fields: Any) -> Reading:
         reported.PMEM: fields.pop("pmem_namespaces", frozenset()),
         "architecture": None,
         "CPU features": features,
-        reported.PCI: fields.pop("devices", Devices()),
-        reported.ENCRYPTION: fields.pop("encryption", Encryption(Element("domainCapabilities"))),
+        reported.PCI: fields.pop("devices", DevicesAnswer()),
+        reported.ENCRYPTION: fields.pop(
+            "encryption", EncryptionAnswer(Element("domainCapabilities"))
+        ),
     }
     assert not fields, fields
     return Reading(document, answers)
@@ -126,12 +130,12 @@ def reading(text: str, memory_mib: int = 8192, **fields: Any) -> Reading:
 
 def with_disk(host: Host, size: int) -> Host:
     """The file system of its instances is so large, in bytes."""
-    on_files = host.on_files
+    read_files = host.read_files
 
     def told(what: str, job: Any) -> Any:
-        return size if what.startswith("the size of the file system") else on_files(what, job)
+        return size if what.startswith("the size of the file system") else read_files(what, job)
 
-    host.on_files = told  # type: ignore[method-assign]
+    host.read_files = told  # type: ignore[method-assign]
     return host
 
 

@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from drivers.libvirt.facts.file_systems import device_spins, file_system_spins
+from drivers.libvirt.facts.file_systems import device_rotational, file_system_rotational
 
 MOUNTS = """\
 22 27 0:21 / /proc rw - proc proc rw
@@ -57,22 +57,22 @@ def root(tmp_path):
     ],
 )
 def test_the_disk_below_the_longest_mount_decides(root, path, spins):
-    assert file_system_spins(root, PurePath(path)) is spins
+    assert file_system_rotational(root, PurePath(path)) is spins
 
 
 def test_a_later_mount_on_the_same_place_hides_the_earlier_one(root):
     file = root / "proc/self/mountinfo"
     file.write_text(MOUNTS + "40 27 8:2 / /var/lib/nova rw - ext4 /dev/sda2 rw\n")
-    assert file_system_spins(root, PurePath("/var/lib/nova")) is True
+    assert file_system_rotational(root, PurePath("/var/lib/nova")) is True
 
 
 def test_devices_of_a_volume_group(root):
-    assert device_spins(root, "/dev/nvme0n1p1") is False
-    assert device_spins(root, "/dev/sdb") is True
-    assert device_spins(root, "/dev/vda") is None
-    assert device_spins(root, "/dev/mapper/strange") is None
-    assert device_spins(root, "server:/export") is None
+    assert device_rotational(root, "/dev/nvme0n1p1") is False
+    assert device_rotational(root, "/dev/sdb") is True
+    assert device_rotational(root, "/dev/vda") is None
+    assert device_rotational(root, "/dev/mapper/strange") is None
+    assert device_rotational(root, "server:/export") is None
 
 
 def test_this_machines_own_kernel_can_be_asked():
-    assert file_system_spins(Path("/"), PurePath("/")) in (True, False, None)
+    assert file_system_rotational(Path("/"), PurePath("/")) in (True, False, None)

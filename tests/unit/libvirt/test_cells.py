@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.libvirt.documents import kib, read, whole
+from drivers.libvirt.documents import amount_kib, parse_document, whole_number
 from drivers.libvirt.facts.topology import numa_cells
 from tests.unit.libvirt.hosts import capabilities, cell
 
 
 def found(*cells, host=""):
-    return numa_cells(read(capabilities(*cells, host=host)))
+    return numa_cells(parse_document(capabilities(*cells, host=host)))
 
 
 def test_cells_have_cpus_memory_and_hugepages_but_no_ordinary_pages():
@@ -67,9 +67,9 @@ def test_cpus_that_make_no_sense_are_left_out():
     ],
 )
 def test_amounts_are_read_in_their_unit(text, expected):
-    assert kib(read(text)) == expected
+    assert amount_kib(parse_document(text)) == expected
 
 
 @pytest.mark.parametrize("text", [None, "", "x", "-1", "1.5", "²", "9" * 19])
 def test_what_is_no_number_is_none(text):
-    assert whole(text) is None
+    assert whole_number(text) is None

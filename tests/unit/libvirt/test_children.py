@@ -9,7 +9,7 @@ import pytest
 from drivers.api import ProviderTree, ReshapeFailed, ReshapeNeeded
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.names import child_uuid
-from drivers.libvirt.tree.reported import CELLS, ENCRYPTION, PCI, HostReport, Reported
+from drivers.libvirt.tree.reported import CELLS, ENCRYPTION, PCI, HostReport, ReportedProvider
 
 NODE = "host1"
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
@@ -27,18 +27,21 @@ def tree():
 
 def device(n=0, cell=None, **fields):
     fields.setdefault("inventory", {"CUSTOM_PCI_8086_1563": {"total": 1}})
-    return Reported(f"{NODE}_0000:81:00.{n}", cell=cell, **fields)
+    return ReportedProvider(f"{NODE}_0000:81:00.{n}", cell=cell, **fields)
 
 
 def cells(count, inventory=BOTH):
     traits = frozenset({"HW_NUMA_ROOT"})
-    return {n: Reported(f"{NODE}_numa{n}", inventory, traits, source=CELLS) for n in range(count)}
+    return {
+        n: ReportedProvider(f"{NODE}_numa{n}", inventory, traits, source=CELLS)
+        for n in range(count)
+    }
 
 
-def wrote(tree, *children, cells=None, inventory=DISK, allocations=None, unsure=()):
+def wrote(tree, *children, cells=None, inventory=DISK, allocations=None, incomplete=()):
     """On a tree of what Placement has by now."""
     later = ProviderTree(tree.freeze())
-    report = HostReport(inventory, cells or {}, children, unsure=frozenset(unsure))
+    report = HostReport(inventory, cells or {}, children, incomplete=frozenset(incomplete))
     write_report(later, NODE, report, allocations)
     return later
 
@@ -100,8 +103,8 @@ def test_what_an_operator_reserved_stays_where_the_module_says_nothing(tree):
 
 def test_what_is_no_longer_reported_goes_unless_a_module_could_not_say(tree):
     there = wrote(tree, device(0), device(1))
-    assert names(wrote(there, device(1), unsure={PCI})) == [device(0).name, device(1).name]
-    assert names(wrote(there, device(1), unsure={CELLS, ENCRYPTION})) == [device(1).name]
+    assert names(wrote(there, device(1), incomplete={PCI})) == [device(0).name, device(1).name]
+    assert names(wrote(there, device(1), incomplete={CELLS, ENCRYPTION})) == [device(1).name]
     assert names(wrote(there, device(1))) == [device(1).name]
 
 
@@ -143,7 +146,9 @@ def test_names_that_can_not_be_are_told_and_the_rest_is_written(tree):
     tree.update_inventory(f"{NODE}_taken", {"VGPU": {"total": 5}})
     long = f"{NODE}_{'x' * 200}"
     report = HostReport(
-        DISK, {}, [Reported(f"{NODE}_taken", {}), device(), device(), Reported(long, {})]
+        DISK,
+        {},
+        [ReportedProvider(f"{NODE}_taken", {}), device(), device(), ReportedProvider(long, {})],
     )
     problems = write_report(tree, NODE, report, None)
     assert set(problems) == {f"{NODE}_taken", device().name, long}
@@ -156,7 +161,7 @@ def test_names_that_can_not_be_are_told_and_the_rest_is_written(tree):
 def gpu(n=0, total=4, **fields):
     inventory = {"VGPU": {"total": total, "max_unit": total}}
     from_root = frozenset({"VGPU"})
-    return Reported(f"{NODE}_pci_0000_84_0{n}_0", inventory, from_root=from_root, **fields)
+    return ReportedProvider(f"{NODE}_pci_0000_84_0{n}_0", inventory, from_root=from_root, **fields)
 
 
 def test_a_class_that_leaves_the_root_for_devices_asks_for_a_reshape_first(tree):

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.libvirt.documents import numbers, read
+from drivers.libvirt.documents import parse_cpus, parse_document
 from drivers.libvirt.facts import disk, topology
 from drivers.libvirt.facts.topology import numa_cells
 from tests.unit.libvirt.fake_binding import DATA
 
-REAL = read((DATA / "capabilities-x86_64.xml").read_text())
+REAL = parse_document((DATA / "capabilities-x86_64.xml").read_text())
 
 
 def cells(*cpus: str) -> str:
@@ -29,15 +29,15 @@ def test_a_real_document_tells_model_maker_and_features():
 
 @pytest.mark.parametrize("text", ["", None, "<", "<capabilities/>", "<a><host/></a>", "\0"])
 def test_a_document_without_a_cpu_tells_nothing(text):
-    assert topology.host_cpu(read(text)) == topology.HostCpu()
-    assert numa_cells(read(text)) == ()
-    assert not any(topology.cores(read(text)))
-    assert topology.hyperthreading(read(text)) is None
+    assert topology.host_cpu(parse_document(text)) == topology.HostCpu()
+    assert numa_cells(parse_document(text)) == ()
+    assert not any(topology.cores(parse_document(text)))
+    assert topology.hyperthreading(parse_document(text)) is None
 
 
 def test_features_that_are_switched_off_do_not_count():
     document = "<cpu><feature name='a' policy='disable'/><feature name='b'/><feature/></cpu>"
-    assert topology.features(read(document)) == {"b"}
+    assert topology.features(parse_document(document)) == {"b"}
 
 
 @pytest.mark.parametrize(
@@ -46,17 +46,17 @@ def test_features_that_are_switched_off_do_not_count():
 )
 def test_hyperthreading_is_read_from_siblings(siblings, expected):
     document = cells(*(f"<cpu id='{n}' siblings='{s}'/>" for n, s in enumerate(siblings)))
-    assert topology.hyperthreading(read(document)) is expected
+    assert topology.hyperthreading(parse_document(document)) is expected
 
 
 def test_cores_are_read_from_siblings():
     document = cells("<cpu id='0' siblings='0,4'/>", "<cpu id='1' siblings='1'/>")
-    assert topology.cores(read(document)) == {frozenset({0, 4}), frozenset({1})}
+    assert topology.cores(parse_document(document)) == {frozenset({0, 4}), frozenset({1})}
 
 
 @given(st.text(max_size=20))
 def test_any_text_is_numbers_or_none(text):
-    assert all(isinstance(number, int) for number in numbers(text))
+    assert all(isinstance(number, int) for number in parse_cpus(text))
 
 
 def test_disk_is_whole_units():

@@ -22,17 +22,17 @@ from drivers.libvirt.facts.guest_models import (
     VIF,
     VIFS,
     VIRTIO_SOUND,
-    Question,
+    GuestType,
     TpmChoice,
     Versions,
+    guest_types,
     model_traits,
-    questions,
 )
 from tests.unit.libvirt.fake_binding import DATA
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "libvirt"
 PC, Q35 = ((DATA / f"domain-{name}.xml").read_text() for name in ("pc", "q35"))
-ASKED = (Question("x86_64", "pc", "kvm"), Question("x86_64", "q35", "kvm"))
+ASKED = (GuestType("x86_64", "pc", "kvm"), GuestType("x86_64", "q35", "kvm"))
 NEW = Versions(11_000_000, 10_000_000)
 NOT_OURS = {
     "COMPUTE_CONFIG_DRIVE_REGENERATION",
@@ -84,7 +84,7 @@ def full_document(**enums: str) -> str:
 def told(
     *answers: str | None, arch: str = "x86_64", tpm: bool = True, versions: Versions | None = NEW
 ) -> dict[str, bool]:
-    asked = tuple(Question(arch, f"m{number}", "kvm") for number in range(len(answers)))
+    asked = tuple(GuestType(arch, f"m{number}", "kvm") for number in range(len(answers)))
     return model_traits(asked, answers, tpm=TpmChoice(tpm), versions=versions)
 
 
@@ -183,18 +183,22 @@ def test_each_architecture_has_its_own_models():
     assert not [name for name in told(full_document(), arch="pdp11") if name.startswith(VIF)]
 
 
-CAPABILITIES = documents.read((DATA / "capabilities-x86_64.xml").read_text())
+CAPABILITIES = documents.parse_document((DATA / "capabilities-x86_64.xml").read_text())
 
 
 def test_the_hosts_own_architecture_is_asked_about_where_it_has_such_guests():
-    (only,) = questions(CAPABILITIES, "kvm")
-    assert only == Question("x86_64", "pc", "kvm")
-    assert questions(CAPABILITIES, "lxc") == questions(documents.read("<x/>"), "kvm") == ()
-    without = documents.read((DATA / "capabilities-x86_64.xml").read_text())
+    (only,) = guest_types(CAPABILITIES, "kvm")
+    assert only == GuestType("x86_64", "pc", "kvm")
+    assert (
+        guest_types(CAPABILITIES, "lxc")
+        == guest_types(documents.parse_document("<x/>"), "kvm")
+        == ()
+    )
+    without = documents.parse_document((DATA / "capabilities-x86_64.xml").read_text())
     for arch in without.findall("guest/arch"):
         for domain in arch.findall("domain[@type='kvm']"):
             arch.remove(domain)
-    assert questions(without, "kvm") == ()
+    assert guest_types(without, "kvm") == ()
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared examples are not here")
@@ -207,7 +211,7 @@ def test_the_shared_examples_are_read():
 
 
 def test_only_the_secrets_that_the_operator_lets_guests_have_are_told():
-    asked = (Question("x86_64", "q35", "kvm"),)
+    asked = (GuestType("x86_64", "q35", "kvm"),)
     found = model_traits(asked, [full_document()], tpm=TpmChoice(True, frozenset({"user"})))
     assert {name for name in those(found, TPM) if "SECRET" in name} == {"SECRET_SECURITY_USER"}
     assert found[f"{TPM}SECRET_SECURITY_HOST"] is False

@@ -8,7 +8,14 @@ import pytest
 
 from drivers.inventory import InventoryPolicy
 from drivers.libvirt import documents
-from drivers.libvirt.facts.disk import HDD, SSD, Images, StoragePool, medium_traits, storage_pool
+from drivers.libvirt.facts.disk import (
+    HDD,
+    SSD,
+    ImageBackend,
+    StoragePool,
+    medium_traits,
+    storage_pool,
+)
 from tests.unit.libvirt.hosts import (
     NODE,
     ROOT,
@@ -37,19 +44,19 @@ RBD = pool("rbd", "<host name='mon1'/><name>vms</name>", target="")
 ZFS = pool("zfs", "<name>tank/vms</name>")
 
 
-def found(images: Images, *texts: str) -> StoragePool | None:
-    return storage_pool(map(documents.read, texts), images, INSTANCES)
+def found(images: ImageBackend, *texts: str) -> StoragePool | None:
+    return storage_pool(map(documents.parse_document, texts), images, INSTANCES)
 
 
 @pytest.mark.parametrize(
     ("images", "text"),
     [
-        (Images(), DIR),
-        (Images("qcow2"), pool("netfs", target="/srv/instances/")),
-        (Images("lvm", "vg0"), LVM),
-        (Images("lvm", "p"), pool("logical")),
-        (Images("rbd", "vms"), RBD),
-        (Images("zfs", "tank/vms"), ZFS),
+        (ImageBackend(), DIR),
+        (ImageBackend("qcow2"), pool("netfs", target="/srv/instances/")),
+        (ImageBackend("lvm", "vg0"), LVM),
+        (ImageBackend("lvm", "p"), pool("logical")),
+        (ImageBackend("rbd", "vms"), RBD),
+        (ImageBackend("zfs", "tank/vms"), ZFS),
     ],
 )
 def test_each_backend_finds_its_pool_among_others(images, text):
@@ -60,17 +67,17 @@ def test_each_backend_finds_its_pool_among_others(images, text):
 
 
 def test_a_pool_of_the_right_name_and_another_type_is_not_it():
-    assert found(Images("rbd", "vg0"), LVM) is None
-    assert found(Images("lvm", "vms"), RBD, ZFS) is None
+    assert found(ImageBackend("rbd", "vg0"), LVM) is None
+    assert found(ImageBackend("lvm", "vms"), RBD, ZFS) is None
 
 
 @pytest.mark.parametrize("size", ["", "0", "-1", "much", "9" * 30])
 def test_a_pool_without_a_size_is_none(size):
-    assert found(Images("rbd", "vms"), pool("rbd", "<name>vms</name>", size=size)) is None
+    assert found(ImageBackend("rbd", "vms"), pool("rbd", "<name>vms</name>", size=size)) is None
 
 
 def test_the_disks_of_a_volume_group_are_known():
-    got = found(Images("lvm", "vg0"), LVM)
+    got = found(ImageBackend("lvm", "vg0"), LVM)
     assert got is not None and got.devices == ("/dev/sda", "/dev/sdb")
 
 
@@ -91,7 +98,7 @@ def test_an_unknown_size_keeps_what_placement_has_and_says_what_to_do():
     tree = new_tree()
     tree.update_inventory(NODE, {"DISK_GB": {"total": 7}})
     look = reading(two_cells(), disk_bytes=None, no_pool=True)
-    images = Images("rbd", "vms")
+    images = ImageBackend("rbd", "vms")
     assert totals(written(tree, look, images=images))["DISK_GB"] == 7
     told = report_of(tree, look, images=images).notes["DISK_GB"]
     assert "'vms'" in told and "virsh pool-define" in told

@@ -12,7 +12,7 @@ from drivers.libvirt.devices.encryption import (
     SEV_ES,
     SEV_SNP,
     TDX_OPTION,
-    Encryption,
+    EncryptionAnswer,
     Limits,
 )
 from drivers.libvirt.tree.names import child_uuid
@@ -22,14 +22,14 @@ from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, t
 
 ON_SEV, ON_ES, ON_TDX = f"{NODE}_amd_sev", f"{NODE}_amd_sev_es", f"{NODE}_intel_tdx"
 ON_SNP = f"{NODE}_amd_sev_snp"
-UNASKED = Encryption(None)
+UNASKED = EncryptionAnswer(None)
 
 
 def look(told, off=(), on=(), keys=None):
     found = (
         told
-        if isinstance(told, Encryption)
-        else Encryption(documents.read(told), frozenset(off), frozenset(on), keys)
+        if isinstance(told, EncryptionAnswer)
+        else EncryptionAnswer(documents.parse_document(told), frozenset(off), frozenset(on), keys)
     )
     return reading(two_cells(), encryption=found)
 

@@ -10,7 +10,7 @@ import pytest
 
 from drivers.errors import DriverNotReady
 from drivers.libvirt.connection.events import CONNECTION, DEVICES, GUESTS, POOLS, Events
-from drivers.libvirt.facts.fact import SLOW, Sources
+from drivers.libvirt.facts.fact import MAX_CACHE_AGE, Sources
 from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
 
@@ -164,7 +164,7 @@ class Clock:
         return self.now
 
 
-class Counted:
+class CpuAndMemoryAnswer:
     """A question that counts how often it is asked."""
 
     def __init__(self) -> None:
@@ -183,50 +183,50 @@ def events():
 
 
 def test_what_events_cover_is_asked_for_once_until_one_comes(events):
-    sources, asked = Sources(SimpleNamespace(events=events)), Counted()
-    assert [sources.read("pools", asked, until=POOLS) for _ in range(3)] == [1, 1, 1]
+    sources, asked = Sources(SimpleNamespace(events=events)), CpuAndMemoryAnswer()
+    assert [sources.fetch("pools", asked, until_event=POOLS) for _ in range(3)] == [1, 1, 1]
     events.changed(DEVICES)
-    assert sources.read("pools", asked, until=POOLS) == 1
+    assert sources.fetch("pools", asked, until_event=POOLS) == 1
     events.changed(POOLS)
-    assert sources.read("pools", asked, until=POOLS) == 2
+    assert sources.fetch("pools", asked, until_event=POOLS) == 2
 
 
 def test_what_events_do_not_cover_is_asked_for_each_time(events):
-    sources, asked = Sources(SimpleNamespace(events=events)), Counted()
-    assert [sources.read("devices", asked, until=DEVICES) for _ in range(2)] == [1, 2]
-    assert [sources.read("memory", asked) for _ in range(2)] == [3, 4]
+    sources, asked = Sources(SimpleNamespace(events=events)), CpuAndMemoryAnswer()
+    assert [sources.fetch("devices", asked, until_event=DEVICES) for _ in range(2)] == [1, 2]
+    assert [sources.fetch("memory", asked) for _ in range(2)] == [3, 4]
 
 
 def test_events_may_get_lost_so_it_is_asked_again_at_a_slow_pace(events):
-    clock, asked = Clock(), Counted()
+    clock, asked = Clock(), CpuAndMemoryAnswer()
     sources = Sources(SimpleNamespace(events=events), clock)
-    sources.read("pools", asked, until=POOLS)
-    clock.now = SLOW - 1
-    assert sources.read("pools", asked, until=POOLS) == 1
-    clock.now = SLOW + 1
-    assert sources.read("pools", asked, until=POOLS) == 2
+    sources.fetch("pools", asked, until_event=POOLS)
+    clock.now = MAX_CACHE_AGE - 1
+    assert sources.fetch("pools", asked, until_event=POOLS) == 1
+    clock.now = MAX_CACHE_AGE + 1
+    assert sources.fetch("pools", asked, until_event=POOLS) == 2
 
 
 def test_what_changes_while_it_is_asked_for_is_asked_for_again(events):
-    sources, asked = Sources(SimpleNamespace(events=events)), Counted()
+    sources, asked = Sources(SimpleNamespace(events=events)), CpuAndMemoryAnswer()
 
     def disturbed() -> int:
         events.changed(POOLS)
         return asked()
 
-    sources.read("pools", disturbed, until=POOLS)
-    assert sources.read("pools", asked, until=POOLS) == 2
+    sources.fetch("pools", disturbed, until_event=POOLS)
+    assert sources.fetch("pools", asked, until_event=POOLS) == 2
 
 
 def test_a_failure_is_asked_about_again_and_the_last_answer_stands_meanwhile(events):
-    sources, asked = Sources(SimpleNamespace(events=events)), Counted()
-    sources.read("pools", asked, until=POOLS)
+    sources, asked = Sources(SimpleNamespace(events=events)), CpuAndMemoryAnswer()
+    sources.fetch("pools", asked, until_event=POOLS)
     events.changed(POOLS)
 
     def refuse() -> int:
         raise DriverNotReady("the pool hangs")
 
-    assert sources.read("pools", refuse, until=POOLS) == 1
+    assert sources.fetch("pools", refuse, until_event=POOLS) == 1
     assert sources.failed() == {"pools": "the pool hangs"}
-    assert sources.read("pools", asked, until=POOLS) == 2
+    assert sources.fetch("pools", asked, until_event=POOLS) == 2
     assert sources.failed() == {}

@@ -17,7 +17,7 @@ import pytest
 
 from drivers.api import DriverContext, ProviderTree
 from drivers.libvirt.facts import report
-from drivers.libvirt.facts.fact import Sources, Subject
+from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.tree.reported import HostReport
 from tests.hosts import FakeHost
 from tests.unit.libvirt.fake_binding import FakeLibvirt, FakeLibvirtError
@@ -32,13 +32,13 @@ ONLY_TRAITS = {"architecture", "CPU features", "domain capabilities", "pci"}
 PAGE = (DOCS / "facts.rst").read_text()
 
 
-def classes_of_facts() -> dict[str, Path]:
-    """All that ask and judge, with the file that each is in."""
+def fact_classes() -> dict[str, Path]:
+    """All classes of facts, with the file that each is in."""
     found = {}
     for file in sorted([*DRIVER.glob("facts/*.py"), *DRIVER.glob("devices/*.py")]):
         module = importlib.import_module(f"drivers.libvirt.{file.parent.name}.{file.stem}")
         for name, one in inspect.getmembers(module, inspect.isclass):
-            is_fact = hasattr(one, "ask") and hasattr(one, "judge") and name != "Fact"
+            is_fact = hasattr(one, "query_host") and hasattr(one, "build_report") and name != "Fact"
             if is_fact and one.__module__ == module.__name__:
                 found[name] = file
     return found
@@ -46,7 +46,7 @@ def classes_of_facts() -> dict[str, Path]:
 
 def test_every_fact_is_asked():
     asked = {type(fact).__name__ for fact in FACTS.values()}
-    forgotten = classes_of_facts().keys() - asked
+    forgotten = fact_classes().keys() - asked
     assert not forgotten, f"add {', '.join(forgotten)} to FACTS in facts/report.py"
 
 
@@ -56,14 +56,14 @@ def test_every_fact_has_a_name_of_its_own():
 
 @pytest.mark.parametrize("name", FACTS)
 def test_every_fact_is_in_the_table_of_the_docs(name):
-    file = classes_of_facts()[type(FACTS[name]).__name__].relative_to(DRIVER)
+    file = fact_classes()[type(FACTS[name]).__name__].relative_to(DRIVER)
     row = rf"^``{re.escape(name)}``\s+``{re.escape(str(file))}``\s+\S"
     assert re.search(row, PAGE, re.MULTILINE), f"docs/libvirt/facts.rst has no row for {name}"
 
 
 @pytest.mark.parametrize("name", FACTS)
 def test_every_fact_has_a_test_of_its_own(name):
-    module = classes_of_facts()[type(FACTS[name]).__name__].stem
+    module = fact_classes()[type(FACTS[name]).__name__].stem
     texts = [file.read_text() for file in HERE.parent.glob("test_*.py") if file != HERE]
     imported = re.compile(rf"^(from \S+\.{module} import|from .* import .*\b{module}\b)", re.M)
     assert any(map(imported.search, texts)), f"no test in tests/unit/libvirt imports {module}"
@@ -73,7 +73,7 @@ def test_every_trait_that_a_fact_names_is_a_standard_one():
     """Placement would refuse the others."""
     pattern = re.compile(r"\"((?:HW|COMPUTE|STORAGE|MISC)_[A-Z0-9_]+)\"")
     known = {*os_traits.get_traits()}
-    for file in classes_of_facts().values():
+    for file in fact_classes().values():
         words = {word for word in pattern.findall(file.read_text()) if not word.endswith("_")}
         assert words <= known, f"{file}: os-traits has no {', '.join(words - known)}"
 
@@ -87,7 +87,7 @@ class Mute:
             call: FakeLibvirtError("out of luck") for call in binding.answers if call[0] != "v"
         }
         self.host = FakeHost(tmp_path, binding).connection()
-        self.host.on_files = self._no_files  # type: ignore[method-assign]
+        self.host.read_files = self._no_files  # type: ignore[method-assign]
 
     def _no_files(self, what, _job):
         raise report.DriverNotReady(f"no files: {what}")
@@ -100,8 +100,8 @@ def test_a_fact_that_was_never_told_takes_nothing_away(name, tmp_path):
     reader = report.Reader(mute.host, facts(labels={"CUSTOM_PMEM_NAMESPACE_A": ("ns0",)}))
     document = reader.sources.capabilities = reading(two_cells()).capabilities
     fact = reader.facts[name]
-    answer = fact.ask(reader.sources)
-    said = fact.judge(answer, Subject(NODE, document))
+    answer = fact.query_host(reader.sources)
+    said = fact.build_report(answer, ReportContext(NODE, document))
     assert not said.inventory and not said.children
     assert said.silent or name in ONLY_TRAITS, (
         "a fact with inventory says that it is silent; one with traits alone stands in ONLY_TRAITS"
@@ -116,17 +116,17 @@ class Newcomer:
     name: ClassVar[str] = "newcomer"
 
     @classmethod
-    def of(cls, _context: DriverContext) -> Self:
+    def from_context(cls, _context: DriverContext) -> Self:
         return cls()
 
-    def ask(self, sources: Sources) -> bool | None:
-        return sources.read_or(
+    def query_host(self, sources: Sources) -> bool | None:
+        return sources.fetch_or_default(
             self.name,
-            lambda: sources.host.ask_if_able("news", lambda c: bool(c.getNews()), None),
+            lambda: sources.host.call_if_supported("news", lambda c: bool(c.getNews()), None),
             None,
         )
 
-    def judge(self, answer: bool | None, _of: Subject) -> HostReport:
+    def build_report(self, answer: bool | None, _context: ReportContext) -> HostReport:
         return HostReport(traits={} if answer is None else {"COMPUTE_NODE": answer})
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from drivers.errors import DriverLoadFailed, DriverNotReady
-from drivers.libvirt.connection.host import PAUSE, Host, load_binding
+from drivers.libvirt.connection.host import RECONNECT_PAUSE, Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
-from drivers.libvirt.devices.devices import all_guests
+from drivers.libvirt.devices.devices import list_all_guests
 from drivers.libvirt.facts import cpu_features, file_systems
-from drivers.libvirt.facts.architecture import Question, domain_capabilities
+from drivers.libvirt.facts.architecture import GuestType, domain_capabilities
 from drivers.libvirt.facts.cpu_features import cpu_models, expanded_cpu
 from drivers.libvirt.facts.cpus_and_memory import cpu_count, cpu_map, memory_kib
 from drivers.libvirt.facts.disk import below
@@ -26,14 +26,14 @@ IMPATIENT = Deadlines(connect=1, call=1, keepalive_interval=5, keepalive_count=3
 
 
 def size_of(host: Host, path: Path) -> int:
-    return host.on_files(
+    return host.read_files(
         f"the file system of {path}",
         lambda root: file_systems.file_system_size(below(root, path)),
     )
 
 
 def cached_bytes(host: Host, cache: Path, beside: Path) -> int:
-    return host.on_files(
+    return host.read_files(
         "images", lambda root: file_systems.bytes_of_files(below(root, cache), below(root, beside))
     )
 
@@ -46,7 +46,7 @@ class Clock:
         return self.now
 
 
-CPU = cpu_features.Question("<cpu/>", "x")
+CPU = cpu_features.CpuToExpand("<cpu/>", "x")
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_answers_are_plain_values(host):
     assert cpu_count(host) == 2
     sources = Sources(host)
     assert cpu_models(sources, "x86_64") == ("Haswell-noTSX", "EPYC")
-    assert domain_capabilities(sources, Question("x86_64", None, "kvm")) == "<domainCapabilities/>"
+    assert domain_capabilities(sources, GuestType("x86_64", None, "kvm")) == "<domainCapabilities/>"
     assert sources.failed() == {}
 
 
@@ -125,17 +125,17 @@ def test_a_hypervisor_without_a_cpu_map_has_none_and_other_errors_are_told(host,
 
 
 def test_persistent_memory_namespaces_with_a_name_are_listed(host, tmp_path):
-    assert host.on_files("names", namespace_names) == set()
+    assert host.read_files("names", namespace_names) == set()
     for number, name in enumerate(["ns0", "", "ns2"]):
         device = tmp_path / f"sys/bus/nd/devices/namespace0.{number}"
         device.mkdir(parents=True)
         (device / "alt_name").write_text(f"{name}\n")
-    assert host.on_files("names", namespace_names) == {"ns0", "ns2"}
+    assert host.read_files("names", namespace_names) == {"ns0", "ns2"}
 
 
 def test_a_guest_that_goes_while_guests_are_read_is_left_out(host, binding):
     binding.answers["listAllDomains"] = [FakeDomain("<domain/>"), FakeDomain(None)]
-    assert list(all_guests(host).documents.values()) == ["<domain/>"]
+    assert list(list_all_guests(host).documents.values()) == ["<domain/>"]
 
 
 @pytest.mark.slow
@@ -186,7 +186,7 @@ def test_a_daemon_that_is_down_is_tried_once_a_second_and_found_when_back(host, 
         clock.now += 0.1
     assert 25 <= binding.calls.count("open") <= 31
     binding.down = None
-    clock.now += PAUSE
+    clock.now += RECONNECT_PAUSE
     assert host.hostname() == "node-1"
     assert "openReadOnly" not in binding.calls
 
@@ -234,10 +234,10 @@ def test_where_writing_is_not_allowed_a_read_only_connection_does(host, binding,
 def test_an_optional_answer_may_be_missing_and_its_reason_is_kept(host, binding):
     binding.refused["getDomainCapabilities"] = FakeLibvirtError("operation forbidden", 29)
     sources = Sources(host)
-    assert domain_capabilities(sources, Question("x86_64", None, "kvm")) is None
+    assert domain_capabilities(sources, GuestType("x86_64", None, "kvm")) is None
     assert "operation forbidden" in sources.failed()["domain capabilities of x86_64 on kvm"]
     del binding.refused["getDomainCapabilities"]
-    assert domain_capabilities(sources, Question("x86_64", None, "kvm")) is not None
+    assert domain_capabilities(sources, GuestType("x86_64", None, "kvm")) is not None
     assert sources.failed() == {}
 
 
@@ -246,7 +246,7 @@ def test_what_is_asked_no_more_has_not_failed(host, binding):
     sources = Sources(host)
     expanded_cpu(sources, CPU)
     assert sources.failed()
-    sources.begin()
+    sources.begin_period()
     assert sources.failed() == {}
 
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from drivers.libvirt.facts.shares import (
     ReservedPages,
+    apportion,
     hugepage_class,
     hugepages,
     memory_mb,
     reserved_pages,
-    shared_out,
 )
 from reportclient.model import Inventory
 from reportclient.names import name_problem
@@ -86,15 +86,15 @@ def test_bad_reserved_pages_name_the_option_and_what_was_written(record):
 
 @given(st.integers(0, 2**40), st.lists(st.integers(0, 2**40), min_size=1, max_size=9))
 def test_what_is_shared_out_adds_up_and_nobody_gets_more_than_there_is(amount, weights):
-    parts = shared_out(amount, weights)
+    parts = apportion(amount, weights)
     assert sum(parts) == amount and len(parts) == len(weights)
     if any(weights) and amount <= sum(weights):
         assert all(part <= weight for part, weight in zip(parts, weights, strict=True))
 
 
 def test_without_weights_it_is_shared_equally():
-    assert shared_out(5, [0, 0]) == [3, 2]
-    assert shared_out(5, []) == []
+    assert apportion(5, [0, 0]) == [3, 2]
+    assert apportion(5, []) == []
 
 
 def test_records_are_what_placement_takes():

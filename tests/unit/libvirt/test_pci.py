@@ -129,7 +129,7 @@ def test_what_is_divided_into_vgpus_is_not_given_away_whole():
     gpu = pci(PF, GPU, types={"nvidia-35": 4})
     report = report_of(new_tree(), look(gpu, mdev(1, "nvidia-35", PF)), **both)
     assert [set(one.inventory) for one in report.children] == [{"VGPU"}]
-    assert "can't be given away whole" in report.notes[f"PCI device {PF}"]
+    assert "can't be assigned as a whole" in report.notes[f"PCI device {PF}"]
 
 
 def test_a_pf_whose_vfs_are_divided_is_not_given_away_whole():
@@ -163,7 +163,7 @@ def test_a_device_name_stands_for_vfs_only_since_it_goes_along_to_a_guest():
     listed = [*CARD, net("eth0", PF)]
     report = report_of(new_tree(), look(*listed), **chosen({"devname": "eth0"}))
     assert [one.inventory["CUSTOM_PCI_8086_154C"]["total"] for one in report.children] == [4]
-    assert "name it by its address" in report.notes[f"PCI device {PF}"]
+    assert "use address instead of devname" in report.notes[f"PCI device {PF}"]
 
 
 # -- what an operator and time do to it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drivers.libvirt.tree.names import child_uuid, is_same_thing, made_by_nova
+from drivers.libvirt.tree.names import child_uuid, created_by_nova, is_renamed_from
 from tests.unit.libvirt.devices import devices, pci
 from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, two_cells, written
 from tests.unit.libvirt.test_pci import chosen
@@ -30,7 +30,7 @@ PCI, OLD = "0000:04:00.0", "other"
     ],
 )
 def test_the_same_thing_has_the_same_end(name, old, same):
-    assert is_same_thing(NODE, name, old) is same
+    assert is_renamed_from(NODE, name, old) is same
 
 
 def test_what_an_operator_reserved_and_set_there_comes_along():
@@ -69,4 +69,4 @@ def test_novas_children_are_told_by_name_class_and_mark(name, inventory, traits,
     tree.new_child(name, ROOT)
     tree.update_inventory(name, {inventory: {"total": 1}})
     tree.update_traits(name, traits)
-    assert made_by_nova(tree.data(name)) is novas
+    assert created_by_nova(tree.data(name)) is novas

@@ -7,27 +7,27 @@ import pytest
 
 from drivers.errors import DriverLoadFailed
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, Ratio
-from drivers.libvirt.connection.host import uri_of
+from drivers.libvirt.connection.host import libvirt_uri
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.facts.cpu_features import CpuFeatures
 from drivers.libvirt.facts.cpus_and_memory import CpusAndMemory
-from drivers.libvirt.facts.disk import Disk, Images
+from drivers.libvirt.facts.disk import Disk, ImageBackend
 from drivers.libvirt.facts.guest_models import GuestModels
 from drivers.libvirt.facts.pmem import Pmem
-from drivers.libvirt.facts.report import facts_of
+from drivers.libvirt.facts.report import facts_from_context
 from drivers.libvirt.facts.shares import MemoryPolicy, ReservedPages
 from tests.hosts import context
 
 
 def facts_in(tmp_path: Path, text: str = "") -> dict[type, Any]:
     """As these options have them."""
-    return {type(one): one for one in facts_of(context(tmp_path, text)).values()}
+    return {type(one): one for one in facts_from_context(context(tmp_path, text)).values()}
 
 
 def test_defaults_are_novas(tmp_path):
     found = facts_in(tmp_path)
-    assert uri_of(context(tmp_path).conf.libvirt) == "qemu:///system"
+    assert libvirt_uri(context(tmp_path).conf.libvirt) == "qemu:///system"
     assert found[Disk].instances_path == tmp_path / "state/instances"
     assert (found[CpuFeatures].choice.virt_type, found[CpuFeatures].choice.mode) == ("kvm", None)
     policy = found[CpusAndMemory].policy
@@ -46,9 +46,9 @@ def test_defaults_are_novas(tmp_path):
 )
 def test_the_usual_uri_goes_by_virt_type_unless_one_is_given(tmp_path, virt_type, uri):
     lines = f"[libvirt]\nvirt_type = {virt_type}\n"
-    assert uri_of(context(tmp_path, lines).conf.libvirt) == uri
+    assert libvirt_uri(context(tmp_path, lines).conf.libvirt) == uri
     given = context(tmp_path, lines + "connection_uri = qemu+tcp://x/system\n")
-    assert uri_of(given.conf.libvirt) == "qemu+tcp://x/system"
+    assert libvirt_uri(given.conf.libvirt) == "qemu+tcp://x/system"
 
 
 def test_every_option_arrives(tmp_path):
@@ -84,7 +84,7 @@ pmem_namespaces = 128G:ns0|ns1,SMALL:ns2
 cpu_power_management = true
 """,
     )
-    facts = {type(one): one for one in facts_of(made).values()}
+    facts = {type(one): one for one in facts_from_context(made).values()}
     host, disk, cpu = facts[CpusAndMemory], facts[Disk], facts[CpuFeatures].choice
     assert disk.policy == host.policy
     assert host.policy.reserved_memory_mb == 1
@@ -94,7 +94,7 @@ cpu_power_management = true
     assert host.policy.shared_cpus == {0, 2, 3}
     assert host.policy.dedicated_cpus == {4, 5}
     assert disk.instances_path == Path("/srv/guests")
-    assert disk.images == Images("rbd", "vms")
+    assert disk.images == ImageBackend("rbd", "vms")
     assert disk.from_sharing_provider and facts[GuestModels].tpm.enabled
     assert cpu.models == ("Haswell", "EPYC")
     assert cpu.extra_flags == ("+pcid", "-vmx")
@@ -105,7 +105,7 @@ cpu_power_management = true
         "CUSTOM_PMEM_NAMESPACE_128G": ("ns0", "ns1"),
         "CUSTOM_PMEM_NAMESPACE_SMALL": ("ns2",),
     }
-    deadlines = Deadlines.of(made.conf.libvirt)
+    deadlines = Deadlines.from_conf(made.conf.libvirt)
     assert (deadlines.connect, deadlines.call) == (1.5, 2.5)
     assert (deadlines.keepalive_interval, deadlines.keepalive_count) == (7, 8)
 
@@ -145,7 +145,7 @@ def test_a_driver_with_a_wrong_option_is_not_made_and_the_option_is_named(tmp_pa
 def test_memory_in_files_can_not_be_mixed(tmp_path, more, words):
     text = f"[libvirt]\nfile_backed_memory = 1024\n{more}"
     with pytest.raises(ValueError, match=f"file_backed_memory can't be used with .*{words}"):
-        facts_of(context(tmp_path, text))
+        facts_from_context(context(tmp_path, text))
 
 
 def test_who_keeps_the_secrets_of_tpms_is_checked(tmp_path):

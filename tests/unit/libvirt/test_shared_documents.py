@@ -11,8 +11,8 @@ import pytest
 from drivers.api import ProviderTree
 from drivers.libvirt import documents
 from drivers.libvirt.devices.device_spec import device_specs
-from drivers.libvirt.devices.devices import Devices
-from drivers.libvirt.devices.encryption import Encryption
+from drivers.libvirt.devices.devices import DevicesAnswer
+from drivers.libvirt.devices.encryption import EncryptionAnswer
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.facts import architecture, cpu_features
@@ -28,7 +28,7 @@ SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "libvirt"
 DOCUMENTS = sorted(SHARED.glob("*.xml"))
 HOSTS = {path.name: path.read_text() for path in DOCUMENTS}
 CAPABILITIES = sorted(
-    name for name, text in HOSTS.items() if documents.read(text).tag == "capabilities"
+    name for name, text in HOSTS.items() if documents.parse_document(text).tag == "capabilities"
 )
 
 pytestmark = pytest.mark.skipif(not DOCUMENTS, reason=f"no documents in {SHARED}")
@@ -39,7 +39,7 @@ def trees(text):
     pages = MemoryPolicy("pages")
     yield written(new_tree(), reading(text, memory_mib=65536))
     yield written(new_tree(), reading(text, memory_mib=65536), memory=pages)
-    if numa_cells(documents.read(text)):
+    if numa_cells(documents.parse_document(text)):
         yield written(
             new_tree(), reading(text, memory_mib=65536), memory=pages, report_numa="nested"
         )
@@ -58,7 +58,7 @@ def test_every_document_gives_trees_that_placement_takes(name):
 def test_cells_together_have_what_the_host_has(name):
     flat, _, nested = trees(HOSTS[name])
     cells = [nested.data(uuid).name for uuid in nested.get_provider_uuids(NODE)[1:]]
-    ids = documents.read(HOSTS[name]).findall("host/topology/cells/cell/cpus/cpu")
+    ids = documents.parse_document(HOSTS[name]).findall("host/topology/cells/cell/cpus/cpu")
     assert totals(flat)["VCPU"] == len(ids) > 0
     for resource_class, slack in (("VCPU", 0), ("MEMORY_MB", len(cells))):
         parts = sum(totals(nested, cell).get(resource_class, 0) for cell in cells)
@@ -108,7 +108,7 @@ def whole(tmp_path):
 
     def told(name, domain_capabilities):
         binding = FakeLibvirt()
-        document = documents.read(HOSTS[name])
+        document = documents.parse_document(HOSTS[name])
         cpus = len(document.findall("host/topology/cells/cell/cpus/cpu")) or 2
         listed = [FakeDevice(ET.tostring(one, "unicode")) for one in _all_devices()]
         binding.answers |= {
@@ -127,7 +127,9 @@ def whole(tmp_path):
 
 
 def _all_devices():
-    found = (one for text in HOSTS.values() for one in documents.read(text).iter("device"))
+    found = (
+        one for text in HOSTS.values() for one in documents.parse_document(text).iter("device")
+    )
     return [one for one in found if one.find("name") is not None]
 
 
@@ -144,7 +146,7 @@ def test_the_whole_driver_reads_every_document_with_every_option(whole, name, do
             assert name_problem(resource_class, "resource class") is None
             assert record.problem() is None, resource_class
     told = driver.degraded()
-    if name in CAPABILITIES and numa_cells(documents.read(HOSTS[name])):
+    if name in CAPABILITIES and numa_cells(documents.parse_document(HOSTS[name])):
         assert tree.exists(f"{NODE}_numa0") and "VCPU" not in tree.data(NODE).inventory
     else:
         assert "no NUMA cells" in told["[libvirt] report_numa"]
@@ -156,10 +158,10 @@ def test_the_whole_driver_reads_every_document_with_every_option(whole, name, do
 
 def test_node_devices_and_domain_capabilities_are_read_too():
     for text in HOSTS.values():
-        document = documents.read(text)
+        document = documents.parse_document(text)
         found = tuple(document.iter("device"))
-        told = Encryption(document if document.tag == "domainCapabilities" else None)
-        look = reading(two_cells(), devices=Devices(found), encryption=told)
+        told = EncryptionAnswer(document if document.tag == "domainCapabilities" else None)
+        look = reading(two_cells(), devices=DevicesAnswer(found), encryption=told)
         wanted = {
             "pci": PciSettings(device_specs(["{}"])),
             "mdev": MdevSettings((MdevType("vfio_ccw-io"),)),

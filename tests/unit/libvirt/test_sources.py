@@ -12,38 +12,38 @@ def refuse():
 
 def test_a_source_that_fails_keeps_its_last_answer_and_is_named_until_it_answers():
     sources = Sources(None)
-    assert sources.read("memory", lambda: 8) == 8
-    assert sources.read("memory", refuse) == 8
+    assert sources.fetch("memory", lambda: 8) == 8
+    assert sources.fetch("memory", refuse) == 8
     assert sources.failed() == {"memory": "out of luck"}
     assert not sources.never_answered()
-    assert sources.read("memory", lambda: 9) == 9
+    assert sources.fetch("memory", lambda: 9) == 9
     assert sources.failed() == {}
 
 
 def test_a_source_that_never_answered_is_an_error_or_what_stands_for_it():
     sources = Sources(None)
     with pytest.raises(DriverNotReady, match="out of luck"):
-        sources.read("memory", refuse)
-    assert sources.read_or("disk", refuse, None) is None
+        sources.fetch("memory", refuse)
+    assert sources.fetch_or_default("disk", refuse, None) is None
     assert sources.never_answered()
     assert set(sources.failed()) == {"memory", "disk"}
 
 
 def test_nothing_is_an_answer_too():
     sources = Sources(None)
-    assert sources.read("disk", lambda: None) is None
-    assert sources.read("disk", refuse) is None
+    assert sources.fetch("disk", lambda: None) is None
+    assert sources.fetch("disk", refuse) is None
     assert not sources.never_answered()
 
 
 def test_how_long_each_took_is_known():
     times = iter([0.0, 2.0, 2.0, 2.5])
     sources = Sources(None, lambda: next(times))
-    sources.read("memory", lambda: 8)
-    sources.read("memory", refuse)
-    assert sources.took() == {"memory": 0.5}
+    sources.fetch("memory", lambda: 8)
+    sources.fetch("memory", refuse)
+    assert sources.durations() == {"memory": 0.5}
 
 
 def test_errors_of_our_own_making_are_not_hidden():
     with pytest.raises(ZeroDivisionError):
-        Sources(None).read_or("memory", lambda: 1 // 0, None)
+        Sources(None).fetch_or_default("memory", lambda: 1 // 0, None)

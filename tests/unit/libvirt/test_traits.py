@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.libvirt.documents import read
+from drivers.libvirt.documents import parse_document
 from drivers.libvirt.driver import CAPABILITIES
 from drivers.libvirt.facts import architecture, cpu_features
-from drivers.libvirt.facts.cpu_features import Features
+from drivers.libvirt.facts.cpu_features import GuestCpuFeatures
 from drivers.libvirt.facts.topology import HostCpu
 
 INTEL = HostCpu("x86_64", "Haswell", "Intel")
@@ -20,7 +20,7 @@ CPU_MAP = Path("/usr/share/libvirt/cpu_map/x86_features.xml")
 
 
 def traits(cpu: HostCpu, *names: str, complete: bool = True) -> dict[str, bool]:
-    return cpu_features.cpu_traits(cpu, Features(frozenset(names), complete), None)
+    return cpu_features.cpu_traits(cpu, GuestCpuFeatures(frozenset(names), complete), None)
 
 
 def test_every_name_is_a_standard_trait():
@@ -87,12 +87,12 @@ def test_hyperthreading_is_said_when_it_is_known(threads):
 
 def test_nothing_known_nothing_said():
     assert cpu_features.cpu_traits(HostCpu(), None, None) == {}
-    assert architecture.arch_traits(HostCpu(), read(None)) == {}
+    assert architecture.arch_traits(HostCpu(), parse_document(None)) == {}
 
 
 def test_host_and_guest_architectures():
     document = "<c><guest><arch name='i686'/></guest><guest><arch name='aarch64'/></guest></c>"
-    found = architecture.arch_traits(HostCpu("x86_64"), read(document))
+    found = architecture.arch_traits(HostCpu("x86_64"), parse_document(document))
     assert {name for name, has in found.items() if has} == {
         "HW_ARCH_X86_64",
         "COMPUTE_ARCH_AARCH64",
@@ -105,7 +105,7 @@ some = st.none() | st.sampled_from(["x86_64", "i686", "aarch64", "ppc64le", "Int
 
 @given(
     st.builds(HostCpu, some, some, some),
-    st.none() | st.builds(Features, st.frozensets(st.text(max_size=9)), st.booleans()),
+    st.none() | st.builds(GuestCpuFeatures, st.frozensets(st.text(max_size=9)), st.booleans()),
     st.none() | st.booleans(),
 )
 def test_no_host_makes_a_trait_that_is_not_owned(cpu, features, threads):

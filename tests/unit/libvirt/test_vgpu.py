@@ -6,7 +6,7 @@ import pytest
 
 from agent import config
 from drivers.errors import ReshapeNeeded
-from drivers.libvirt.devices.devices import Devices, NodeDevices
+from drivers.libvirt.devices.devices import DevicesAnswer, NodeDevices
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.tree.names import child_uuid
 from tests.hosts import context
@@ -149,7 +149,7 @@ def test_a_class_of_its_own_has_no_old_place():
 
 
 def test_they_stay_there_while_the_devices_are_not_known():
-    unheard = reading(two_cells(), devices=Devices(None))
+    unheard = reading(two_cells(), devices=DevicesAnswer(None))
     tree = written(old_tree(), unheard, **enabled("nvidia-35"))
     assert tree.data(ROOT).inventory["VGPU"]["total"] == 8
 
@@ -172,7 +172,7 @@ device_addresses = not enabled, so not read
 
 def test_options_of_types(tmp_path):
     conf = context(tmp_path, TWO)
-    assert NodeDevices.of(conf).mdev.types == (
+    assert NodeDevices.from_context(conf).mdev.types == (
         MdevType("nvidia-35", frozenset({A, B}), max_instances=3),
         MdevType("nvidia-36", frozenset({"0000:86:00.0"}), "CUSTOM_BIG"),
     )
@@ -181,7 +181,7 @@ def test_options_of_types(tmp_path):
 
 def test_of_several_types_without_addresses_the_first_one_counts(tmp_path):
     text = "[devices]\nenabled_vgpu_types = nvidia-35,nvidia-36\n"
-    found = NodeDevices.of(context(tmp_path, text)).mdev
+    found = NodeDevices.from_context(context(tmp_path, text)).mdev
     assert [kind.name for kind in found.types] == ["nvidia-35"]
     assert "only nvidia-35 is used" in str(found.notes)
 
@@ -196,7 +196,7 @@ def test_of_several_types_without_addresses_the_first_one_counts(tmp_path):
 )
 def test_what_is_wrong_is_named_with_its_group(tmp_path, old, new, words):
     with pytest.raises(ValueError, match=words):
-        NodeDevices.of(context(tmp_path, TWO.replace(old, new)))
+        NodeDevices.from_context(context(tmp_path, TWO.replace(old, new)))
 
 
 def test_traits_that_operators_set_on_gpus_stay():

@@ -105,7 +105,7 @@ def test_a_change_is_told_once() -> None:
     for _ in range(3):
         watch.lost("gone")
     for _ in range(3):
-        watch.ask()
+        watch.probe_once()
     watch.lost("gone again")
     assert told == ["gone", None, "gone again"]
 
@@ -113,7 +113,7 @@ def test_a_change_is_told_once() -> None:
 def test_a_loss_during_the_question_is_not_overlooked() -> None:
     told: list[str | None] = []
     watch = Watch(lambda: watch.lost("gone"), told.append)
-    watch.ask()
+    watch.probe_once()
     assert told == ["gone"]
 
 
