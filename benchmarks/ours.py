@@ -66,7 +66,7 @@ class Ours:
         """New objects and a new connection; the view comes from its file."""
         self._nodes = Nodes(
             ROOT,
-            [LoadedDriver.of("benchmark", self._driver)],
+            [LoadedDriver.from_driver("benchmark", self._driver)],
             PlacementAPI(token_adapter(self._url, "admin")),
             Rules(
                 owner_traits=("CUSTOM_OWNER_COMPUTE_AGENT",), verify_every=VERIFY, at_once=AT_ONCE

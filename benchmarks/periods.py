@@ -117,7 +117,7 @@ def host(size: int, state: Path | None = None) -> Host:
     driver = Big(size, elsewhere)
     rules = Rules(owner_traits=OWNERS, verify_every=None, audit_every=None)
     placement = Placement(elsewhere)
-    loaded = [LoadedDriver.of("big", driver)]
+    loaded = [LoadedDriver.from_driver("big", driver)]
     nodes = Nodes(driver.items[0]["uuid"], loaded, placement, rules, state_path=state)
     made = Host(driver, nodes, elsewhere)
     for _ in range(2):

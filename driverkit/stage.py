@@ -69,7 +69,7 @@ class Stage:
             raise BadFixture("make_driver returned None: a driver is needed")
         if any(driver is earlier.driver for earlier in self.opened):
             raise BadFixture("make_driver gave the same driver twice: a fresh one is needed")
-        self.opened.append(LoadedDriver.of(type(driver).__name__, driver, self.within))
+        self.opened.append(LoadedDriver.from_driver(type(driver).__name__, driver, self.within))
         return self.opened[-1]
 
     def nodes(self, loaded: LoadedDriver) -> list[str]:
@@ -79,7 +79,7 @@ class Stage:
     def roots(self, loaded: LoadedDriver) -> "list[Root]":
         """A root for each of its nodes; Placement knows none of them before it is reported."""
         nodes = self.nodes(loaded)
-        told = said("get_nodenames_by_uuid", loaded.uuids_told)
+        told = said("get_nodenames_by_uuid", loaded.node_uuids)
         return [self.root(node, told.get(node)) for node in nodes]
 
     def root(self, node: str, uuid: str | None = None) -> "Root":
@@ -158,7 +158,7 @@ class Root:
         self, loaded: LoadedDriver, tree: ProviderTree, allocations: Allocations | None = None
     ) -> None:
         """Let the driver edit ``tree``.  :raises DriverRaised: whatever it raised."""
-        question = lambda: loaded.ask(tree, self.node, allocations)  # noqa: E731
+        question = lambda: loaded.update_provider_tree(tree, self.node, allocations)  # noqa: E731
         said(f"update_provider_tree for node {self.node}", question)
 
     def desired(self, loaded: LoadedDriver) -> Snapshot:

@@ -1,7 +1,7 @@
-"""Optional abilities of drivers: small protocols.
+"""Optional abilities of drivers, as small protocols.
 
-Having the methods is all it takes.  They are looked for once, when the driver is
-loaded (:class:`drivers.loaded.LoadedDriver`); later nobody asks whether a method is there.
+A driver has an ability if it defines the protocol's methods.  The agent checks this once, when
+it loads the driver (:class:`drivers.loaded.LoadedDriver`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,12 +10,14 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class Lifecycle(Protocol):
-    """A driver that opens and closes something, by Nova's names."""
+    """A driver that opens and closes resources; the methods are named as in Nova."""
 
     def init_host(self, host: str) -> None:
-        """Called once before anything else is.  It must return within seconds: what
-        can't be reached yet is :class:`DriverNotReady` later, not here.  If it fails all
-        the same it is called again, after ``cleanup_host``.
+        """Called once, before any other method.
+
+        It must return within seconds: a backend that can't be reached yet is reported later,
+        by raising :class:`DriverNotReady` from other methods.  If ``init_host`` raises, the
+        agent calls ``cleanup_host`` and then ``init_host`` again.
         """
 
     def cleanup_host(self, host: str) -> None:
@@ -24,91 +26,93 @@ class Lifecycle(Protocol):
 
 @runtime_checkable
 class Configurable(Protocol):
-    """A driver with options of its own; they are registered before it is made."""
+    """A driver with options of its own; they are registered before the driver is created."""
 
     @classmethod
     def list_opts(cls) -> list[tuple[str, list[Any]]]:
-        """``[(group, [oslo.config options])]``."""
+        """Return ``[(group, [oslo.config options])]``."""
 
 
 @runtime_checkable
 class Identified(Protocol):
-    """A driver whose nodes have UUIDs of their own, by Nova's name."""
+    """A driver whose backend has a UUID for each node; the method is named as in Nova."""
 
     def get_nodenames_by_uuid(self) -> Mapping[str, str]:
-        """``{uuid: nodename}`` for nodes of ``get_available_nodes``."""
+        """Return ``{uuid: nodename}`` for nodes of ``get_available_nodes``."""
 
 
 @runtime_checkable
 class Watched(Protocol):
-    """A driver that notices by itself when its hypervisor is lost, and when it is back."""
+    """A driver that notices by itself when its connection to the hypervisor is lost or back."""
 
-    def watch(self, tell: Callable[[str | None], None]) -> None:
+    def watch(self, notify: Callable[[str | None], None], /) -> None:
         """Called once, after ``init_host``.
 
-        ``tell(why)`` says that the hypervisor can't be reached, in a few words, and
-        ``tell(None)`` that it can: both on changes only, and the first time that it is
-        known.  Any thread may call it, and it returns at once.
+        The driver calls ``notify(reason)`` when the hypervisor can't be reached, with a short
+        text, and ``notify(None)`` when it can: first when it knows the state, then at each
+        change.  ``notify`` may be called from any thread and returns at once.
         """
 
 
 @runtime_checkable
-class Unwell(Protocol):
-    """A driver that can name what it could not read and reports from memory."""
+class Degradable(Protocol):
+    """A driver that can name the parts it could not read and reports with their last values."""
 
     def degraded(self) -> Mapping[str, str]:
-        """``{part: reason}``; empty when all is well."""
+        """Return ``{part: reason}``; empty if every part was read."""
 
 
 @runtime_checkable
 class Timed(Protocol):
-    """A driver that can say how long its sources take, for ``computectl status --sources``."""
+    """A driver that measures how long its sources take, for ``computectl status --sources``."""
 
     def took(self) -> Mapping[str, float]:
-        """``{source: seconds}``, of the last time that each was asked."""
+        """Return ``{source: seconds}``: how long the last read of each source took."""
 
 
 @runtime_checkable
 class Switched(Protocol):
-    """A driver that wants to hear whether its host takes new guests, by Nova's name."""
+    """A driver to be notified whether its host takes new guests; named as in Nova."""
 
     def set_host_enabled(self, enabled: bool) -> object:
         """Called when the status is first known and at each change, in the loop's thread.
 
-        The agent writes COMPUTE_STATUS_DISABLED itself, whatever happens here.  What
-        is returned is not used; what is raised is logged, and the driver is told again
-        in the next period.
+        The agent writes COMPUTE_STATUS_DISABLED itself, whether or not this call succeeds.
+        The result is ignored.  An exception is logged, and the call is repeated in the next
+        period.
         """
 
 
-OPTIONAL: tuple[type, ...] = (Lifecycle, Identified, Watched, Unwell, Timed, Switched)
-"""What is looked for when a driver is loaded; all methods of one, or none, are there."""
+OPTIONAL: tuple[type, ...] = (Lifecycle, Identified, Watched, Degradable, Timed, Switched)
+"""Checked when a driver is loaded: it defines all methods of a protocol, or none of them."""
 
 
 def methods(ability: type) -> tuple[str, ...]:
-    """Those of a protocol, by name."""
+    """Return the method names of a protocol."""
     return tuple(name for name in vars(ability) if not name.startswith("_"))
 
 
 @runtime_checkable
-class TellsInventory(Protocol):
-    """An older way: the inventory of the root, and of nothing below it."""
+class LegacyInventory(Protocol):
+    """Nova's deprecated method for the inventory of the root provider (and of no other)."""
 
     def get_inventory(self, nodename: str) -> Mapping[str, Mapping[str, Any]]:
-        """``{resource class: {"total": …, "reserved": …, …}}``: all that the root has."""
+        """Return the root's whole inventory: ``{resource class: {"total": …, "reserved": …}}``."""
 
 
 @runtime_checkable
-class TellsTraits(Protocol):
-    """An older way: traits of the root."""
+class LegacyTraits(Protocol):
+    """Nova's deprecated method for the traits of the root provider."""
 
     def get_traits(self, nodename: str) -> Iterable[str]:
-        """Names.  What it told before and tells no more is taken away."""
+        """Return names of traits.  Traits that an earlier call returned and this one does not are
+        removed.
+        """
 
 
 @runtime_checkable
-class TellsResources(Protocol):
-    """The oldest way: numbers from which the root's inventory is made."""
+class LegacyResources(Protocol):
+    """Nova's oldest method: totals, from which the agent makes the root's inventory."""
 
     def get_available_resource(self, nodename: str) -> Mapping[str, Any]:
-        """Nova's dict.  Of it ``vcpus``, ``memory_mb`` (MiB) and ``local_gb`` (GiB) are used."""
+        """Return Nova's dict; ``vcpus``, ``memory_mb`` (MiB) and ``local_gb`` (GiB) are used."""

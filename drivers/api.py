@@ -1,6 +1,6 @@
-"""All that an author of a driver imports.
+"""The driver API: the only module that an author of a driver imports.
 
-A driver subclasses :class:`ComputeDriver`, writes two methods, and is named by an
+A driver subclasses :class:`ComputeDriver`, defines two methods, and is registered as an
 entry point of the group ``compute_agent.drivers``::
 
     class MyDriver(ComputeDriver):
@@ -10,8 +10,8 @@ entry point of the group ``compute_agent.drivers``::
         def update_provider_tree(self, provider_tree, nodename, allocations=None):
             provider_tree.update_inventory(nodename, {"VCPU": {"total": 8}})
 
-Everything else is optional: the small protocols (``drivers/abilities.py``) are looked
-for once, when the driver is loaded.  ``docs/driver-api.rst`` is the reference.
+Everything else is optional: the agent checks once, when it loads the driver, which of the small
+protocols in ``drivers/abilities.py`` it implements.  ``docs/driver-api.rst`` is the reference.
 """
 
 from abc import ABC, abstractmethod
@@ -22,14 +22,14 @@ from typing import Any, ClassVar, Protocol
 
 from drivers.abilities import (
     Configurable,
+    Degradable,
     Identified,
+    LegacyInventory,
+    LegacyResources,
+    LegacyTraits,
     Lifecycle,
     Switched,
-    TellsInventory,
-    TellsResources,
-    TellsTraits,
     Timed,
-    Unwell,
     Watched,
 )
 from drivers.errors import (
@@ -49,10 +49,14 @@ __all__ = [
     "Allocations",
     "ComputeDriver",
     "Configurable",
+    "Degradable",
     "DriverContext",
     "DriverError",
     "DriverNotReady",
     "Identified",
+    "LegacyInventory",
+    "LegacyResources",
+    "LegacyTraits",
     "Lifecycle",
     "ProviderData",
     "ProviderTree",
@@ -60,43 +64,38 @@ __all__ = [
     "ReshapeNeeded",
     "Store",
     "Switched",
-    "TellsInventory",
-    "TellsResources",
-    "TellsTraits",
     "Timed",
-    "Unwell",
     "Watched",
 ]
 
 API_VERSION = (1, 0)
 """Major, minor.
 
-A new minor version adds: drivers for older minor versions work unchanged.  A new major
-version may take away or change, and is announced a release before.  A driver that was
-written for a newer version is refused, and so is one for a version before
-``OLDEST_API_VERSION``.
+A new minor version only adds: drivers for older minor versions work unchanged.  A new major
+version may remove or change, and is announced a release before.  The agent refuses a driver
+written for a newer version, or for a version before ``OLDEST_API_VERSION``.
 """
 
 OLDEST_API_VERSION = (1, 0)
-"""The oldest version whose drivers are still taken."""
+"""The oldest API version whose drivers the agent still loads."""
 
 
 class Store(Protocol):
-    """A driver's storage over restarts: JSON objects by name, which begins with the driver's own.
+    """Storage for a driver's data that has to survive a restart: JSON objects by name.
 
-    The agent writes it, under ``state_path``.
+    Each name begins with the driver's own name.  The agent writes them under ``state_path``.
     """
 
     def load(self, name: str) -> Mapping[str, Any] | None:
-        """Return the object saved last; ``None`` if there is none, or it is damaged."""
+        """Return the object saved last; ``None`` if there is none or the file is damaged."""
 
     def save(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Replace it, safe from crashes; what can't be written is logged once."""
+        """Replace the object atomically; a failed write is logged once and not raised."""
 
 
 @dataclass(slots=True)
 class InMemory:
-    """A store for tests, and for where no agent is: it ends with the process."""
+    """A store in memory, for tests and for drivers that run without an agent."""
 
     saved: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -110,16 +109,16 @@ class InMemory:
 
 
 def _nothing() -> None:
-    """Stands where nobody listens."""
+    """Do nothing: the default of ``DriverContext.wake``."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverContext:
-    """The agent's context for a driver that is created.
+    """The agent's services for a driver, passed to its constructor.
 
-    ``conf`` is the loaded oslo.config object, with the driver's own options on it;
-    ``wake`` asks for a period now (any thread may call it); ``store`` keeps what the driver
-    has to know after a restart.
+    ``conf`` is the loaded oslo.config object, with the driver's own options registered;
+    ``wake`` requests a period now (callable from any thread); ``store`` saves data that the
+    driver needs after a restart.
     """
 
     host: str
@@ -130,23 +129,23 @@ class DriverContext:
 
 
 class ComputeDriver(ABC):
-    """A hypervisor, seen by Placement."""
+    """Base class of drivers: reports the resources of a hypervisor's nodes."""
 
     api_version: ClassVar[tuple[int, int]] = (1, 0)
     """The API that the driver was written for: a tuple of two whole numbers."""
 
     capabilities: Mapping[str, bool] = {}
-    """What it can do, by the names of Nova's drivers (``supports_…``, ``has_…``).
+    """The driver's capabilities, named as in Nova's drivers (``supports_…``, ``has_…``).
 
-    Those that have a COMPUTE_* trait are set on the root if true, removed if false;
-    those that are not named here are left alone.  It may be set in ``__init__`` or
-    ``init_host`` as well, and is read in each period.
+    A capability with a COMPUTE_* trait sets that trait on the root if true and removes it if
+    false; traits of capabilities that are not listed here are not changed.  The attribute is
+    read in each period; it may also be set in ``__init__`` or ``init_host``.
     """
 
     thread_safe: ClassVar[bool] = False
     """Whether ``update_provider_tree`` may run for several nodes at once, in threads.
 
-    Otherwise it is called for one node after the other.
+    If false, it is called for one node after the other.
     """
 
     def __init__(self, context: DriverContext) -> None:
@@ -154,54 +153,55 @@ class ComputeDriver(ABC):
 
     @abstractmethod
     def get_available_nodes(self) -> Sequence[str]:
-        """Names of the nodes (root providers) that this driver reports, now.
+        """Return the names of the nodes (root providers) that this driver reports now.
 
-        A list, even for one; none twice.  An empty one is told to the operator.
+        A list without duplicates, also for a single node.  An empty list is reported to the
+        operator as a condition.
 
-        :raises DriverNotReady: the backend can't say.
+        :raises DriverNotReady: the backend can't answer.
         """
 
     def update_provider_tree(
         self,
         provider_tree: ProviderTree,
         nodename: str,
-        allocations: Allocations | None = None,  # noqa: ARG002  for those who define it
+        allocations: Allocations | None = None,  # noqa: ARG002  used by subclasses
     ) -> None:
-        """Change ``provider_tree`` so that it says what ``nodename`` has.
+        """Change ``provider_tree`` so that it describes the resources of ``nodename``.
 
-        The tree holds what Placement knows: the node's tree (its root is there
-        already, by the name ``nodename``), and the sharing providers associated with
-        it as lone roots.  It is the driver's to change, and not to keep.  Providers,
-        traits and aggregates of others may be in it: add and remove only your own.
+        The tree holds what Placement has: the node's tree (its root, named ``nodename``, always
+        exists), and associated sharing providers as further roots.  The driver edits the tree and
+        must not keep it after it returns.  The tree may contain providers, traits and aggregates
+        of other services: add and remove only your own.
 
-        The threads it is called from are the agent's: not always the same one, and
-        several at once for a driver of many nodes that says it is ``thread_safe``.
+        The agent calls this method in threads of its own: not always the same one, and several
+        at once for a driver with many nodes that is ``thread_safe``.
 
-        ``allocations`` is ``None``, or after :class:`ReshapeNeeded` all allocations
-        on the tree by consumer, to be edited in place.
+        ``allocations`` is ``None``; in the call that follows a :class:`ReshapeNeeded` it is all
+        allocations on the tree by consumer, to be edited in place.
 
         :raises ReshapeNeeded: inventory has to move, and ``allocations`` is ``None``.
         :raises ReshapeFailed: the allocations can't be moved.
-        :raises DriverNotReady: the backend can't say; the node is left as it is.
+        :raises DriverNotReady: the backend can't answer; the node is left as it is.
 
-        A driver that does not define it has to have one of Nova's older methods, by
-        which this one then goes (:mod:`drivers.legacy`).
+        A driver that does not define this method has to define one of Nova's older methods,
+        which the default implementation calls (:mod:`drivers.legacy`).
         """
         update_by_older_methods(self, provider_tree, nodename)
 
-    # Two helpers of Nova's base class, which bodies of its drivers call.
+    # Two helpers of Nova's base class: methods ported from Nova's drivers call them.
 
     def _get_allocation_ratios(
         self, inventory: Mapping[str, Mapping[str, Any]]
     ) -> dict[str, float]:
-        """``{class: ratio}`` of VCPU, MEMORY_MB and DISK_GB, from the options of these names.
+        """Return ``{class: allocation ratio}`` for VCPU, MEMORY_MB and DISK_GB.
 
-        A configured ratio holds; else that of ``inventory``, which is what Placement has;
-        else the initial one.
+        The ratio is the configured one; if none is configured, that of ``inventory``
+        (Placement's present inventory); else the initial ratio.
         """
         ratios = policy_of(self).ratios
-        return {name: ratio.given(inventory.get(name)) for name, ratio in ratios.items()}
+        return {name: ratio.effective(inventory.get(name)) for name, ratio in ratios.items()}
 
     def _get_reserved_host_disk_gb_from_config(self) -> int:
-        """``reserved_host_disk_mb`` in GiB, rounded up."""
+        """Return the option ``reserved_host_disk_mb`` in GiB, rounded up."""
         return policy_of(self).reserved(DISK_GB)

@@ -1,7 +1,8 @@
-"""Calls that may hang: each in another thread, waited for only so long, one at a time.
+"""Calls that may hang, with a deadline: each runs in a worker thread, one at a time.
 
-Nothing in Python ends a call that is blocked.  What hangs is left behind in its daemon thread,
-and nothing more is asked before that has ended; where calls may run at once, only not the same.
+Python can't end a blocked call.  A call that misses its deadline is left running in its daemon
+thread, and new calls are refused until it has returned; with ``thread_safe``, only calls of the
+same name.
 """
 
 import inspect
@@ -17,50 +18,50 @@ from typing import Any, Generic, TypeVar
 from drivers.errors import DriverError, DriverNotReady
 
 WITHIN = 60.0
-"""Seconds, where no configuration says otherwise."""
+"""Default deadline of a driver's call, in seconds."""
 
 CLOSING = 1.0
-"""Seconds for the session of a thread that was left behind, once its call has returned."""
+"""Seconds in which an abandoned thread has to close its session, once its call has returned."""
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 
-def _unheard(*_: object) -> None:
-    """Nobody counts."""
+def _ignore(*_: object) -> None:
+    """Do nothing: the default observer."""
 
 
 class Overdue(Exception):
-    """No answer within the deadline; the call goes on, nobody waits for it any more."""
+    """The call did not return within its deadline; it goes on in its thread."""
 
 
 class Blocked(Exception):
-    """Not even tried: an earlier call has not come back yet, or others take too long."""
+    """The call was not started: an earlier call has not returned, or others took too long."""
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    what: str
+    name: str
     job: Callable[[Any], Any] | None
     began: float = field(default_factory=time.monotonic)
     done: threading.Event = field(default_factory=threading.Event)
-    left: threading.Thread | None = None
-    """That nobody waits for any more."""
+    abandoned: threading.Thread | None = None
+    """The worker's thread, once the call missed its deadline."""
     answer: Any = None
     error: BaseException | None = None
 
     def run(self, session: object) -> None:
-        """In the worker's thread."""
+        """Call ``job`` and save its result or exception; runs in the worker's thread."""
         assert self.job is not None
         process = os.getpid()
         try:
             self.answer = self.job(session)
-        except BaseException as err:  # noqa: BLE001  the one who waits gets it, whatever it is
+        except BaseException as err:  # noqa: BLE001  raised again in the caller's thread
             self.error = err
         finally:
             if os.getpid() != process:
                 os._exit(_exit_code(self.error))
-            self.job = None  # it holds the tree, which nobody may keep
+            self.job = None  # it refers to the provider tree, which must not be kept
             self.done.set()
 
     def result(self) -> Any:
@@ -71,24 +72,25 @@ class _Call:
         try:
             raise err
         finally:
-            del err  # with its traceback it would hold itself
+            del err  # its traceback refers to this frame: a reference cycle
 
 
 def _exit_code(err: BaseException | None) -> int:
-    """Return the exit code of a forked child that came back here, as a second agent would.
+    """Return the exit code for a process that the driver forked and that returned from the job.
 
-    It would never end, and hold the lock on the state directory.
+    Without an exit here the fork would go on as a second agent, and hold the lock on the state
+    directory.
     """
     code = err.code if isinstance(err, SystemExit) else err and 1
     return code if isinstance(code, int) else int(code is not None)
 
 
 class _Worker(Generic[S]):
-    """A daemon: whoever hangs must not hold up the end of the process."""
+    """A daemon thread, so that a hanging call does not delay the end of the process."""
 
     def __init__(self, name: str, make: Callable[[], AbstractContextManager[S]]) -> None:
         self.jobs: SimpleQueue[_Call | None] = SimpleQueue()
-        """``None`` ends it."""
+        """Calls to run; ``None`` ends the thread."""
         self.thread = threading.Thread(
             target=_serve, args=[self.jobs, make], name=name, daemon=True
         )
@@ -101,14 +103,15 @@ def _serve(
     with make() as session:
         while (call := jobs.get()) is not None:
             call.run(session)
-            del call  # nothing of it stays while the thread waits
+            del call  # the idle thread keeps no reference to it
 
 
 class CallQueue(Generic[S]):
-    """Any thread may call.  ``make`` gives a worker thread the session that its jobs get: only
-    that thread ever touches it, and leaves it at its end.
+    """Runs calls with a deadline in worker threads; may be used from any thread.
 
-    Calls take turns; ``thread_safe``: those that are made ``at_once`` do not.
+    ``make`` returns the context manager of a session; each worker thread enters its own, passes
+    it to its jobs, and leaves it when the thread ends.  Calls run one after the other; with
+    ``thread_safe``, those made ``at_once`` run concurrently.
     """
 
     def __init__(
@@ -118,7 +121,7 @@ class CallQueue(Generic[S]):
         *,
         thread_safe: bool = False,
     ) -> None:
-        self.changed: Callable[[], object] = _unheard
+        self.changed: Callable[[], object] = _ignore
         """Called when ``now`` has changed."""
         self._name = name
         self._make = make
@@ -133,49 +136,51 @@ class CallQueue(Generic[S]):
 
     @property
     def now(self) -> list[tuple[float, str]]:
-        """When each that has not returned began (monotonic), and its name; for any thread."""
-        return [(call.began, call.what) for call in list(self._calls) if not call.done.is_set()]
+        """The calls that have not returned: start time (monotonic) and name.  For any thread."""
+        return [(call.began, call.name) for call in list(self._calls) if not call.done.is_set()]
 
     def call(
-        self, what: str, job: Callable[[S], T], deadline: float, *, at_once: bool = False
+        self, name: str, job: Callable[[S], T], deadline: float, *, at_once: bool = False
     ) -> T:
-        """``job(session)`` in a worker thread, or what it raised; ``deadline`` is in seconds.
+        """Run ``job(session)`` in a worker thread; return its result or raise its exception.
 
-        :raises Overdue: it took longer.
-        :raises Blocked: an earlier call is still stuck, or others take too long.
+        ``deadline`` is in seconds.
+
+        :raises Overdue: the job did not return within the deadline.
+        :raises Blocked: an earlier call has not returned, or others used up the deadline.
         """
         with self._alone(deadline, at_once=at_once and self._thread_safe):
-            self._refuse(what)
-            call = _Call(what, job)
+            self._refuse_if_blocked(name)
+            call = _Call(name, job)
             self._calls.append(call)
             self.changed()
             try:
                 self._wait(call, deadline)
             finally:
-                if call.left is None:
+                if call.abandoned is None:
                     self._calls.remove(call)
                 self.changed()
         result: T = call.result()
         return result
 
     def close(self, deadline: float) -> None:
-        """End the workers; one that is stuck, or busy for longer, ends with the process."""
+        """End the worker threads; a thread still busy after ``deadline`` ends with the process."""
         with suppress(Blocked), self._alone(deadline, at_once=False):
             while self._idle:
                 worker = self._idle.pop()
                 worker.jobs.put(None)
                 worker.thread.join(deadline)
 
-    def _refuse(self, what: str) -> None:
-        """While an earlier one hangs, more threads would hang beside it."""
+    def _refuse_if_blocked(self, name: str) -> None:
+        """Raise ``Blocked`` while an earlier call hangs: another thread would hang, too."""
         for call in list(self._calls):
-            if call.left is not None and call.done.is_set():
-                call.left.join(CLOSING)
-            if call.left is not None and not call.left.is_alive():
-                with suppress(ValueError):  # several threads may see that
+            if call.abandoned is not None and call.done.is_set():
+                call.abandoned.join(CLOSING)
+            if call.abandoned is not None and not call.abandoned.is_alive():
+                with suppress(ValueError):  # another thread may have removed it
                     self._calls.remove(call)
-            elif not self._thread_safe or call.what == what:
-                since = f"{call.what} has not returned for {time.monotonic() - call.began:.0f} s"
+            elif not self._thread_safe or call.name == name:
+                since = f"{call.name} has not returned for {time.monotonic() - call.began:.0f} s"
                 raise Blocked(f"still waiting for an earlier call ({since})")
 
     def _wait(self, call: _Call, deadline: float) -> None:
@@ -185,7 +190,7 @@ class CallQueue(Generic[S]):
             worker = _Worker(self._name, self._make)
         worker.jobs.put(call)
         if not call.done.wait(deadline):
-            call.left = worker.thread
+            call.abandoned = worker.thread
             worker.jobs.put(None)
             raise Overdue(f"no answer within {deadline:g} s")
         self._idle.append(worker)
@@ -196,7 +201,7 @@ class CallQueue(Generic[S]):
             yield
             return
         if not self._turn.acquire(timeout=deadline):
-            raise Blocked(f"other calls took all of {deadline:g} s")
+            raise Blocked(f"other calls took the whole {deadline:g} s")
         try:
             yield
         finally:
@@ -204,58 +209,63 @@ class CallQueue(Generic[S]):
 
 
 class DriverHangs(DriverNotReady):
-    """A driver has not returned from a method in time."""
+    """A method of a driver has not returned in time."""
 
 
-Told = Callable[[str, float, bool], object]
-"""Hears of each call: the method, its seconds, and whether it failed."""
+CallObserver = Callable[[str, float, bool], object]
+"""Called after each call with the method, its duration in seconds, and whether it failed."""
 
 
 class Calls(CallQueue[None]):
-    """All calls of one driver.  ``within`` seconds each may take.
+    """Calls the methods of one driver, each with a deadline of ``within`` seconds.
 
-    ``thread_safe``: several ``update_provider_tree`` at once; everything else waits its turn.
+    With ``thread_safe``, calls of ``update_provider_tree`` run concurrently; all other calls run
+    one after the other.
     """
 
     def __init__(self, within: float = WITHIN, *, thread_safe: bool = False) -> None:
         super().__init__("driver", nullcontext, thread_safe=thread_safe)
         self.within = within
-        self.told: Told = _unheard
-        """Called when one has ended, in the thread of who waited for it."""
+        self.on_call: CallObserver = _ignore
+        """Called when a call has ended or missed its deadline, in the caller's thread."""
 
-    def __call__(self, method: str, question: Callable[[], T], *, about: str = "") -> T:
-        """Return or raise what ``question`` does; ``about`` is its node.
+    def __call__(self, method: str, function: Callable[[], T], *, node: str = "") -> T:
+        """Return the result of ``function``, or raise its exception.
 
-        :raises DriverHangs: neither within the time, or a call before it has not ended.
-        :raises DriverError: it raised what would end a program, or is ``async def``.
+        ``method`` and ``node`` name the call in errors; ``node`` is given for
+        ``update_provider_tree`` only.
+
+        :raises DriverHangs: the function did not return in time, or an earlier call hangs.
+        :raises DriverError: the function raised a BaseException such as KeyboardInterrupt, or
+            is ``async def``.
         """
-        name = f"{method}({about})" if about else method
+        name = f"{method}({node})" if node else method
         began, failed = time.monotonic(), True
         try:
-            job = _plain(name, question)
-            answer = self.call(name, job, self.within, at_once=bool(about))
+            job = _guarded(name, function)
+            answer = self.call(name, job, self.within, at_once=bool(node))
             failed = False
         except Overdue:
-            words = f"{name} has not returned within {self.within:g} s ([compute] driver_timeout)"
-            raise DriverHangs(words) from None
+            text = f"{name} has not returned within {self.within:g} s ([compute] driver_timeout)"
+            raise DriverHangs(text) from None
         except Blocked as err:
             raise DriverHangs(f"{name} was not called: {err}") from None
         finally:
-            self.told(method, time.monotonic() - began, failed)
+            self.on_call(method, time.monotonic() - began, failed)
         return answer
 
 
-def _plain(name: str, question: Callable[[], T]) -> Callable[[object], T]:
-    """The question; what it raises can't interrupt the agent."""
+def _guarded(name: str, function: Callable[[], T]) -> Callable[[object], T]:
+    """Return a job that calls ``function`` and raises nothing that would interrupt the agent."""
 
     def job(_session: object) -> T:
         try:
-            answer = question()
+            answer = function()
         except (Exception, SystemExit):
             raise
         except BaseException as err:
             raise DriverError(
-                f"{name} raised {type(err).__name__}, which only who ends the agent may"
+                f"{name} raised {type(err).__name__}, which a driver must not raise"
             ) from err
         if inspect.iscoroutine(answer):
             answer.close()

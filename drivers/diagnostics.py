@@ -1,15 +1,15 @@
-"""Diagnostics of files: error and place."""
+"""Diagnostics of files: an error and its place in the file."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 Path = tuple[str | int, ...]
-"""Keys and positions from the top of a file to a value."""
+"""Mapping keys and list indexes from the top of a file to a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something about a value of a file; ``path`` is empty where it is about the file."""
+    """An error in a file; ``path`` names the value, empty if the error is about the whole file."""
 
     file: str
     line: int
@@ -22,7 +22,7 @@ class Diagnostic:
 
 
 class BadFile(Exception):
-    """Files that can't be used, and all that is wrong with them."""
+    """The file can't be used; ``diagnostics`` has all of its errors."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class BadFile(Exception):
         return f"{self.diagnostics[0]}{more}"
 
 
-def spelled(path: Path) -> str:
-    """``providers[0].traits``."""
+def path_text(path: Path) -> str:
+    """Return the path as text, such as ``providers[0].traits``."""
     text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
     return text.removeprefix(".")

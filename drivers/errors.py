@@ -1,14 +1,14 @@
-"""Errors that a driver may raise, each with the agent's reaction."""
+"""Errors that a driver may raise, and how the agent reacts to each."""
 
 
 class DriverError(Exception):
-    """The root of the errors that concern a driver."""
+    """Base class of errors that concern a driver."""
 
 
 class DriverNotReady(DriverError):
-    """The backend can't answer now: the node is skipped until the next period.
+    """The backend can't answer now: the agent skips the node until the next period.
 
-    Nothing of what was reported before is taken away.
+    What was reported before stays in Placement.
     """
 
 
@@ -21,9 +21,9 @@ class ReshapeNeeded(DriverError):
 
 
 class ReshapeFailed(DriverError):
-    """The allocations can't be moved.  At start the agent exits; later it goes on without.
+    """The allocations can't be moved.  At its start the agent exits; later it skips the reshape.
 
-    ``error`` is how Nova's drivers name the reason.
+    Nova's drivers pass the reason as ``error``.
     """
 
     def __init__(self, *args: object, error: object = None) -> None:

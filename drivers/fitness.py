@@ -1,4 +1,4 @@
-"""Whether a class can be a driver of this agent; if not, why, and what mends it."""
+"""Checks whether a class can be a driver of this agent; errors say how to mend it."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +8,11 @@ from drivers.api import API_VERSION, OLDEST_API_VERSION, ComputeDriver
 from drivers.legacy import OLDER, older_methods
 
 _NOVAS = ("update_provider_tree", *OLDER)
-_METHODS = ("get_available_nodes", *_NOVAS, *(name for one in OPTIONAL for name in methods(one)))
+_METHODS = (
+    "get_available_nodes",
+    *_NOVAS,
+    *(name for ability in OPTIONAL for name in methods(ability)),
+)
 _CALLED: Mapping[str, tuple[tuple[object, ...], str]] = {
     "get_available_nodes": ((), "(self)"),
     "update_provider_tree": (
@@ -16,16 +20,16 @@ _CALLED: Mapping[str, tuple[tuple[object, ...], str]] = {
         "(self, provider_tree, nodename, allocations=None)",
     ),
 }
-"""With which arguments the agent calls them, and how they are written for that."""
+"""The arguments that the agent passes, and the signature that accepts them."""
 
 
 def class_problem(candidate: object) -> str | None:
-    """Why this is no class of a driver for this agent, or ``None``."""
+    """Return why the candidate can't be used as a driver's class, or ``None``."""
     return next(_problems(candidate), None)
 
 
 def capabilities_problem(capabilities: object) -> str | None:
-    """Why these can't be told as traits, or ``None``."""
+    """Return why these capabilities can't be mapped to traits, or ``None``."""
     if not isinstance(capabilities, Mapping):
         return f"capabilities is {capabilities!r}, not a mapping of names to True or False"
     for name, able in capabilities.items():
@@ -34,8 +38,8 @@ def capabilities_problem(capabilities: object) -> str | None:
     return None
 
 
-def speaks_the_older_way(driver_class: type[ComputeDriver]) -> bool:
-    """Whether it leaves ``update_provider_tree`` to its older methods."""
+def uses_older_methods(driver_class: type[ComputeDriver]) -> bool:
+    """Whether the class has only Nova's older methods, and no ``update_provider_tree``."""
     return driver_class.update_provider_tree is ComputeDriver.update_provider_tree
 
 
@@ -45,28 +49,28 @@ def _problems(candidate: object) -> Iterator[str]:
         return
     yield from _version_problems(candidate.api_version)
     missing = sorted(getattr(candidate, "__abstractmethods__", ()))
-    if speaks_the_older_way(candidate) and not older_methods(candidate):
+    if uses_older_methods(candidate) and not older_methods(candidate):
         missing.append("update_provider_tree")
     if missing:
         yield f"{candidate.__name__} does not define {' and '.join(missing)}"
-    # With one method of a protocol alone, none would ever be called.
-    for one in map(methods, OPTIONAL):
-        lost = [name for name in one if not hasattr(candidate, name)]
-        for name in [name for name in one if name not in lost] if lost else ():
-            yield f"{candidate.__name__} defines {name} but not {lost[0]}: define both or none"
+    # A driver has an ability only with all of its methods: fewer would never be called.
+    for names in map(methods, OPTIONAL):
+        lacking = [name for name in names if not hasattr(candidate, name)]
+        for name in [name for name in names if name not in lacking] if lacking else ():
+            yield f"{candidate.__name__} defines {name} but not {lacking[0]}: define both or none"
     yield from _kind_problems(candidate)
     for name in _CALLED:
         yield from _signature_problems(candidate, name)
 
 
 def _no_subclass(candidate: object) -> str:
-    said = f"{candidate!r} is not a subclass of drivers.api.ComputeDriver"
+    problem = f"{candidate!r} is not a subclass of drivers.api.ComputeDriver"
     if inspect.isclass(candidate) and any(hasattr(candidate, name) for name in _NOVAS):
         return (
-            f"{said}, though it has methods of a Nova driver: derive it from ComputeDriver"
+            f"{problem}, though it has methods of a Nova driver: derive it from ComputeDriver"
             " (`computectl driver port-check FILE` says what else has to change)"
         )
-    return said
+    return problem
 
 
 def _version_problems(version: object) -> Iterator[str]:
@@ -81,8 +85,8 @@ def _version_problems(version: object) -> Iterator[str]:
         )
     if version < OLDEST_API_VERSION:
         yield (
-            f"written for version {_dotted(version)} of the driver API, this agent takes those"
-            f" from {_dotted(OLDEST_API_VERSION)} on: upgrade the driver"
+            f"written for version {_dotted(version)} of the driver API, this agent supports"
+            f" {_dotted(OLDEST_API_VERSION)} and later: upgrade the driver"
         )
 
 
@@ -95,7 +99,7 @@ def _is_version(version: object) -> bool:
 
 
 def _kind_problems(candidate: type[ComputeDriver]) -> Iterator[str]:
-    """Called like any other, nothing of such a method would run."""
+    """Find methods whose body would not run when the agent calls them as plain methods."""
     for name in _METHODS:
         method = getattr(candidate, name, None)
         if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
@@ -105,7 +109,7 @@ def _kind_problems(candidate: type[ComputeDriver]) -> Iterator[str]:
 
 
 def _signature_problems(candidate: type[ComputeDriver], name: str) -> Iterator[str]:
-    """A method that can't be called the way the agent does would fail in every period."""
+    """Find methods that can't be called with the agent's arguments."""
     arguments, expected = _CALLED[name]
     try:
         signature = inspect.signature(getattr(candidate, name))
@@ -116,7 +120,7 @@ def _signature_problems(candidate: type[ComputeDriver], name: str) -> Iterator[s
     except TypeError as err:
         yield f"{candidate.__name__} has to define {name}{expected}: {err}"
     except ValueError:
-        return  # written in C: not to be seen from here
+        return  # implemented in C: it has no signature to inspect
 
 
 def _dotted(version: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""Pure: which of a host's CPUs guests share, and which they get for themselves."""
+"""Pure: which of a host's CPUs are shared between guests, and which are dedicated to one."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ DEDICATED_SET = "[compute] cpu_dedicated_set"
 
 @dataclass(frozen=True, slots=True)
 class GuestCpus:
-    """Numbers of the CPUs that are VCPU and PCPU inventory; disjoint.
+    """The numbers of the CPUs that are VCPU (shared) and PCPU (dedicated) inventory; disjoint.
 
-    ``left_out`` says by option which CPUs were named there and are not counted.
+    ``left_out`` has, by option, a text about the CPUs named there that are not counted.
     """
 
     shared: frozenset[int]
@@ -28,10 +28,10 @@ def guest_cpus(
     *,
     wakes_dedicated: bool = False,
 ) -> GuestCpus:
-    """Return the CPUs of guests by the sets of ``policy``.
+    """Return the CPUs for guests according to the CPU sets of ``policy``.
 
-    With no set at all each online CPU is shared; with a dedicated set alone, none is.
-    Offline CPUs are not counted, unless whoever starts guests brings dedicated ones
+    Without any set all online CPUs are shared; with a dedicated set alone, none is.  Offline
+    CPUs are not counted, except dedicated ones if the service that starts guests brings them
     online (``wakes_dedicated``).
 
     :raises ValueError: a set names CPUs that the host does not have.
@@ -44,9 +44,9 @@ def guest_cpus(
     usable = present | online if wakes_dedicated else online
     wanted = {SHARED_SET: (shared, online), DEDICATED_SET: (dedicated, usable)}
     left_out = {
-        option: f"CPU {cpu_list(cpus - there)} is offline: not counted"
-        for option, (cpus, there) in wanted.items()
-        if cpus and cpus - there
+        option: f"CPU {cpu_list(cpus - counted)} is offline: not counted"
+        for option, (cpus, counted) in wanted.items()
+        if cpus and cpus - counted
     }
     return GuestCpus(
         (shared or frozenset()) & online, (dedicated or frozenset()) & usable, left_out
@@ -63,6 +63,6 @@ def _require_present(option: str, cpus: frozenset[int] | None, present: frozense
 
 
 def split_cores(cpus: GuestCpus, cores: Iterable[frozenset[int]]) -> frozenset[int]:
-    """Dedicated CPUs whose core also runs shared ones, by the cores' sibling threads."""
+    """Return the dedicated CPUs that are sibling threads of a shared CPU, on the same core."""
     mixed = (core for core in cores if core & cpus.shared)
     return frozenset().union(*(core & cpus.dedicated for core in mixed))

@@ -1,7 +1,7 @@
-"""Pure: what a root's inventory says, by the rules that Nova's drivers follow.
+"""Pure: a root provider's inventory, by the rules of Nova's drivers.
 
-Amounts come from the driver, policy from the operator, and what Placement knows
-decides only where the operator said nothing.
+Totals come from the driver, reserved amounts and ratios from the operator's options; a ratio
+that is not configured stays as Placement has it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,20 +16,20 @@ MEMORY_MB = "MEMORY_MB"
 DISK_GB = "DISK_GB"
 
 HIGHEST_CPU = 0xFFFF
-"""Numbers above it are typing errors: Linux knows of 8,192 CPUs at most."""
+"""A higher CPU number is a typing error: Linux supports 8,192 CPUs at most."""
 
 CurrentInventory = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """``configured``: always holds; ``initial``: only for a class that is new."""
+    """An allocation ratio: ``configured`` always applies, ``initial`` only to new inventory."""
 
     configured: float | None = None
     initial: float = 1.0
 
-    def given(self, current: Mapping[str, Any] | None) -> float:
-        """Configured, else already in Placement, else initial."""
+    def effective(self, current: Mapping[str, Any] | None) -> float:
+        """Return the configured ratio; if none, that of ``current``; if none, the initial one."""
         if self.configured:
             return self.configured
         current_ratio = (current or {}).get("allocation_ratio")
@@ -38,7 +38,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class InventoryPolicy:
-    """The operator's options for a root; ``None`` for a CPU set: not set."""
+    """The operator's options for a root's inventory; a CPU set is ``None`` if not configured."""
 
     reserved_cpus: int = 0
     reserved_memory_mb: int = 0
@@ -64,7 +64,7 @@ class InventoryPolicy:
             )
 
     def reserved(self, resource_class: str) -> int:
-        """In the unit of the class; megabytes of disk round up to gigabytes."""
+        """Return the reserved amount in the unit of the class; disk rounds up to whole GiB."""
         return {
             VCPU: self.reserved_cpus,
             MEMORY_MB: self.reserved_memory_mb,
@@ -73,7 +73,7 @@ class InventoryPolicy:
 
 
 def cpu_set(text: str, option: str) -> frozenset[int]:
-    """The CPUs that ``4-12,^8,15`` names: numbers, ranges, and what is taken out of them.
+    """Return the CPU numbers of a text such as ``4-12,^8,15``; ``^`` excludes a CPU or range.
 
     :raises ValueError: naming ``option`` and the part that is wrong, or that no CPU is left.
     """
@@ -91,7 +91,7 @@ def _cpu_range(part: str, option: str) -> range:
     first, dash, last = (piece.strip() for piece in part.partition("-"))
     numbers = (first, last if dash else first)
     if not all(number.isascii() and number.isdigit() for number in numbers):
-        raise ValueError(f"{option}: {part!r} is no CPU number and no range of them")
+        raise ValueError(f"{option}: {part!r} is neither a CPU number nor a range of them")
     start, end = map(int, numbers)
     if start > end:
         raise ValueError(f"{option}: the range {part!r} runs backwards")
@@ -101,7 +101,7 @@ def _cpu_range(part: str, option: str) -> range:
 
 
 def cpu_list(cpus: Iterable[int]) -> str:
-    """CPU numbers as text that ``cpu_set`` reads: ``0-3,8``."""
+    """Return CPU numbers as text, such as ``0-3,8``; ``cpu_set`` reads it back."""
     spans: list[list[int]] = []
     for cpu in sorted(cpus):
         if spans and cpu == spans[-1][1] + 1:
@@ -114,16 +114,16 @@ def cpu_list(cpus: Iterable[int]) -> str:
 def root_inventory(
     amounts: Mapping[str, int], policy: InventoryPolicy, current: CurrentInventory
 ) -> dict[str, dict[str, Any]]:
-    """Inventory records by class; a class that there is nothing of is left out.
+    """Return inventory records by class; classes with a total of 0 are left out.
 
-    ``current`` is what Placement knows.  More reserved than there is reserves all:
-    Placement would refuse it, and nothing would be left to use anyhow.
+    ``current`` is the inventory that Placement has.  A reserved amount above the total is
+    lowered to the total, since Placement would refuse it.
     """
     return {
         name: record(
             min(total, MAX_INT),
             policy.reserved(name),
-            policy.ratios.get(name, Ratio(configured=1.0)).given(current.get(name)),
+            policy.ratios.get(name, Ratio(configured=1.0)).effective(current.get(name)),
         )
         for name, total in amounts.items()
         if total > 0
@@ -131,7 +131,7 @@ def root_inventory(
 
 
 def over_reserved(amounts: Mapping[str, int], policy: InventoryPolicy) -> dict[str, str]:
-    """Classes of which more is reserved than there is, and that in words."""
+    """Return a message for each class of which more is reserved than the host has."""
     return {
         name: f"{policy.reserved(name)} are reserved by configuration, the host has {total}"
         for name, total in amounts.items()
@@ -142,15 +142,15 @@ def over_reserved(amounts: Mapping[str, int], policy: InventoryPolicy) -> dict[s
 def record(
     total: int, reserved: int | None = None, ratio: float = 1.0, max_unit: int | None = None
 ) -> dict[str, Any]:
-    """Return the record of ``total`` items, each of which a guest can have alone.
+    """Return the inventory record of ``total`` items that are allocated one by one.
 
-    ``reserved`` ``None``: as Placement has it; ``max_unit`` ``None``: one guest can have all.
+    Without ``reserved`` Placement's value stays; without ``max_unit`` one guest can have all.
     """
-    made = {
+    fields = {
         "total": total,
         "min_unit": 1,
         "max_unit": total if max_unit is None else max_unit,
         "step_size": 1,
         "allocation_ratio": ratio,
     }
-    return made if reserved is None else {**made, "reserved": min(reserved, total)}
+    return fields if reserved is None else {**fields, "reserved": min(reserved, total)}

@@ -1,9 +1,9 @@
-"""Drivers that say what they have by Nova's older methods.
+"""Drivers with Nova's older methods in place of ``update_provider_tree``.
 
-In the order of Nova's specification: ``update_provider_tree`` holds where there is
-one; else ``get_inventory``, else ``get_available_resource`` for the root's inventory,
-and ``get_traits`` for its traits.  As there, a method that raises NotImplementedError
-is as good as none.  All is asked before anything is written.
+As in Nova, ``update_provider_tree`` is used if the driver has it; otherwise ``get_inventory``,
+or else ``get_available_resource``, gives the root's inventory, and ``get_traits`` its traits.  A
+method that raises NotImplementedError counts as missing.  All methods are called before the
+tree is edited.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,43 +17,44 @@ from reportclient.provider_tree import ProviderTree
 
 OLDER = ("get_inventory", "get_traits", "get_available_resource")
 AMOUNTS = {VCPU: "vcpus", MEMORY_MB: "memory_mb", DISK_GB: "local_gb"}
-"""Resource classes, and where their totals are in what ``get_available_resource`` returns."""
+"""Resource classes, and the keys of their totals in the dict of ``get_available_resource``."""
 
 Records = dict[str, dict[str, Any]]
 
 
 def older_methods(driver: object) -> tuple[str, ...]:
-    """Those that a driver, or the class of one, has."""
+    """Return the names of the older methods that a driver, or a driver's class, has."""
     return tuple(name for name in OLDER if callable(getattr(driver, name, None)))
 
 
 def update_by_older_methods(driver: object, tree: ProviderTree, nodename: str) -> None:
-    """Say on ``tree`` what the older methods of ``driver`` tell about ``nodename``.
+    """Write the results of the older methods of ``driver`` for ``nodename`` to ``tree``.
 
-    :raises DriverError: it has none of them, or what one returned can't be used.
-    :raises BaseException: whatever they raise.
+    :raises DriverError: the driver has none of them, or a result can't be used.
+    :raises BaseException: an exception of these methods.
     """
     inventory = _inventory(driver, tree, nodename)
     traits = _traits(driver, nodename)
     if inventory is None and traits is None:
         raise DriverError(
-            f"{type(driver).__name__} does not say what {nodename} has: define update_provider_tree"
+            f"{type(driver).__name__} reports nothing for {nodename}: define update_provider_tree"
         )
     if inventory is not None:
         tree.update_inventory(nodename, inventory)
     if traits is not None:
-        told = _told_before(driver)
-        # Until the tree is without them: what was planned before may not have been done.
-        gone = (told.get(nodename, frozenset()) - traits) & tree.data(nodename).traits
+        reported = _reported_traits(driver)
+        # Removed again in each period while the tree still has them: an earlier removal may have
+        # been planned and not written.
+        gone = (reported.get(nodename, frozenset()) - traits) & tree.data(nodename).traits
         tree.remove_traits(nodename, *gone)
         tree.add_traits(nodename, *traits)
-        told[nodename] = traits | gone
+        reported[nodename] = traits | gone
 
 
 def policy_from(conf: Any) -> InventoryPolicy:
-    """Ratios and reserved amounts by the operator's options; none without a configuration.
+    """Return the inventory policy of ``conf``; the defaults if ``conf`` is ``None``.
 
-    :raises ValueError: naming the option that is wrong.
+    :raises ValueError: an option is wrong; the message names it.
     """
     if conf is None:
         return InventoryPolicy()
@@ -62,27 +63,30 @@ def policy_from(conf: Any) -> InventoryPolicy:
 
 
 def policy_of(driver: object) -> InventoryPolicy:
-    """:func:`policy_from` a driver's configuration; its constructor may not have called ours."""
+    """Return the inventory policy of a driver's configuration.
+
+    A driver whose constructor does not call the base class's has none: the defaults.
+    """
     return policy_from(getattr(getattr(driver, "context", None), "conf", None))
 
 
 def _inventory(driver: object, tree: ProviderTree, nodename: str) -> Records | None:
     policy = policy_of(driver)
     current = tree.data(nodename).inventory
-    answer = _asked(driver, "get_inventory", nodename)
+    answer = _call_if_implemented(driver, "get_inventory", nodename)
     if answer is not _NO_METHOD:
         return _with_policy(_records(answer, nodename), policy, current)
-    answer = _asked(driver, "get_available_resource", nodename)
+    answer = _call_if_implemented(driver, "get_available_resource", nodename)
     if answer is _NO_METHOD:
         return None
     amounts = _amounts(answer, nodename)
     if tree.has_sharing_provider(DISK_GB):
-        del amounts[DISK_GB]  # it has what the sharing provider reports
+        del amounts[DISK_GB]  # the sharing provider reports the disk space
     return root_inventory(amounts, policy, current)
 
 
 def _traits(driver: object, nodename: str) -> frozenset[str] | None:
-    answer = _asked(driver, "get_traits", nodename)
+    answer = _call_if_implemented(driver, "get_traits", nodename)
     if answer is _NO_METHOD:
         return None
     if isinstance(answer, str) or not isinstance(answer, Iterable):
@@ -92,33 +96,33 @@ def _traits(driver: object, nodename: str) -> frozenset[str] | None:
     names = list(answer)
     for name in names:
         if not isinstance(name, str):
-            raise DriverError(f"get_traits({nodename!r}) returned {name!r}, which is no name")
+            raise DriverError(f"get_traits({nodename!r}) returned {name!r}, which is not a name")
     return frozenset(names)
 
 
 _NO_METHOD = object()
 
 
-def _asked(driver: object, method: str, nodename: str) -> object:
-    """Its answer, which may be ``None`` by mistake; ``_NO_METHOD`` is another thing."""
-    asked = getattr(driver, method, None)
-    if not callable(asked):
+def _call_if_implemented(driver: object, method: str, nodename: str) -> object:
+    """Return the method's result, or ``_NO_METHOD`` if the driver does not implement it."""
+    function = getattr(driver, method, None)
+    if not callable(function):
         return _NO_METHOD
     try:
-        answer: object = asked(nodename)
+        answer: object = function(nodename)
     except NotImplementedError:
         return _NO_METHOD
     return answer
 
 
 def _records(answer: object, nodename: str) -> Records:
-    said = f"get_inventory({nodename!r}) returned"
+    call = f"get_inventory({nodename!r}) returned"
     if not isinstance(answer, Mapping):
-        raise DriverError(f"{said} {answer!r}: {{resource class: {{'total': …}}}} is needed")
+        raise DriverError(f"{call} {answer!r}: {{resource class: {{'total': …}}}} is needed")
     for resource_class, record in answer.items():
         if not isinstance(record, Mapping):
             raise DriverError(
-                f"{said} {record!r} for {resource_class}: no dict like {{'total': 8}}"
+                f"{call} {record!r} for {resource_class}: not a dict like {{'total': 8}}"
             )
     return {name: dict(record) for name, record in answer.items()}
 
@@ -126,34 +130,38 @@ def _records(answer: object, nodename: str) -> Records:
 def _with_policy(
     records: Records, policy: InventoryPolicy, current: Mapping[str, Mapping[str, Any]]
 ) -> Records:
-    """Return the inventory, with the operator's options for values that the driver left out."""
+    """Fill in the ratios and reserved amounts that the driver left out, from the options."""
     for name in AMOUNTS.keys() & records.keys():
         record = records[name]
         if record.get("allocation_ratio") is None:
-            record["allocation_ratio"] = policy.ratios[name].given(current.get(name))
+            record["allocation_ratio"] = policy.ratios[name].effective(current.get(name))
         if record.get("reserved") is None and isinstance(record.get("total"), int):
             record["reserved"] = min(policy.reserved(name), record["total"])
     return records
 
 
 def _amounts(answer: object, nodename: str) -> dict[str, int]:
-    said = f"get_available_resource({nodename!r}) returned"
+    call = f"get_available_resource({nodename!r}) returned"
     if not isinstance(answer, Mapping):
         raise DriverError(
-            f"{said} {answer!r}: {{'vcpus': …, 'memory_mb': …, 'local_gb': …}} is needed"
+            f"{call} {answer!r}: {{'vcpus': …, 'memory_mb': …, 'local_gb': …}} is needed"
         )
     amounts = {}
     for resource_class, key in AMOUNTS.items():
         if key not in answer:
-            raise DriverError(f"{said} no {key!r}: 0 if the node has none")
+            raise DriverError(f"{call} no {key!r}: 0 if the node has none")
         value = answer[key]
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
-            raise DriverError(f"{said} {key!r}: {value!r}: a number from 0 on is needed")
+            raise DriverError(f"{call} {key!r}: {value!r}: a number from 0 on is needed")
         amounts[resource_class] = int(value)
     return amounts
 
 
-def _told_before(driver: object) -> dict[str, frozenset[str]]:
-    """Kept with the driver: its constructor may not have called ours."""
-    told: dict[str, frozenset[str]] = vars(driver).setdefault("_traits_told", {})
-    return told
+def _reported_traits(driver: object) -> dict[str, frozenset[str]]:
+    """Return the traits reported before, by node.
+
+    They are an attribute that is made here: the driver's constructor may not call the base
+    class's.
+    """
+    reported: dict[str, frozenset[str]] = vars(driver).setdefault("_reported_traits", {})
+    return reported

@@ -1,7 +1,7 @@
-"""A driver that was loaded, and its answers: checked, one at a time, and none ends the agent.
+"""A loaded driver: its methods are called with a deadline, and their results are checked.
 
-What an author may return by mistake is found here, where the method is called, and
-said with the method's name; nobody behind has to look again.
+A result that can't be used raises a DriverError that names the method, so that callers need not
+check again.
 """
 
 import logging
@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any
 
 from drivers.abilities import OPTIONAL
-from drivers.api import ComputeDriver, Identified, Lifecycle, Switched, Timed, Unwell, Watched
+from drivers.api import ComputeDriver, Degradable, Identified, Lifecycle, Switched, Timed, Watched
 from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverError
 from drivers.fitness import capabilities_problem
@@ -26,8 +26,10 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Opening:
-    """``failed`` is why the driver could not open what it needs, ``None`` if it could;
-    ``then`` is called once it can.
+    """The result of the driver's ``init_host``.
+
+    ``failed`` is its error, ``None`` if it succeeded; ``then`` is called once a later attempt
+    succeeds.
     """
 
     failed: DriverError | None = None
@@ -36,161 +38,172 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class LoadedDriver:
-    """A driver, and which of the ``OPTIONAL`` abilities it has."""
+    """A driver, with the ``OPTIONAL`` abilities that it has."""
 
     name: str
     driver: ComputeDriver
     abilities: frozenset[type] = frozenset()
     opening: Opening = field(default_factory=Opening, repr=False, compare=False)
     able: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
-    """Its capabilities, as they were when they could be read last."""
+    """The driver's capabilities, as last read."""
     calls: Calls = field(default_factory=Calls, repr=False, compare=False)
 
     @classmethod
-    def of(cls, name: str, driver: ComputeDriver, within: float = WITHIN) -> "LoadedDriver":
-        """Each call of ``driver`` has to return ``within`` so many seconds."""
-        able = frozenset(one for one in OPTIONAL if isinstance(driver, one))
-        return cls(name, driver, able, calls=Calls(within, thread_safe=driver.thread_safe))
+    def from_driver(
+        cls, name: str, driver: ComputeDriver, within: float = WITHIN
+    ) -> "LoadedDriver":
+        """Return the LoadedDriver of ``driver``; each call has to return ``within`` seconds."""
+        abilities = frozenset(ability for ability in OPTIONAL if isinstance(driver, ability))
+        return cls(name, driver, abilities, calls=Calls(within, thread_safe=driver.thread_safe))
 
     def can(self, ability: type) -> bool:
-        """Whether it has the methods of this protocol."""
+        """Whether the driver has the methods of this protocol."""
         return ability in self.abilities
 
     def init_host(self, host: str) -> None:
-        """Let it open what it needs.  :raises BaseException: whatever it raises."""
-        self._tell(Lifecycle, "init_host", host)
+        """Call the driver's ``init_host``.  :raises BaseException: the driver's exception."""
+        self._call_optional(Lifecycle, "init_host", host)
 
     def cleanup_host(self, host: str) -> None:
-        """Let it close what it opened.  :raises BaseException: whatever it raises."""
-        self._tell(Lifecycle, "cleanup_host", host)
+        """Call the driver's ``cleanup_host``.  :raises BaseException: the driver's exception."""
+        self._call_optional(Lifecycle, "cleanup_host", host)
 
-    def watch(self, tell: Callable[[str | None], None]) -> None:
-        """Let it tell when its hypervisor is lost, and back.  :raises BaseException: as above."""
-        self._tell(Watched, "watch", tell)
+    def watch(self, notify: Callable[[str | None], None]) -> None:
+        """Call the driver's ``watch``.  :raises BaseException: the driver's exception."""
+        self._call_optional(Watched, "watch", notify)
 
     def set_host_enabled(self, *, enabled: bool) -> None:
-        """Tell it whether its host takes guests.  :raises BaseException: as above."""
-        self._tell(Switched, "set_host_enabled", enabled)
+        """Call the driver's ``set_host_enabled``.  :raises BaseException: its exception."""
+        self._call_optional(Switched, "set_host_enabled", enabled)
 
-    def _tell(self, ability: type, method: str, *arguments: object) -> Any:
-        """Call an optional method; ``None`` if the driver has none."""
+    def _call_optional(self, ability: type, method: str, *arguments: object) -> Any:
+        """Call an optional method; return ``None`` if the driver does not have it."""
         if not self.can(ability):
             return None
         return self.calls(method, lambda: getattr(self.driver, method)(*arguments))
 
-    def ask(self, tree: ProviderTree, node: str, allocations: Allocations | None) -> None:
-        """Let it change ``tree``; nodes wait for each other unless it is ``thread_safe``.
+    def update_provider_tree(
+        self, tree: ProviderTree, node: str, allocations: Allocations | None
+    ) -> None:
+        """Let the driver edit ``tree``; one node at a time unless it is ``thread_safe``.
 
-        :raises DriverError: it could not open what it needs.
-        :raises BaseException: whatever the driver raises.
+        :raises DriverError: ``init_host`` failed, or the driver's capabilities are invalid.
+        :raises BaseException: the driver's exception.
         """
         if self.opening.failed is not None:
             raise self.opening.failed
 
         self._read_capabilities()
-        answers: Callable[..., Any] = self.driver.update_provider_tree
+        method: Callable[..., Any] = self.driver.update_provider_tree
 
         def update() -> object:
             try:
-                return answers(tree, node, allocations)
+                return method(tree, node, allocations)
             except NotImplementedError:
-                # Nova's word for "I have no such method".
+                # As in Nova, this stands for a missing method.
                 if not older_methods(self.driver):
                     raise
                 update_by_older_methods(self.driver, tree, node)
                 return None
 
-        self.calls("update_provider_tree", update, about=node)
+        self.calls("update_provider_tree", update, node=node)
 
     def capabilities(self) -> dict[str, bool]:
-        """Return the capabilities, or the last ones.  Never raises: :meth:`ask` does."""
+        """Return the driver's capabilities, or the last ones if they are invalid now.
+
+        Raises nothing: :meth:`update_provider_tree` reports invalid capabilities.
+        """
         with suppress(Exception, SystemExit):
             self._read_capabilities()
         return dict(self.able)
 
     def _read_capabilities(self) -> None:
-        """They may change after it was loaded.  :raises DriverError: they can't be told."""
-        said = self.driver.capabilities
-        problem = capabilities_problem(said)
+        capabilities = self.driver.capabilities
+        problem = capabilities_problem(capabilities)
         if problem:
             raise DriverError(problem)
-        if said != self.able:
+        if capabilities != self.able:
             self.able.clear()
-            self.able.update(said)
+            self.able.update(capabilities)
 
     def nodes(self) -> list[str]:
-        """The names of its nodes; may be empty.
+        """Return the names of the driver's nodes; may be empty.
 
-        :raises DriverError: what it returned can't be names of nodes.
-        :raises BaseException: whatever the driver raises.
+        :raises DriverError: the driver's result is not a list of distinct names.
+        :raises BaseException: the driver's exception.
         """
-        answer: object = self.calls("get_available_nodes", lambda: _whole(self.driver))
-        said = f"get_available_nodes() returned {answer!r}"
+        answer: object = self.calls("get_available_nodes", lambda: _node_names(self.driver))
+        call = f"get_available_nodes() returned {answer!r}"
         if isinstance(answer, str):
-            raise DriverError(f"{said}: a list of names is needed, [{answer!r}]")
+            raise DriverError(f"{call}: a list of names is needed, [{answer!r}]")
         if not isinstance(answer, Iterable):
-            raise DriverError(f"{said}: a list of names is needed")
+            raise DriverError(f"{call}: a list of names is needed")
         names: dict[str, None] = {}
         for name in answer:
             if not isinstance(name, str) or not name:
-                raise DriverError(f"{said}: {name!r} is no name of a node")
+                raise DriverError(f"{call}: {name!r} is no name of a node")
             try:
                 node = provider_name(name)
             except ValueError as err:
-                raise DriverError(f"{said}: {err}") from None
+                raise DriverError(f"{call}: {err}") from None
             if node in names:
-                raise DriverError(f"{said}: {node!r} is named twice")
+                raise DriverError(f"{call}: {node!r} is named twice")
             names[node] = None
         return list(names)
 
-    def uuids_told(self) -> dict[str, str]:
-        """UUIDs by node name, as far as the driver knows them itself.
+    def node_uuids(self) -> dict[str, str]:
+        """Return UUIDs by node name, for nodes whose UUID comes from the driver.
 
-        :raises DriverError: what it returned can't be that.
-        :raises BaseException: whatever the driver raises.
+        :raises DriverError: the driver's result is not a mapping of UUIDs to names.
+        :raises BaseException: the driver's exception.
         """
         if not self.can(Identified):
             return {}
-        answer: object = self._tell(Identified, "get_nodenames_by_uuid")
+        answer: object = self._call_optional(Identified, "get_nodenames_by_uuid")
         if not isinstance(answer, Mapping):
-            raise DriverError(f"get_nodenames_by_uuid() returned {answer!r}: no {{uuid: nodename}}")
-        said = f"get_nodenames_by_uuid() returned {answer!r}"
+            raise DriverError(
+                f"get_nodenames_by_uuid() returned {answer!r}, not {{uuid: nodename}}"
+            )
+        call = f"get_nodenames_by_uuid() returned {answer!r}"
         try:
-            told = [(name, canonical_uuid(uuid, "node")) for uuid, name in answer.items()]
+            pairs = [(name, canonical_uuid(uuid, "node")) for uuid, name in answer.items()]
         except ValueError as err:
-            raise DriverError(f"{said}: {err}") from None
+            raise DriverError(f"{call}: {err}") from None
         uuids: dict[str, str] = {}
-        for name, uuid in told:
+        for name, uuid in pairs:
             if uuids.setdefault(name, uuid) != uuid:
-                raise DriverError(f"{said}: {name!r} has two UUIDs")
+                raise DriverError(f"{call}: {name!r} has two UUIDs")
         return uuids
 
     def degraded(self) -> dict[str, str]:
-        """Return the driver's conditions by part.  Never raises: a failure is a condition."""
-        if not self.can(Unwell) or self.opening.failed is not None:
+        """Return the driver's problems by part, ``{part: reason}``.
+
+        Raises nothing: a failure of ``degraded()`` is a problem itself.
+        """
+        if not self.can(Degradable) or self.opening.failed is not None:
             return {}
         part = f"driver {self.name}"
         try:
-            answer: object = self._tell(Unwell, "degraded")
-        except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on, whatever it is
+            answer: object = self._call_optional(Degradable, "degraded")
+        except (Exception, SystemExit) as err:  # noqa: BLE001  a driver must not end the agent
             return {part: f"degraded() failed: {error_text(err)}"}
         if not isinstance(answer, Mapping):
-            return {part: f"degraded() returned {answer!r}: no {{part: reason}}"}
+            return {part: f"degraded() returned {answer!r}, not {{part: reason}}"}
         return {str(key): str(reason) for key, reason in answer.items()}
 
     def took(self) -> dict[str, float]:
-        """Seconds by source; empty where it does not say, or makes no sense.  Never raises."""
+        """Return seconds by source; empty if the driver has no valid ones.  Raises nothing."""
         try:
-            answer: object = self._tell(Timed, "took")
+            answer: object = self._call_optional(Timed, "took")
             if isinstance(answer, Mapping):
-                seconds = {str(name): float(one) for name, one in answer.items()}
-                return {name: one for name, one in seconds.items() if isfinite(one)}
+                seconds = {str(name): float(value) for name, value in answer.items()}
+                return {name: value for name, value in seconds.items() if isfinite(value)}
         except (Exception, SystemExit):
             LOG.debug("Driver %s: took() failed", self.name, exc_info=True)
         return {}
 
 
-def _whole(driver: ComputeDriver) -> object:
-    """Its answer; what comes one by one is read here, where there is a deadline."""
+def _node_names(driver: ComputeDriver) -> object:
+    """Call ``get_available_nodes``; an iterator is exhausted here, where the deadline applies."""
     answer: object = driver.get_available_nodes()
     return list(answer) if isinstance(answer, Iterator) else answer

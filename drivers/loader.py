@@ -1,8 +1,7 @@
-"""From the names in the configuration to drivers that are ready to be asked.
+"""Loads drivers by their names in the configuration, and checks them.
 
-The only place that knows stevedore.  What can be wrong with somebody's driver is
-found here, once, and said with the entry point's name: later nobody has to ask
-whether a method is there.
+The only module that imports stevedore.  A driver's defects are found here, once; errors name its
+entry point.
 """
 
 import difflib
@@ -17,7 +16,7 @@ from stevedore.extension import Extension
 from drivers.api import ComputeDriver, Configurable, DriverContext
 from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady
-from drivers.fitness import capabilities_problem, class_problem, speaks_the_older_way
+from drivers.fitness import capabilities_problem, class_problem, uses_older_methods
 from drivers.legacy import older_methods, policy_from
 from drivers.loaded import LoadedDriver
 from drivers.opts import CALL_OPTS, register, where_read
@@ -25,30 +24,30 @@ from reportclient.plain_text import error_text
 
 LOG = logging.getLogger(__name__)
 
-__all__ = ["GROUP", "LoadedDriver", "driver_from", "installed", "load", "not_found"]
+__all__ = ["GROUP", "LoadedDriver", "driver_from", "installed", "load_drivers", "not_found"]
 
 GROUP = "compute_agent.drivers"
 
 
-def load(names: Sequence[str], context: DriverContext) -> list[LoadedDriver]:
-    """Make the drivers of these entry points, in this order; a name given twice counts once.
+def load_drivers(names: Sequence[str], context: DriverContext) -> list[LoadedDriver]:
+    """Create the drivers of these entry points, in this order; duplicates are ignored.
 
-    The options of each are registered on ``context.conf`` before it is made.
+    Each driver's options are registered on ``context.conf`` before the driver is created.
 
-    :raises DriverNotFound: none of this name is installed; the message lists those that are.
-    :raises DriverLoadFailed: it is installed but can't be used; the message names the
+    :raises DriverNotFound: no driver of this name is installed; the message lists those that are.
+    :raises DriverLoadFailed: the driver is installed but can't be used; the message names the
         entry point, and the cause is chained.
-    :raises DriverNotReady: its import or constructor hangs, or says that it is not ready now.
+    :raises DriverNotReady: the driver's import or constructor hangs or raises DriverNotReady.
     """
     within = call_timeout(context.conf)
     extensions = [_extension(name, within) for name in dict.fromkeys(names)]
-    return [driver_from(each, context) for each in extensions]
+    return [driver_from(extension, context) for extension in extensions]
 
 
 def installed() -> dict[str, str]:
-    """``{name: "module:attr (distribution version)"}`` of every driver; imports none.
+    """Return ``{name: "module:attr (distribution version)"}`` of every driver; import none.
 
-    It reads what each installed package offers, so it is asked where something is to be said.
+    This reads the metadata of all installed packages, which is slow: call it for messages only.
     """
     origins: dict[str, list[str]] = {}
     for point in metadata.entry_points(group=GROUP):
@@ -59,9 +58,12 @@ def installed() -> dict[str, str]:
 def driver_from(
     extension: Extension[Any], context: DriverContext, origin: str | None = None
 ) -> LoadedDriver:
-    """Check the class of an extension that was imported, and make the driver.
+    """Check the class of an imported extension, and create the driver.
 
-    :raises DriverLoadFailed: naming the entry point and what is wrong with it.
+    ``origin`` describes the entry point in errors; without it, it is looked up.
+
+    :raises DriverLoadFailed: the class or its constructor has a defect.
+    :raises DriverNotReady: the constructor hangs or raises DriverNotReady.
     """
     problem = class_problem(extension.plugin)
     if problem is not None:
@@ -70,35 +72,35 @@ def driver_from(
 
     def make() -> ComputeDriver:
         _register_options(extension.plugin, context.conf)
-        made: ComputeDriver = extension.plugin(context)
-        return made
+        created: ComputeDriver = extension.plugin(context)
+        return created
 
     try:
         driver = Calls(within)(f"{extension.plugin.__name__}()", make)
         problem = capabilities_problem(driver.capabilities)
-    except DriverNotReady as err:  # it may be another time
+    except DriverNotReady as err:  # a later attempt may succeed
         raise DriverNotReady(_text(extension, origin, str(err))) from err
     except (Exception, SystemExit) as err:
-        raise _failed(extension, origin, f"can't be made: {_said(err)}") from err
+        raise _failed(extension, origin, f"can't be created: {_described(err)}") from err
     if problem is not None:
         raise _failed(extension, origin, problem)
-    _say_once_what_is_old(extension.name, driver)
-    return LoadedDriver.of(extension.name, driver, within)
+    _warn_of_older_methods(extension.name, driver)
+    return LoadedDriver.from_driver(extension.name, driver, within)
 
 
 def call_timeout(conf: Any) -> float:
-    """Seconds that each call of a driver may take, by the operator's option."""
+    """Return ``[compute] driver_timeout`` in seconds; its default if ``conf`` is ``None``."""
     if conf is None:
         return WITHIN
     conf.register_opts(CALL_OPTS, "compute")
     return float(conf.compute.driver_timeout)
 
 
-def _say_once_what_is_old(name: str, driver: ComputeDriver) -> None:
-    if speaks_the_older_way(type(driver)):
+def _warn_of_older_methods(name: str, driver: ComputeDriver) -> None:
+    if uses_older_methods(type(driver)):
         LOG.warning(
-            "Driver %s says what it has by %s; that is deprecated and goes on to work:"
-            " update_provider_tree can say all of it, see docs/porting.rst",
+            "Driver %s reports by %s, which is deprecated but still supported:"
+            " define update_provider_tree instead, see docs/porting.rst",
             name,
             " and ".join(older_methods(driver)),
         )
@@ -126,7 +128,7 @@ def _extension(name: str, within: float) -> Extension[Any]:
         if name not in origins:
             raise DriverNotFound(not_found(name, origins)) from None
         raise DriverLoadFailed(
-            f"driver {name!r} = {origins[name]}: can't be imported: {_said(err)}"
+            f"driver {name!r} = {origins[name]}: can't be imported: {_described(err)}"
         ) from err
     return manager.extensions[0]
 
@@ -138,25 +140,25 @@ def _reraise(_manager: object, _point: metadata.EntryPoint, err: BaseException) 
 def _register_options(driver_class: type[ComputeDriver], conf: Any) -> None:
     if conf is None:
         return
-    if speaks_the_older_way(driver_class):
-        policy_from(conf)  # their options exist now, and are found wrong now
+    if uses_older_methods(driver_class):
+        policy_from(conf)  # registers the options, and finds wrong values at the start
     if issubclass(driver_class, Configurable):
         register(conf, driver_class.list_opts())
 
 
-def not_found(name: str, there: Iterable[str]) -> str:
-    """That there is no such driver, and which there are."""
-    near = difflib.get_close_matches(name, there, n=1)
+def not_found(name: str, available: Iterable[str]) -> str:
+    """Return the message for a driver that is not installed; it lists the ``available`` ones."""
+    near = difflib.get_close_matches(name, available, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"no driver {name!r} is installed{hint} (installed: {', '.join(there) or 'none'})"
+    return f"no driver {name!r} is installed{hint} (installed: {', '.join(available) or 'none'})"
 
 
 def _origin(point: metadata.EntryPoint) -> str:
-    # What stevedore hands out comes from its cache and has no distribution.
+    # An entry point of stevedore comes from its cache and has no distribution.
     dist = point.dist
     return point.value if dist is None else f"{point.value} ({dist.name} {dist.version})"
 
 
-def _said(err: BaseException) -> str:
-    said, kind = where_read(error_text(err)), type(err).__name__
-    return said if said.startswith(kind) else f"{kind}: {said}"
+def _described(err: BaseException) -> str:
+    text, kind = where_read(error_text(err)), type(err).__name__
+    return text if text.startswith(kind) else f"{kind}: {text}"

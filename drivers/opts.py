@@ -1,4 +1,4 @@
-"""Options of every driver whose root has CPUs, memory and disk, by Nova's names."""
+"""Options shared by all drivers that report CPUs, memory and disk; named as in Nova."""
 
 import re
 from collections.abc import Iterable
@@ -9,14 +9,13 @@ from oslo_config import cfg, types
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, InventoryPolicy, Ratio, cpu_set
 
 _RATIO_HELP = (
-    "How much of {what} may be given out for each {unit} that the host has. If it is not set"
-    " (or 0), the ratio that Placement knows is kept, and initial_{name}_allocation_ratio"
-    " holds for a new host. Once set, taking it away again keeps the last value: set the one"
-    " that you want."
+    "How much of {what} may be allocated for each {unit} that the host has. If it is not set"
+    " (or 0), the ratio in Placement is kept, and initial_{name}_allocation_ratio applies to a"
+    " new host. Removing the option later keeps the last ratio: set the one that you want."
 )
 _INITIAL_HELP = (
-    "The allocation ratio of {what} where {name}_allocation_ratio is not set and Placement"
-    " knows none yet."
+    "The allocation ratio of {what} if {name}_allocation_ratio is not set and Placement has"
+    " none yet."
 )
 _RATIOS = (
     ("cpu", VCPU, "CPU", 4.0),
@@ -24,12 +23,12 @@ _RATIOS = (
     ("disk", DISK_GB, "GiB", 1.0),
 )
 _CPU_SET_HELP = (
-    ' A list of CPU numbers and ranges; a caret takes CPUs out of a range: "4-12,^8,15".'
+    ' A list of CPU numbers and ranges; a caret excludes CPUs from a range: "4-12,^8,15".'
 )
 
 OWNER_NOVA = "OWNER_NOVA"
 _LOCATION = re.compile(r"(option \w+) from LocationInfo\(.*?detail='([^']*)'\)")
-"""oslo.config's way to say where a value was read."""
+"""How oslo.config's errors name the place where a value was read."""
 
 
 def _ratio_opts() -> list[cfg.Opt]:
@@ -91,15 +90,15 @@ OWNER_OPTS = [
         "owner_trait",
         item_type=types.String(regex=r"^(CUSTOM_[A-Z0-9_]+|OWNER_[A-Z0-9_]+)$"),
         default=["CUSTOM_OWNER_COMPUTE_AGENT"],
-        help="Traits set on the root providers, and on each sharing provider that this agent"
-        " creates: one that carries none of the custom ones belongs to somebody else and is"
-        " never written (where OWNER_* alone is named, that tells). Add OWNER_NOVA where Nova"
-        " schedules to these hosts: from its release 34 (2026.2) on its scheduler requires it of"
-        " roots and of PCI devices. The libvirt driver then sets it on providers of PCI"
-        " devices, vGPUs and memory encryption, too.",
+        help="Traits set on the root providers and on each sharing provider that this agent"
+        " creates. A sharing provider with none of the custom traits among them is owned by"
+        " another service and is never written (if only OWNER_* traits are named, those"
+        " decide). Add OWNER_NOVA where Nova schedules to these hosts: from release 34 (2026.2)"
+        " on its scheduler requires that trait of roots and of PCI devices. The libvirt driver"
+        " then sets it on providers of PCI devices, vGPUs and memory encryption, too.",
     ),
 ]
-"""The agent's own; drivers that mark some of their children read it as well."""
+"""Options of the agent that drivers read as well, to mark some of their providers."""
 
 CALL_OPTS = [
     cfg.IntOpt(
@@ -107,34 +106,35 @@ CALL_OPTS = [
         default=60,
         mutable=True,
         min=1,
-        help="Seconds in which each call of a driver has to return. One that takes longer is told,"
-        " and the driver is asked nothing more before it has returned. Raise it where a backend"
-        " with many nodes or devices needs longer.",
+        help="Seconds in which each call of a driver has to return. A call that takes longer is"
+        " reported as a condition, and the driver is not called again until that call has"
+        " returned. Raise it if a backend with many nodes or devices needs longer.",
     ),
 ]
-"""The agent's own as well; registered before a driver is imported."""
+"""Options of the agent for its calls of drivers; registered before a driver is imported."""
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """``[(group, [options])]``."""
+    """Return ``[(group, [options])]``."""
     return [("DEFAULT", DEFAULT_OPTS), ("compute", COMPUTE_OPTS)]
 
 
 def register(conf: Any, listed: Iterable[tuple[str, Iterable[Any]]]) -> None:
-    """``[(group, [options])]`` on a configuration."""
+    """Register ``[(group, [options])]`` on a configuration."""
     for group, options in listed:
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
 
 
 def nova_owner_traits(conf: Any) -> frozenset[str]:
-    """Return the owner traits that Nova sets as well."""
+    """Return OWNER_NOVA if ``[compute] owner_trait`` contains it, else nothing."""
     return frozenset(conf.compute.owner_trait) & {OWNER_NOVA}
 
 
 def inventory_policy(conf: Any) -> InventoryPolicy:
     """Return the inventory policy of the options.
 
-    :raises ValueError: naming the option that is wrong, or those that contradict.
+    :raises ValueError: an option is wrong, or options contradict each other; the message names
+        them.
     """
     return InventoryPolicy(
         reserved_cpus=conf.reserved_host_cpus,
@@ -159,5 +159,5 @@ def _cpus(conf: Any, name: str) -> frozenset[int] | None:
 
 
 def where_read(text: str) -> str:
-    """An error of oslo.config with the file alone in place of its ``LocationInfo``."""
+    """Shorten an error of oslo.config: the file's name in place of its ``LocationInfo``."""
     return _LOCATION.sub(r"\1 in \2", text)

@@ -1,8 +1,8 @@
-"""Pure: allocations that follow their inventory to other providers.
+"""Pure: moves allocations along when inventory moves to other providers (a reshape).
 
-Each consumer keeps its totals.  What it has is kept together: on the target that is preferred
-for it, if that has room, else on the first target that takes all of it.  The largest come
-first, since they are the hardest to place; who fits on no single one is split.
+Each consumer keeps its totals.  Its allocations stay together: on its preferred target if that
+has room, else on the first target with room for all of them.  The largest consumers are placed
+first, since they are the hardest to place; a consumer that fits on no single target is split.
 """
 
 from collections import Counter
@@ -17,8 +17,10 @@ from reportclient.provider_tree import ProviderTree
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Classes that leave providers (by UUID) for others, the first that has room first, or the
-    emptiest.  ``renamed``: the class that one is afterwards, where that is another.
+    """Resource classes that move from source providers to target providers (all by UUID).
+
+    Targets are tried in their order, or the one with the most room first (``emptiest_first``).
+    ``renamed`` maps a class to its new name, if the move changes the class.
     """
 
     sources: Mapping[str, frozenset[str]]
@@ -28,11 +30,11 @@ class Move:
 
     @property
     def classes(self) -> frozenset[str]:
-        """All that leaves any of the sources."""
+        """Return the classes that leave any of the sources."""
         return frozenset().union(*self.sources.values())
 
     def in_order(self, amounts: Mapping[str, int], rooms: "_Rooms") -> Sequence[str]:
-        """The targets of somebody who has these amounts."""
+        """Return the targets for a consumer with these amounts, best first."""
         if not self.emptiest_first:
             return self.targets
 
@@ -46,13 +48,13 @@ class Move:
 
 @dataclass(slots=True)
 class _Room:
-    """The room of a target for one class; ``free`` falls as it is filled."""
+    """A target's inventory of one class; ``free`` decreases as allocations are placed."""
 
     record: Inventory
     free: int
 
     def part(self, amount: int, held: int) -> int:
-        """The most of ``amount`` that one who holds ``held`` here can be given; may be 0."""
+        """Return how much of ``amount`` fits here for a consumer that has ``held`` already."""
         record = self.record
         assert record.max_unit and record.min_unit and record.step_size
         most = held + min(amount, self.free, record.max_unit - held)
@@ -61,7 +63,7 @@ class _Room:
 
 
 _Rooms = Mapping[str, Mapping[str, _Room]]
-"""By target, by class."""
+"""Rooms by target UUID and class."""
 
 
 def move_allocations(
@@ -70,15 +72,15 @@ def move_allocations(
     allocations: Allocations,
     preferred: Mapping[str, str] | None = None,
 ) -> None:
-    """Edit ``allocations`` in place; the inventories are in ``tree`` by now.
+    """Edit ``allocations`` in place; ``tree`` has the new inventories already.
 
-    ``preferred`` are targets by consumer, where it is known: they come first.
+    ``preferred`` maps consumers to the target to try first.
 
-    :raises ReshapeFailed: there is no room for somebody, and what can be done.
+    :raises ReshapeFailed: a consumer fits on no target; the message says what to do.
     """
     for move in moves:
         rooms = _rooms(tree, move.targets, allocations)
-        bound = {who: one for who, one in (preferred or {}).items() if one in rooms}
+        bound = {consumer: uuid for consumer, uuid in (preferred or {}).items() if uuid in rooms}
         for consumer, amounts in _in_order(_taken(move, allocations), rooms, bound):
             parts = allocations[consumer]["allocations"]
             targets = [bound[consumer]] if consumer in bound else []
@@ -107,7 +109,7 @@ def _room(record: Mapping[str, Any], used: int) -> _Room:
 
 
 def _taken(move: Move, allocations: Allocations) -> dict[str, Counter[str]]:
-    """Take the amounts of consumers from the sources."""
+    """Remove the moving allocations from the sources; return the amounts by consumer."""
     taken: dict[str, Counter[str]] = {}
     for consumer, held in allocations.items():
         amounts: Counter[str] = Counter()
@@ -130,7 +132,7 @@ def _take(parts: dict[str, Any], source: str, classes: frozenset[str]) -> dict[s
 def _in_order(
     taken: Mapping[str, Counter[str]], rooms: _Rooms, bound: Mapping[str, str]
 ) -> list[tuple[str, Mapping[str, int]]]:
-    """Those who are bound to one first; then the largest share of any class decides."""
+    """Sort consumers: those with a preferred target first, then by their largest share."""
     totals: Counter[str] = Counter()
     for classes in rooms.values():
         totals.update({name: room.record.total for name, room in classes.items()})
@@ -164,7 +166,7 @@ def _split(
     amounts: Mapping[str, int],
     rooms: _Rooms,
 ) -> None:
-    """Each class by itself, where most of it can be put."""
+    """Place each class by itself, each part on the target that takes most of it."""
     for name, amount in sorted(amounts.items()):
         left = amount
         while left:
@@ -198,6 +200,6 @@ def _no_room(tree: ProviderTree, what: str, name: str, rooms: _Rooms) -> str:
         if name in classes
     )
     return (
-        f"no room for {what} ({free or 'nothing has this class'}): raise the allocation ratio"
+        f"no room for {what} ({free or 'no provider has this class'}): raise the allocation ratio"
         f" of {name}, or move a guest away, and start again"
     )

@@ -1,4 +1,4 @@
-"""YAML whose every value knows its file, line and path, so that errors can say them.
+"""Reads YAML into values that know their file, line and path, for use in errors.
 
 Pure: text in, values or :class:`BadFile` out.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from yaml.constructor import SafeConstructor
 
-from drivers.diagnostics import BadFile, Diagnostic, Path, spelled
+from drivers.diagnostics import BadFile, Diagnostic, Path, path_text
 
 _NULL, _INT, _FLOAT, _MERGE = (
     f"tag:yaml.org,2002:{kind}" for kind in ("null", "int", "float", "merge")
@@ -23,12 +23,12 @@ class _File:
     source: str
     constructor: SafeConstructor = field(default_factory=SafeConstructor)
     merged: set[int] = field(default_factory=set)
-    """``id`` of mappings whose merge keys were resolved: aliases lead to them again."""
+    """``id`` of each mapping whose merge keys are resolved; aliases reach a mapping again."""
 
 
 class Field:
-    """One value of the file.  Keys and texts are taken as written: ``0000:81:00.0`` and
-    ``on`` are texts where a text is asked for.
+    """A value of the file.  Keys and texts are used as written: ``0000:81:00.0`` and ``on`` are
+    texts where a text is expected.
     """
 
     __slots__ = ("_above", "_file", "_node", "line", "path")
@@ -50,70 +50,72 @@ class Field:
             raise self.error("an alias inside of itself")
 
     def error(self, text: str) -> BadFile:
-        """For the caller to raise."""
-        return BadFile([Diagnostic(self._file.source, self.line, spelled(self.path), text)])
+        """Return an error about this value, for the caller to raise."""
+        return BadFile([Diagnostic(self._file.source, self.line, path_text(self.path), text)])
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was written, or ``null``."""
+        """Whether the value is missing or ``null``."""
         return bool(self._node.tag == _NULL)
 
     @property
     def scalar(self) -> bool:
-        """Whether it is one value, no list and no mapping."""
+        """Whether the value is neither a list nor a mapping."""
         return isinstance(self._node, yaml.ScalarNode)
 
     def mapping(self, allowed: Iterable[str] | None = None) -> dict[str, "Field"]:
-        """Values by key, in the order of the file; nothing written is an empty mapping.
+        """Return the values by key, in the order of the file; a missing value is an empty mapping.
 
-        :raises BadFile: no mapping, a key twice, or one that is not ``allowed``.
+        :raises BadFile: not a mapping, a duplicate key, or a key that is not ``allowed``.
         """
         if not self._children(yaml.MappingNode, "a mapping (key: value)"):
             return {}
         self._merge()
         fields: dict[str, Field] = {}
         for key, value in self._node.value:
-            one = fields[key.value] = self._child(value, self._name(key), key)
+            field = fields[key.value] = self._child(value, self._name(key), key)
             if allowed is not None and key.value not in allowed:
-                raise one.error(_unknown(key.value, allowed))
+                raise field.error(_unknown(key.value, allowed))
         return fields
 
     def items(self) -> list["Field"]:
-        """The items of a list; nothing written is an empty one."""
+        """Return the items of a list; a missing value is an empty list."""
         children = self._children(yaml.SequenceNode, "a list")
         return [self._child(item, number, item) for number, item in enumerate(children)]
 
     def text(self) -> str:
-        """A text that is not empty."""
+        """Return a text that is not empty.  :raises BadFile: not one."""
         if not isinstance(self._node, yaml.ScalarNode) or self.empty or not self._node.value:
             raise self.error("has to be a text")
         return str(self._node.value)
 
     def whole(self) -> int:
-        """A whole number."""
+        """Return a whole number.  :raises BadFile: not one."""
         if self._node.tag != _INT:
             raise self.error(f"has to be a whole number{self._instead()}")
         return int(self.plain())
 
     def number(self) -> float:
-        """A number, with or without a fraction."""
+        """Return a number, whole or not.  :raises BadFile: not one."""
         if self._node.tag not in (_INT, _FLOAT):
             raise self.error(f"has to be a number{self._instead()}")
         return float(self.plain())
 
     def plain(self, lines: dict[Path, int] | None = None, most: int | None = None) -> Any:
-        """The value as Python sees it; ``lines`` takes those of all values in it by their paths.
+        """Return the value as Python's dicts, lists and scalars.
 
-        :raises BadFile: it can't be read, or is of more than ``most`` values.
+        The line of each value in it is added to ``lines``, by path.
+
+        :raises BadFile: the value can't be read, or has more than ``most`` values in it.
         """
         lines = {} if lines is None else lines
         lines[self.path] = self.line
         if most is not None and len(lines) > most:
             raise self.error(f"more than {most} values")
         if isinstance(self._node, yaml.MappingNode):
-            return {name: one.plain(lines, most) for name, one in self.mapping().items()}
+            return {name: field.plain(lines, most) for name, field in self.mapping().items()}
         if isinstance(self._node, yaml.SequenceNode):
-            return [one.plain(lines, most) for one in self.items()]
+            return [field.plain(lines, most) for field in self.items()]
         try:
             return self._file.constructor.construct_object(self._node)
         except yaml.YAMLError as err:
@@ -130,23 +132,25 @@ class Field:
             return str(key.value)
         line = key.start_mark.line + 1
         text = "a key has to be a text; quote '{…}'"
-        raise BadFile([Diagnostic(self._file.source, line, spelled(self.path), text)])
+        raise BadFile([Diagnostic(self._file.source, line, path_text(self.path), text)])
 
     def _merge(self) -> None:
-        """Refuse what is there twice, before merge keys bring what is there once more."""
+        """Refuse duplicate keys, then resolve merge keys, which may repeat them."""
         if id(self._node) in self._file.merged:
             return
         self._file.merged.add(id(self._node))
         first: dict[str, int] = {}
-        twice: list[Diagnostic] = []
+        duplicates: list[Diagnostic] = []
         for key, value in self._node.value:
             name = self._name(key)
             if name in first and key.tag != _MERGE:
-                one = self._child(value, name, key)
-                twice += one.error(f"is listed twice, first in line {first[name]}").diagnostics
+                field = self._child(value, name, key)
+                duplicates += field.error(
+                    f"is listed twice, first in line {first[name]}"
+                ).diagnostics
             first.setdefault(name, key.start_mark.line + 1)
-        if twice:
-            raise BadFile(twice)
+        if duplicates:
+            raise BadFile(duplicates)
         try:
             self._file.constructor.flatten_mapping(self._node)  # type: ignore[arg-type]
         except yaml.YAMLError as err:
@@ -164,10 +168,11 @@ class Field:
 
 
 def read(text: str, source: str, empty: str = "the file is empty") -> Field:
-    """The whole document.  ``source`` is what errors call the file, ``empty`` what is said of
-    one without anything in it.
+    """Return the document's top value.
 
-    :raises BadFile: it is no YAML, or empty.
+    ``source`` names the file in errors; ``empty`` is the error's text for an empty file.
+
+    :raises BadFile: the text is not YAML, or empty.
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)

@@ -127,7 +127,7 @@ class Agent:
         """A new process: all that is not in the state directory is gone."""
         numbered = {f"driver{n}": driver for n, driver in enumerate(self.drivers, 1)}
         named = {**numbered, **self.named}
-        loaded = [LoadedDriver.of(name, driver) for name, driver in named.items()]
+        loaded = [LoadedDriver.from_driver(name, driver) for name, driver in named.items()]
         additions = ProviderFiles()
         if self.files is not None:
             assert self.state is not None, "files need a place for what was added"

@@ -205,4 +205,4 @@ class Monitoring(Exposition):
 
     def _listen_to_drivers(self, drivers: Iterable[LoadedDriver]) -> None:
         for loaded in drivers:
-            loaded.calls.told = partial(self.numbers.driver_called, loaded.name)
+            loaded.calls.on_call = partial(self.numbers.driver_called, loaded.name)

@@ -32,7 +32,7 @@ def drivers_of(
     :raises agent.config.ConfigError: an option looks mistyped (drivers register theirs on import).
     """
     context = DriverContext(settings.host, settings.state_path, conf, wake, store)
-    drivers = loader.load(settings.drivers, context)
+    drivers = loader.load_drivers(settings.drivers, context)
     config.refuse_typos(conf)
     return drivers
 

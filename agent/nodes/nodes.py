@@ -158,8 +158,8 @@ class Nodes:
         """
         first = self.drivers[0]
         if self.rules.attached:
-            return self._attached(first.nodes(), first.uuids_told())
-        uuids = self.table.uuids(first.nodes(), self.own_uuid, first.uuids_told())
+            return self._attached(first.nodes(), first.node_uuids())
+        uuids = self.table.uuids(first.nodes(), self.own_uuid, first.node_uuids())
         if uuids:
             self.departures.note(self.trackers, uuids.values())
         self.trackers = {uuid: self._tracker(uuid, name) for name, uuid in uuids.items()}

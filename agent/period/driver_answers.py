@@ -110,7 +110,7 @@ class DriverQueries:
         """The tree as one driver left it, and whether it needs a reshape first."""
         tree, needs_reshape = self._tree(loaded.name, said), False
         try:
-            loaded.ask(tree, self.node, allocations)
+            loaded.update_provider_tree(tree, self.node, allocations)
         except ReshapeNeeded:
             needs_reshape = True
         self._refuse_other_root(tree)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from drivers.diagnostics import Diagnostic, Path, spelled
+from drivers.diagnostics import Diagnostic, Path, path_text
 
 FILE_NAME = "schema-v1.json"
 
@@ -32,7 +32,7 @@ class Document:
 
     def diagnostic(self, path: Path, text: str) -> Diagnostic:
         """Return a diagnostic about the value at ``path``."""
-        return Diagnostic(self.source, self._line(path), spelled(path), text)
+        return Diagnostic(self.source, self._line(path), path_text(path), text)
 
     def _line(self, path: Path) -> int:
         while path and path not in self.lines:

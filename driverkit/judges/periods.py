@@ -64,7 +64,7 @@ def any_thread(stage: Stage) -> None:
     for root in stage.roots(loaded):
         said = _alike(root, loaded, loaded)
         for _ in range(2):
-            elsewhere = LoadedDriver.of(loaded.name, loaded.driver, stage.within)
+            elsewhere = LoadedDriver.from_driver(loaded.name, loaded.driver, stage.within)
             later = again(root, elsewhere, "in another thread")
             expect_same(root, said, later, "in one thread, then in another one")
 

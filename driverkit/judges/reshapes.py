@@ -186,7 +186,7 @@ def old_shape(stage: Stage, case: ReshapeCase) -> Old:
         )
     root = stage.root(node, tree.data(node).uuid)
     before = _Before(stage.context, tree.freeze())
-    wrong = root.report(LoadedDriver.of(loaded.name, before)).texts(Severity.ERROR)
+    wrong = root.report(LoadedDriver.from_driver(loaded.name, before)).texts(Severity.ERROR)
     if wrong:
         raise BadFixture(f"reshape_case: Placement does not take its tree: {wrong}")
     root.edited_by_another(lambda edit: add_foreign_child(edit, root.uuid))

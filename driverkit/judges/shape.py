@@ -56,14 +56,14 @@ def closes(stage: Stage) -> None:
 def node_names(stage: Stage) -> None:
     """The same names again, and from another driver."""
     one, other = stage.open(), stage.open()
-    first, told = _nodes(stage, one), said("get_nodenames_by_uuid", one.uuids_told)
+    first, told = _nodes(stage, one), said("get_nodenames_by_uuid", one.node_uuids)
     for node in first:
         if len(node) > LONGEST_NAME:
             raise Broken(f"the name {node} has {len(node)} characters, not 1 to {LONGEST_NAME}")
     for again, who in ((_nodes(stage, one), "asked again"), (_nodes(stage, other), "a new driver")):
         if set(again) != set(first):
             raise Broken(f"first {_listed(first)}; {who}: {_listed(again)}")
-    if told != (later := said("get_nodenames_by_uuid", other.uuids_told)):
+    if told != (later := said("get_nodenames_by_uuid", other.node_uuids)):
         raise Broken(f"UUIDs by node: first {told}; a new driver: {later}")
     if unknown := sorted(told.keys() - first):
         raise Broken(

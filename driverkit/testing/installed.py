@@ -54,7 +54,7 @@ class TestInstalledDriver(_BASE):  # type: ignore[misc,valid-type]  # as it was 
     @pytest.fixture
     def make_driver(self, driver_context: DriverContext) -> MakeDriver:
         """Return the driver as the agent creates it."""
-        return lambda: loader.load([_DRIVER.name], driver_context)[0].driver
+        return lambda: loader.load_drivers([_DRIVER.name], driver_context)[0].driver
 
     @pytest.fixture
     def driver_options(self) -> Options:

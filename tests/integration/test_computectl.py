@@ -224,7 +224,9 @@ def a_period(host: AgentHost) -> list[tuple]:
     """What a period of this host sends, with the bodies, one request after the other."""
     conf = config.load(["--config-file", str(host.config)])
     settings = config.settings(conf)
-    drivers = loader.load(settings.drivers, DriverContext(settings.host, settings.state_path, conf))
+    drivers = loader.load_drivers(
+        settings.drivers, DriverContext(settings.host, settings.state_path, conf)
+    )
     api = Recording(PlacementAPI(adapter_from_conf(conf)))
     rules = config.Rules(owner_traits=settings.rules.owner_traits)
     own = host.compute_id.read_text().strip()

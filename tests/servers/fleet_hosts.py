@@ -82,7 +82,7 @@ def host(
     """One host, put together as ``agent.main`` does it."""
     loop = Loop(idle=lambda: None)
     driver = hypervisor(DriverContext(settings.host, settings.state_path))
-    drivers = [LoadedDriver.of("small", driver)]
+    drivers = [LoadedDriver.from_driver("small", driver)]
     nodes = nodes_of(settings, drivers, api, compute_id(settings.state_path))
     status = host_status(
         settings,

@@ -69,7 +69,7 @@ class Hanging(ComputeDriver):
 def service_with(driver: ComputeDriver) -> Service:
     service = service_of(driver)
     service.nodes.api = FakePlacement()
-    service.nodes.drivers = [LoadedDriver.of("mine", driver, SOON)]
+    service.nodes.drivers = [LoadedDriver.from_driver("mine", driver, SOON)]
     return service
 
 
@@ -138,10 +138,10 @@ def test_what_would_end_a_program_is_the_drivers_mistake(error: BaseException) -
 def test_of_a_thread_safe_driver_only_the_same_call_waits(for_ever: threading.Event) -> None:
     calls = Calls(SOON, thread_safe=True)
     with pytest.raises(DriverHangs):
-        calls("update_provider_tree", for_ever.wait, about="a")
-    assert calls("update_provider_tree", lambda: 7, about="b") == 7
+        calls("update_provider_tree", for_ever.wait, node="a")
+    assert calls("update_provider_tree", lambda: 7, node="b") == 7
     with pytest.raises(DriverHangs, match="has not returned for"):
-        calls("update_provider_tree", lambda: 7, about="a")
+        calls("update_provider_tree", lambda: 7, node="a")
 
 
 @pytest.mark.parametrize("thread_safe", [False, True])

@@ -250,7 +250,7 @@ def test_of_a_consumer_a_driver_decides_only_what_it_holds_where(placement):
     placement.stranger.put_allocation({ROOT: {"VGPU": 1}}, consumer)
     before = placement.stranger.allocation(consumer)
     agent = Agent(placement, flat)
-    agent.nodes.drivers = [LoadedDriver.of("driver1", Reshapes(None))]
+    agent.nodes.drivers = [LoadedDriver.from_driver("driver1", Reshapes(None))]
     report = agent.period()
     assert report.ok, report.texts()
     after = placement.stranger.allocation(consumer)

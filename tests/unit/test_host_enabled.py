@@ -37,7 +37,9 @@ class Hears(Deaf):
 
 class NoNodes:
     def __init__(self, *drivers: ComputeDriver) -> None:
-        self.drivers = [LoadedDriver.of(f"driver{n}", each) for n, each in enumerate(drivers)]
+        self.drivers = [
+            LoadedDriver.from_driver(f"driver{n}", each) for n, each in enumerate(drivers)
+        ]
 
         self.additions = ProviderFiles()
 

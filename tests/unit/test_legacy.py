@@ -99,7 +99,7 @@ def tree_of(**root: Any) -> ProviderTree:
 
 def asked(loaded: LoadedDriver, tree: ProviderTree | None = None) -> Any:
     tree = tree or tree_of()
-    loaded.ask(tree, "node", None)
+    loaded.update_provider_tree(tree, "node", None)
     return tree.data("node")
 
 
@@ -245,7 +245,7 @@ def returns(method: str, answer: Any) -> type:
         ("get_inventory", {"VCPU": 8}, "returned 8 for VCPU"),
         ("get_traits", "CUSTOM_GOLD", "returned 'CUSTOM_GOLD': a list of names"),
         ("get_traits", None, "returned None: a list of names"),
-        ("get_traits", [8], "returned 8, which is no name"),
+        ("get_traits", [8], "returned 8, which is not a name"),
         ("get_available_resource", None, "returned None: {'vcpus'"),
         ("get_available_resource", {"vcpus": 1, "memory_mb": 2}, "returned no 'local_gb'"),
         ("get_available_resource", {**RESOURCES, "vcpus": "8"}, "'vcpus': '8': a number"),

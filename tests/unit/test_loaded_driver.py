@@ -34,7 +34,7 @@ class Answers(ComputeDriver):
 
 
 def loaded(answer: Any = None, error: BaseException | None = None) -> LoadedDriver:
-    return LoadedDriver.of("mine", Answers(answer, error))
+    return LoadedDriver.from_driver("mine", Answers(answer, error))
 
 
 @pytest.mark.parametrize("answer", [["a"], ("a", "b"), [], dict.fromkeys("ab"), iter(["a"])])
@@ -67,18 +67,18 @@ def test_what_can_not_be_names_of_nodes_is_refused(answer: Any, said: str) -> No
 )
 def test_what_can_not_be_uuids_is_refused(answer: Any) -> None:
     with pytest.raises(DriverError, match=r"get_nodenames_by_uuid\(\) returned"):
-        loaded(answer).uuids_told()
+        loaded(answer).node_uuids()
 
 
 def test_uuids_that_are_told_are_by_name_and_in_placements_spelling() -> None:
-    assert loaded({UUID.upper(): "a"}).uuids_told() == {"a": UUID}
+    assert loaded({UUID.upper(): "a"}).node_uuids() == {"a": UUID}
 
 
 @pytest.mark.parametrize(
     ("one", "said"),
     [
         (loaded({"disk": "gone"}), {"disk": "gone"}),
-        (loaded(None), {"driver mine": "degraded() returned None: no {part: reason}"}),
+        (loaded(None), {"driver mine": "degraded() returned None, not {part: reason}"}),
         (loaded(error=SystemExit(3)), {"driver mine": "degraded() failed: SystemExit: 3"}),
         (loaded(error=OSError("no")), {"driver mine": "degraded() failed: no"}),
     ],
@@ -115,8 +115,10 @@ class Safe(Counts):
 @pytest.mark.parametrize(("kind", "most"), [(Counts, 1), (Safe, 2)])
 def test_nodes_are_asked_about_one_by_one_unless_the_driver_is_thread_safe(kind, most) -> None:
     driver = kind(2)
-    one = LoadedDriver.of("mine", driver)
-    threads = [threading.Thread(target=one.ask, args=(None, name, None)) for name in "ab"]
+    one = LoadedDriver.from_driver("mine", driver)
+    threads = [
+        threading.Thread(target=one.update_provider_tree, args=(None, name, None)) for name in "ab"
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -129,10 +131,10 @@ def test_an_error_gives_the_next_node_its_turn() -> None:
         def update_provider_tree(self, provider_tree, nodename, allocations=None) -> None:
             raise SystemExit(1)
 
-    one = LoadedDriver.of("mine", Fails())
+    one = LoadedDriver.from_driver("mine", Fails())
     for _ in range(2):
         with pytest.raises(SystemExit):
-            one.ask(None, "a", None)
+            one.update_provider_tree(None, "a", None)
 
 
 class Mute(Exception):
@@ -168,6 +170,6 @@ def test_times_that_make_no_sense_are_none(answer):
                 raise answer
             return answer
 
-    loaded = LoadedDriver.of("d", Timing(DriverContext("h", None)))
+    loaded = LoadedDriver.from_driver("d", Timing(DriverContext("h", None)))
     assert loaded.can(Timed)
     assert loaded.took() == {}

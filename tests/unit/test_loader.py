@@ -12,9 +12,9 @@ from oslo_config import cfg
 from stevedore.driver import DriverManager
 from stevedore.extension import Extension, ExtensionManager
 
-from drivers.api import ComputeDriver, DriverContext, Identified, Lifecycle, Unwell
+from drivers.api import ComputeDriver, Degradable, DriverContext, Identified, Lifecycle
 from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady
-from drivers.loader import GROUP, LoadedDriver, driver_from, installed, load
+from drivers.loader import GROUP, LoadedDriver, driver_from, installed, load_drivers
 from drivers.opts import CALL_OPTS
 from reportclient.plain_text import error_text
 
@@ -120,34 +120,34 @@ def context(tmp_path: Path) -> DriverContext:
 
 def failure(name: str, context: DriverContext) -> DriverLoadFailed:
     with pytest.raises(DriverLoadFailed) as caught:
-        load([name], context)
+        load_drivers([name], context)
     return caught.value
 
 
 def test_a_driver_is_made_from_its_entry_point(acme, context):
-    (loaded,) = load(["t-good"], context)
+    (loaded,) = load_drivers(["t-good"], context)
     assert loaded.name == "t-good"
     assert loaded.driver.get_available_nodes() == ["host1"]
     assert loaded.driver.context is context
 
 
 def test_a_driver_without_optional_abilities_has_none(acme, context):
-    (loaded,) = load(["t-good"], context)
+    (loaded,) = load_drivers(["t-good"], context)
     assert not loaded.abilities
 
 
 def test_optional_abilities_are_found(acme, context):
-    (loaded,) = load(["t-able"], context)
-    assert {Lifecycle, Identified, Unwell} <= loaded.abilities
+    (loaded,) = load_drivers(["t-able"], context)
+    assert {Lifecycle, Identified, Degradable} <= loaded.abilities
 
 
 def test_options_are_there_before_the_driver_is_made(acme, context):
-    (loaded,) = load(["t-able"], context)
+    (loaded,) = load_drivers(["t-able"], context)
     assert loaded.driver.size == 3
 
 
 def test_drivers_come_in_the_order_asked_for_and_once(acme, context):
-    names = [loaded.name for loaded in load(["t-able", "t-good", "t-able"], context)]
+    names = [loaded.name for loaded in load_drivers(["t-able", "t-good", "t-able"], context)]
     assert names == ["t-able", "t-good"]
 
 
@@ -158,7 +158,7 @@ def test_installed_tells_origins_and_imports_nothing(acme):
 
 def test_an_unknown_name_lists_those_that_are_installed(acme, context):
     with pytest.raises(DriverNotFound) as caught:
-        load(["t-good", "t-gud"], context)
+        load_drivers(["t-good", "t-gud"], context)
     text = str(caught.value)
     assert "no driver 't-gud'" in text and "did you mean 't-good'?" in text
     assert all(name in text for name in installed())
@@ -166,12 +166,12 @@ def test_an_unknown_name_lists_those_that_are_installed(acme, context):
 
 def test_an_unknown_name_is_found_before_any_driver_is_made(acme, context):
     with pytest.raises(DriverNotFound):
-        load(["t-explosive", "t-nothing-like-it"], context)
+        load_drivers(["t-explosive", "t-nothing-like-it"], context)
 
 
 def test_a_name_like_no_other_gets_no_suggestion(acme, context):
     with pytest.raises(DriverNotFound) as caught:
-        load(["xyzzy"], context)
+        load_drivers(["xyzzy"], context)
     assert "did you mean" not in str(caught.value)
 
 
@@ -196,7 +196,7 @@ def test_a_failure_names_the_entry_point_and_chains_its_cause(
 
 
 def test_clashing_options_name_the_entry_point(acme, context):
-    load(["t-able"], context)
+    load_drivers(["t-able"], context)
     err = failure("t-bad-options", context)
     assert "acme_drivers:BadOptions" in str(err)
     assert isinstance(err.__cause__, cfg.DuplicateOptError)
@@ -263,7 +263,7 @@ def test_a_driver_that_hangs_when_it_is_loaded_may_be_well_at_the_next_start(
     context.conf.register_opts(CALL_OPTS, "compute")
     context.conf.set_override("driver_timeout", 1, "compute")
     with pytest.raises(DriverNotReady) as caught:
-        load([name], context)
+        load_drivers([name], context)
     assert str(caught.value).startswith(f"driver '{name}' = acme_")
     assert f"{call} has not returned within 1 s" in str(caught.value)
 

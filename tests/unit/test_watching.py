@@ -46,7 +46,7 @@ def test_a_watch_that_raises_is_told_and_the_other_drivers_are_watched(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad, good, heard = Watching(error), Watching(), Heard()
-    loaded = [LoadedDriver.of("bad", bad), LoadedDriver.of("good", good)]
+    loaded = [LoadedDriver.from_driver("bad", bad), LoadedDriver.from_driver("good", good)]
     service: Any = SimpleNamespace(nodes=SimpleNamespace(drivers=loaded))
     hypervisor: Any = heard
     nobody: Any = None

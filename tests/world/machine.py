@@ -358,7 +358,7 @@ def _loaded(nodes: Sequence[Hypervisor], process: Process, number: int) -> Loade
 
 @cache
 def _known() -> LoadedDriver:
-    return LoadedDriver.of("world", Driver([Hypervisor("none", "none")]))
+    return LoadedDriver.from_driver("world", Driver([Hypervisor("none", "none")]))
 
 
 @dataclass(slots=True)

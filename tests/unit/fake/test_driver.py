@@ -414,5 +414,5 @@ def test_a_script_that_vanishes_is_told_once_and_taken_when_it_returns(bench, ca
 
 def test_the_abilities_are_those_of_the_protocols(bench):
     bench.start("nodes: {h1: }")
-    for ability in (api.Lifecycle, api.Configurable, api.Identified, api.Unwell):
+    for ability in (api.Lifecycle, api.Configurable, api.Identified, api.Degradable):
         assert isinstance(bench.driver, ability)

@@ -9,12 +9,12 @@ from stevedore.extension import Extension
 
 from drivers.api import (
     Configurable,
+    Degradable,
     DriverContext,
     DriverNotReady,
     Lifecycle,
     ProviderTree,
     ReshapeNeeded,
-    Unwell,
 )
 from drivers.errors import DriverLoadFailed
 from drivers.libvirt.driver import LibvirtDriver
@@ -54,7 +54,7 @@ def test_it_has_the_optional_abilities(make):
     driver = make()
     assert isinstance(driver, Lifecycle)
     assert isinstance(driver, Configurable)
-    assert isinstance(driver, Unwell)
+    assert isinstance(driver, Degradable)
 
 
 def test_the_loader_gives_it_all_the_options_that_it_reads(monkeypatch, tmp_path):
@@ -64,7 +64,7 @@ def test_the_loader_gives_it_all_the_options_that_it_reads(monkeypatch, tmp_path
     point = EntryPoint("libvirt", "drivers.libvirt.driver:LibvirtDriver", GROUP)
     extension = Extension("libvirt", point, LibvirtDriver, None)
     loaded = driver_from(extension, DriverContext("host", tmp_path, conf))
-    assert {Lifecycle, Unwell} <= loaded.abilities
+    assert {Lifecycle, Degradable} <= loaded.abilities
 
 
 def test_an_option_out_of_bounds_names_its_file_and_nothing_of_ours(monkeypatch, tmp_path):

@@ -114,7 +114,7 @@ def test_reserved_cpus_beside_a_set_are_refused():
     ],
 )
 def test_ratio_is_configured_then_known_then_initial(configured, current, expected):
-    assert Ratio(configured, 4.0).given(current) == expected
+    assert Ratio(configured, 4.0).effective(current) == expected
 
 
 def test_a_new_host_by_default():

@@ -27,7 +27,7 @@ class Ends(Quiet):
 driver = loaded(Ends)
 DriverCalls(Path(sys.argv[1]), [driver]).watch()
 driver.nodes()
-driver.ask(None, "host1", None)
+driver.update_provider_tree(None, "host1", None)
 """
 
 
@@ -40,7 +40,7 @@ class Quiet(ComputeDriver):
 
 
 def loaded(kind: type[ComputeDriver]) -> LoadedDriver:
-    return LoadedDriver.of("mine", kind(DriverContext("host1", Path("/nowhere"))))
+    return LoadedDriver.from_driver("mine", kind(DriverContext("host1", Path("/nowhere"))))
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_calls_that_return_leave_nothing_to_tell_and_a_bad_disk_stops_none(
         driver = loaded(Quiet)
         DriverCalls(path, [driver]).watch()
         assert driver.nodes() == ["host1"]
-        driver.ask(ProviderTree(), "host1", None)
+        driver.update_provider_tree(ProviderTree(), "host1", None)
         DriverCalls(path, []).watch()
     assert not caplog.records
 
