@@ -1,6 +1,7 @@
-"""``computectl adopt``: make a provider that is in Placement already this host's.
+"""``computectl adopt``: take over a provider that exists in Placement for this host.
 
-A root becomes the host's root; one below the host's root stands in the ledger from then on.
+A root provider becomes this host's root: its UUID is written to ``compute_id``. A provider below
+this host's root is added to the ledger.
 """
 
 import argparse
@@ -21,13 +22,13 @@ from reportclient.reader import Listed, provider_by_uuid, traits_of
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """The provider, and the UUID that this host, or the provider's root, had before."""
+    """A provider; ``before``: the host's previous UUID, or of a child the UUID of its root."""
 
     name: str
     uuid: str
     before: str | None
     below: bool = False
-    """Whether it is no root, but below this host's."""
+    """Whether the provider is below this host's root."""
     was_ours: bool = False
 
 
@@ -37,12 +38,12 @@ class Adopt(DrawnOrListed[Adopted]):
     A root provider: for a host that lost its compute_id file, was reinstalled, or was
     reported by another service. Writes the file compute_id; restart compute-agent afterwards.
 
-    A provider below this host's root that another service made: from then on a driver may
+    A provider below this host's root that another service created: from then on a driver may
     change it, and it is removed when no driver reports it. Stop compute-agent first, and
     start it afterwards. Placement is only read.
     """
 
-    drawn = "words"
+    drawn = "text"
     examples = """\
   computectl adopt host1                                   by name
   computectl adopt 6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca    by UUID
@@ -50,7 +51,7 @@ class Adopt(DrawnOrListed[Adopted]):
     arguments = (argument("provider", metavar="NAME_OR_UUID", help="the provider to take over"),)
 
     def execute(self, session: Session, options: argparse.Namespace) -> Adopted:
-        """Look whether it can be ours, and write the file."""
+        """Check that the provider can be adopted, and write ``compute_id`` or the ledger."""
         api = session.placement()
         listed = find_provider(options.provider, api)
         if listed["parent_provider_uuid"] is not None:
@@ -65,12 +66,12 @@ class Adopt(DrawnOrListed[Adopted]):
         if answer.below:
             return _text_below(answer, screen)
         if answer.before == answer.uuid:
-            return f"{FILE_NAME} is {answer.uuid} already; nothing was changed"
+            return f"{FILE_NAME} is already {answer.uuid}; nothing was changed"
         was = f" (it was {answer.before})" if answer.before else ""
         name = screen.paint(plain(answer.name), "bold")
         return (
-            f"{FILE_NAME} is now {answer.uuid}{was}, the provider {name}"
-            "\nrestart compute-agent: it reports to that provider then"
+            f"{FILE_NAME} is now {answer.uuid}{was}, the UUID of provider {name}"
+            "\nrestart compute-agent to report to that provider"
         )
 
     def table(self, answer: Adopted) -> Table:
@@ -78,7 +79,7 @@ class Adopt(DrawnOrListed[Adopted]):
 
 
 def _before(session: Session) -> str | None:
-    """The host's UUID; ``None`` also where its files disagree, which is why somebody adopts."""
+    """Return the host's UUID; ``None`` if it has none, or if its files disagree about it."""
     try:
         return session.compute_id()
     except IdentityError:
@@ -86,12 +87,12 @@ def _before(session: Session) -> str | None:
 
 
 def _refuse_two_roots(own: str | None, listed: Listed, api: API) -> None:
-    """A host that is in Placement already would leave its provider behind, with its guests."""
+    """Raise if the host has another root in Placement: it would be left behind with its guests."""
     other = provider_by_uuid(own, api) if own and own != listed["uuid"] else None
     if other is not None:
         raise CommandError(
-            f"this host is in Placement already, as {other['name']} ({other['uuid']})",
-            f"delete that provider first if it is not needed, then adopt {listed['name']}",
+            f"this host already has the root provider {other['name']} ({other['uuid']})",
+            f"if that provider is not needed, delete it, then adopt {listed['name']}",
         )
 
 
@@ -102,8 +103,9 @@ def _adopt_below(session: Session, listed: Listed, api: API) -> Adopted:
     root = listed["root_provider_uuid"]
     if root not in session.roots():
         raise CommandError(
-            f"{listed['name']} is no root, and not below this host's either: it is below {root}",
-            "adopt its root if that is this host's, or run this on the host that it belongs to",
+            f"{listed['name']} is neither a root provider nor below this host's root: "
+            f"its root is {root}",
+            "adopt that root if it belongs to this host, or run this command on its own host",
         )
     with session.without_agent(
         "stop compute-agent, adopt the provider, then start compute-agent again"
@@ -114,14 +116,14 @@ def _adopt_below(session: Session, listed: Listed, api: API) -> Adopted:
 
 
 def _claim(session: Session, listed: Listed, api: API) -> bool:
-    """Note it in the ledger; whether it was there already."""
+    """Add the provider to the ledger; return whether the ledger had it already."""
     state_path, root = session.settings.state_path, listed["root_provider_uuid"]
     kept = session.saved_root(root, writing=True)
     kept.load()
     ledger = kept.ledger
     if not ledger.begun:
         raise CommandError(
-            f"compute-agent has kept nothing of the root {root} in {state_path} yet",
+            f"{state_path} has no ledger of the root {root} yet",
             "run compute-agent --once first, then adopt the provider",
         )
     if ledger.is_ours(listed["uuid"]):
@@ -129,7 +131,8 @@ def _claim(session: Session, listed: Listed, api: API) -> bool:
     if not kept.save_ledger(
         ledger.adding(ADOPTED, listed["uuid"], everything_on(_read(listed, api)))
     ):
-        raise CommandError(f"{state_path} can't be written", "see above why; nothing was adopted")
+        step = "the reason is logged above; nothing was adopted"
+        raise CommandError(f"{state_path} can't be written", step)
     return False
 
 
@@ -142,8 +145,8 @@ def _read(listed: Listed, api: API) -> Provider:
 def _text_below(answer: Adopted, screen: Screen) -> str:
     name = screen.paint(plain(answer.name), "bold")
     if answer.was_ours:
-        return f"{name} ({answer.uuid}) is this host's already; nothing was changed"
+        return f"{name} ({answer.uuid}) already belongs to this host; nothing was changed"
     return (
-        f"{name} ({answer.uuid}), below {answer.before}, is this host's now"
-        "\nstart compute-agent: a driver may change it then, and it is removed if none reports it"
+        f"{name} ({answer.uuid}), below {answer.before}, now belongs to this host"
+        "\nstart compute-agent: drivers may change it, and it is removed if no driver reports it"
     )

@@ -1,8 +1,8 @@
 """computectl: the operator's command.
 
-Exit codes: 0 all is well; 1 Placement can't be reached, or something is not well; 2 the
+Exit codes: 0 success; 1 Placement can't be reached, or a problem was found; 2 the
 configuration, the credentials or an argument can't be used; 3 ``plan --exit-code`` found
-changes.  What goes wrong is one line on stderr, with the next step.
+changes.  Each error is one line on stderr, with the next step.
 """
 
 import argparse
@@ -28,17 +28,17 @@ DESCRIPTION = "Inspect and operate compute-agent and what it reports to Placemen
 
 
 class Commands(CommandManager):
-    """Those of the entry points, imported when they are run: a command answers in a second."""
+    """The commands of the entry points; a command's module is imported when the command runs."""
 
     def load_commands(self, namespace: str) -> None:
-        """Their names; cliff's own would import all of them."""
+        """Register the names of the entry points without importing their modules."""
         self.group_list.append(namespace)
         points = metadata.entry_points(group=namespace)
         self.commands.update({point.name.replace("_", " "): point for point in points})
 
 
 class ComputeCtl(App):
-    """The global options, and what all commands share."""
+    """The application: global options, output streams, logging."""
 
     NAME = NAME
     LOG = logging.getLogger(NAME)
@@ -49,7 +49,7 @@ class ComputeCtl(App):
     def _set_streams(
         self, stdin: TextIO | None, stdout: TextIO | None, stderr: TextIO | None
     ) -> None:
-        """All that is written goes through one place that makes it safe."""
+        """Wrap stdout and stderr so that control characters are escaped."""
         super()._set_streams(stdin, stdout, stderr)
         self.stdout, self.stderr = Terminal.around(self.stdout), Terminal.around(self.stderr)
 
@@ -59,7 +59,7 @@ class ComputeCtl(App):
         version: str | None,
         argparse_kwargs: dict[str, Any] | None = None,
     ) -> argparse.ArgumentParser:
-        """Only options that do something here."""
+        """Return the parser of the global options; some of cliff's have no use here."""
         parser = argparse.ArgumentParser(
             prog=NAME, description=description, add_help=False, **(argparse_kwargs or {})
         )
@@ -97,21 +97,21 @@ class ComputeCtl(App):
         return failure.code
 
     def configure_logging(self) -> None:
-        """Errors are told by the commands; logs are for those who look for them."""
+        """Log everything with ``--debug``; otherwise only computectl's own messages."""
         if self.options.debug:
             logging.basicConfig(level=logging.DEBUG, stream=self.stderr)
             return
         logging.getLogger().addHandler(logging.NullHandler())
-        told = logging.StreamHandler(self.stderr)
-        told.setFormatter(logging.Formatter(f"{NAME}: %(message)s"))
-        self.LOG.addHandler(told)
+        handler = logging.StreamHandler(self.stderr)
+        handler.setFormatter(logging.Formatter(f"{NAME}: %(message)s"))
+        self.LOG.addHandler(handler)
 
     def interact(self) -> None:
-        """Without a command: say what there is."""
+        """Print the help if no command was given."""
         self.run_subcommand(["help"])
 
     def run_subcommand(self, argv: list[str]) -> int:
-        """A command that there is not is an error like others: one line on stderr."""
+        """Run a command; an unknown one is reported in one line on stderr."""
         try:
             command, _, rest = self.command_manager.find_command(argv)
         except ValueError:
@@ -120,13 +120,13 @@ class ComputeCtl(App):
             hint = f"is {near[0]} meant?" if near else f"`{NAME} --help` lists all"
             return self._print_failure(CommandError(f"there is no {what} {argv[0]}", hint))
         try:
-            spelled = getattr(command, "rewrite_arguments", list)(rest)
+            rewritten = getattr(command, "rewrite_arguments", list)(rest)
         except CommandError as err:
             return self._print_failure(err)
-        return int(super().run_subcommand([*argv[: len(argv) - len(rest)], *spelled]))
+        return int(super().run_subcommand([*argv[: len(argv) - len(rest)], *rewritten]))
 
     def session(self) -> Session:
-        """The configuration of the global options.  :raises agent.config.ConfigError: it is bad."""
+        """Return a session with the configuration.  :raises agent.config.ConfigError: invalid."""
         return Session.from_config_files(self.options.config_file, self.options.config_dir)
 
 
@@ -136,6 +136,6 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough; Python would complain when it closes stdout.
+        # The reader closed the pipe; without this Python reports an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

@@ -18,7 +18,7 @@ from reportclient.plain_text import plain
 
 COLUMNS = ("check", "severity", "subject", "uuid", "text", "next_step")
 SHOWN = 20
-"""Of one check, for people."""
+"""Findings of a check that are printed; ``-f json`` lists all."""
 STYLES = {"error": "red", "warning": "yellow", "info": None}
 
 
@@ -31,15 +31,16 @@ class Audited:
 
 
 class AuditCloud(DrawnOrListed[Audited]):
-    """Report inconsistencies on this host, or in the whole cloud.
+    """Report inconsistencies of this host, or of the whole cloud.
 
-    Providers without a host, hosts that do not report, traits and inventory without an owner,
-    allocations beyond the inventory, hosts that are disabled in their record or in Placement
-    only. Each with its next step; nothing is changed. Exits with 0 if nothing is found, 1 if
-    something is, 2 if something could not be checked. The severity "info" does not count.
+    Finds providers without a host, hosts that do not report, traits and inventory without an
+    owner, allocations beyond the inventory, and hosts that only their service record or only
+    Placement has as disabled. Prints the next step for each; changes nothing. Exits with 0 if
+    there are no findings, 1 if there are any, 2 if a check could not be made. Findings of
+    severity "info" do not count.
     """
 
-    drawn = "words"
+    drawn = "text"
     examples = """\
   computectl audit                this host, against its ledger and its record
   computectl audit --all          all hosts of the registry, and all that Placement has
@@ -49,12 +50,12 @@ class AuditCloud(DrawnOrListed[Audited]):
         argument(
             "--all",
             action="store_true",
-            help="all hosts; with the registry of the fleet, [registry] access = rpc",
+            help="audit all hosts; needs the fleet's registry, [registry] access = rpc",
         ),
     )
 
     def execute(self, session: Session, options: argparse.Namespace) -> Audited:
-        """Read all of it."""
+        """Run the checks of this host or of all hosts."""
         api = Counting(session.placement())
         settings = session.settings
         if not options.all:
@@ -72,26 +73,33 @@ class AuditCloud(DrawnOrListed[Audited]):
         return "\n".join(_lines(answer, screen))
 
     def table(self, answer: Audited) -> Table:
-        found = (one for check in TITLES for one in answer.audit.findings_of(check))
-        return COLUMNS, [_row(one) for one in found]
+        findings = (each for check in TITLES for each in answer.audit.findings_of(check))
+        return COLUMNS, [_row(finding) for finding in findings]
 
     def exit_code(self, answer: Audited, options: argparse.Namespace) -> int:  # noqa: ARG002
-        """Not to know comes before what is known."""
+        """Return 2 if a check could not be made, else 1 if there are findings, else 0."""
         for check, why in answer.audit.unknown.items():
-            self.print_on_stderr(f"{TITLES[check]}: can't be checked: {why}")
+            self.print_on_stderr(f"{TITLES[check]}: not checked: {why}")
         if answer.audit.unknown:
             return UNUSABLE
         return NOT_WELL if answer.audit.faults else 0
 
     def report_failure(self, err: Exception) -> int:
-        """Then nothing is known."""
+        """Return 2: no check was made."""
         super().report_failure(err)
         return UNUSABLE
 
 
-def _row(one: Finding) -> tuple[str, ...]:
-    said = one.condition
-    return (one.check, said.severity.value, said.subject, one.uuid, said.text, said.next_step)
+def _row(finding: Finding) -> tuple[str, ...]:
+    condition = finding.condition
+    return (
+        finding.check,
+        condition.severity.value,
+        condition.subject,
+        finding.uuid,
+        condition.text,
+        condition.next_step,
+    )
 
 
 def _lines(answer: Audited, screen: Screen) -> Iterator[str]:
@@ -101,23 +109,24 @@ def _lines(answer: Audited, screen: Screen) -> Iterator[str]:
         f"{counted(answer.calls, 'call')} to Placement"
     )
     for check, title in TITLES.items():
-        found = audit.findings_of(check)
-        many = str(len(found)) if found else "not known" if check in audit.unknown else "none"
-        yield f"\n{screen.paint(title, 'bold')}: {many}"
-        for one in found[:SHOWN]:
-            yield from _one(one, screen)
-        if len(found) > SHOWN:
-            yield f"  and {len(found) - SHOWN} more; -f json has all"
+        findings = audit.findings_of(check)
+        number = len(findings)
+        count = str(number) if number else "not checked" if check in audit.unknown else "none"
+        yield f"\n{screen.paint(title, 'bold')}: {count}"
+        for finding in findings[:SHOWN]:
+            yield from _finding_lines(finding, screen)
+        if number > SHOWN:
+            yield f"  and {number - SHOWN} more; -f json lists all"
 
 
-def _one(one: Finding, screen: Screen) -> Iterator[str]:
-    said = one.condition
-    word = said.severity.value
-    uuid = f" ({one.uuid})" if one.uuid and one.uuid != said.subject else ""
-    text = f"{plain(said.subject)}{uuid}: {plain(said.text)}"
+def _finding_lines(finding: Finding, screen: Screen) -> Iterator[str]:
+    condition = finding.condition
+    word = condition.severity.value
+    uuid = f" ({finding.uuid})" if finding.uuid and finding.uuid != condition.subject else ""
+    text = f"{plain(condition.subject)}{uuid}: {plain(condition.text)}"
     lines = filled(text, screen.width, " " * 11, " " * 11).splitlines()
     yield f"  {screen.paint(word, STYLES[word])}{lines[0][2 + len(word) :]}"
     yield from lines[1:]
-    if said.next_step:
+    if condition.next_step:
         arrow = screen.branches.arrow
-        yield filled(f"{arrow} {plain(said.next_step)}", screen.width, " " * 11, " " * 13)
+        yield filled(f"{arrow} {plain(condition.next_step)}", screen.width, " " * 11, " " * 13)

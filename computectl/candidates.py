@@ -1,4 +1,4 @@
-"""``computectl candidates``: what a scheduler would get from Placement, and why not more."""
+"""``computectl candidates``: allocation candidates as a scheduler gets them, explained."""
 
 import argparse
 import sys
@@ -40,9 +40,9 @@ from reportclient.errors import UnknownNames
 from reportclient.http import API
 
 LIMIT = 1000
-"""Nova's scheduler asks for as many."""
+"""Candidates requested unless ``--limit`` is given; the default of Nova's scheduler."""
 NAMES = frozenset({"host", "provider"})
-"""Columns for which providers have to be looked up."""
+"""Columns that need the names of providers, which takes further calls."""
 COLUMNS = (
     "candidate",
     "host",
@@ -58,7 +58,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Candidates, and where it was asked for what explains them."""
+    """Candidates, and with ``--explain`` their explanation."""
 
     named: NamedCandidates
     why: Why | None = None
@@ -66,9 +66,9 @@ class Answered:
 
 
 class ShowCandidates(DrawnOrListed[Answered]):
-    """Ask Placement for allocation candidates, as a scheduler would.
+    """Query Placement for allocation candidates, as a scheduler does.
 
-    Disabled hosts are left out, as by a scheduler. Exits with 1 if there are no candidates.
+    Disabled hosts are excluded, as by a scheduler. Exits with 1 if there are no candidates.
     """
 
     drawn = "hosts"
@@ -85,7 +85,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
             "--file",
             action=Once,
             metavar="FILE",
-            help="the request in a YAML file whose keys are Placement's parameters, and `groups`; "
+            help="a YAML file with the request: Placement's parameters as keys, and `groups`; "
             "- is stdin",
         ),
         argument(
@@ -93,22 +93,22 @@ class ShowCandidates(DrawnOrListed[Answered]):
             action=Once,
             type=int,
             metavar="N",
-            help=f"how many candidates at most; default: {LIMIT}, as for Nova's scheduler",
+            help=f"maximum number of candidates; default: {LIMIT}, as for Nova's scheduler",
         ),
         argument(
             "--explain",
             action="store_true",
-            help="say which constraint rules out what, by asking again without it",
+            help="show what each constraint excludes, by querying again without it",
         ),
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The request in one of three forms, and how to answer it."""
+        """Add the options of the request: single options, ``--query`` or ``--file``."""
         parser = super().get_parser(prog_name)
-        parser.allow_abbrev = False  # --resource is something else to users of osc-placement
+        parser.allow_abbrev = False  # osc-placement has --resource with another meaning
         add_group_options(parser)
         add_request_options(parser)
-        hosts = "disabled hosts, which a scheduler leaves out"
+        hosts = "disabled hosts, which a scheduler excludes"
         add_selection(parser, "request", hosts)
         return parser
 
@@ -118,21 +118,23 @@ class ShowCandidates(DrawnOrListed[Answered]):
         return rewrite_group_options(words)
 
     def execute(self, session: Session, options: argparse.Namespace) -> Answered:
-        """The candidates, the names of those that are drawn, and what explains them."""
+        """Return the candidates, the names of the shown providers, and the explanation."""
         api = Counting(session.placement())
         request = _request(options, api)
         try:
             answer = allocation_candidates(
                 request, api, QueryOptions(options.include_disabled, several=True)
             )
-            why, found = self._explained(Question(request, options.include_disabled), options, api)
+            question = Question(request, options.include_disabled)
+            why, explained = self._explained(question, options, api)
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
         names = names_in(trees_of(answer, self._named(answer, options)), api)
-        return Answered(NamedCandidates(answer, names, api.calls, request.limit), why, tuple(found))
+        named = NamedCandidates(answer, names, api.calls, request.limit)
+        return Answered(named, why, tuple(explained))
 
     def _named(self, answer: AllocationCandidates, options: argparse.Namespace) -> list[str]:
-        """The hosts whose providers are shown by name."""
+        """Return the UUIDs of the hosts whose providers are shown by name."""
         if options.formatter == self.drawn:
             return answer.hosts()[:SHOWN_HOSTS]
         listed = not options.explain and (not options.columns or {*options.columns} & NAMES)
@@ -151,53 +153,53 @@ class ShowCandidates(DrawnOrListed[Answered]):
         if answer.why is None:
             return text
         filled_in = (
-            filled(words, screen.width, bullet, "  " if bullet else "")
-            for bullet, words in paragraphs(list(answer.explained), answer.why)
+            filled(text, screen.width, bullet, "  " if bullet else "")
+            for bullet, text in paragraphs(list(answer.explained), answer.why)
         )
         return "\n".join([text, "", *filled_in])
 
     def table(self, answer: Answered) -> Table:
         if answer.why is not None:
-            return EXPLAINED_COLUMNS, [one.row() for one in answer.explained]
+            return EXPLAINED_COLUMNS, [explained.row() for explained in answer.explained]
         return COLUMNS, list(_rows(answer.named))
 
     def exit_code(self, answer: Answered, options: argparse.Namespace) -> int:
-        """No candidates is not well, nor are wrong ones."""
+        """Return 1 if there are no candidates, or if Placement's answer has wrong amounts."""
         wrong = answer.named.answer.miscounted
         if wrong:
             self.print_on_stderr(
-                f"{counted(wrong, 'candidate')} of Placement's answer have other amounts than were "
-                "asked for, an error of its own (docs/candidates.rst); do not claim them"
+                f"do not claim {counted(wrong, 'candidate')} of Placement's answer: the amounts "
+                "differ from the request because of a defect of Placement (docs/candidates.rst)"
             )
         if len(answer.named.answer):
             return NOT_WELL if wrong else 0
         if not options.explain:
-            self.print_on_stderr("no candidates; --explain says which constraint leaves none")
+            self.print_on_stderr("no candidates; --explain shows which constraint excludes them")
         return NOT_WELL
 
 
 def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
-    said = list(given_request_options(options))
+    given = list(given_request_options(options))
     forms = [f"--{name}" for name in ("query", "file") if getattr(options, name)]
-    if len(forms) + bool(said) > 1:
+    if len(forms) + bool(given) > 1:
         raise CommandError(
-            f"{' and '.join([*forms, *said[:1]])} are two requests", "give one of them"
+            f"{' and '.join([*forms, *given[:1]])} can't be combined", "use only one of them"
         )
     if options.query:
         request = read_request(options.query)
     elif options.file:
-        request = _of_file(options.file)
+        request = _request_from_file(options.file)
     else:
         request = request_from_options(options, lambda name: str(find_provider(name, api)["uuid"]))
     limit = options.limit if options.limit is not None else request.limit
     return replace(request, limit=LIMIT if limit is None else limit)
 
 
-def _of_file(file: str) -> ResourceRequest:
+def _request_from_file(file: str) -> ResourceRequest:
     try:
         return read_request_file(_text(file), file)
     except BadFile as err:
-        raise CommandError(str(err), "correct the file; nothing was asked") from err
+        raise CommandError(str(err), "correct the file; no request was sent") from err
 
 
 def _text(file: str) -> str:
@@ -219,9 +221,9 @@ def _rows(named: NamedCandidates) -> list[Sequence[Any]]:
                 suffixes.setdefault(uuid, []).append(suffix)
         for uuid in (*request.allocations, *used_only(request)):
             resources = dict(request.allocations.get(uuid, {}))
-            name = named.names.get(uuid, uuid)
+            provider = named.names.get(uuid, uuid)
             summary = named.answer.provider_summaries.get(uuid)
-            free = {one: summary.free(one) for one in resources} if summary else {}
-            whole = {one: summary.capacity[one] for one in resources} if summary else {}
-            rows.append([*place, name, uuid, resources, suffixes.get(uuid, []), free, whole])
+            free = {name: summary.free(name) for name in resources} if summary else {}
+            whole = {name: summary.capacity[name] for name in resources} if summary else {}
+            rows.append([*place, provider, uuid, resources, suffixes.get(uuid, []), free, whole])
     return rows

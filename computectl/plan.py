@@ -1,4 +1,4 @@
-"""``computectl plan``: what the agent's next period would change, without doing it."""
+"""``computectl plan``: what the agent's next period would change in Placement; writes nothing."""
 
 import argparse
 import json
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent.nodes.identity import FILE_NAME
-from computectl.forecast.forecast import MADE_UP, Call, Forecast, forecast
+from computectl.forecast.forecast import PLACEHOLDER, Call, Forecast, forecast
 from computectl.forecast.wording import Wording
 from computectl.shared.command_session import Session
 from computectl.shared.commands import DrawnOrListed, Table, argument
@@ -21,16 +21,16 @@ WORDS_INDENT, CALL_INDENT = "  ", "      "
 class ShowPlan(DrawnOrListed[list[Forecast]]):
     """Show what the next period of compute-agent would change in Placement.
 
-    The configured drivers are loaded and asked as by the agent; Placement is only read.
+    The configured drivers are loaded and queried as by the agent; Placement is only read.
     Exits with 1 if that period would not succeed.
     """
 
-    drawn = "words"
+    drawn = "text"
     examples = """\
-  computectl plan               in words, and as the calls to Placement
-  computectl plan --no-calls    in words only
-  computectl plan --at-start    with what the agent does at its start only: a reshape
-  computectl plan --exit-code   exits with 3 if there is something to change
+  computectl plan               each change as a sentence and as the call to Placement
+  computectl plan --no-calls    each change as a sentence
+  computectl plan --at-start    the first period after a start, which may do a reshape
+  computectl plan --exit-code   exits with 3 if there are changes
   computectl plan -f json       a row for each call, for programs
 """
     arguments = (
@@ -57,8 +57,8 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
         answer = forecast(session, at_start=options.at_start)
         if session.compute_id() is None and not session.settings.rules.attached:
             self.print_on_stderr(
-                f"no {FILE_NAME} in {session.settings.state_path} yet: compute-agent makes one "
-                f"at its first start; until then {MADE_UP} stands in its place"
+                f"{session.settings.state_path} has no {FILE_NAME} yet: compute-agent creates it "
+                f"at its first start; this plan uses {PLACEHOLDER} instead"
             )
         return answer
 
@@ -69,7 +69,7 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
         return plan_table(answer)
 
     def exit_code(self, answer: list[Forecast], options: argparse.Namespace) -> int:
-        """Not well beats changes."""
+        """Print problems and notes; return 1 with problems, 3 with changes if asked for, else 0."""
         for planned in answer:
             for text in planned.problems:
                 self.print_on_stderr(f"{planned.node}: {text}")
@@ -84,33 +84,33 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
 
 
 PENDING = (
-    "a reshape is done at the start of compute-agent, or at any time with [compute] "
+    "a reshape is pending: compute-agent does it at its next start, or now with [compute] "
     "reshape_when_running; `computectl plan --at-start` shows it"
 )
 
 
 def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> str:
-    """In words, node by node, each change with its call if ``calls``."""
+    """Return the plan as text: for each node its changes, with their calls if ``calls``."""
     return "\n\n".join("\n".join(_lines(planned, screen, calls=calls)) for planned in answer)
 
 
 def plan_table(answer: list[Forecast]) -> Table:
-    """A row for each call."""
+    """Return the plan as a table with a row for each call."""
     return COLUMNS, [_row(planned, call) for planned in answer for call in planned.calls]
 
 
 def _lines(planned: Forecast, screen: Screen, *, calls: bool) -> Iterator[str]:
     name = f"{screen.paint(plain(planned.node), 'bold')} ({planned.uuid})"
     if not planned.calls:
-        but = ", but not all is well" if planned.problems else ""
+        but = ", but there are errors" if planned.problems else ""
         yield f"{name}: nothing would change{but}"
         return
     yield f"{name}: {counted(len(planned.calls), 'change')}"
-    words = Wording(planned.plan, planned.before, screen.branches.arrow)
+    wording = Wording(planned.plan, planned.before, screen.branches.arrow)
     for call in planned.calls:
         if calls:
             yield ""
-        yield filled(words.sentence(call.operation), screen.width, WORDS_INDENT)
+        yield filled(wording.sentence(call.operation), screen.width, WORDS_INDENT)
         if calls:
             yield from _call(call, screen)
 
@@ -122,7 +122,7 @@ def _call(call: Call, screen: Screen) -> Iterator[str]:
 
 
 def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:
-    """JSON in few lines, broken only between its pieces, so that it stays JSON."""
+    """Yield a value as JSON on few lines, broken only between tokens."""
     line = indent
     for piece in map(str.strip, json.dumps(value, indent=1).splitlines()):
         longer = f"{line} {piece}" if line.endswith(",") else line + piece
@@ -137,7 +137,7 @@ def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:
 def _row(planned: Forecast, call: Call) -> Sequence[Any]:
     operation = call.operation
     uuid = getattr(operation, "uuid", None)
-    words = Wording(planned.plan, planned.before)
-    provider = words.name(uuid) if uuid else None
+    wording = Wording(planned.plan, planned.before)
+    provider = wording.name(uuid) if uuid else None
     kind = type(operation).__name__
     return planned.node, kind, provider, call.method, call.path, call.body

@@ -1,4 +1,4 @@
-"""``computectl provider-config``: look at provider files before the agent does."""
+"""``computectl provider-config``: check provider files, and print their schema."""
 
 import argparse
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ COLUMNS = ("kind", "file", "line", "path", "text")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """``loaded`` is ``None`` where the files can't be used."""
+    """A checked file or directory; ``loaded`` is ``None`` if there are errors."""
 
     where: Path
     loaded: Loaded | None
@@ -35,17 +35,17 @@ class Checked:
 
 
 class CheckFiles(DrawnOrListed[Checked]):
-    """Check provider files as the agent does, without the agent and without Placement.
+    """Check provider files as the agent does; needs neither the agent nor Placement.
 
-    Says what they add to which provider, or all that is wrong with them, each with its
-    file, line and path. Exits with 2 if the agent would not accept them.
+    Shows what the files add to which provider, or all errors, each with file, line and path.
+    Exits with 2 if the agent would not accept the files.
     """
 
-    drawn = "words"
+    drawn = "text"
     examples = """\
-  computectl provider-config check                  those of this host
+  computectl provider-config check                  this host's files
   computectl provider-config check new.yaml         one file
-  computectl provider-config check provider_config/ the *.yaml of a directory, together
+  computectl provider-config check provider_config/ all *.yaml files of a directory
   computectl provider-config check -f json new.yaml errors and warnings, for programs
 """
     arguments = (
@@ -59,7 +59,7 @@ class CheckFiles(DrawnOrListed[Checked]):
     )
 
     def execute(self, session: Session, options: argparse.Namespace) -> Checked:
-        """Read them, and nothing else."""
+        """Read and check the files."""
         where = options.files or session.settings.provider_config
         try:
             return Checked(
@@ -72,12 +72,12 @@ class CheckFiles(DrawnOrListed[Checked]):
         return "\n".join(_lines(answer, screen))
 
     def table(self, answer: Checked) -> Table:
-        found = [("error", one) for one in answer.errors]
-        found += [("warning", one) for one in answer.warnings]
-        return COLUMNS, [(kind, one.file, one.line, one.path, one.text) for kind, one in found]
+        diagnostics = [("error", error) for error in answer.errors]
+        diagnostics += [("warning", warning) for warning in answer.warnings]
+        return COLUMNS, [(kind, d.file, d.line, d.path, d.text) for kind, d in diagnostics]
 
     def exit_code(self, answer: Checked, options: argparse.Namespace) -> int:
-        """Each error and each warning on a line of its own, and then what to do."""
+        """Print warnings and errors on stderr; return 2 if there are errors."""
         if options.formatter == self.drawn:
             for warning in answer.warnings:
                 self.print_on_stderr(f"warning: {warning}")
@@ -90,7 +90,7 @@ class ShowSchema(Command):
     """Print the JSON schema of provider files, for editors and other programs."""
 
     def get_epilog(self) -> str:
-        """Without a look through all distributions."""
+        """Return no epilog; cliff's would search all installed distributions."""
         return ""
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:  # noqa: ARG002
@@ -99,29 +99,28 @@ class ShowSchema(Command):
 
 def _lines(answer: Checked, screen: Screen) -> Iterator[str]:
     if answer.loaded is None:
-        many, those = len(answer.errors), "them" if len(answer.errors) > 1 else "it"
         where = screen.paint(str(answer.where), "bold")
-        kept = "the agent would go on with what it has"
-        yield f"{where}: {counted(many, 'error')}; correct {those}: {kept}"
+        errors = counted(len(answer.errors), "error")
+        yield f"{where}: {errors}; until corrected, a running agent keeps the entries that it has"
         return
     files = counted(len(answer.loaded.files), "file")
     yield f"{screen.paint(str(answer.where), 'bold')}: {files}, can be used"
     for entry in answer.loaded.entries.all():
-        yield f"  {_whom(entry)} ({entry.place})"
+        yield f" {_target(entry)} ({entry.place})"
         for name, record in sorted(entry.inventory.items()):
             yield f"    inventory of {name}: {', '.join(_amounts(record))}"
         if entry.traits:
             yield f"    traits: {', '.join(sorted(entry.traits))}"
 
 
-def _whom(entry: Entry) -> str:
+def _target(entry: Entry) -> str:
     if entry.identifier == COMPUTE_NODE and entry.by == "uuid":
         return "each root that no other entry describes"
     return f"the provider with the {entry.by} {entry.identifier}"
 
 
 def _amounts(record: Inventory) -> Iterator[str]:
-    """The total, and what is not Placement's default."""
+    """Yield an inventory's total, and its amounts that differ from Placement's defaults."""
     default = Inventory(record.total).with_defaults(None).as_dict()
     for name, amount in record.as_dict().items():
         if name == "total" or amount != default[name]:

@@ -1,4 +1,4 @@
-"""``computectl providers``: finds providers in Placement, whatever trees they are in."""
+"""``computectl providers``: find providers in Placement, in any tree."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ class Answered:
 class FindProviders(DrawnOrListed[Answered]):
     """Find resource providers by name, inventory, traits and aggregates.
 
-    Providers of disabled hosts are left out, and counted. Exits with 1 if none is found.
+    Providers of disabled hosts are counted, but not listed. Exits with 1 if none is found.
     """
 
     drawn = "lines"
@@ -55,9 +55,9 @@ class FindProviders(DrawnOrListed[Answered]):
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The query by options or as it stands in a URL."""
+        """Add the options of the query."""
         parser = super().get_parser(prog_name)
-        parser.allow_abbrev = False  # --resource is something else to users of osc-placement
+        parser.allow_abbrev = False  # osc-placement has --resource with another meaning
         add_group_options(parser)
         add_selection(parser, "query", "providers of disabled hosts")
         return parser
@@ -67,13 +67,13 @@ class FindProviders(DrawnOrListed[Answered]):
         api = Counting(session.placement())
         query = _query(options, api)
         try:
-            found = resource_providers(
+            listed = resource_providers(
                 query, api, QueryOptions(options.include_disabled, several=True)
             )
         except UnknownNames as err:
             raise unknown_names_error(err, api) from err
         shown = options.formatter == self.drawn or not options.columns or "host" in options.columns
-        return Answered(found, _root_names(found, api) if shown else {}, api.calls)
+        return Answered(listed, _root_names(listed, api) if shown else {}, api.calls)
 
     @classmethod
     def rewrite_arguments(cls, words: Sequence[str]) -> list[str]:
@@ -84,9 +84,9 @@ class FindProviders(DrawnOrListed[Answered]):
     def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         providers = sorted(answer.found.providers, key=lambda one: one.name)
         width = max((len(plain(one.name)) for one in providers), default=0)
-        many = f"{counted(len(providers), 'provider')}, {counted(answer.calls, 'call')}"
+        heading = f"{counted(len(providers), 'provider')}, {counted(answer.calls, 'call')}"
         lines = (_line(one, width, answer.names, screen) for one in providers)
-        return "\n".join([many, *([""] if providers else []), *lines])
+        return "\n".join([heading, *([""] if providers else []), *lines])
 
     def table(self, answer: Answered) -> Table:
         return COLUMNS, [
@@ -102,29 +102,29 @@ class FindProviders(DrawnOrListed[Answered]):
         ]
 
     def conditions(self, answer: Answered, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
-        """None is not well; what is left out is told."""
-        left_out, found = answer.found.left_out, answer.found.providers
+        """Yield a condition if providers are left out, or if there are none."""
+        left_out, providers = answer.found.left_out, answer.found.providers
         if left_out:
             verb = "is" if left_out == 1 else "are"
             yield Condition(
                 f"{counted(left_out, 'provider')} of disabled hosts {verb} left out",
-                severity=Severity.WARNING if found else Severity.ERROR,
+                severity=Severity.WARNING if providers else Severity.ERROR,
                 next_step="--include-disabled shows them",
             )
-        elif not found:
-            step = "names have to be given in full"
+        elif not providers:
+            step = "give the full name"
             yield Condition("no provider matches", next_step=step)
 
 
 def _query(options: argparse.Namespace, api: API) -> ProviderQuery:
-    said = [name for name in ("provider", *_GROUP) if getattr(options, name)]
-    if options.query and said:
-        raise CommandError("--query and other options are two queries", "give one of them")
+    given = [name for name in ("provider", *_GROUP) if getattr(options, name)]
+    if options.query and given:
+        raise CommandError("--query can't be combined with other options", "use only one of them")
     if options.query:
         return read_provider_query(options.query)
-    if not said:
+    if not given:
         raise CommandError(
-            "without a name or an option this would list every provider",
+            "no name and no option: this would list every provider of the cloud",
             "`computectl providers --help` has examples",
         )
     return provider_query_from_options(options, lambda name: str(find_provider(name, api)["uuid"]))

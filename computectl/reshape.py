@@ -1,4 +1,4 @@
-"""``computectl reshape``: do the reshape that a driver waits for."""
+"""``computectl reshape``: do a reshape that a driver has requested."""
 
 import argparse
 import time
@@ -23,34 +23,33 @@ class Reshaped:
     @property
     def problems(self) -> list[str]:
         """Return what prevents the reshape, or failed."""
-        planned = [f"{one.node}: {text}" for one in self.planned for text in one.problems]
-        told = (f"{one.node}: {text}" for one in self.reports for text in one.texts())
-        return [*planned, *(text for text in told if text not in planned)]
+        planned = [f"{plan.node}: {text}" for plan in self.planned for text in plan.problems]
+        reported = (f"{report.node}: {text}" for report in self.reports for text in report.texts())
+        return [*planned, *(text for text in reported if text not in planned)]
 
 
 class Reshape(DrawnOrListed[Reshaped]):
-    """Move inventory together with its allocations, for a driver that waits for it.
+    """Do a pending reshape: move inventory together with its allocations.
 
-    Runs one period in which a reshape is allowed; nothing is done if it would fail. The
-    agent may be running: it sees what was changed at its next verification, or when it
-    writes next.
+    Runs one period in which a reshape is allowed; writes nothing if the plan has errors. The
+    agent may be running: it notices the change at its next verification or write.
     """
 
-    drawn = "words"
+    drawn = "text"
     examples = """\
-  computectl reshape --plan     what would be moved, in words and as the exact calls
-  computectl reshape            do it
+  computectl reshape --plan     show the changes and the exact calls
+  computectl reshape            do the reshape
 """
-    arguments = (argument("--plan", action="store_true", help="only show what would be done"),)
+    arguments = (argument("--plan", action="store_true", help="only show the plan"),)
 
     def execute(self, session: Session, options: argparse.Namespace) -> Reshaped:
-        """Look first; do it if nothing is in the way."""
+        """Plan the period; do it unless there are problems, no changes, or ``--plan``."""
         own = session.compute_id()
         if own is None and not session.settings.rules.attached:
             raise session.no_compute_id()
         plan = forecast(session, at_start=True, holding=True)
         only_planned = Reshaped(plan)
-        if options.plan or only_planned.problems or not any(one.calls for one in plan):
+        if options.plan or only_planned.problems or not any(node.calls for node in plan):
             return only_planned
         api = session.placement(writing=True)
         with open_nodes(session, own or "", api, holding=True) as nodes:
@@ -59,14 +58,14 @@ class Reshape(DrawnOrListed[Reshaped]):
 
     def draw(self, answer: Reshaped, screen: Screen, options: argparse.Namespace) -> str:
         plan = draw_plan(answer.planned, screen, calls=options.plan)
-        done = [f"{one.node}: done: {one.changes() or 'nothing'}" for one in answer.reports]
+        done = [f"{each.node}: done: {each.changes() or 'nothing'}" for each in answer.reports]
         return "\n\n".join([plan, *done])
 
     def table(self, answer: Reshaped) -> Table:
         return plan_table(answer.planned)
 
     def exit_code(self, answer: Reshaped, options: argparse.Namespace) -> int:  # noqa: ARG002
-        """Whether all went well."""
+        """Print the problems; return 1 if there are any."""
         for text in answer.problems:
             self.print_on_stderr(text)
         return NOT_WELL if answer.problems else 0

@@ -1,4 +1,4 @@
-"""``computectl retire``: take this host's providers out of Placement."""
+"""``computectl retire``: remove this host's providers from Placement."""
 
 import argparse
 from collections.abc import Iterator
@@ -25,64 +25,64 @@ COLUMNS = ("provider", "uuid", "root", "fate", "users")
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """The result of a retirement: providers read, providers removed, errors."""
+    """The result of a retirement: the providers of each root, those removed, and errors."""
 
     host: str
     roots: list[Leaving]
     gone: frozenset[str] = frozenset()
     failed: list[PlacementError] = field(default_factory=list)
-    wanted: bool = True
-    """Whether somebody said yes."""
-    said: tuple[str, ...] = ()
-    """Lines for people: which roots were handed back."""
+    confirmed: bool = True
+    """Whether the removal was confirmed, with ``--yes`` or at the prompt."""
+    handed_back: tuple[str, ...] = ()
+    """Sentences about the roots that were handed back to nova-compute."""
     shown: bool = False
-    """Whether it was on the screen already, when somebody said no."""
+    """Whether the list of providers was already printed, with the prompt."""
 
     def blocks(self) -> Iterator[Condition]:
         """Return what prevents the retirement."""
         for root in self.roots:
-            for one in root.leavers:
-                yield from one.blocks()
+            for leaver in root.leavers:
+                yield from leaver.blocks()
 
     def conditions(self) -> Iterator[Condition]:
-        """What is not well."""
+        """Yield what prevented the removal, and its errors."""
         blocks = list(self.blocks())
         yield from blocks
-        if blocks or not self.wanted:
-            step = "" if blocks or self.shown else "--yes does it"
+        if blocks or not self.confirmed:
+            step = "" if blocks or self.shown else "run the command with --yes to remove them"
             yield Condition("nothing was removed", next_step=step)
         for err in self.failed:
-            step = "what is gone is gone, run it again for the rest"
+            step = "providers removed so far stay removed; run the command again for the others"
             yield Condition(str(err), next_step=step)
 
     @property
     def going(self) -> int:
-        """How many providers."""
-        return sum(one.fate == "goes" for root in self.roots for one in root.leavers)
+        """Return the number of providers to remove."""
+        return sum(leaver.fate == "goes" for root in self.roots for leaver in root.leavers)
 
 
 class Retire(DrawnOrListed[Retired]):
     """Remove this host's providers from Placement.
 
-    For a host that is decommissioned. Stop and disable compute-agent first. Shows what is to be
-    removed, and asks; nothing is removed while a guest uses any of it, or while a provider of
-    another service is below it. A sharing provider is removed with the last host that has it.
-    The host's identity stays in state_path: started again, compute-agent reports under the
-    same UUID.
+    For a host that is decommissioned. Stop and disable compute-agent first. Lists the providers
+    and asks before it removes them. Removes nothing while a guest uses one of them, or while a
+    provider of another service is below one of them. A sharing provider is removed with the last
+    host that uses it. The host's identity stays in state_path: if compute-agent is started
+    again, it reports under the same UUID.
 
-    With root_provider = attach the root stays, and what is below it goes as a child that the
-    agent removes does, since nova-compute fails on providers that it knows and that are gone:
-    emptied, taken out of the tree, and deleted once nova-compute has read the tree again.
+    With root_provider = attach the root stays. The children are emptied, taken out of the tree,
+    and deleted only once nova-compute has read the tree again, since nova-compute fails if a
+    provider that it has cached disappears.
 
-    --hand-back is for a host that nova-compute is to report again: its inventory, its children
-    and all allocations stay, the traits that say that this agent owns the root go.
+    --hand-back is for a host that nova-compute will report again: inventory, children and
+    allocations stay; only the traits that mark the root as this agent's are removed.
     """
 
-    drawn = "words"
+    drawn = "text"
     examples = """\
-  computectl retire                    show what is to be removed, and ask
-  computectl retire --yes              do not ask
-  computectl retire -f json            a row for each provider; nothing is removed
+  computectl retire                    list the providers, and ask
+  computectl retire --yes              remove them without asking
+  computectl retire -f json            a row for each provider; removes nothing
   computectl retire --hand-back        leave the root to nova-compute
 """
     arguments = (
@@ -91,12 +91,12 @@ class Retire(DrawnOrListed[Retired]):
         argument(
             "--nova-stopped",
             action="store_true",
-            help="with root_provider = attach: nova-compute does not run, so delete at once",
+            help="with root_provider = attach: nova-compute is stopped, so delete immediately",
         ),
     )
 
     def execute(self, session: Session, options: argparse.Namespace) -> Retired:
-        """Look, ask, and remove it, while no agent runs that would make it again."""
+        """Plan the removal, ask, and remove; refuse while an agent runs that would recreate it."""
         if not session.roots():
             raise session.no_compute_id()
         with session.without_agent("stop compute-agent, and disable it, then retire the host"):
@@ -111,13 +111,13 @@ class Retire(DrawnOrListed[Retired]):
                 if session.settings.rules.attached and not options.nova_stopped:
                     return self._removed_in_steps(session, planned, api)
                 return removed(session, planned, api)
-            return replace(planned, wanted=False, shown=can_ask)
+            return replace(planned, confirmed=False, shown=can_ask)
 
     def _agreed(self, planned: Retired, options: argparse.Namespace) -> bool:
         screen = Screen.for_stream(self.app.stdout)
         self.app.stdout.write(f"{self.draw(planned, screen, options)}\n")
-        many = counted(planned.going, "provider")
-        self.app.stdout.write(f"Remove {many} from Placement? [y/N] ")
+        providers = counted(planned.going, "provider")
+        self.app.stdout.write(f"Remove {providers} from Placement? [y/N] ")
         self.app.stdout.flush()
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -126,93 +126,97 @@ class Retire(DrawnOrListed[Retired]):
         gone: set[str] = set()
         failed: list[PlacementError] = []
         for root in planned.roots:
-            kept = session.saved_root(root.root, writing=True)
-            steps = StepsOut(root, kept, session.settings.rules.child_wait, api)
-            for words in steps.run():
-                self.app.stderr.write(f"{words}\n")
+            saved = session.saved_root(root.root, writing=True)
+            steps = StepsOut(root, saved, session.settings.rules.child_wait, api)
+            for progress in steps.run():
+                self.app.stderr.write(f"{progress}\n")
                 self.app.stderr.flush()
             gone |= steps.gone
             failed += steps.failed
             if not steps.failed:
-                kept.forget()
+                saved.forget()
         return replace(planned, gone=frozenset(gone), failed=failed)
 
     def draw(self, answer: Retired, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
         if answer.shown:
             return ""
-        lines = [line for root in answer.roots for line in _words(root, answer.gone, screen)]
-        lines += answer.said
+        lines = [line for root in answer.roots for line in _lines(root, answer.gone, screen)]
+        lines += answer.handed_back
         if answer.gone and not answer.failed:
             verb = "is" if len(answer.gone) == 1 else "are"
             lines += [
                 f"{counted(len(answer.gone), 'provider')} {verb} removed from Placement",
-                f"its record stays until: computectl service delete {plain(answer.host)}",
+                f"to delete its service record: computectl service delete {plain(answer.host)}",
             ]
         return "\n".join(lines) or "Placement has nothing of this host"
 
     def table(self, answer: Retired) -> Table:
         return COLUMNS, [
             (
-                one.provider.name,
-                one.provider.uuid,
+                leaver.provider.name,
+                leaver.provider.uuid,
                 root.root,
-                "removed" if one.provider.uuid in answer.gone else one.fate,
-                list(one.users),
+                "removed" if leaver.provider.uuid in answer.gone else leaver.fate,
+                list(leaver.users),
             )
             for root in answer.roots
-            for one in root.leavers
+            for leaver in root.leavers
         ]
 
     def conditions(self, answer: Retired, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
-        """Why not all is gone."""
+        """Return what prevented the removal, and its errors."""
         return answer.conditions()
 
 
 def _leaving_roots(session: Session, api: API) -> list[Leaving]:
-    """Return the leaving providers of each root that another service has not taken over."""
+    """Return the providers to remove of each root; none of a root that another service reports."""
     settings, roots = session.settings, session.roots()
     service = session.compute_id() if len(roots) > 1 else None
-    found = []
+    leaving_roots = []
     for root in roots:
-        kept = session.saved_root(root)
-        kept.load()
+        saved = session.saved_root(root)
+        saved.load()
         attached = settings.rules.attached
         owners = identifying_traits(settings.rules.owner_traits)
-        found.append(
-            leaving(root, kept.ledger, api, owners=owners, attached=attached, service=service)
+        leaving_roots.append(
+            leaving(root, saved.ledger, api, owners=owners, attached=attached, service=service)
         )
-    return found
+    return leaving_roots
 
 
 def removed(session: Session, planned: Retired, api: API) -> Retired:
-    """Remove from Placement what was planned, and return it with what came of it."""
+    """Remove the planned providers from Placement; return the plan with the result."""
     gone: set[str] = set()
     failed: list[PlacementError] = []
     for root in planned.roots:
         outcome = apply(root.plan(), root.view(), api)
         errors = [*outcome.failed.values(), *filter(None, [outcome.stopped_by])]
-        gone |= {one.provider.uuid for one in root.leavers} - set(outcome.view.snapshot.providers)
+        gone |= {leaver.provider.uuid for leaver in root.leavers} - set(
+            outcome.view.snapshot.providers
+        )
         failed += errors
         if not errors and not root.reported_by:
             session.saved_root(root.root, writing=True).forget()
         if isinstance(outcome.stopped_by, Unreachable):
-            break  # each other root would wait for it as long
+            break  # each further root would wait for the same timeout
     return Retired(planned.host, planned.roots, frozenset(gone), failed)
 
 
 def _handed_back(session: Session, api: API) -> Retired:
-    """Take what says that a root is this agent's from each root; all else is as it was.
+    """Remove this agent's owner trait and service tag from each root; leave everything else.
 
-    :raises reportclient.errors.PlacementError: it was not done.
+    :raises reportclient.errors.PlacementError: a trait was not removed.
     """
-    settings, said = session.settings, []
-    mine = identifying_traits(settings.rules.owner_traits)
+    settings, sentences = session.settings, []
+    owner_traits = identifying_traits(settings.rules.owner_traits)
     for root in session.roots():
         view = refresh(View(), root, api)
         provider = view.snapshot.get(root)
         if provider is None:
             continue
-        ours = {one for one in provider.traits if one in mine or is_service_tag(one)}
+        ours = {
+            trait for trait in provider.traits if trait in owner_traits or is_service_tag(trait)
+        }
         if ours:
             edit = view.edit()
             edit.remove_traits(root, *ours)
@@ -221,34 +225,36 @@ def _handed_back(session: Session, api: API) -> Retired:
                 raise err
         session.saved_root(root, writing=True).forget()
         name = plain(provider.name)
-        said.append(
-            f"{name} ({root}) is nova-compute's: {', '.join(sorted(ours)) or 'no trait'} removed, "
+        sentences.append(
+            f"{name} ({root}) is handed back to nova-compute: "
+            f"{', '.join(sorted(ours)) or 'no trait'} removed; "
             "inventory, children and allocations stay"
         )
         if DISABLED in provider.traits:
             host = plain(settings.host)
-            said.append(
-                f"{name} is disabled here; nova-compute enables it within seconds, unless Nova has "
-                f"it disabled too: openstack compute service set --disable {host} nova-compute"
+            sentences.append(
+                f"{name} is disabled in this agent's registry only: nova-compute enables it within "
+                "seconds; to keep it disabled: "
+                f"openstack compute service set --disable {host} nova-compute"
             )
-    return Retired(settings.host, [], said=tuple(said))
+    return Retired(settings.host, [], handed_back=tuple(sentences))
 
 
-def _words(root: Leaving, gone: frozenset[str], screen: Screen) -> Iterator[str]:
+def _lines(root: Leaving, gone: frozenset[str], screen: Screen) -> Iterator[str]:
     for mark in sorted(root.reported_by):
         if mark == NODE:
             yield (
-                f"{root.root} is left: it is a compute node without an owner trait of this agent, "
-                "and may be nova-compute's (if it is this agent's: start compute-agent once)"
+                f"{root.root} is not removed: it has COMPUTE_NODE, but no owner trait of this "
+                "agent, so nova-compute may report it (if not, start compute-agent once)"
             )
             continue
-        yield f"{root.root} is left to the service {service_of(mark)}, which reports it now"
-    for one in root.leavers:
-        name = screen.paint(plain(one.provider.name), "bold")
+        yield f"{root.root} is not removed: the service {service_of(mark)} reports it now"
+    for leaver in root.leavers:
+        name = screen.paint(plain(leaver.provider.name), "bold")
         what = {
-            "goes": "removed" if one.provider.uuid in gone else "remove",
-            "shared": "leave, other hosts have it too:",
-            "foreign": "somebody else's:",
+            "goes": "removed" if leaver.provider.uuid in gone else "remove",
+            "shared": "keep, other hosts use it too:",
+            "foreign": "created by another service:",
             "in use": "in use:",
-        }[one.fate]
-        yield f"  {what} {name} ({one.provider.uuid})"
+        }[leaver.fate]
+        yield f"  {what} {name} ({leaver.provider.uuid})"

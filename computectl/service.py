@@ -1,4 +1,4 @@
-"""``computectl service``: which hosts there are, and switching them off and on."""
+"""``computectl service``: list, show, disable, enable, force down and delete services."""
 
 import argparse
 from abc import abstractmethod
@@ -21,34 +21,34 @@ COLUMNS = (
     *("host", "status", "state", "reason", "rpc_version", "last_seen", "silent_for", "roots"),
     *("placement_agrees", "address", "contested_by", "uuid", "disabled_at", "damaged", "attached"),
 )
-TITLES = ("status", "state", "rpc", "last seen", "roots", "placement")
+TITLES = ("status", "state", "rpc", "last service", "roots", "placement")
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceAnswer:
-    """Services, and why Placement could not be asked about them."""
+    """Services, and Placement's error if it could not be read."""
 
     services: list[ObservedService]
     placement_error: str | None = None
-    said: list[str] = field(default_factory=list)
-    """What was done, for people."""
+    done: list[str] = field(default_factory=list)
+    """Sentences about what the command did."""
 
     def conditions(self) -> Iterator[Condition]:
-        """What is not well."""
+        """Yield Placement's error and the conditions of each service."""
         if self.placement_error is not None:
             yield Condition(f"Placement can't be reached: {self.placement_error}")
-        for seen in self.services:
-            yield from seen.conditions()
+        for service in self.services:
+            yield from service.conditions()
 
 
 class ServiceCommand(DrawnOrListed[ServiceAnswer]):
     """Base of the ``service`` commands."""
 
-    drawn = "words"
+    drawn = "text"
     writes = False
 
     def execute(self, session: Session, options: argparse.Namespace) -> ServiceAnswer:
-        """Do it, with what goes wrong told for an operator."""
+        """Run the command; errors of the registry become command errors."""
         with registry_errors(options.host if self.writes else None):
             return self.do(Services(session), options)
 
@@ -57,28 +57,30 @@ class ServiceCommand(DrawnOrListed[ServiceAnswer]):
         """Run the command."""
 
     def draw(self, answer: ServiceAnswer, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
-        return "\n".join([*answer.said, *in_full(answer.services, screen)])
+        return "\n".join([*answer.done, *in_full(answer.services, screen)])
 
     def table(self, answer: ServiceAnswer) -> Table:
-        return COLUMNS, [_row(seen) for seen in answer.services]
+        return COLUMNS, [_row(service) for service in answer.services]
 
     def conditions(self, answer: ServiceAnswer, options: argparse.Namespace) -> Iterator[Condition]:  # noqa: ARG002
-        """The same."""
+        """Return the conditions of the answer."""
         return answer.conditions()
 
 
 class OneHost(ServiceCommand):
     """A command about one host."""
 
-    arguments: ClassVar[Sequence[Argument]] = (argument("host", metavar="HOST"),)
+    arguments: ClassVar[Sequence[Argument]] = (
+        argument("host", metavar="HOST", help="name of the host"),
+    )
 
 
 class ListServices(ServiceCommand):
-    """List the services: status, state, and whether Placement says the same.
+    """List the services: status, state, and whether Placement agrees.
 
-    "placement" is agrees where Placement has COMPUTE_STATUS_DISABLED on all roots of a
-    disabled host and on none of an enabled one, DIFFERS where it has not (the agent corrects
-    that when it verifies its roots), ? where it is not known.
+    The column "placement" is "agrees" if COMPUTE_STATUS_DISABLED is on all roots of a disabled
+    host or on none of an enabled one, "DIFFERS" if not (the agent corrects that when it verifies
+    its roots), "?" if unknown, "-" in attach mode.
     """
 
     examples = """\
@@ -87,7 +89,7 @@ class ListServices(ServiceCommand):
 """
 
     def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:  # noqa: ARG002
-        """One page of records at a time, and one GET to Placement."""
+        """Read the records page by page, and Placement with one GET."""
         return ServiceAnswer(*services.observed(services.registry.list_services()))
 
     def draw(self, answer: ServiceAnswer, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
@@ -102,35 +104,35 @@ class ShowService(OneHost):
     examples = "  computectl service show host1\n"
 
     def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
-        """One record, and one GET to Placement."""
+        """Read one record, and Placement with one GET."""
         return ServiceAnswer(*services.observed([services.registry.get_service(options.host)]))
 
 
 class EnableService(OneHost):
-    """Let a host take new guests again.
+    """Enable a host: let it take new guests again.
 
-    Changes its record. If it is up, its agent is called and takes the trait
-    COMPUTE_STATUS_DISABLED away before this command ends.
+    Updates the service record. If the host is up, its agent is called and removes the trait
+    COMPUTE_STATUS_DISABLED before this command returns.
     """
 
     examples = "  computectl service enable host1\n"
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
-        """Refuses one that is enabled: whoever asks has another host in mind, maybe."""
+        """Enable the host; an error if it is enabled, since another host may be meant."""
         record = services.registry.get_service(options.host)
         if not (record.disabled or record.attached):
-            raise CommandError(f"{options.host} is enabled already", "nothing was changed")
+            raise CommandError(f"{options.host} is already enabled", "nothing was changed")
         done = services.control.switch(options.host, disabled=False, caller=services.caller)
         return _switched(done, services)
 
 
 class DisableService(OneHost):
-    """Keep new guests away from a host; those that it has stay.
+    """Disable a host: it takes no new guests; running guests stay.
 
-    Changes its record. If it is up, its agent is called and sets the trait
-    COMPUTE_STATUS_DISABLED before this command ends; if it is down, it does so when it
-    starts. Disabling it again changes the reason.
+    Updates the service record. If the host is up, its agent is called and sets the trait
+    COMPUTE_STATUS_DISABLED before this command returns; if the host is down, the agent sets it
+    when it starts. Disabling a disabled host changes the reason.
     """
 
     examples = """\
@@ -140,11 +142,11 @@ class DisableService(OneHost):
     writes = True
     arguments = (
         *OneHost.arguments,
-        argument("--reason", help="up to 255 characters, shown in lists"),
+        argument("--reason", help="why the host is disabled; up to 255 characters"),
     )
 
     def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
-        """Record first, then the agent, then what Placement has."""
+        """Update the record, call the agent, then read Placement."""
         done = services.control.switch(
             options.host, disabled=True, reason=options.reason, caller=services.caller
         )
@@ -152,7 +154,7 @@ class DisableService(OneHost):
 
 
 class ForceDownService(OneHost):
-    """Say that a host is down, whatever its heartbeats say: one that was fenced."""
+    """Mark a host as down, whatever its heartbeats say, such as a fenced one."""
 
     examples = """\
   computectl service force-down host1
@@ -161,55 +163,60 @@ class ForceDownService(OneHost):
     writes = True
     arguments = (
         *OneHost.arguments,
-        argument("--unset", action="store_true", help="take it back"),
+        argument("--unset", action="store_true", help="no longer force the host down"),
     )
 
     def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
-        """The record; an agent that counts as up again is told what it says."""
+        """Update the record."""
         forced = not options.unset
         record = services.control.force_down(options.host, services.caller, forced_down=forced)
-        said = "is forced down" if forced else "is no longer forced down"
-        return ServiceAnswer(*services.observed([record]), [f"{record.host} {said}"])
+        done = "is forced down" if forced else "is no longer forced down"
+        return ServiceAnswer(*services.observed([record]), [f"{record.host} {done}"])
 
 
 class DeleteService(OneHost):
-    """Forget a service that is down. Its providers in Placement stay."""
+    """Delete the record of a service that is down. Its providers in Placement stay."""
 
     examples = "  computectl service delete host1\n"
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> ServiceAnswer:
-        """The record; none is shown then."""
+        """Delete the record."""
         services.registry.delete(options.host)
-        return ServiceAnswer([], None, [f"the record of {options.host} is deleted"])
+        return ServiceAnswer([], None, [f"the service record of {options.host} is deleted"])
 
 
 def _switched(done: Switched, services: Services) -> ServiceAnswer:
     record = done.record
-    said = [f"the record says: {record.host} is {record.status}"]
+    sentences = [f"{record.host} is {record.status} in its service record"]
     if done.answer is not None:
-        said.append(f"its agent was called, and answered: {done.answer}")
+        sentences.append(f"its agent was called and answered: {done.answer}")
     elif done.called:
-        said.append(f"its agent was called, without an answer: {done.why_not}")
+        sentences.append(f"its agent was called but did not answer: {done.why_not}")
     else:
-        said.append(f"its agent was not called: {done.why_not}")
+        sentences.append(f"its agent was not called: {done.why_not}")
     if done.answer not in (None, record.status):
-        said.append("it was switched again since; its state now:")
+        sentences.append("its status was changed again meanwhile; it is now:")
         record = services.registry.get_service(record.host)
-    return ServiceAnswer(*services.observed([record]), said)
+    return ServiceAnswer(*services.observed([record]), sentences)
 
 
 def in_lines(services: Iterable[ObservedService], screen: Screen) -> Iterator[str]:
-    """A line for each service, its reason below it."""
+    """Yield a line for each service, with its reason on the next line."""
     lines = []
-    for seen in services:
-        record = seen.record
+    for service in services:
+        record = service.record
         cells = (
-            *(record.shown_status, seen.state, record.rpc_version or "?", ago(record.silent_for)),
-            *(str(len(record.roots)), seen.agreement),
+            *(
+                record.shown_status,
+                service.state,
+                record.rpc_version or "?",
+                ago(record.silent_for),
+            ),
+            *(str(len(record.roots)), service.agreement),
         )
-        bad = seen.agrees is False or record.contested_by is not None or record.damaged
-        style = "red" if bad else None if seen.up else "yellow"
+        bad = service.agrees is False or record.contested_by is not None or record.damaged
+        style = "red" if bad else None if service.up else "yellow"
         lines.append(Line("", ((record.host, "bold"),), cells, style))
         if record.disabled_reason:
             lines.append(Line("", ((f"  {plain(record.disabled_reason)}", None),)))
@@ -217,44 +224,44 @@ def in_lines(services: Iterable[ObservedService], screen: Screen) -> Iterator[st
 
 
 def in_full(services: Iterable[ObservedService], screen: Screen) -> Iterator[str]:
-    """Some lines for each service."""
-    for seen in services:
-        record = seen.record
+    """Yield all facts of each service, on several lines."""
+    for service in services:
+        record = service.record
         reason = f" ({plain(record.disabled_reason)})" if record.disabled_reason else ""
         seconds = ago(record.silent_for)
-        last = f"last heartbeat {seconds} ago" if record.last_seen else "no heartbeat ever"
+        last = f"last heartbeat {seconds} ago" if record.last_seen else "never sent a heartbeat"
         status = f"{record.shown_status}{reason}"
-        yield f"{screen.paint(record.host, 'bold')}  {status}, {seen.state}, {last}"
+        yield f"{screen.paint(record.host, 'bold')}  {status}, {service.state}, {last}"
         if record.disabled_at is not None:
             yield f"  disabled  since {record.disabled_at:%Y-%m-%d %H:%M:%S} UTC"
         yield f"  uuid      {record.uuid}"
         yield f"  agent     {record.address or 'unknown'}"
         yield f"  rpc       {record.rpc_version or 'unknown'}"
         yield f"  roots     {' '.join(record.roots) or 'none yet'}"
-        yield f"  placement {_placement(seen)}"
+        yield f"  placement {_placement(service)}"
 
 
-def _placement(seen: ObservedService) -> str:
-    if seen.with_trait is None:
+def _placement(service: ObservedService) -> str:
+    if service.with_trait is None:
         return "can't be reached"
-    roots = len(seen.record.roots)
+    roots = len(service.record.roots)
     if not roots:
-        return "has nothing of it, as far as the record tells"
-    has = f"has {DISABLED} on {seen.with_trait} of {counted(roots, 'root')}"
-    if seen.record.attached:
+        return "not known: the service record has no root provider yet"
+    has = f"has {DISABLED} on {service.with_trait} of {counted(roots, 'root')}"
+    if service.record.attached:
         return f"{has}; nova-compute sets it"
-    return has if seen.agrees else f"{has}, and does not agree yet"
+    return has if service.agrees else f"{has}, and differs from the service record"
 
 
-def _row(seen: ObservedService) -> list[object]:
-    record = seen.record
+def _row(service: ObservedService) -> list[object]:
+    record = service.record
     silent = record.silent_for
     reason = None if record.disabled_reason is None else plain(record.disabled_reason)
     return [
-        *(record.host, record.status, seen.state, reason, record.rpc_version),
+        *(record.host, record.status, service.state, reason, record.rpc_version),
         record.last_seen.isoformat() if record.last_seen else None,
         None if silent is None else round(silent, 1),
-        *(list(record.roots), seen.agrees, record.address, record.contested_by, record.uuid),
+        *(list(record.roots), service.agrees, record.address, record.contested_by, record.uuid),
         record.disabled_at.isoformat() if record.disabled_at else None,
         list(record.damaged),
         record.attached,

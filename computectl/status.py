@@ -1,4 +1,4 @@
-"""``computectl status``: how the agent on this host is, by its own words."""
+"""``computectl status``: the state of this host's agent, from the file that the agent writes."""
 
 import argparse
 import json
@@ -29,76 +29,76 @@ COLUMNS: Mapping[str, Callable[[schema.NodeStatus], Any]] = {
     "occasion": lambda node: node.occasion,
     "seconds": lambda node: node.seconds,
 }
-"""For programs; a name that is here stays."""
+"""Columns for programs; names are never changed or removed."""
 SERVICE = ("disabled", "reason", "registry", "rpc")
-"""The same in each row: what holds for the host as a whole."""
+"""Columns about the host; the same in each row."""
 TOOK, CHECKS = "took", "checks"
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedStatus:
-    """The agent's last status, with the time and whether the process lives."""
+    """The agent's last status; ``now`` in seconds since the epoch; ``alive``: the process runs."""
 
     written: schema.AgentStatus
     now: float
     alive: bool
     sources: bool = False
-    """Whether it is asked how long the sources of the drivers took."""
+    """Whether to show how long each source of the drivers took."""
 
     @property
     def out_of_date(self) -> str | None:
-        """Why the words can't be trusted to be of now."""
+        """Return why the status is out of date; ``None`` if it is not."""
         if not self.alive:
-            return f"it is not running (it was, as pid {self.written.pid})"
+            return f"not running (its last pid was {self.written.pid})"
         return stuck(self.written.updated, self.written.interval, self.now)
 
     @property
     def age(self) -> float:
-        """Seconds since the last period."""
+        """Return the seconds since the last period."""
         return max(0.0, self.now - self.written.updated)
 
     @property
     def service(self) -> schema.ServiceFacts:
-        """Whether the host takes guests, and who can say otherwise."""
+        """Return whether the host is disabled, and the state of registry and RPC."""
         return self.written.service or schema.ServiceFacts()
 
     @property
     def cut_off(self) -> bool:
-        """Whether calls do not arrive though there is a message bus."""
+        """Whether RPC calls do not reach the agent though a message bus is configured."""
         return self.service.rpc not in (None, schema.SERVING, schema.NO_RPC)
 
     @property
     def well(self) -> bool:
-        """Whether all is well, and was so just now."""
+        """Whether the status is up to date and has no errors."""
         reported = self.out_of_date is None and all(node.ok for node in self.written.nodes)
-        checked = all(one.ok for one in self.written.checks)
+        checked = all(check.ok for check in self.written.checks)
         return reported and checked and not self.cut_off and not self.service.registry
 
 
 class ShowStatus(DrawnOrListed[ObservedStatus]):
-    """Show the state of compute-agent on this host: whether it takes new guests, and each node.
+    """Show the state of compute-agent on this host.
 
-    Also what is wrong and what is pending. Reads a file that the agent writes after each
-    period; neither Placement nor the drivers are asked. Exits with 1 if the agent is not running,
-    is stuck, or is not well.
+    Shows whether the host takes new guests, and for each node errors, warnings and pending
+    reshapes. Reads a file that the agent writes after each period, neither Placement nor the
+    drivers. Exits with 1 if the agent is not running, is stuck, or reports errors.
     """
 
-    drawn = "words"
+    drawn = "text"
     examples = """\
   computectl status             for people
   computectl status -f json     for a health check
-  computectl status --sources   with how long each question to the host took
+  computectl status --sources   with the time that each source of the drivers took
 """
     arguments = (
         argument(
             "--sources",
             action="store_true",
-            help="show how long each source of the drivers took the last time",
+            help="show how long each source of the drivers took in the last period",
         ),
     )
 
     def execute(self, session: Session, options: argparse.Namespace) -> ObservedStatus:
-        """The file, and whether its writer lives."""
+        """Read the status file."""
         return observed_status(session, sources=options.sources)
 
     def draw(self, answer: ObservedStatus, screen: Screen, options: argparse.Namespace) -> str:  # noqa: ARG002
@@ -106,7 +106,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
 
     def table(self, answer: ObservedStatus) -> Table:
         service = [getattr(answer.service, name) for name in SERVICE]
-        service.append({one.name: one.text or "ok" for one in answer.written.checks})
+        service.append({check.name: check.text or "ok" for check in answer.written.checks})
         took = [TOOK] if answer.sources else []
         rows: list[Sequence[Any]] = [
             [
@@ -119,7 +119,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
         return (*COLUMNS, *took, *SERVICE, CHECKS), rows
 
     def exit_code(self, answer: ObservedStatus, options: argparse.Namespace) -> int:  # noqa: ARG002
-        """For health checks."""
+        """Return 0 if the agent is healthy, else 1."""
         if answer.out_of_date is not None:
             step = "journalctl -u compute-agent says why"
             self.print_on_stderr(
@@ -129,15 +129,15 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
 
 
 def observed_status(session: Session, *, sources: bool = False) -> ObservedStatus:
-    """The file, and whether its writer lives.  :raises CommandError: there is none, or no good."""
+    """Return the agent's status.  :raises CommandError: the file is missing or can't be read."""
     written = _read(session.settings.state_path / schema.FILE_NAME)
     return ObservedStatus(written, time.time(), lives(written.pid, written.started), sources)
 
 
 def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
-    """Yield the lines that a person reads."""
+    """Yield the status as text, line by line."""
     written = status.written
-    wrong = "not well" if status.alive else "not running, what it said last"
+    wrong = "not well" if status.alive else "not running, its last status"
     health = "well" if status.well else screen.paint(wrong, "red")
     version = f" {plain(written.agent_version)}" if written.agent_version else ""
     yield (
@@ -149,9 +149,9 @@ def status_lines(status: ObservedStatus, screen: Screen) -> Iterator[str]:
         yield screen.painted(("  service: ", None), *service_words(written.service))
         if written.service.registry and not written.service.attached:
             why = plain(written.service.registry)
-            yield f"    the last known status holds, the registry does not serve: {why}"
+            yield f"    the registry does not serve this host, its last known status holds: {why}"
     if status.cut_off:
-        yield "    calls to this host do not arrive; it follows its record, if the registry answers"
+        yield "    RPC calls do not reach this host; its agent follows the service record instead"
     if written.checks:
         yield screen.painted(("  ", None), *check_words(written.checks))
     for node in written.nodes:
@@ -167,35 +167,35 @@ def _node(node: schema.NodeStatus, status: ObservedStatus, screen: Screen) -> It
         yield f"    {plain(str(condition))}"
     if status.sources:
         yield from _times(node.took or {})
-    for step in dict.fromkeys(one.next_step for one in node.conditions if one.next_step):
+    for step in dict.fromkeys(each.next_step for each in node.conditions if each.next_step):
         yield f"    {plain(step)}"
 
 
 def check_words(checks: Sequence[Check]) -> list[StyledText]:
-    """Return the checks as /readyz does: each that fails, and those that pass together."""
-    well = ", ".join(one.name for one in checks if one.ok)
-    words: list[StyledText] = [(plain(str(one)), "red") for one in checks if not one.ok]
-    words += [(f"{well}: ok", "green")] if well else []
-    return [piece for one in words for piece in (("; ", None), one)][1:]
+    """Return the checks as /readyz does: each failed one, then the names of those that passed."""
+    passed = ", ".join(check.name for check in checks if check.ok)
+    texts: list[StyledText] = [(plain(str(check)), "red") for check in checks if not check.ok]
+    texts += [(f"{passed}: ok", "green")] if passed else []
+    return [piece for text in texts for piece in (("; ", None), text)][1:]
 
 
 def service_words(service: schema.ServiceFacts) -> list[StyledText]:
-    """Whether the host takes guests, and who can say otherwise."""
+    """Return whether the host is enabled, why not, and the state of RPC."""
     if service.attached:
-        return [("that of the root's owner, who disables and enables it", None)]
-    words: Mapping[bool | None, StyledText] = {
+        return [("attached; the service that owns the root provider enables and disables it", None)]
+    statuses: Mapping[bool | None, StyledText] = {
         True: ("disabled", "yellow"),
         False: ("enabled", "green"),
-        None: ("not known yet whether it is enabled", None),
+        None: ("status not known yet", None),
     }
     because = f" ({plain(service.reason)})" if service.reason else ""
     rpc = f"{because}; calls over RPC: {plain(service.rpc or 'none')}"
-    return [words[service.disabled], (rpc, None)]
+    return [statuses[service.disabled], (rpc, None)]
 
 
 def _times(took: Mapping[str, float]) -> Iterator[str]:
-    """The slowest first."""
-    for name, seconds in sorted(took.items(), key=lambda one: -one[1]):
+    """Yield the seconds by source, the slowest first."""
+    for name, seconds in sorted(took.items(), key=lambda item: -item[1]):
         yield f"    {name}: {seconds * 1000:.1f} ms"
 
 
@@ -207,8 +207,8 @@ def _read(path: Path) -> schema.AgentStatus:
     except OSError as err:
         raise CommandError(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
     except schema.LaterVersion as err:
-        what = f"{path} has version {err}, and this computectl knows {schema.VERSION}"
-        step = "use that agent's own computectl, or restart compute-agent"
+        what = f"{path} has format version {err}, this computectl reads {schema.VERSION}"
+        step = "use the computectl of the agent's version, or restart compute-agent"
         raise CommandError(what, step) from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise CommandError(f"{path} can't be read", "restart compute-agent", NOT_WELL) from None

@@ -1,4 +1,4 @@
-"""``computectl tree``: what Placement has, drawn as a tree."""
+"""``computectl tree``: draw provider trees of Placement."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -34,14 +34,14 @@ COLUMNS = (
 
 
 class ShowTree(DrawnOrListed[Trees]):
-    """Draw what Placement has for this host, the tree that a provider is in, or all trees."""
+    """Draw this host's provider tree in Placement, another provider's tree, or all trees."""
 
     drawn = "tree"
     pictures = tuple(FORMATS)
     examples = """\
-  computectl tree                          this host, by its compute_id
-  computectl tree host1_numa0 --no-traits  the tree that host1_numa0 is in, only amounts
-  computectl tree --all 'rack7-*'          all trees whose root has such a name
+  computectl tree                          this host's tree, by its compute_id
+  computectl tree host1_numa0 --no-traits  the tree of host1_numa0, amounts only
+  computectl tree --all 'rack7-*'          all trees whose root name matches
   computectl tree -f json                  a row for each inventory, for programs
   computectl tree -f svg > host.svg        a picture; mermaid and dot are its source
 """
@@ -50,8 +50,8 @@ class ShowTree(DrawnOrListed[Trees]):
             "provider",
             nargs="?",
             metavar="NAME_OR_UUID",
-            help="any provider in Placement; left out: the root, or roots, of this host; "
-            "with --all a pattern of the names of roots, such as 'rack7-*'",
+            help="any provider in Placement; default: the roots of this host; "
+            "with --all a pattern for the names of roots, such as 'rack7-*'",
         ),
         argument(
             "--traits",
@@ -62,37 +62,38 @@ class ShowTree(DrawnOrListed[Trees]):
         argument(
             "--afresh",
             action="store_true",
-            help="read everything from Placement again, also what the agent has kept",
+            help="ignore the agent's saved view and read everything from Placement",
         ),
         argument(
             "--all",
             action="store_true",
-            help="all trees, by the names of their roots, and the aggregates between them",
+            help="all trees, sorted by the names of their roots, and the aggregates between them",
         ),
         argument(
             "--limit",
             type=positive,
             metavar="N",
-            help=f"with --all: how many trees at most; default: {TREES}",
+            help=f"with --all: maximum number of trees; default: {TREES}",
         ),
         argument(
             "--most-calls",
             type=positive,
             metavar="N",
-            help="with --all: how many calls to Placement at most, trees that would take more are "
-            f"left out; default: {CALLS}",
+            help="with --all: maximum number of calls to Placement; trees beyond it are left out; "
+            f"default: {CALLS}",
         ),
     )
 
     def execute(self, session: Session, options: argparse.Namespace) -> Trees:
-        """The trees; one but for a host with several nodes, and with --all."""
+        """Read the trees: one, several for a driver with several nodes, or all with ``--all``."""
         api = session.placement()
         owner = identifying_traits(session.settings.rules.owner_traits)
         if options.all:
-            asked = Selection(options.provider, options.limit or TREES, options.most_calls or CALLS)
-            return replace(read_trees(asked, api, self.progress), owner=owner)
+            limit, most_calls = options.limit or TREES, options.most_calls or CALLS
+            selection = Selection(options.provider, limit, most_calls)
+            return replace(read_trees(selection, api, self.progress), owner=owner)
         if options.limit or options.most_calls:
-            raise CommandError("--limit and --most-calls are about --all", "add --all")
+            raise CommandError("--limit and --most-calls need --all", "add --all")
         if options.provider is None:
             return Trees(tuple(_of_this_host(session, api, afresh=options.afresh)), owner=owner)
         listed = find_provider(options.provider, api)
@@ -118,10 +119,10 @@ class ShowTree(DrawnOrListed[Trees]):
         for seen in answer.seen:
             for provider in _in_order(seen):
                 shown.setdefault(provider.uuid, (provider, seen))
-        return COLUMNS, [row for one in shown.values() for row in _rows(*one)]
+        return COLUMNS, [row for provider, tree in shown.values() for row in _rows(provider, tree)]
 
     def exit_code(self, answer: Trees, options: argparse.Namespace) -> int:
-        """Print what is left out of all trees; return the exit code."""
+        """Print which trees were left out with ``--all``; return 0."""
         if answer.fleet is not None:
             if options.formatter in self.pictures:
                 self.print_on_stderr(heading(answer))
@@ -135,12 +136,12 @@ def _of_this_host(session: Session, api: API, *, afresh: bool) -> list[ObservedT
     if not roots:
         raise session.no_compute_id()
     views = {root: None if afresh else session.saved_root(root).load() for root in roots}
-    found = (read_tree(root, api, remembered=view) for root, view in views.items())
-    trees = [seen for seen in found if seen is not None]
+    read = (read_tree(root, api, remembered=view) for root, view in views.items())
+    trees = [tree for tree in read if tree is not None]
     if not trees:
         raise CommandError(
-            f"Placement has nothing of {session.settings.host} (compute_id {roots[0]}) yet",
-            "`computectl plan` shows what compute-agent is going to report",
+            f"Placement has no provider of {session.settings.host} (compute_id {roots[0]}) yet",
+            "`computectl plan` shows what compute-agent will report",
             NOT_WELL,
         )
     return trees

@@ -14,45 +14,45 @@ from computectl.watching.feed import Feed
 
 NOT_A_TERMINAL = ("", "dumb", "unknown")
 HOST_EVERY, FLEET_EVERY = 1, 5
-"""Seconds between two looks: at a file, and at the registry and Placement."""
+"""Seconds between two reads: of the status file, and of the registry and Placement."""
 
 
 class Watch(OperatorCommand):
-    """Watch this host, or all hosts, on a live screen.
+    """Watch this host or all hosts on a live screen.
 
-    Shows their state, recent changes, calls to Placement, and drift: of this host from the
+    Shows state, problems, recent changes and calls to Placement. Reads this host's data from the
     agent's status file, and from its metrics if [monitoring] is on; with --all from the
-    registry, with 1 GET to Placement each time. Keys: q quits, PgUp and PgDn scroll, and
-    with --all / filters, s sorts by the next column, r reverses.
+    registry, with one GET to Placement for each update. Keys: q quits, PgUp and PgDn scroll;
+    with --all, / filters, s sorts by the next column, r reverses the order.
     """
 
     examples = """\
   computectl watch                    this host
   computectl watch --all              all hosts of the registry
-  computectl watch --all rack7 down   those of rack7 that are down
+  computectl watch --all rack7 down   hosts of rack7 that are down
 """
     arguments = (
         argument(
             "words",
             nargs="*",
             metavar="WORD",
-            help="with --all: hosts that have each of these in name, status, state or reason",
+            help="with --all: only hosts with each WORD in name, status, state or reason",
         ),
         argument("--all", action="store_true", help="all hosts of the registry"),
         argument(
             "--interval",
             type=positive,
             metavar="SECONDS",
-            help=f"between two updates; default: {HOST_EVERY}, with --all {FLEET_EVERY}",
+            help=f"seconds between two updates; default: {HOST_EVERY}, with --all {FLEET_EVERY}",
         ),
     )
 
     def perform(self, options: argparse.Namespace) -> int:
-        """Show it until somebody leaves."""
+        """Show the screen until the user quits."""
         _refuse_pipes(self.app.stdout, "service list" if options.all else "status")
         refuse_without_rich()
         if options.words and not options.all:
-            raise CommandError("words filter the hosts of the registry", "add --all")
+            raise CommandError("filter words need --all", "add --all")
         session = self.session()
         if options.all:
             _watch_fleet(session, " ".join(options.words), options.interval or FLEET_EVERY)
@@ -64,10 +64,10 @@ class Watch(OperatorCommand):
 def _refuse_pipes(stdout: object, other: str) -> None:
     term = os.environ.get("TERM", "")
     if not (sys.stdin.isatty() and getattr(stdout, "isatty", bool)()):
-        raise CommandError("watch needs a terminal", f"computectl {other} says the same once")
+        raise CommandError("watch needs a terminal", f"use computectl {other} instead")
     if term in NOT_A_TERMINAL:
         what = f"watch needs a terminal that can do more than TERM={term or 'nothing'}"
-        raise CommandError(what, f"computectl {other} says the same once")
+        raise CommandError(what, f"use computectl {other} instead")
 
 
 def refuse_without_rich() -> None:

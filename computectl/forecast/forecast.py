@@ -66,7 +66,7 @@ def _move(operation: ops.Operation, generations: dict[str, int]) -> None:
             pass
 
 
-MADE_UP = "00000000-0000-4000-8000-000000000000"
+PLACEHOLDER = "00000000-0000-4000-8000-000000000000"
 """Stands for the compute_id that the agent makes at its first start."""
 
 
@@ -101,7 +101,7 @@ def forecast(session: Session, *, at_start: bool, holding: bool = False) -> list
     """
     api = session.placement()
     attached = session.settings.rules.attached
-    own = session.compute_id() or ("" if attached else MADE_UP)
+    own = session.compute_id() or ("" if attached else PLACEHOLDER)
     with (
         ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool,
         open_nodes(session, own, ReadAhead(api, pool), holding=holding) as nodes,

@@ -54,7 +54,7 @@ class CheckDriver(DrawnOrListed[Verdicts]):
     of the configuration. Exits with 1 if a rule is broken.
     """
 
-    drawn = "words"
+    drawn = "text"
     examples = """\
   computectl driver check libvirt                    each rule, and how to mend what is broken
   computectl driver check libvirt --real-placement   against a Placement started for it

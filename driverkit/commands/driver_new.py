@@ -45,7 +45,7 @@ class NewDriver(Offline[Written]):
     Nothing that is there is overwritten.
     """
 
-    drawn = "words"
+    drawn = "text"
     examples = """\
   computectl driver new mydriver                       into ./mydriver
   computectl driver new mydriver --directory src/mine

@@ -54,7 +54,10 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     assert placement.stranger.inventory(ROOT)["VCPU"]["total"] == 8
     assert "Answering calls" not in agent.log
     status = computectl(agent, "status").stdout
-    assert "service: that of the root's owner, who disables and enables it" in status
+    assert (
+        "service: attached; the service that owns the root provider enables and disables it"
+        in status
+    )
     assert "not known" not in status
     quiet = agent.once()
     assert quiet.returncode == 0, quiet.stderr

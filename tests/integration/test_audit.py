@@ -227,7 +227,7 @@ def test_a_registry_of_one_host_can_not_tell_orphans(host, registry, placement) 
     root(placement, "host2", NODE)
     said = host.ctl("audit", "--all")
     assert said.code == 2
-    assert "providers without a host: not known" in said.out
+    assert "providers without a host: not checked" in said.out
     assert "[registry] access = rpc" in said.err
 
 

@@ -127,7 +127,7 @@ def test_the_status_says_that_calls_do_not_arrive(agent, broker) -> None:
     eventually(lambda: status_of(agent)["service"]["rpc"] == "waiting for the broker")
     code, said = status()
     assert code == 1
-    assert "not well" in said and "calls to this host do not arrive" in said
+    assert "not well" in said and "RPC calls do not reach this host" in said
     broker.start()
     eventually(lambda: status_of(agent)["service"]["rpc"] == "serving", within=120)
     assert status()[0] == 0

@@ -99,7 +99,7 @@ def test_a_host_that_is_down_has_only_its_record_changed_and_that_is_said(
     records.later(registry.database, 2 * DOWN_AFTER)
     said = host.ctl("service", "disable", "host9", "--reason", "new disks")
     assert said.code == 0, said
-    assert "the record says: host9 is disabled" in said.out
+    assert "host9 is disabled in its service record" in said.out
     assert "not called: host9 is down" in said.out
     assert registry.get_service("host9").disabled_reason == "new disks"
     assert "enabled, down, last heartbeat" in host.ctl("service", "enable", "host9").out
@@ -112,7 +112,7 @@ def test_without_a_message_bus_the_agent_is_left_to_look(
     registry.heartbeat("host1", "a", "6.5", [root(placement, "host1")])
     said = host.ctl("service", "disable", "host1")
     assert "not called: there is no message bus" in said.out
-    assert f"has {TRAIT} on 0 of 1 root, and does not agree yet" in said.out
+    assert f"has {TRAIT} on 0 of 1 root, and differs from the service record" in said.out
 
 
 def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: SqlRegistry) -> None:
@@ -217,7 +217,7 @@ def test_an_agent_that_is_up_is_called_and_placement_has_the_trait_when_the_comm
             (root_uuid,) = row["roots"]
             said = host.ctl("service", "disable", "host1", "--reason", "new disks")
             assert said.code == 0, said
-            assert "its agent was called, and answered: disabled" in said.out
+            assert "its agent was called and answered: disabled" in said.out
             assert f"has {TRAIT} on 1 of 1 root\n" in said.out
             traits = f"/resource_providers/{root_uuid}/traits"
             assert TRAIT in placement.request("GET", traits)["traits"]

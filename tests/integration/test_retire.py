@@ -51,7 +51,7 @@ def test_without_a_yes_it_only_shows(host, placement) -> None:
     said = host.ctl("retire")
     assert said.code == 1
     assert "remove host1_numa0_pf0" in said.out
-    assert "nothing was removed; --yes does it" in said.err
+    assert "nothing was removed; run the command with --yes to remove them" in said.err
     rows = host.ctl("retire", "-f", "json").json()
     assert {row["fate"] for row in rows} == {"goes"}
     assert {line.split()[0] for line in map(str, placement.since(mark))} <= {"GET"}
@@ -101,7 +101,7 @@ def test_what_other_hosts_share_stays(host, placement, tmp_path) -> None:
     placement.stranger.set_aggregates(other, aggregates)
     said = host.ctl("retire", "--yes")
     assert (said.code, said.err) == (0, "")
-    assert "leave, other hosts have it too: host1_nfs" in said.out
+    assert "keep, other hosts use it too: host1_nfs" in said.out
     assert names(placement) == {"host2", "host1_nfs"}
 
 

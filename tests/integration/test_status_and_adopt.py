@@ -62,7 +62,7 @@ def test_status_after_the_agent_was_killed(agent):
     agent.kill()
     said = computectl(agent, "status")
     assert said.returncode == 1
-    assert "it is not running (it was, as pid" in said.stderr and "journalctl -u" in said.stderr
+    assert "not running (its last pid was" in said.stderr and "journalctl -u" in said.stderr
     assert ": not running, what it said last; last period" in said.stdout
 
 

@@ -70,7 +70,7 @@ def test_a_host_goes_to_the_agent_and_back_with_its_guests(
 
     said = host.ctl("retire", "--hand-back")
     assert (said.code, said.err) == (0, "")
-    assert f"{NODE} ({ROOT}) is nova-compute's: {OWNER} removed" in said.out
+    assert f"{NODE} ({ROOT}) is handed back to nova-compute: {OWNER} removed" in said.out
     assert f"openstack compute service set --disable {NODE} nova-compute" in said.out
     assert (stranger.inventory(ROOT), stranger.traits(ROOT)) == (before[0], before[1] - {OWNER})
     assert stranger.allocation(guest)["allocations"][ROOT]["resources"] == {"VCPU": 2}
@@ -80,7 +80,7 @@ def test_a_host_goes_to_the_agent_and_back_with_its_guests(
     assert "provider delete" not in (said := host.ctl("audit", "--all")).out + said.err
     # Whoever retires it now would take nova-compute's root.
     said = host.ctl("retire", "--yes")
-    assert f"{ROOT} is left: it is a compute node without an owner trait" in said.out
+    assert f"{ROOT} is not removed: it has COMPUTE_NODE, but no owner trait" in said.out
     assert ROOT in {one["uuid"] for one in listed(placement)}
 
     # And to the agent once more, with the state of then.
