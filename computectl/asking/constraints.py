@@ -1,4 +1,4 @@
-"""The constraints of a request, one by one, and the request without some of them.  Pure."""
+"""Split a request into constraints, and build requests from some of them.  Pure."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from reportclient.request_filter import DISABLED
 
 
 class Aspect(Enum):
-    """The subject of a constraint."""
+    """What a constraint is about; the value is Placement's parameter, with ``!`` if negated."""
 
     ENABLED = "enabled"
     IN_TREE = "in_tree"
@@ -27,10 +27,10 @@ class Aspect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """``suffix`` is that of its group, ``None`` if it is of the whole request.
+    """One constraint of a request.
 
-    ``terms`` are traits, aggregates, suffixes, a UUID or a resource class; ``amount`` is
-    that of a resource class.
+    ``suffix``: the suffix of its group, ``None`` if it is about the whole request.  ``terms``:
+    traits, aggregates, suffixes, a UUID or a resource class.  ``amount``: of a resource class.
     """
 
     aspect: Aspect
@@ -40,7 +40,7 @@ class Constraint:
 
     @property
     def written(self) -> str:
-        """Return the constraint as in a query."""
+        """Return the constraint as a parameter of a query string."""
         if self.aspect is Aspect.ENABLED:
             return f"root_required=!{DISABLED}"
         if self.aspect is Aspect.RESOURCES:
@@ -53,27 +53,27 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request, and whether disabled hosts are left out."""
+    """A request, and whether its answer includes disabled hosts."""
 
     request: ResourceRequest
     include_disabled: bool = False
 
 
 def constraints(question: Question) -> list[Constraint]:
-    """All of them, those first that leave out most at once."""
+    """Return all constraints: of the whole request, then of its groups, then amounts."""
     request = question.request
-    found = [] if question.include_disabled else [Constraint(Aspect.ENABLED)]
-    found += (Constraint(Aspect.ROOT_REQUIRED, None, (t,)) for t in sorted(request.root_required))
-    # Whoever copies the query of a scheduler has its filter in it: that is the same as ours.
+    result = [] if question.include_disabled else [Constraint(Aspect.ENABLED)]
+    result += (Constraint(Aspect.ROOT_REQUIRED, None, (t,)) for t in sorted(request.root_required))
+    # A query copied from a scheduler has the scheduler's filter already, which equals ours.
     forbidden = request.root_forbidden - (set() if question.include_disabled else {DISABLED})
-    found += (Constraint(Aspect.ROOT_FORBIDDEN, None, (t,)) for t in sorted(forbidden))
+    result += (Constraint(Aspect.ROOT_FORBIDDEN, None, (t,)) for t in sorted(forbidden))
     for suffix, group in request.by_suffix().items():
-        found += _group_constraints(suffix, group)
+        result += _group_constraints(suffix, group)
     if _isolates(request):
-        found.append(Constraint(Aspect.ISOLATE, None, ("isolate",)))
+        result.append(Constraint(Aspect.ISOLATE, None, ("isolate",)))
     for suffixes in sorted(request.same_subtree, key=sorted):
-        found.append(Constraint(Aspect.SAME_SUBTREE, None, tuple(sorted(suffixes))))
-    return sorted(found, key=lambda constraint: constraint.aspect is Aspect.RESOURCES)
+        result.append(Constraint(Aspect.SAME_SUBTREE, None, tuple(sorted(suffixes))))
+    return sorted(result, key=lambda constraint: constraint.aspect is Aspect.RESOURCES)
 
 
 def _group_constraints(suffix: str, group: RequestGroup) -> Iterator[Constraint]:
@@ -92,24 +92,24 @@ def _group_constraints(suffix: str, group: RequestGroup) -> Iterator[Constraint]
 
 
 def without_constraint(question: Question, constraint: Constraint) -> Question | None:
-    """The same, less one constraint; ``None`` if nothing is left to ask for."""
+    """Return the question without a constraint; ``None`` if it then has no resources."""
     left = keeping(question, [each for each in constraints(question) if each != constraint])
     return left if any(g.resources for g in left.request.by_suffix().values()) else None
 
 
 def with_constraints_only(question: Question, kept: Collection[Constraint]) -> Question:
-    """Resources, and of everything else only these constraints."""
+    """Return the question with all its amounts and, of the others, these constraints only."""
     amounts = (each for each in constraints(question) if each.aspect is Aspect.RESOURCES)
     return keeping(question, (*kept, *amounts))
 
 
 def with_amount_one(constraint: Constraint) -> Constraint:
-    """The same resource class, as little of it as can be asked for."""
+    """Return the constraint with the amount 1."""
     return replace(constraint, amount=1)
 
 
 def with_amount(question: Question, constraint: Constraint) -> Question:
-    """The same, with the amount of the constraint in place of what its group asks for."""
+    """Return the question with the constraint's amount for its resource class and group."""
     other = constraint.amount
     return keeping(
         question,
@@ -121,7 +121,7 @@ def with_amount(question: Question, constraint: Constraint) -> Question:
 
 
 def request_for(constraint: Constraint) -> Question:
-    """Return a request for one resource class of a group alone, disabled hosts included."""
+    """Return a question for the constraint's resources only, disabled hosts included."""
     group = _group([constraint])
     groups = {constraint.suffix: group} if constraint.suffix else {}
     request = ResourceRequest(RequestGroup() if groups else group, groups)
@@ -129,10 +129,10 @@ def request_for(constraint: Constraint) -> Question:
 
 
 def keeping(question: Question, kept: Collection[Constraint]) -> Question:
-    """A question with these constraints: groups that ask for nothing are left out."""
+    """Return a question with these constraints; groups that become empty are omitted."""
     before, enabled = question.request, Constraint(Aspect.ENABLED) in kept
     groups = {
-        suffix: _group([one for one in kept if one.suffix == suffix])
+        suffix: _group([each for each in kept if each.suffix == suffix])
         for suffix in before.by_suffix()
     }
     unsuffixed = groups.pop(UNSUFFIXED, RequestGroup())
@@ -142,7 +142,7 @@ def keeping(question: Question, kept: Collection[Constraint]) -> Question:
         for suffix, group in groups.items()
         if group.resources or (group and suffix in _all(together))
     }
-    isolated = any(one.aspect is Aspect.ISOLATE for one in kept)
+    isolated = any(each.aspect is Aspect.ISOLATE for each in kept)
     may_share = _isolates(before) and not isolated
     filtered = before.root_forbidden & {DISABLED} if enabled else frozenset()
     request = ResourceRequest(
@@ -158,14 +158,14 @@ def keeping(question: Question, kept: Collection[Constraint]) -> Question:
 
 
 def group_having(constraint: Constraint) -> RequestGroup:
-    """Return a group that asks for the constraint's traits or aggregates, forbidden or not."""
+    """Return a group that requires the traits or aggregates that the constraint names."""
     aggregates = constraint.aspect in (Aspect.MEMBER_OF, Aspect.NOT_MEMBER_OF)
     return _group([replace(constraint, aspect=Aspect.MEMBER_OF if aggregates else Aspect.REQUIRED)])
 
 
 def _group(kept: Collection[Constraint]) -> RequestGroup:
     return RequestGroup(
-        {one.terms[0]: one.amount for one in kept if one.aspect is Aspect.RESOURCES},
+        {each.terms[0]: each.amount for each in kept if each.aspect is Aspect.RESOURCES},
         _terms(kept, Aspect.REQUIRED),
         _all(_terms(kept, Aspect.FORBIDDEN)),
         _terms(kept, Aspect.MEMBER_OF),
@@ -179,7 +179,7 @@ def _isolates(request: ResourceRequest) -> bool:
 
 
 def _terms(kept: Iterable[Constraint], aspect: Aspect) -> frozenset[frozenset[str]]:
-    return frozenset(frozenset(one.terms) for one in kept if one.aspect is aspect)
+    return frozenset(frozenset(each.terms) for each in kept if each.aspect is aspect)
 
 
 def _all(sets: Iterable[frozenset[str]]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Facts in Placement that bear on a constraint, a sentence each; a few calls for each."""
+"""Sentences on what Placement has of a constraint's subject; a few GETs each."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,16 +26,16 @@ from reportclient.query.terms import resources_value
 from reportclient.reader import part_of, provider_by_uuid
 
 LOOKED_AT = 1000
-"""Candidates in each answer: enough to name what is left out, little enough to be read."""
+"""Candidates requested in each query."""
 NAMED = 3
-"""Providers that a sentence names; of more it tells how many."""
+"""Providers that a sentence names; of more, the number is given."""
 _NOT_TOGETHER = ", but not together with the rest."
 _ALL = QueryOptions(include_disabled=True, several=True)
 
 
 @dataclass(slots=True)
 class Facts:
-    """Looked up once each."""
+    """Facts about the constraints of a question; each is read once."""
 
     api: API
     question: Question
@@ -43,7 +43,7 @@ class Facts:
     _amounts: dict[Constraint, str] = field(default_factory=dict)
 
     def sentence_about(self, constraint: Constraint) -> str:  # noqa: PLR0911  one return a kind
-        """Return a sentence on the constraint's subject in Placement; empty if there is none."""
+        """Return a sentence on what Placement has of the constraint's subject."""
         match constraint.aspect:
             case Aspect.ENABLED:
                 return "`computectl service enable` lets a host take guests again."
@@ -58,53 +58,55 @@ class Facts:
             case Aspect.SAME_SUBTREE:
                 return "No provider of one of these groups stands above those of the others."
             case Aspect.ISOLATE:
-                return "There are too few providers for each group to have one of its own."
+                return "There are too few providers to give each group its own."
             case Aspect.RESOURCES:
                 return self._amount(constraint)
 
     def is_short(self, constraint: Constraint) -> bool:
-        """Whether no provider can give the amount where all else is met."""
+        """Whether no provider has the amount free while the other constraints are met."""
         return not self._amount(constraint).endswith(_NOT_TOGETHER)
 
     def tree_of(self, uuid: str) -> str:
-        """The name of its root, or the UUID."""
+        """Return the name of a provider's root; the given UUID if there is no such provider."""
         listed = provider_by_uuid(uuid, self.api)
         return uuid if listed is None else self._name(listed["root_provider_uuid"])
 
     def named(self, uuids: Iterable[str]) -> str:
-        """``a, b, c and 5 more``."""
-        found = list(uuids)
-        names = sorted(self._name(uuid) for uuid in found[:NAMED])
-        more = len(found) - len(names)
+        """Return the names of providers as ``a, b, c and 5 more``."""
+        every = list(uuids)
+        names = sorted(self._name(uuid) for uuid in every[:NAMED])
+        more = len(every) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "")
 
     def _traits(self, constraint: Constraint, *, roots: bool = False) -> str:
         traits = constraint.terms
         where = group_having(constraint)
-        found = self._find(where)
+        providers = self._find(where)
         what = " or ".join(traits)
-        if not found:
+        if not providers:
             return f"No provider has {what}."
-        said = f"{_have(len(found), what)} ({self.named(one.uuid for one in found)})"
-        if roots and not any(one.uuid == one.root_uuid for one in found):
-            return f"{said}, but no root: it has to be on the host itself."
+        names = self.named(provider.uuid for provider in providers)
+        sentence = f"{_have(len(providers), what)} ({names})"
+        if roots and not any(provider.uuid == provider.root_uuid for provider in providers):
+            return f"{sentence}, but no root provider has it."
         groups = self.question.request.by_suffix()
         wanted = groups.get(constraint.suffix or "", RequestGroup()).resources
         given = (
             list(_by_provider(constraint, wanted)) if constraint.aspect is Aspect.REQUIRED else []
         )
         if given and not any(self._find(replace(where, resources=each)) for each in given):
-            return f"{said}, but none that gives {' or '.join(map(resources_value, given))}."
-        return f"{said}."
+            return f"{sentence}, but none that gives {' or '.join(map(resources_value, given))}."
+        return f"{sentence}."
 
     def _members(self, constraint: Constraint) -> str:
-        found = self._find(group_having(constraint))
-        if not found:
+        providers = self._find(group_having(constraint))
+        if not providers:
             return f"No provider is in {'it' if len(constraint.terms) == 1 else 'any of them'}."
-        said = f"{counted(len(found), 'provider')} in it: {self.named(o.uuid for o in found)}."
+        names = self.named(provider.uuid for provider in providers)
+        sentence = f"{counted(len(providers), 'provider')} in it: {names}."
         if constraint.suffix:
-            return f"{said} In a group with a suffix an aggregate of the host does not count."
-        return said
+            return f"{sentence} In a group with a suffix an aggregate of the host does not count."
+        return sentence
 
     def _tree(self, uuid: str) -> str:
         name = self.tree_of(uuid)
@@ -118,7 +120,7 @@ class Facts:
         return self._amounts[constraint]
 
     def _most(self, constraint: Constraint) -> str:
-        """Among those that could be taken with all else that is asked for, or else anywhere."""
+        """Return a sentence on the largest free amount; prefer providers that meet the rest."""
         [name] = constraint.terms
         least = with_amount_one(constraint)
         having = self._having(with_amount(self.question, least), name)
@@ -126,8 +128,8 @@ class Facts:
         having = having or self._having(request_for(least), name)
         if not having:
             return (
-                f"No provider can give even 1 of {name}: none has any left, or it is given "
-                "by larger units (min_unit, step_size)."
+                f"No provider can give even 1 of {name}: it is used up, or only allocated "
+                "in larger units (min_unit, step_size)."
             )
         having.sort(key=lambda summary: summary.uuid)
         best = max(having, key=lambda summary: summary.free(name))
@@ -141,7 +143,7 @@ class Facts:
         return self._units(best, constraint)
 
     def _having(self, question: Question, name: str) -> list[ProviderSummary]:
-        """Providers that candidates take it from, those that share it with hosts included."""
+        """Return the providers, sharing ones included, that candidates take the class from."""
         how = QueryOptions(question.include_disabled, several=True)
         request = replace(question.request, limit=LOOKED_AT)
         answer = allocation_candidates(request, self.api, how)
@@ -161,12 +163,12 @@ class Facts:
         if record is None or _fits(record, constraint.amount):
             return free + _NOT_TOGETHER
         units = ", ".join(f"{key} {record[key]}" for key in ("min_unit", "max_unit", "step_size"))
-        return f"{free}, but gives it by {units}."
+        return f"{free}, but its inventory has {units}."
 
     def _find(self, where: RequestGroup) -> tuple[ListedProvider, ...]:
-        found = resource_providers(ProviderQuery(where=where), self.api, _ALL).providers
-        self._names.update({one.uuid: plain(one.name) for one in found})
-        return found
+        providers = resource_providers(ProviderQuery(where=where), self.api, _ALL).providers
+        self._names.update({provider.uuid: plain(provider.name) for provider in providers})
+        return providers
 
     def _name(self, uuid: str) -> str:
         if uuid not in self._names:
@@ -176,7 +178,7 @@ class Facts:
 
 
 def _by_provider(constraint: Constraint, wanted: Mapping[str, int]) -> Iterable[Mapping[str, int]]:
-    """Return the amounts that one provider has to give: a suffixed group's, else a class each."""
+    """Return the amounts that a single provider must give: of a suffixed group all, else each."""
     if not wanted or constraint.suffix:
         return [wanted] if wanted else []
     return [{name: amount} for name, amount in sorted(wanted.items())]

@@ -1,8 +1,7 @@
-"""Names and options that there are not, and what may be meant.
+"""Reject unknown names and options, with a suggestion.
 
-What users of osc-placement and of Placement's own parameters type, and how it is written here.
-
-Taken as argparse would take it, some of it asked for something else.
+Among them are options of osc-placement and parameters of Placement: argparse would take some of
+them as abbreviations of other options.
 """
 
 import difflib
@@ -22,9 +21,11 @@ _RESOURCE = re.compile(r"--resource(?:=(.*))?", re.DOTALL)
 
 
 def refuse_habits(words: Sequence[str], *, groups: bool = True) -> None:
-    """``groups``: whether the command has groups with a suffix.
+    """Reject options as osc-placement and Placement spell them.
 
-    :raises CommandError: one is there; with the spelling that is meant.
+    ``groups``: whether the command has groups with a suffix.
+
+    :raises CommandError: the command line has such an option; suggests the right spelling.
     """
     for number, word in enumerate(words):
         after = words[number + 1] if number + 1 < len(words) else "..."
@@ -35,11 +36,11 @@ def refuse_habits(words: Sequence[str], *, groups: bool = True) -> None:
 
 
 def empty_group_error(suffix: str) -> CommandError:
-    """Return the error of a group that has a name and no request."""
+    """Return the error for a group without any constraint."""
     dash = "" if suffix.startswith("_") else "-"
     return CommandError(
-        f"--group {suffix}: nothing is asked of it",
-        f"options about it end in its suffix: --group {suffix}:CLASS=N "
+        f"--group {suffix}: the group has no constraint",
+        f"add its suffix to the options of the group: --group {suffix}:CLASS=N "
         f"--required{dash}{suffix} TRAITS",
     )
 
@@ -53,18 +54,18 @@ def _refuse(kind: str, suffix: str, value: str, word: str) -> None:
 
 
 def _group_before(words: Sequence[str]) -> str:
-    """The suffix of a group that is only named before: ``--group 1 --resource VCPU=1``."""
+    """Return the last group's suffix if it has no amounts: ``--group 1 --resource VCPU=1``."""
     named = [after for word, after in pairwise(words) if word == "--group"]
     named += [word.partition("=")[2] for word in words if word.startswith("--group=")]
     return named[-1] if named and ":" not in named[-1] else ""
 
 
 ALIKE = 0.8
-"""How much of a name has to be the same for it to be meant."""
+"""Least similarity of a suggested name, as :func:`difflib.get_close_matches` measures it."""
 
 
 def unknown_names_error(err: UnknownNames, api: API) -> CommandError:
-    """For a query that named them; two calls."""
+    """Return the error for a query with names that Placement does not have; two GETs."""
     known = list(part_of("/traits", "traits", api))
     known += [item["name"] for item in part_of("/resource_classes", "resource_classes", api)]
     names = sorted(err.names)

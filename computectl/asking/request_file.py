@@ -1,6 +1,6 @@
-"""A request in a YAML file; every error has the file, the line and the key.  Pure.
+"""Read a request from YAML; every error has the file, the line and the key.  Pure.
 
-The keys are Placement's parameters; ``groups`` has those with a suffix::
+The keys are Placement's parameters; ``groups`` has the groups with a suffix::
 
     resources: {VCPU: 2, MEMORY_MB: 512}
     required: [HW_CPU_X86_AVX2, "in:CUSTOM_A,CUSTOM_B"]
@@ -20,16 +20,16 @@ _OF_REQUEST = ("groups", "group_policy", "root_required", "same_subtree", "limit
 
 
 def read_request_file(text: str, source: str) -> ResourceRequest:
-    """The request.  :raises BadFile: it can't be read."""
+    """Return the request of a YAML text.  :raises BadFile: with all places of errors."""
     top = read(text, source)
     fields = top.mapping((*_OF_GROUPS, *_OF_REQUEST))
     groups = fields["groups"].mapping() if "groups" in fields else {}
     return ResourceRequest(
         _group(top, fields, UNSUFFIXED),
-        {name: _group(one, one.mapping(_OF_GROUPS), name) for name, one in groups.items()},
+        {name: _group(group, group.mapping(_OF_GROUPS), name) for name, group in groups.items()},
         fields["group_policy"].text() if "group_policy" in fields else None,
         *_root(fields.get("root_required")),
-        frozenset(frozenset(_texts(one)) for one in _items(fields.get("same_subtree"))),
+        frozenset(frozenset(_texts(item)) for item in _items(fields.get("same_subtree"))),
         fields["limit"].whole() if "limit" in fields else None,
     )
 

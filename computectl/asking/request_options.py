@@ -1,9 +1,9 @@
-"""The options that say what is asked for, and the request that they make.
+"""The options of a request or a provider query, and how they are read.
 
 An option of a group has the group's suffix at its end, as Placement's parameters have:
 ``--required_ACCEL`` is ``required_ACCEL`` in the query, and ``--required-ACCEL``, which is
-easier to type, is ``requiredACCEL``.  argparse knows no options whose names are made up, so
-they are spelled out for it before it reads them.
+easier to type, is ``requiredACCEL``.  argparse can't have options with free suffixes, so they
+are rewritten as ``--of-group`` before argparse reads the command line.
 """
 
 import argparse
@@ -28,7 +28,7 @@ _OF_GROUP = re.compile(
 )
 
 Resolve = Callable[[str], str]
-"""From the name of a provider to its UUID."""
+"""Returns the UUID of a provider by its name."""
 
 
 @dataclass(slots=True)
@@ -42,25 +42,25 @@ class _GroupOptions:
 
 
 def rewrite_group_options(words: Sequence[str]) -> list[str]:
-    """The command line with the options of groups in the one form that argparse is told of.
+    """Return the command line with the options of groups rewritten as ``--of-group``.
 
-    :raises CommandError: an option is there that is spelled otherwise here.
+    :raises CommandError: an option is spelled as osc-placement or Placement spell it.
     """
     refuse_habits(words)
-    found = []
+    rewritten = []
     rest = iter(words)
     for word in rest:
         match = _OF_GROUP.fullmatch(word)
         if match is None:
-            found.append(word)
+            rewritten.append(word)
             continue
         value = match[4] if match[4] is not None else next(rest, None)
-        found.append(f"{OF_GROUP}={json.dumps([match[1], match[2] or match[3], value])}")
-    return found
+        rewritten.append(f"{OF_GROUP}={json.dumps([match[1], match[2] or match[3], value])}")
+    return rewritten
 
 
 def add_group_options(parser: argparse._ActionsContainer) -> None:
-    """Add the options of a group, here of the one without a suffix."""
+    """Add the options of the group without a suffix."""
     several = partial(parser.add_argument, action="append", default=[])
     amounts = "amounts by resource class, such as VCPU=2,MEMORY_MB=512"
     several("--resources", metavar="CLASS=N,...", help=amounts)
@@ -73,43 +73,43 @@ def add_group_options(parser: argparse._ActionsContainer) -> None:
         help="an aggregate, one of several (in:UUID,UUID), or none of them (!UUID, !in:UUID,UUID); "
         "may be repeated",
     )
-    tree = "only from the tree that this provider is in"
+    tree = "only providers in the tree of this provider"
     parser.add_argument("--in-tree", action=Once, metavar="NAME_OR_UUID", help=tree)
 
 
 def add_request_options(parser: argparse._ActionsContainer) -> None:
-    """Groups, and what holds for the whole request."""
+    """Add the options of groups with a suffix, and of the whole request."""
     several = partial(parser.add_argument, action="append", default=[])
     several(
         "--group",
         metavar="SUFFIX[:CLASS=N,...]",
-        help="a group that one provider has to meet; options with its suffix at the end "
+        help="a group that a single provider must meet; options with its suffix at the end "
         "apply to it: --required-SUFFIX, --forbidden-SUFFIX, --member-of-SUFFIX, --in-tree-SUFFIX; "
         "may be repeated",
     )
     several(OF_GROUP, help=argparse.SUPPRESS)
-    policy = "whether each group needs a provider of its own; required with two and more groups"
+    policy = "isolate: each group needs its own provider; required with two or more groups"
     parser.add_argument("--group-policy", action=Once, metavar="{isolate,none}", help=policy)
-    root = "traits that the root provider must have (A) and must not have (!B); may be repeated"
+    root = "traits that the root provider must have (A) or must not have (!B); may be repeated"
     several("--root-required", metavar="TRAITS", help=root)
-    subtree = "groups to be met in one subtree, whose top meets one of them; may be repeated"
+    subtree = "groups to be met in one subtree, whose top provider meets one; may be repeated"
     several("--same-subtree", metavar="SUFFIX,...", help=subtree)
 
 
 def add_selection(parser: argparse._ActionsContainer, what: str, hosts: str) -> None:
-    """The query in a text, and whether disabled hosts are in the answer."""
-    query = f"the {what} as it stands in a URL, in place of options"
+    """Add ``--query`` and ``--include-disabled``."""
+    query = f"the {what} as a URL's query string, instead of single options"
     parser.add_argument("--query", action=Once, metavar="QUERY", help=query)
     parser.add_argument("--include-disabled", action="store_true", help=f"include {hosts}")
 
 
 def request_from_options(options: argparse.Namespace, resolve: Resolve) -> ResourceRequest:
-    """From the options.
+    """Return the request of the options.
 
-    :raises CommandError: one can't be read.
-    :raises reportclient.candidates.BadQuery: a value is not as Placement reads it.
+    :raises CommandError: an option can't be read.
+    :raises reportclient.candidates.BadQuery: Placement would not accept a value.
     """
-    said = {UNSUFFIXED: _unsuffixed_options(options)}
+    by_suffix = {UNSUFFIXED: _unsuffixed_options(options)}
     for text in options.group:
         suffix, _, resources = text.partition(":")
         if not suffix:
@@ -117,7 +117,7 @@ def request_from_options(options: argparse.Namespace, resolve: Resolve) -> Resou
                 f"--group {text}: the suffix is missing", "write --group SUFFIX:CLASS=N"
             )
         _add(
-            said.setdefault(suffix, _GroupOptions()),
+            by_suffix.setdefault(suffix, _GroupOptions()),
             "resources",
             resources or None,
             suffix,
@@ -125,11 +125,11 @@ def request_from_options(options: argparse.Namespace, resolve: Resolve) -> Resou
         )
     for text in options.of_group:
         kind, suffix, value = json.loads(text)
-        _add(said.setdefault(suffix, _GroupOptions()), kind, value, suffix)
-    for suffix, of in said.items():
-        if suffix and of == _GroupOptions():
+        _add(by_suffix.setdefault(suffix, _GroupOptions()), kind, value, suffix)
+    for suffix, group in by_suffix.items():
+        if suffix and group == _GroupOptions():
             raise empty_group_error(suffix)
-    groups = {suffix: _group(of, suffix, resolve) for suffix, of in said.items()}
+    groups = {suffix: _group(group, suffix, resolve) for suffix, group in by_suffix.items()}
     return ResourceRequest(
         groups.pop(UNSUFFIXED),
         groups,
@@ -145,15 +145,15 @@ def provider_query_from_options(options: argparse.Namespace, resolve: Resolve) -
     :raises CommandError: an option can't be read.
     :raises reportclient.candidates.BadQuery: Placement would not accept a value.
     """
-    said = _unsuffixed_options(options)
+    group = _unsuffixed_options(options)
     name, uuid = options.provider, None
-    if name is not None and (found := uuid_or_none(name)) is not None:
-        name, uuid = None, found
-    return ProviderQuery(name, uuid, _group(said, UNSUFFIXED, resolve))
+    if name is not None and (canonical := uuid_or_none(name)) is not None:
+        name, uuid = None, canonical
+    return ProviderQuery(name, uuid, _group(group, UNSUFFIXED, resolve))
 
 
 def uuid_or_none(text: str) -> str | None:
-    """The UUID that the text is, if it is one."""
+    """Return a text as a canonical UUID; ``None`` if it is not a UUID."""
     try:
         return canonical_uuid(text, "provider")
     except ValueError:
@@ -161,14 +161,14 @@ def uuid_or_none(text: str) -> str | None:
 
 
 def given_request_options(options: argparse.Namespace) -> Iterable[str]:
-    """The options that say something of the request."""
+    """Return the options of the request that were given."""
     kinds = ("resources", "required", "forbidden", "member_of", "in_tree", "group", "of_group")
     whole = ("group_policy", "root_required", "same_subtree")
     return [f"--{kind.replace('_', '-')}" for kind in (*kinds, *whole) if getattr(options, kind)]
 
 
 def _unsuffixed_options(options: argparse.Namespace) -> _GroupOptions:
-    said = _GroupOptions()
+    group = _GroupOptions()
     values: Mapping[str, Sequence[str]] = {
         "resources": options.resources,
         "required": options.required,
@@ -178,12 +178,12 @@ def _unsuffixed_options(options: argparse.Namespace) -> _GroupOptions:
     }
     for kind, several in values.items():
         for value in several:
-            _add(said, kind, value, UNSUFFIXED)
-    return said
+            _add(group, kind, value, UNSUFFIXED)
+    return group
 
 
 def _add(
-    said: _GroupOptions, kind: str, value: str | None, suffix: str, *, needed: bool = True
+    group: _GroupOptions, kind: str, value: str | None, suffix: str, *, needed: bool = True
 ) -> None:
     option = f"--{kind}{'-' if suffix and not suffix.startswith('_') else ''}{suffix}"
     if not value:
@@ -193,26 +193,26 @@ def _add(
     match kind:
         case "resources":
             amounts = read_resources(value.replace(":", "="), option, between="=")
-            twice = sorted(said.resources.keys() & amounts)
+            twice = sorted(group.resources.keys() & amounts)
             if twice:
                 raise CommandError(f"{option} {value}: {twice[0]} was given before", "give it once")
-            said.resources |= amounts
+            group.resources |= amounts
         case "required":
-            said.required.append(value)
+            group.required.append(value)
         case "forbidden":
-            said.required.append(",".join(f"!{name.strip()}" for name in value.split(",")))
+            group.required.append(",".join(f"!{name.strip()}" for name in value.split(",")))
         case "member-of":
-            said.member_of.append(value)
-        case _ if said.in_tree is not None:
+            group.member_of.append(value)
+        case _ if group.in_tree is not None:
             raise CommandError(f"{option} is given twice", "a group can be in one tree only")
         case _:
-            said.in_tree = value
+            group.in_tree = value
 
 
-def _group(said: _GroupOptions, suffix: str, resolve: Resolve) -> RequestGroup:
-    tree = said.in_tree
+def _group(group: _GroupOptions, suffix: str, resolve: Resolve) -> RequestGroup:
+    tree = group.in_tree
     if tree is not None:
         tree = uuid_or_none(tree) or resolve(tree)
     return RequestGroup.from_values(
-        said.resources, said.required, said.member_of, tree, suffix=suffix
+        group.resources, group.required, group.member_of, tree, suffix=suffix
     )

@@ -1,8 +1,8 @@
-"""Each host once, with the first constraint that rules it out, as kube-scheduler tells it.
+"""Count each host once, by the first constraint that excludes it, as kube-scheduler does.
 
-The constraints are added one after the other: amounts first, since nothing can be asked
-without them.  What a class alone gets from a sharing provider is on no host, so such a class
-is added after one that hosts give themselves.
+The constraints are added one after the other, amounts first, since a query needs resources.  A
+class that comes from a sharing provider has no host in its answer if it is queried alone, so it
+is added after a class of the hosts' own.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,28 +15,28 @@ from reportclient.http import API
 from reportclient.model import SHARES_VIA_AGGREGATE
 
 TALLIED = 10_000
-"""Candidates of one answer; where there are more, hosts may be missing in it."""
+"""Candidates requested in each query; in a longer answer hosts may be missing."""
 _HOST_TRAITS = ("COMPUTE_NODE", f"!{SHARES_VIA_AGGREGATE}")
-"""Roots with the first are hosts; where no provider has it, roots with the next."""
+"""Required traits of hosts: the second is used if no provider has the first."""
 
 QueryCandidates = Callable[[Question], AllocationCandidates]
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A count of hosts: ``left`` have candidates; ``first`` rules out the others, each once."""
+    """A count of hosts: ``left`` have candidates; ``first``: excluded hosts by constraint."""
 
     hosts: int
     left: int
     first: tuple[tuple[Constraint, int], ...]
 
     def ruled_out_by(self, constraint: Constraint) -> int:
-        """How many hosts it is the first to rule out."""
+        """Return how many hosts the constraint is the first to exclude."""
         return dict(self.first).get(constraint, 0)
 
 
 def tally(question: Question, query: QueryCandidates, api: API) -> Tally | None:
-    """``None`` if it can't be counted: too many candidates, or none that is on a host."""
+    """Return the count; ``None`` with too many candidates, or with none that is on a host."""
     everything = hosts_of(api)
     left, kept = set(everything), []
     first: list[tuple[Constraint, int]] = []
@@ -59,26 +59,26 @@ def tally(question: Question, query: QueryCandidates, api: API) -> Tally | None:
 
 
 def hosts_of(api: API) -> frozenset[str]:
-    """UUIDs of the roots of all hosts, disabled ones too."""
+    """Return the UUIDs of the roots of all hosts, disabled ones too."""
     for trait in _HOST_TRAITS:
         query = ProviderQuery(where=RequestGroup.from_values(required=[trait]))
-        found = resource_providers(query, api, QueryOptions(include_disabled=True)).providers
-        roots = frozenset(one.uuid for one in found if one.uuid == one.root_uuid)
+        providers = resource_providers(query, api, QueryOptions(include_disabled=True)).providers
+        roots = frozenset(each.uuid for each in providers if each.uuid == each.root_uuid)
         if roots:
             return roots
     return frozenset()
 
 
-def _in_order(found: list[Constraint]) -> tuple[Constraint | None, list[Constraint]]:
-    enabled = next((each for each in found if each.aspect is Aspect.ENABLED), None)
-    others = [each for each in found if each is not enabled]
+def _in_order(unordered: list[Constraint]) -> tuple[Constraint | None, list[Constraint]]:
+    enabled = next((each for each in unordered if each.aspect is Aspect.ENABLED), None)
+    others = [each for each in unordered if each is not enabled]
     return enabled, sorted(others, key=lambda each: each.aspect is not Aspect.RESOURCES)
 
 
 def _steps(
     question: Question, kept: list[Constraint], waiting: list[Constraint], query: QueryCandidates
 ) -> Iterator[tuple[Constraint, set[str]]]:
-    """Constraints that can be next, and the hosts that meet them and those before them."""
+    """Yield constraints that can be added, with the hosts that meet them and ``kept``."""
     for constraint in waiting:
         answer = query(keeping(question, (*kept, constraint)))
         if len(answer) >= TALLIED:
@@ -93,7 +93,7 @@ def _steps(
 def kept_out(
     constraint: Constraint, answer: AllocationCandidates, relaxed: AllocationCandidates
 ) -> list[str]:
-    """UUIDs that are in the relaxed answer, and not in the other."""
+    """Return the UUIDs of providers, or of hosts, that are in the relaxed answer only."""
     if not constraint.suffix or not any(r.mappings for r in relaxed.allocation_requests):
         return _less(relaxed.hosts(), answer.hosts())
     return _less(_meeting(constraint.suffix, relaxed), _meeting(constraint.suffix, answer))

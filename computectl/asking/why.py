@@ -1,7 +1,7 @@
-"""Why there are no candidates, or so few: by asking again, without one constraint at a time.
+"""Find out why there are few or no candidates, by queries without one constraint at a time.
 
-Where no single one decides, each is asked for alone; where each alone can be met, the
-smallest set is looked for that can't.  The number of calls is bounded.
+If no single constraint is decisive, each is queried alone; if each alone can be met, a smallest
+set of constraints that can't be met together is searched.  The number of calls is bounded.
 """
 
 from collections.abc import Collection, Sequence
@@ -30,11 +30,12 @@ MOST_CALLS = 60
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of one constraint: ``answer`` is the result without it.
+    """The effect of one constraint.
 
-    ``kept_out`` are providers where it is of a group with a suffix, and hosts otherwise;
-    ``more`` counts the candidates.  ``answer`` is ``None`` if nothing would be left to ask;
-    ``lowered`` says that in its place as little as possible was asked for.
+    ``answer``: the candidates without it; ``None`` if the request would be empty then.
+    ``kept_out``: UUIDs of the excluded hosts, or of the excluded providers for a constraint of a
+    group with a suffix.  ``more``: the number of additional candidates.  ``lowered``: instead
+    of leaving the constraint out, its amount was set to 1.
     """
 
     constraint: Constraint
@@ -45,16 +46,17 @@ class Effect:
 
     @property
     def cut(self) -> bool:
-        """Whether there may be more than were looked at."""
+        """Whether the answer has as many candidates as were requested, so may be incomplete."""
         return self.answer is not None and len(self.answer) >= LOOKED_AT
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """``impossible`` can't be met even alone; ``together`` can't be met by one host at once.
+    """A diagnosis of a request.
 
-    ``overlapping`` ones leave out what others leave out as well.  ``tally`` has each host once.
-    ``complete`` is false if the calls were used up first.
+    ``impossible`` constraints can't be met even alone; ``together`` can't be met by one host at
+    once; ``overlapping`` exclude only what others exclude too.  ``tally`` counts each host
+    once.  ``complete`` is false if the limit of calls was reached.
     """
 
     answer: AllocationCandidates
@@ -67,9 +69,9 @@ class Why:
 
     @property
     def decisive(self) -> list[Effect]:
-        """Constraints that leave out something by themselves, amounts last."""
-        found = [effect for effect in self.effects if effect.more > 0]
-        return sorted(found, key=lambda effect: effect.constraint.aspect is Aspect.RESOURCES)
+        """Return the constraints that exclude something by themselves, amounts last."""
+        decisive = [effect for effect in self.effects if effect.more > 0]
+        return sorted(decisive, key=lambda effect: effect.constraint.aspect is Aspect.RESOURCES)
 
 
 class _OutOfCalls(Exception):
@@ -78,28 +80,28 @@ class _OutOfCalls(Exception):
 
 @dataclass(slots=True)
 class Explainer:
-    """``calls`` made so far, of at most ``most``."""
+    """Diagnoses a request with at most ``most`` queries; ``calls`` were made so far."""
 
     api: API
     most: int = MOST_CALLS
     calls: int = 0
     _answers: dict[tuple[str, bool], tuple[int, AllocationCandidates]] = field(default_factory=dict)
-    """Answers, each with how many candidates were asked for; with fewer, it has them all."""
+    """By query and ``include_disabled``: the requested limit, and the answer."""
 
     def diagnose(self, question: Question) -> Why:
-        """Return the answer with each constraint's effect.  :raises PlacementError: no answer."""
+        """Return the diagnosis of a question.  :raises PlacementError: a query failed."""
         question = replace(question, request=replace(question.request, limit=None))
-        found = Why(AllocationCandidates())
+        diagnosis = Why(AllocationCandidates())
         try:
-            found = replace(found, answer=self._query(question))
-            found = replace(found, tally=tally(question, self._all_hosts, self.api))
+            diagnosis = replace(diagnosis, answer=self._query(question))
+            diagnosis = replace(diagnosis, tally=tally(question, self._all_hosts, self.api))
             for constraint in constraints(question):
-                effect = self._effect(constraint, question, found.answer)
-                found = replace(found, effects=(*found.effects, effect))
-            found = self._deeper(question, found)
+                effect = self._effect(constraint, question, diagnosis.answer)
+                diagnosis = replace(diagnosis, effects=(*diagnosis.effects, effect))
+            diagnosis = self._deeper(question, diagnosis)
         except _OutOfCalls:
-            return replace(found, complete=False)
-        return found
+            return replace(diagnosis, complete=False)
+        return diagnosis
 
     def _effect(
         self, constraint: Constraint, question: Question, answer: AllocationCandidates
@@ -112,24 +114,24 @@ class Explainer:
         out = tuple(sorted(kept_out(constraint, answer, relaxed)))
         return Effect(constraint, relaxed, out, len(relaxed) - len(answer), lowered)
 
-    def _deeper(self, question: Question, found: Why) -> Why:
-        """Return ``found`` with other effects, or a set that can't be met together."""
-        decisive = {effect.constraint for effect in found.decisive}
+    def _deeper(self, question: Question, diagnosis: Why) -> Why:
+        """Add the constraints that are not decisive, or a set that can't be met together."""
+        decisive = {effect.constraint for effect in diagnosis.decisive}
         others = indecisive(question, decisive, self._query, self.api)
-        found = replace(found, overlapping=others.overlapping)
-        if len(found.answer) or decisive:
-            return replace(found, overlapping=(*others.impossible, *others.overlapping))
+        diagnosis = replace(diagnosis, overlapping=others.overlapping)
+        if len(diagnosis.answer) or decisive:
+            return replace(diagnosis, overlapping=(*others.impossible, *others.overlapping))
         if others.impossible:
-            return replace(found, impossible=others.impossible)
+            return replace(diagnosis, impossible=others.impossible)
         everything = constraints(question)
         amounts = [each for each in everything if each.aspect is Aspect.RESOURCES]
         rest = [each for each in everything if each.aspect is not Aspect.RESOURCES]
         there = len(self._query(with_constraints_only(question, ())))
         together = self._conflict(question, rest) if there else amounts
-        return replace(found, together=tuple(together))
+        return replace(diagnosis, together=tuple(together))
 
     def _conflict(self, question: Question, rest: list[Constraint]) -> list[Constraint]:
-        """The constraints that can't go together, and none that could be left away."""
+        """Return a smallest set of constraints that can't be met together."""
         kept = list(rest)
         for constraint in rest:
             fewer = [each for each in kept if each != constraint]
@@ -156,7 +158,7 @@ class Explainer:
 
 @dataclass(frozen=True, slots=True)
 class Indecisive:
-    """``impossible`` ones can't be met; ``overlapping`` leave out what others leave out too."""
+    """Constraints that can't be met, and those that exclude only what others exclude too."""
 
     impossible: tuple[Constraint, ...] = ()
     overlapping: tuple[Constraint, ...] = ()
@@ -165,7 +167,7 @@ class Indecisive:
 def indecisive(
     question: Question, decisive: Collection[Constraint], query: QueryCandidates, api: API
 ) -> Indecisive:
-    """Return what the constraints besides the decisive ones rule out."""
+    """Classify the constraints that are not decisive."""
     others = [each for each in constraints(question) if each not in decisive]
     amounts = [each for each in others if each.aspect is Aspect.RESOURCES]
     too_much = [each for each in amounts if not query(request_for(each))]
@@ -190,15 +192,15 @@ def indecisive(
 def _basis(
     question: Question, too_much: Sequence[Constraint], query: QueryCandidates
 ) -> tuple[Question, AllocationCandidates]:
-    """The request with amounts that are there at once, and what these alone get."""
+    """Return the question with amounts lowered until they can be met, and their candidates."""
     lowered = question
     for each in too_much:
         fewer = with_amount(lowered, with_amount_one(each))
         if not query(request_for(with_amount_one(each))):
             fewer = without_constraint(lowered, each) or lowered
         lowered = fewer
-    if found := query(with_constraints_only(lowered, ())):
-        return lowered, found
+    if candidates := query(with_constraints_only(lowered, ())):
+        return lowered, candidates
     for each in constraints(lowered):
         if each.aspect is Aspect.RESOURCES:
             lowered = with_amount(lowered, with_amount_one(each))
@@ -206,7 +208,7 @@ def _basis(
 
 
 def _is_short(constraint: Constraint, lowered: Question, query: QueryCandidates) -> bool:
-    """Whether hosts that have the least of it lack so much."""
+    """Whether hosts that have 1 of the resource class lack the requested amount."""
     if constraint not in constraints(lowered):
         return False
     bare = with_constraints_only(lowered, ())
@@ -215,7 +217,7 @@ def _is_short(constraint: Constraint, lowered: Question, query: QueryCandidates)
 
 
 def _is_nowhere(constraint: Constraint, api: API) -> bool:
-    """Whether no provider has what it asks for, where nothing else can be asked."""
+    """Whether no provider at all has the traits or aggregates of the constraint."""
     if constraint.aspect not in (Aspect.REQUIRED, Aspect.ROOT_REQUIRED, Aspect.MEMBER_OF):
         return False
     how = QueryOptions(include_disabled=True, several=True)

@@ -72,7 +72,7 @@ UNSATISFIABLE = {
     "a trait of the cards asked of the hosts": (
         "resources=VCPU:1&root_required=CUSTOM_PHYSNET_0",
         "root_required=CUSTOM_PHYSNET_0",
-        "but no root: it has to be on the host itself.",
+        "but no root provider has it.",
     ),
     "an aggregate that nobody is in": (
         f"resources=VCPU:1&member_of={NOBODYS}",
@@ -208,7 +208,7 @@ def test_a_constraint_alone_tells_what_it_leaves_out(api: PlacementAPI) -> None:
     assert (first.verdict, first.more) == ("decides", ENABLED)
     assert set(first.kept_out) == {uuid(number) for number in range(ENABLED)}
     names = ", ".join(host(number) for number in range(NAMED))
-    assert f"leaves out 198 hosts ({names} and 195 more)" in first.sentence
+    assert f"excludes 198 hosts ({names} and 195 more)" in first.sentence
 
 
 def test_where_there_are_candidates_each_constraint_tells_how_many_it_costs(
@@ -261,7 +261,9 @@ def test_units_are_told_where_there_is_enough(api: PlacementAPI, placement_serve
     inventory = {"CUSTOM_UNITS": {"total": 64, "max_unit": 16}, "PCPU": {"total": 4}}
     stranger.set_inventory(made, inventory)
     _, found, _ = explained("resources=PCPU:1,CUSTOM_UNITS:24", api)
-    assert "by-eights has 64 free, but gives it by min_unit 1, max_unit 16" in found[0].sentence
+    assert (
+        "by-eights has 64 free, but its inventory has min_unit 1, max_unit 16" in found[0].sentence
+    )
     stranger.delete_provider(made)
 
 
