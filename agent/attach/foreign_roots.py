@@ -1,4 +1,4 @@
-"""Roots that belong to somebody else: found by UUID or by name, and waited for."""
+"""Roots of other services (attach mode): looked up by UUID or name, or waited for."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,40 +9,47 @@ from reportclient.reader import provider_by_name
 
 
 class RootAwaited(Exception):
-    """Its owner has not made the root provider yet, or has taken it away."""
+    """Another service has not created the root provider yet, or has deleted it."""
 
 
 @dataclass(slots=True)
 class ForeignRoots:
-    """UUIDs by node name; ``awaited`` says of each other node why it has none."""
+    """UUIDs of roots by node name; ``awaited`` has the reason for each node without one."""
 
     compute_id: str = ""
-    """From a ``compute_id`` file that somebody put there; empty without one."""
+    """The UUID in the ``compute_id`` file; empty without the file."""
     by_name: dict[str, str] = field(default_factory=dict)
     awaited: dict[str, Exception] = field(default_factory=dict)
 
     def resolve_uuids(
-        self, nodes: Iterable[str], told: Mapping[str, str], api: API
+        self, nodes: Iterable[str], reported: Mapping[str, str], api: API
     ) -> dict[str, str]:
-        """For each node the UUID that its driver tells, or that of ``compute_id`` for a host
-        with one node, else that of the root provider with its name; one GET for each of those
-        that are not known yet.
+        """Return the root's UUID of each node that has one.
+
+        It is the one that the driver reports (``reported``, by node), else that of ``compute_id``
+        on a host with one node, else that of the root provider with the node's name.  Each name
+        that is not known yet is one GET.
         """
         names = list(nodes)
         self.awaited = {}
         alone = self.compute_id if len(names) == 1 else ""
         uuids = {}
         for name in names:
-            uuid = told.get(name) or alone or self.by_name.get(name) or self._named(name, api)
+            uuid = (
+                reported.get(name)
+                or alone
+                or self.by_name.get(name)
+                or self._root_by_name(name, api)
+            )
             if uuid is not None:
                 uuids[name] = uuid
         return uuids
 
     def forget(self, name: str) -> None:
-        """Forget a root that is gone: its owner may create it again with another UUID."""
+        """Forget a deleted root: its owner may create it again with another UUID."""
         self.by_name.pop(name, None)
 
-    def _named(self, name: str, api: API) -> str | None:
+    def _root_by_name(self, name: str, api: API) -> str | None:
         try:
             provider = provider_by_name(name, api)
         except PlacementError as err:
@@ -51,7 +58,7 @@ class ForeignRoots:
         if provider is None:
             self.awaited[name] = root_awaited(name)
         elif provider["parent_provider_uuid"] is not None:
-            text = f"the provider named {name} is below another one: no root to attach to"
+            text = f"provider {name} has a parent: an agent can attach to a root provider only"
             self.awaited[name] = RootAwaited(text)
         else:
             self.by_name[name] = str(provider["uuid"])
@@ -59,8 +66,8 @@ class ForeignRoots:
 
 
 def root_awaited(name: str) -> RootAwaited:
-    """For a root that is not there."""
+    """Return the error for a root that does not exist."""
     return RootAwaited(
-        f"waiting for the root provider {name}, which its owner has to make "
+        f"waiting for the root provider {name}: another service has to create it "
         "([compute] root_provider = attach)"
     )

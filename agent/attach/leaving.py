@@ -1,17 +1,17 @@
-"""Children that leave a root of another service: when they may be deleted.  Pure.
+"""How children of another service's root are removed, in steps (attach mode).  Pure.
 
-nova-compute keeps a copy of its root's tree.  In each update, and for each guest that it
-builds, it asks for the allocations of every provider in that copy, and where one of them
-answers 404 all of it fails, until the copy is read again: after
-``resource_provider_association_refresh`` seconds of Nova's (300).  Then it holds again
-whatever is in the tree, an empty provider too.  So, one step in each period:
+nova-compute keeps a copy of its root's tree.  In each update, and for each guest that it builds,
+it gets the allocations of every provider in that copy.  If one of them answers 404, the update or
+the build fails until the copy is read again: after ``resource_provider_association_refresh``
+seconds of Nova's (300).  The new copy has all providers in the tree, empty ones too.  So a child
+takes one step in each period:
 
-1. the child is emptied: no guest can land there any more;
-2. it is taken out of the tree, as a root of its own with a name that says what it was.
-   Who reads the tree from now on does not see it; who has it in a copy still gets answers;
-3. it is deleted, once no copy can be that old any more.
+1. it is emptied: no guest can be scheduled to it any more;
+2. it is taken out of the tree: it becomes a root with a name that says what it was.  New copies of
+   the tree don't have it, and old ones still get answers;
+3. it is deleted, once no copy can be old enough to have it.
 
-Should it be reported again meanwhile, it goes back to its place.
+A child that is reported again meanwhile returns to its place.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from reportclient.plan import DeleteProvider, Operation, Plan, UpdateProvider
 from reportclient.snapshot import Snapshot
 
 KEPT_NAME_LENGTH = 150
-"""Characters of a provider's name that are kept; the rest and a UUID fit into Placement's 200."""
+"""Characters of the provider's name in its name outside; Placement allows 200 with the mark."""
 
 
 class Step(Enum):
@@ -39,10 +39,11 @@ class Step(Enum):
 def next_step(
     child: Provider, *, is_leaf: bool, outside_for: float | None, wait: float | None
 ) -> Step:
-    """Return the next step; each follows only after Placement has acknowledged the one before.
+    """Return the next step of a child.
 
-    ``outside_for``: seconds since it was first seen outside the tree; ``wait``: seconds
-    for which somebody may hold it in a copy, ``None`` for ever: it stays in the tree, empty.
+    ``child`` is as Placement has it, so a step follows only after the one before was acknowledged.
+    ``outside_for``: seconds since the child was first seen outside the tree.  ``wait``: seconds
+    until no copy has it; with ``None`` it stays in the tree, empty.
     """
     if child.inventory or child.aggregates:
         return Step.EMPTY
@@ -55,29 +56,32 @@ def next_step(
 
 
 def children_outside(snapshot: Snapshot, root: str) -> Iterator[Provider]:
-    """Children of ``root`` that were taken out of its tree: their names tell."""
+    """Yield the children that were taken out of the tree of ``root``, by the mark in their name."""
     for uuid in snapshot.children(None):
         if uuid != root and _is_marked(snapshot.providers[uuid]):
             yield snapshot.providers[uuid]
 
 
 def name_outside(child: Provider) -> str:
-    """The name that a child has outside the tree; its own is free for others."""
+    """Return the name of a child outside the tree; its own name is free for others."""
     mark = _mark(child.uuid)
     return child.name.removesuffix(mark)[:KEPT_NAME_LENGTH] + mark
 
 
 def delete_orphans(snapshot: Snapshot, root: str) -> Plan:
-    """Delete what is outside: without the root nobody has its tree in a copy to work with."""
-    gone = [one.uuid for one in children_outside(snapshot, root) if not one.inventory]
-    leaves = (uuid for uuid in gone if not list(snapshot.children(uuid)))
+    """Return the deletions of empty children outside the tree of a root that does not exist.
+
+    Without the root no service uses a copy of its tree.
+    """
+    empty = [child.uuid for child in children_outside(snapshot, root) if not child.inventory]
+    leaves = (uuid for uuid in empty if not list(snapshot.children(uuid)))
     return Plan(tuple(DeleteProvider(uuid) for uuid in leaves))
 
 
 def refused_as_too_old(
     refused: Mapping[str, Operation], failed: Mapping[str, PlacementError]
 ) -> frozenset[str]:
-    """Children that this Placement can't take out of a tree: it takes microversion 1.37."""
+    """Return the UUIDs of children that stay: taking them out needs microversion 1.37."""
     return frozenset(
         uuid
         for uuid, operation in refused.items()
@@ -90,7 +94,7 @@ def refused_as_too_old(
 
 @dataclass(frozen=True, slots=True)
 class LeavingChildren:
-    """For one root; ``observed`` is what Placement has.  The rest: see :func:`next_step`."""
+    """The removed children of one root; for ``wait`` and ``outside_for`` see :func:`next_step`."""
 
     root: str
     observed: Snapshot
@@ -99,12 +103,13 @@ class LeavingChildren:
 
     def hidden(self) -> frozenset[str]:
         """Return the UUIDs of children outside the tree, which drivers are not shown."""
-        return frozenset(one.uuid for one in self.observed.walk() if self._is_hidden(one))
+        walk = self.observed.walk()
+        return frozenset(provider.uuid for provider in walk if self._is_hidden(provider))
 
     def with_next_steps(self, desired: Snapshot) -> Snapshot:
-        """``desired``, in which whatever would be deleted takes its next step instead."""
-        gone = [one for one in self.observed.walk() if one.uuid not in desired]
-        for child in gone:
+        """Return ``desired`` with the next step of each child that would be deleted."""
+        removed = [child for child in self.observed.walk() if child.uuid not in desired]
+        for child in removed:
             desired = desired.with_changes({child.uuid: self._next(desired, child)})
         return desired
 
@@ -127,7 +132,7 @@ class LeavingChildren:
         place = replace(child, inventory={}, aggregates=frozenset())
         is_out = step is Step.TAKE_OUT or child.parent_uuid is None
         if is_out or desired.named(child.name) is not None:
-            place = replace(place, name=name_outside(child))  # also if somebody renamed it there
+            place = replace(place, name=name_outside(child))  # also if another service renamed it
         return replace(place, parent_uuid=None) if step is Step.TAKE_OUT else place
 
 

@@ -252,4 +252,4 @@ class NodeTable:
         if self.document is not None:
             nodes = dict(sorted((self._uuids or {}).items()))
             otherwise = "a node may get another UUID after the next start"
-            self.document.keep({"own": self._own, "nodes": nodes}, otherwise)
+            self.document.save_or_warn({"own": self._own, "nodes": nodes}, otherwise)

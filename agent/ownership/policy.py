@@ -122,11 +122,11 @@ class Policy:
         if provider.parent_uuid is not None or provider.uuid == self.root:
             return None
         if self.attached:
-            return "not created: [compute] root_provider = attach allows no root of its own"
+            return "not created: [compute] root_provider = attach allows no other root provider"
         if not provider.shares:
             return (
-                "not created: a second root has to share what it has; make it a child of the root, "
-                "or give it the trait MISC_SHARES_VIA_AGGREGATE and an aggregate"
+                "not created: a second root provider has to be a sharing provider; make it a child "
+                "of the root, or give it the trait MISC_SHARES_VIA_AGGREGATE and an aggregate"
             )
         return None
 
@@ -155,9 +155,10 @@ class Policy:
         holding, wanted = assertion.holding, assertion.provider
         other = [name for name in sorted(holding.classes) if not _has_record(wanted, before, name)]
         if other:
-            yield f"{', '.join(other)} not reported: the inventory is the owner's of this root"
+            names = ", ".join(other)
+            yield f"{names} not reported: another service owns this root and its inventory"
         if holding.aggregates - before.aggregates:
-            yield "aggregates not changed: they are the owner's of this root"
+            yield "aggregates not changed: another service owns this root"
 
 
 def _repeated(manager: str, assertion: Assertion, ledger: Ledger) -> Assertion:

@@ -138,8 +138,8 @@ def _why_kept(settlement: Settlement, uuid: str) -> str:
         (who for who, held in settlement.ledger.holdings_on(uuid).items() if held.provider), None
     )
     if owner is None:
-        return "kept with its removed parent: created by another service"
-    return f"kept with its removed parent: {manager_text(owner)} still reports it"
+        return "kept together with its removed parent: created by another service"
+    return f"kept together with its removed parent: {manager_text(owner)} still reports it"
 
 
 def _refuse_removals(settlement: Settlement) -> None:
@@ -149,6 +149,6 @@ def _refuse_removals(settlement: Settlement) -> None:
             if provider is not None and not settlement.ledger.holdings_on(uuid):
                 settlement.add_problem(
                     provider,
-                    f"not removed, as {manager_text(statement.manager)} asked: created by another "
+                    f"removal by {manager_text(statement.manager)} ignored: created by another "
                     f"service (to take it over: computectl adopt {uuid})",
                 )

@@ -1,1 +1,1 @@
-"""A period of one root: ask the drivers, decide, apply, report."""
+"""One period of one root: read Placement, call the drivers, decide, write."""

@@ -1,7 +1,4 @@
-"""Other services at a root of ours: they take it for their own, undo or contest our writes.
-
-Pure.
-"""
+"""Other services that write to this agent's providers: rename, undo, contest, overwrite.  Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,14 +11,14 @@ from reportclient.plan import Operation, SetInventories
 from reportclient.snapshot import Snapshot
 
 REPORT_AFTER = 3
-"""So often somebody has to undo the same in the same way, to be told."""
+"""Number of times that another service has to undo the same write before a condition says so."""
 QUIET_READS = 5
-"""Readings without it until that is over."""
+"""Number of reads of Placement without an undone write after which the condition ends."""
 
 
 @dataclass(slots=True)
 class UndoneWrite:
-    """A value of ours that another writer replaced, and how often."""
+    """A provider as another service changed it after this agent's write, and how often."""
 
     theirs: Provider | None
     times: int = 1
@@ -29,38 +26,39 @@ class UndoneWrite:
 
 
 DAY = 86400.0
+"""Seconds; the longest pause between two removals of a contested name."""
 
 
 @dataclass(slots=True)
 class Contested:
-    """A trait or an aggregate that a driver asserts absent: how often it was removed."""
+    """A trait or aggregate that ``manager`` asserts absent: how often it was removed."""
 
     manager: str
     times: int = 0
     until: float = 0.0
-    """When it may be removed again, should another service set it."""
-    is_there: bool = True
+    """Monotonic time until which it is not removed again."""
+    is_set: bool = True
+    """Whether Placement has it, as far as is known."""
 
 
 @dataclass(slots=True)
 class CompetingOwners:
-    """Other writers on a root, as its readings show them."""
+    """What was seen of other services that write to one root's tree."""
 
     other_tag: str | None = None
-    """The service tag that was put in place of ours."""
+    """The service tag that replaced this agent's."""
     other_name: str | None = None
-    """The name that somebody else gave the root, until it is seen with its own again."""
-
+    """The name that another service gave the root; ``None`` once the root has its own again."""
     undone: dict[str, UndoneWrite] = field(default_factory=dict)
-    """By the UUID of the provider."""
+    """Undone writes by provider UUID."""
     contested: dict[Denial, Contested] = field(default_factory=dict)
     foreign_records: dict[str, dict[str, Inventory]] = field(default_factory=dict)
-    """Inventory that another service wrote, by provider and class, until we overwrite it."""
+    """Inventory that another service wrote, by provider UUID and class, until it is overwritten."""
     _written: set[str] = field(default_factory=set)
-    """Providers that we have written since the last reading."""
+    """UUIDs of the providers written by this agent since the last read."""
 
     def note_written(self, done: Iterable[Operation]) -> None:
-        """This is in Placement because of us."""
+        """Note the providers that this agent wrote."""
         for operation in done:
             if isinstance(operation, SetInventories):
                 self._written.update(operation.inventories)
@@ -68,10 +66,10 @@ class CompetingOwners:
                 self._written.add(uuid)
 
     def count_undone_writes(self, before: Snapshot, now: Snapshot) -> None:
-        """Count who undoes what we have written, with what was read for something else.
+        """Count the writes that another service undid between two snapshots read from Placement.
 
-        Two agents with one identity, from a copied disk, write in turns for ever; neither
-        meets an error.  What somebody changes once, or never the same way, is no such thing.
+        Two agents with one identity (a copied disk) overwrite each other forever without an error.
+        A change that happens once, or differs each time, is not counted.
         """
         for uuid in [*self.undone]:
             self.undone[uuid].quiet_reads += 1
@@ -93,7 +91,10 @@ class CompetingOwners:
     def check_root_owner(
         self, before: Provider | None, root: Provider | None, node: str, tag: str
     ) -> None:
-        """Compare a root that was ``before`` with what it is now; ``tag`` is ours, or empty."""
+        """Note whether another service renamed the root or replaced its service tag.
+
+        ``tag`` is this agent's service tag; empty if it has one node only.
+        """
         tagged = bool(tag) and before is not None and tag in before.traits
         others = tags_of_others(root.traits, tag) if root and tagged else ()
         self.other_tag = next(iter(sorted(others)), None)
@@ -104,49 +105,50 @@ class CompetingOwners:
 
     def deferred_removals(self, now: float) -> frozenset[Denial]:
         """Return the contested names that are not to be removed yet."""
-        return frozenset(each for each, one in self.contested.items() if now < one.until)
+        contested = self.contested.items()
+        return frozenset(denial for denial, each in contested if now < each.until)
 
     def note_denied(
         self, denials: Mapping[Denial, str], after: Snapshot, now: float, gap: float
     ) -> Iterator[tuple[Denial, str]]:
-        """Note what became of denied names in ``after``, the acknowledged state.
+        """Note which denied names ``after``, the acknowledged state, still has.
 
         Yield those that were removed for the first time, with the manager that denies them.
-        The next removal of the same name waits for ``gap`` seconds, then for twice as long.
+        The next removal of the same name waits ``gap`` seconds, each later one twice as long.
         """
         for denial, manager in denials.items():
             uuid, name = denial
-            provider, one = after.get(uuid), self.contested.get(denial)
-            is_there = provider is not None and name in provider.traits | provider.aggregates
-            if is_there:
-                if one is not None:
-                    one.is_there = True
+            provider, contested = after.get(uuid), self.contested.get(denial)
+            is_set = provider is not None and name in provider.traits | provider.aggregates
+            if is_set:
+                if contested is not None:
+                    contested.is_set = True
                 continue
-            if one is None:
-                one = self.contested[denial] = Contested(manager)
+            if contested is None:
+                contested = self.contested[denial] = Contested(manager)
                 yield denial, manager
-            one.until = now + min(gap * 2.0 ** min(one.times, 16), DAY)
-            one.times, one.is_there = one.times + 1, False
+            contested.until = now + min(gap * 2.0 ** min(contested.times, 16), DAY)
+            contested.times, contested.is_set = contested.times + 1, False
         for uuid, name in self.contested.keys() - denials.keys():
             provider = after.get(uuid)
             if provider is not None and name in provider.traits | provider.aggregates:
                 del self.contested[uuid, name]  # no driver denies it any more
 
     def note_records(self, before: Snapshot, now: Snapshot) -> None:
-        """Note the inventory that changed between two readings: another service wrote it."""
+        """Note the inventory that changed between two reads: another service wrote it."""
         for uuid in now.changed_since(before):
             old, new = before.get(uuid), now.get(uuid)
             if old is not None and new is not None and old.inventory != new.inventory:
                 self.foreign_records[uuid] = self.foreign_records.get(uuid, {}) | {
-                    name: one
-                    for name, one in new.inventory.items()
-                    if one != old.inventory.get(name)
+                    name: record
+                    for name, record in new.inventory.items()
+                    if record != old.inventory.get(name)
                 }
 
     def overwritten(self, before: Snapshot, after: Snapshot, ledger: Ledger) -> list[str]:
-        """Return a text for each provider of which we overwrote what another service had set.
+        """Return a text for each provider of which this agent overwrote another service's values.
 
-        ``ledger`` says what was ours before.  Nothing is returned for a takeover.
+        ``ledger`` is the one from before the write.  A takeover is left out.
         """
         texts = []
         for uuid in after.changed_since(before):
@@ -163,47 +165,48 @@ class CompetingOwners:
             if changes:
                 texts.append(f"provider {new.name} ({uuid}): {'; '.join(changes)}")
         for uuid, records in [*self.foreign_records.items()]:
-            there = after.get(uuid)
-            left = {n: r for n, r in records.items() if there and there.inventory.get(n) == r}
+            provider = after.get(uuid)
+            inventory = {} if provider is None else provider.inventory
+            left = {name: each for name, each in records.items() if inventory.get(name) == each}
             self.foreign_records[uuid] = left
             if not left:
                 del self.foreign_records[uuid]
         return texts
 
     def degraded(self, uuid: str, node: str) -> dict[str, str]:
-        """Return the conditions, by part."""
+        """Return the conditions of the root's node, by part."""
         degraded = {}
         if self.other_tag is not None:
             service = service_of(self.other_tag)
-            degraded["node"] = f"is reported by the service with compute_id {service} as well"
+            degraded["node"] = f"is reported by the service with compute_id {service} too"
         if self.other_name is not None:
             degraded["name"] = (
                 f"provider {uuid} of {node} was renamed to {self.other_name} by another service, "
-                "and is renamed back. If that is a host with the same compute_id, from a copied "
-                "disk, each takes the provider from the other: stop one, empty its state_path, "
-                "start it"
+                "and this agent renames it back. If that is a host with the same compute_id, from "
+                "a copied disk, each takes the provider from the other: stop one, empty its "
+                "state_path, start it"
             )
         again = {
-            denial: one
-            for denial, one in self.contested.items()
-            if one.times >= REPORT_AFTER and one.is_there
+            denial: contested
+            for denial, contested in self.contested.items()
+            if contested.times >= REPORT_AFTER and contested.is_set
         }
         if again:
-            (provider, name), one = next(iter(again.items()))
+            (provider, name), first = next(iter(again.items()))
             degraded["contested"] = (
                 f"{name} of provider {provider} was removed {REPORT_AFTER} times or more and is "
-                f"set again by another service, while {manager_text(one.manager)} reports it "
+                f"set again by another service, while {manager_text(first.manager)} reports it "
                 f"absent ({len(again)} such names): change what sets it, or the driver"
             )
-        contested = {provider for provider, _ in self.contested}
+        with_contested = {provider for provider, _ in self.contested}
         lasting = [
-            each
-            for each, one in self.undone.items()
-            if one.times >= REPORT_AFTER and each not in contested
+            provider
+            for provider, write in self.undone.items()
+            if write.times >= REPORT_AFTER and provider not in with_contested
         ]
         if lasting:
             degraded["twin"] = (
-                f"another writer undoes each change of {len(lasting)} provider(s), {lasting[0]} "
+                f"another service undoes each change of {len(lasting)} provider(s), {lasting[0]} "
                 "first. If that is a host with the same "
                 "compute_id and name, from a copied disk: stop one, empty its state_path, start it"
             )

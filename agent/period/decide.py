@@ -1,4 +1,4 @@
-"""From what Placement has and what the drivers say to a plan."""
+"""Decide one period: from Placement's state and the drivers' statements to a plan."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,14 +46,14 @@ class Decision:
     denials: Mapping[Denial, str] = field(default_factory=dict)
     """See :class:`agent.ownership.settle.Settled`."""
     takes_over: bool = False
-    """Whether nova-compute reported the root until now."""
+    """Whether this agent takes the root over from nova-compute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Decides for one root; knows nothing but its identity, its managers and the rules.
+    """Decides what to write for one root.
 
-    ``entries`` are those of provider files, ``None`` if nobody knows what they say.
+    ``entries`` are those of the provider files, ``None`` if the files can't be read.
     """
 
     uuid: str
@@ -67,10 +67,10 @@ class Decider:
     repeats_only: bool = False
     """Whether no ledger can be written: then nothing new is claimed."""
     contested: frozenset[Denial] = frozenset()
-    """Denied names that another service sets again, to be left alone in this period."""
+    """Denied names that another service sets again; not removed in this period."""
     entries: Entries | None = field(default_factory=Entries)
     outside_for: Mapping[str, float] = field(default_factory=dict)
-    """For how long children that leave another service's root are outside its tree."""
+    """Seconds since removed children left another service's tree, by UUID (attach mode)."""
     cache: ResultCache = field(default_factory=ResultCache)
 
     def decide(
@@ -79,19 +79,19 @@ class Decider:
         disabled: bool | None,
         allocations: Callable[[], Allocations] | None,
     ) -> Decision:
-        """Ask the drivers and plan.
+        """Call the drivers and return the decision.
 
-        ``allocations`` reads them, should a driver need a reshape; ``None`` means that
-        none may be done now.
+        ``disabled`` is the service status, ``None`` if unknown.  ``allocations`` reads the
+        allocations for a reshape; without it no reshape is done now.
         """
         policy = self._policy(view)
         hidden = self._leaving(view).hidden() if self.rules.attached else frozenset[str]()
-        asking = DriverQueries(
+        queries = DriverQueries(
             self.drivers, self.node, view, self.ledger, policy, hidden, self.cache
         )
-        answer = asking.answer(allocations)
+        answer = queries.collect(allocations)
         if len(answer.errors) == len(self.drivers) and self.uuid not in view.snapshot:
-            return Decision(answer, Plan(), self.ledger)  # nobody could say anything of a new host
+            return Decision(answer, Plan(), self.ledger)  # a new host, and all drivers failed
         files, settled = self._settled(view, answer, policy, disabled)
         moved: Allocations | None = None
         if answer.allocations is not None and answer.allocations_before is not None:
@@ -118,41 +118,43 @@ class Decider:
         self, view: View, answer: DriverAnswers, policy: Policy, disabled: bool | None
     ) -> tuple[Asserted, Settled]:
         drivers, observed = answer.statements, view.snapshot
-        files, said = Asserted(), drivers
+        files, statements = Asserted(), drivers
         if self.entries is None:
-            said = said.with_failed(FILES)
+            statements = statements.with_failed(FILES)
         else:
-            there = observed
+            base = observed
             if self.entries.all():
-                there = self._settle(view, drivers, policy).desired
-            files = asserted(self.entries, there, policy, self.ledger)
-            said = said.with_answer((files.statement,), frozenset())
+                base = self._settle(view, drivers, policy).desired
+            files = asserted(self.entries, base, policy, self.ledger)
+            statements = statements.with_answer((files.statement,), frozenset())
         if policy.attached:
             ledger = with_unrecorded_claims(self.ledger, observed, drivers, policy)
             theirs = Statement(AGENT, denied=_managed_by_nova(observed, ledger))
-            said = said.with_answer((theirs,), frozenset({AGENT, STATUS}))
+            statements = statements.with_answer((theirs,), frozenset({AGENT, STATUS}))
         else:
             host, owners = Provider(self.uuid, self.node), self.rules.owner_traits
-            can = [loaded.capabilities() for loaded in self.drivers]
+            capabilities = [loaded.capabilities() for loaded in self.drivers]
             own = agent_statements(
                 host,
                 observed,
                 drivers,
-                capabilities=can,
+                capabilities=capabilities,
                 disabled=disabled,
                 owners=owners,
                 service_tag=self.service_tag,
             )
-            said = said.with_answer(own, frozenset({STATUS} if disabled is None else ()))
-        settled = self._settle(view, said, policy)
+            statements = statements.with_answer(
+                own, frozenset({STATUS} if disabled is None else ())
+            )
+        settled = self._settle(view, statements, policy)
         if policy.attached:
             settled = replace(settled, desired=self._leaving(view).with_next_steps(settled.desired))
         return files, settled
 
-    def _settle(self, view: View, said: Statements, policy: Policy) -> Settled:
-        step = len(said.statements)
-        asked = view.snapshot, self.ledger, said, policy, view.drained
-        return self.cache.cached(step, settle, *asked)
+    def _settle(self, view: View, statements: Statements, policy: Policy) -> Settled:
+        step = len(statements.statements)
+        arguments = view.snapshot, self.ledger, statements, policy, view.drained
+        return self.cache.cached(step, settle, *arguments)
 
     def _leaving(self, view: View) -> LeavingChildren:
         return LeavingChildren(self.uuid, view.snapshot, self.rules.child_wait, self.outside_for)
@@ -176,7 +178,7 @@ class Decider:
 
 
 def _managed_by_nova(observed: Snapshot, ledger: Ledger) -> dict[str, Holding]:
-    """Traits that an earlier version gave its providers on another service's root."""
+    """Return denials of COMPUTE_MANAGED_PCI_DEVICE on this agent's providers, by UUID."""
     ours = (uuid for uuid in ledger.holders if ledger.is_ours(uuid) and uuid in observed)
     return dict.fromkeys(ours, Holding(traits=frozenset({MANAGED_BY_NOVA})))
 
@@ -184,7 +186,10 @@ def _managed_by_nova(observed: Snapshot, ledger: Ledger) -> dict[str, Holding]:
 def _moved(
     observed: Snapshot, settled: Settled, answer: DriverAnswers, policy: Policy
 ) -> Allocations:
-    """The allocations that move.  :raises AllocationsBroken: they may not, or not like this."""
+    """Return the allocations that a reshape changes.
+
+    :raises AllocationsBroken: they are not well-formed, or another service owns a provider.
+    """
     before, after = answer.allocations_before, answer.allocations
     assert before is not None and after is not None
     refuse_malformed(after)
@@ -196,6 +201,7 @@ def _moved(
     ]
     if foreign:
         raise AllocationsBroken(
-            f"inventory of {', '.join(sorted(foreign))} is its owner's, and can't be moved"
+            f"the driver moved allocations of {', '.join(sorted(foreign))}, which another service "
+            "owns"
         )
     return moved_allocations(before, after, Affected.between(observed, settled.desired))

@@ -1,8 +1,8 @@
-"""Ask the drivers what a node has.
+"""Call the drivers of one node and collect their statements.
 
-Each driver gets a tree of what is there, and of what the ones before it said, less what
-others own.  What one of them does before it fails is dropped; what it asserted before
-stays.  ``ReshapeNeeded`` becomes a value here and nowhere else.
+Each driver edits a tree with the observed state and the statements of the drivers before it,
+without what only other managers own.  If it fails, its edits are dropped and its claims stay as
+they are.  ``ReshapeNeeded`` is caught here: :class:`DriverAnswers` has it as a value.
 """
 
 import copy
@@ -27,10 +27,10 @@ from reportclient.view import View
 class DriverAnswers:
     """The statements of all drivers of a node.
 
-    ``allocations`` are as they shall be after a reshape, ``None`` without one, and
-    ``allocations_before`` as they were; ``errors`` are by driver; ``reshape_pending`` are
-    the drivers that need a reshape which was not allowed now, and ``otherwise`` is what
-    they all say if the reshape can't be done.
+    ``allocations`` are those after a reshape, ``None`` without one; ``allocations_before`` those
+    before it.  ``errors`` is by driver name.  ``reshape_pending`` names the drivers that need a
+    reshape that may not be done now.  ``otherwise`` are the answers without the reshape, should it
+    fail.
     """
 
     statements: Statements = field(default_factory=Statements)
@@ -41,7 +41,7 @@ class DriverAnswers:
     otherwise: "DriverAnswers | None" = None
 
     def without_reshape(self, err: BaseException) -> "DriverAnswers":
-        """Return the answer without the reshape; the drivers that needed it have failed."""
+        """Return the answers without the reshape, with ``err`` for the drivers that needed it."""
         assert self.otherwise is not None
         failed = dict.fromkeys(self.otherwise.reshape_pending, err)
         return replace(self.otherwise, errors={**self.otherwise.errors, **failed})
@@ -49,7 +49,7 @@ class DriverAnswers:
 
 @dataclass(frozen=True, slots=True)
 class DriverQueries:
-    """Calls of all drivers for one node in a period; ``policy`` names its root."""
+    """The calls of all drivers for one node in one period; ``policy`` has its root's UUID."""
 
     drivers: Sequence[LoadedDriver]
     node: str
@@ -57,58 +57,61 @@ class DriverQueries:
     ledger: Ledger
     policy: Policy
     hidden: frozenset[str] = frozenset()
-    """Providers that are there, and gone as far as the drivers are concerned."""
+    """UUIDs of observed providers that drivers are not shown."""
     cache: ResultCache = field(default_factory=ResultCache)
 
-    def answer(self, allocations: Callable[[], Allocations] | None) -> DriverAnswers:
-        """``allocations`` reads them, for a reshape; ``None``: none may be done now."""
-        first = self._ask_each(None)
+    def collect(self, allocations: Callable[[], Allocations] | None) -> DriverAnswers:
+        """Call all drivers, and again with the allocations if one needs a reshape.
+
+        ``allocations`` reads the allocations; without it no reshape is done now.
+        """
+        first = self._call_each(None)
         if not first.reshape_pending or allocations is None:
             return first
         before = allocations()
         moved = copy.deepcopy(before)
-        second = replace(self._ask_each(moved), otherwise=first)
+        second = replace(self._call_each(moved), otherwise=first)
         for name in first.reshape_pending:
-            # It may have edited half of the allocations: nothing is moved now.
+            # The driver may have edited only a part of the allocations: nothing is moved.
             if name in second.errors:
                 return second.without_reshape(second.errors[name])
             if name in second.reshape_pending:
-                again = DriverError("it wants a reshape though it was given the allocations")
+                again = DriverError("it raised ReshapeNeeded although it was given the allocations")
                 return second.without_reshape(again)
         return replace(second, allocations=moved, allocations_before=before)
 
-    def _ask_each(self, allocations: Allocations | None) -> DriverAnswers:
-        said = Statements(order=tuple(map(_manager, self.drivers)))
+    def _call_each(self, allocations: Allocations | None) -> DriverAnswers:
+        collected = Statements(order=tuple(map(_manager, self.drivers)))
         errors: dict[str, BaseException] = {}
         pending = []
         for loaded in self.drivers:
-            # Of one that fails halfway nothing is kept, of the allocations neither.
+            # A copy: if the driver fails, its edits of the allocations are dropped.
             edited = copy.deepcopy(allocations)
             try:
-                tree, needs_reshape = self._asked(loaded, said, edited)
-                # Also this: a thread of the driver's may be at its tree still.
-                spoken = self.cache.driver_statements(_manager(loaded), tree, self.ledger)
+                tree, needs_reshape = self._call(loaded, collected, edited)
+                # In the try block: a thread of the driver may still be editing the tree.
+                answer = self.cache.driver_statements(_manager(loaded), tree, self.ledger)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 errors[loaded.name] = err
-                said = said.with_failed(_manager(loaded))
+                collected = collected.with_failed(_manager(loaded))
                 continue
-            statements, silent = spoken.statements, spoken.silent
+            statements, silent = answer.statements, answer.silent
             if needs_reshape:
                 pending.append(loaded.name)
-                statements = tuple(without_moved_classes(one, self.ledger) for one in statements)
-                said = said.with_pending_reshape(statements, silent)
+                statements = tuple(without_moved_classes(each, self.ledger) for each in statements)
+                collected = collected.with_pending_reshape(statements, silent)
                 continue
-            said = said.with_answer(statements, silent)
+            collected = collected.with_answer(statements, silent)
             if allocations is not None and edited is not None:
                 allocations.clear()
                 allocations.update(edited)
-        return DriverAnswers(said, None, errors, tuple(pending))
+        return DriverAnswers(collected, None, errors, tuple(pending))
 
-    def _asked(
-        self, loaded: LoadedDriver, said: Statements, allocations: Allocations | None
+    def _call(
+        self, loaded: LoadedDriver, collected: Statements, allocations: Allocations | None
     ) -> tuple[ProviderTree, bool]:
-        """The tree as one driver left it, and whether it needs a reshape first."""
-        tree, needs_reshape = self._tree(loaded.name, said), False
+        """Call a driver; return the tree that it edited, and whether it needs a reshape first."""
+        tree, needs_reshape = self._tree(loaded.name, collected), False
         try:
             loaded.update_provider_tree(tree, self.node, allocations)
         except ReshapeNeeded:
@@ -117,13 +120,13 @@ class DriverQueries:
         self._refuse_taken_names(loaded, tree)
         return tree, needs_reshape
 
-    def _tree(self, driver: str, said: Statements) -> ProviderTree:
-        """Return the tree that a driver is shown, after the drivers before it."""
+    def _tree(self, driver: str, collected: Statements) -> ProviderTree:
+        """Return the tree for a driver, with the statements of the drivers before it."""
         whole, ledger, drained = self._with_root(self.view.snapshot), self.ledger, self.view.drained
         cached = self.cache.cached
-        if said.statements:
-            waiting = frozenset(_manager(one) for one in self.drivers) - said.answered()
-            so_far = replace(said, waiting=waiting)
+        if collected.statements:
+            waiting = frozenset(map(_manager, self.drivers)) - collected.answered()
+            so_far = replace(collected, waiting=waiting)
             settled = cached(
                 (driver, "settled"), settle, whole, ledger, so_far, self.policy, drained
             )
@@ -143,24 +146,26 @@ class DriverQueries:
 
     def _refuse_other_root(self, tree: ProviderTree) -> None:
         root, node = self.policy.root, self.node
-        there = tree.provider(root)
-        if there is None:
-            raise DriverError(f"it took the root provider {node} ({root}) away")
-        if there.name != node:
-            raise DriverError(f"it gave the root provider {node} ({root}) another name")
+        provider = tree.provider(root)
+        if provider is None:
+            raise DriverError(f"it removed the root provider {node} ({root})")
+        if provider.name != node:
+            raise DriverError(f"it renamed the root provider {node} ({root})")
         before = tree.whole.get(root)
-        if before is not None and there.parent_uuid != before.parent_uuid:
+        if before is not None and provider.parent_uuid != before.parent_uuid:
             raise DriverError(f"it moved the root provider {node} ({root}) below another one")
 
     def _refuse_taken_names(self, loaded: LoadedDriver, tree: ProviderTree) -> None:
         for provider in filter(None, tree.edits().values()):
-            there = tree.whole.named(provider.name)
-            if there is None or there.uuid == provider.uuid:
+            other = tree.whole.named(provider.name)
+            if other is None or other.uuid == provider.uuid:
                 continue
-            if {driver_of(one) for one in self.ledger.holdings_on(there.uuid)} - {_manager(loaded)}:
+            if {driver_of(holder) for holder in self.ledger.holdings_on(other.uuid)} - {
+                _manager(loaded)
+            }:
                 raise DriverError(
                     f"it gave provider {provider.uuid} the name {provider.name} of a provider "
-                    f"that another driver reports ({there.uuid})"
+                    f"that another driver reports ({other.uuid})"
                 )
 
 

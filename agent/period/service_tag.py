@@ -1,9 +1,9 @@
 """The service tag: a trait on each root of a service that has many.  Pure.
 
-Nodes move between services (Ironic's hash ring, a conductor group).  Both report the
-same provider then, so that an owner trait which all agents share can't say whose it is.
-Who begins to report a node puts its own tag in place of the other's; who stops may
-remove the node's provider only while it carries his.
+Nodes move between services (Ironic's hash ring, a conductor group).  Both services report the
+same provider then, so an owner trait that all agents share can't tell which of them owns it.
+A service that begins to report a node replaces the other's tag by its own.  A service that stops
+may remove the node's providers only while the root has its own tag.
 """
 
 import re
@@ -14,7 +14,7 @@ _TAG = re.compile(_PREFIX + r"[0-9A-F]{8}(_[0-9A-F]{4}){3}_[0-9A-F]{12}")
 
 
 def tag_of(service: str) -> str:
-    """The trait of the service with this UUID, that of its ``compute_id``.
+    """Return the service tag for the UUID in a service's ``compute_id``.
 
     >>> tag_of("c0ffee00-0000-4000-8000-000000000001")
     'CUSTOM_COMPUTE_AGENT_C0FFEE00_0000_4000_8000_000000000001'
@@ -23,15 +23,15 @@ def tag_of(service: str) -> str:
 
 
 def service_of(tag: str) -> str:
-    """The UUID of the service."""
+    """Return the UUID of the service with this tag."""
     return tag.removeprefix(_PREFIX).lower().replace("_", "-")
 
 
 def is_service_tag(trait: str) -> bool:
-    """Whether some service's tag is this trait."""
+    """Return whether a trait is a service tag."""
     return _TAG.fullmatch(trait) is not None
 
 
 def tags_of_others(traits: Iterable[str], own: str) -> frozenset[str]:
-    """Tags among these traits that are not ``own``."""
-    return frozenset(each for each in traits if each != own and is_service_tag(each))
+    """Return the service tags among these traits that are not ``own``."""
+    return frozenset(trait for trait in traits if trait != own and is_service_tag(trait))

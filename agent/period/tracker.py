@@ -1,4 +1,4 @@
-"""A period of one root: read, ask the drivers, decide, apply, save the acknowledged view."""
+"""One period of one root: read, call the drivers, decide, write, save the acknowledged view."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Tracker:
-    """Owns one root: nobody else writes to it from this process."""
+    """Reports one root.  Nothing else in this process writes to its tree."""
 
     root: Root
     node: str
@@ -46,22 +46,22 @@ class Tracker:
     saved: SavedRoot | None = None
     ledger: Ledger = field(default_factory=Ledger)
     service_tag: str = ""
-    """The trait that the root carries where the service has many nodes."""
+    """The service tag; empty for a service with one node."""
     competing: CompetingOwners = field(default_factory=CompetingOwners)
     activity: str = ""
-    """For whoever asks why it takes so long; empty between two periods."""
+    """What the tracker is doing now, for messages; empty between two periods."""
     started: bool = False
-    """Whether every driver has answered once, and no reshape is left from the start."""
+    """Whether the start is over: every driver has answered once, and no reshape is pending."""
     new_state: bool = True
-    """Whether the state directory had no file of the agent's when this process started."""
+    """Whether the state directory had no file of the agent when this process started."""
     outside_since: dict[str, float] = field(default_factory=dict)
-    """When children that leave another service's root were first seen outside its tree."""
+    """When removed children were first seen outside another service's tree, by UUID (seconds)."""
     cache: ResultCache = field(default_factory=ResultCache)
-    """What was settled in the period before."""
+    """Results of the period before."""
 
     @property
     def uuid(self) -> str:
-        """The root's."""
+        """The root provider's UUID."""
         return self.root.uuid
 
     @property
@@ -76,10 +76,9 @@ class Tracker:
     def period(
         self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = never
     ) -> Report:
-        """Make Placement say what the drivers say.  Never raises: the report tells.
+        """Read, call the drivers and write what differs.  Never raises: the report has the error.
 
-        ``now`` in seconds of a monotonic clock; ``disabled`` is the status of the
-        service, ``None`` if it is not known.
+        ``now`` is monotonic time in seconds, ``disabled`` the service status, ``None`` if unknown.
         """
         if self.root.unreachable is not None and self.root.schedule.is_resting(now):
             return Report(self.node, error=self.root.unreachable)
@@ -88,12 +87,11 @@ class Tracker:
         return report
 
     def switch(self, now: float, *, disabled: bool, again: bool = False) -> Report:
-        """Make the root's COMPUTE_STATUS_DISABLED right, now, and touch nothing else.
+        """Set or remove COMPUTE_STATUS_DISABLED on the root, and change nothing else.
 
-        One call: a write, or where it seems to be right already a read, since somebody may
-        have written meanwhile.  No driver is asked.  A root that is not there yet gets its
-        trait from its first period.  ``again``: nobody asks for it; a Placement that is away
-        is left to the periods.
+        It takes one call: a write, or a read if the trait seems right already.  No driver is
+        called.  A root that does not exist yet gets the trait in its first period.  With ``again``,
+        a retry that no caller waits for, an unreachable Placement is left to the next periods.
         """
         schedule, unreachable = self.root.schedule, self.root.unreachable
         if again and unreachable is not None and schedule.may_wait_for_period(now, self.root.times):
@@ -105,7 +103,7 @@ class Tracker:
     def attempt(
         self, now: float, once: Callable[[Counting], Report], *, urgent: bool = False
     ) -> Report:
-        """Do it, again after a conflict; what came of it.  Never raises: the report tells."""
+        """Call ``once``, and again after a conflict.  Never raises: the report has the error."""
         result, api = self.root.attempt(now, once, urgent=urgent)
         self.activity = ""
         report = Report(self.node, error=result) if isinstance(result, Exception) else result
@@ -116,7 +114,7 @@ class Tracker:
     def forecast(self, now: float, *, disabled: bool | None = None) -> Decision:
         """Return what the next period would decide; nothing is written.
 
-        :raises RootAwaited: the root is another service's, and not there.
+        :raises RootAwaited: another service has not created the root.
         """
         self._refresh(self.root.api, now)
         if self.rules.attached and self.uuid not in self.view.snapshot:
@@ -133,7 +131,7 @@ class Tracker:
         before, ledger = self.view.snapshot, self.ledger
         decision = self._decide(api, now, disabled)
         if not self.save_ledger() and self.ledger != ledger:
-            self.ledger = ledger  # nothing is claimed in Placement that is not on disk
+            self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = self._decide(api, now, disabled, repeats_only=True)
         self.activity = f"writing to Placement (operations: {len(decision.plan.operations)})"
 
@@ -151,10 +149,12 @@ class Tracker:
     def _log_foreign(
         self, decision: Decision, before: Snapshot, ledger: Ledger, now: float
     ) -> None:
-        """Log what was written over what other services had set."""
+        """Log overwritten values of other services, and denied names that were removed."""
         after, gap = self.view.snapshot, self.rules.verify_every or VERIFY_EVERY
         for text in self.competing.overwritten(before, after, ledger):
-            LOG.warning("Node %s: overwrote what another service had set: %s", self.node, text)
+            LOG.warning(
+                "Node %s: overwrote values that another service had set: %s", self.node, text
+            )
         for (uuid, name), manager in self.competing.note_denied(decision.denials, after, now, gap):
             LOG.info(
                 "Node %s: removed %s from provider %s: %s reports it absent",
@@ -166,7 +166,7 @@ class Tracker:
         self._name_unclaimed(decision, ledger)
 
     def _name_unclaimed(self, decision: Decision, before: Ledger) -> None:
-        """After a ledger was lost, log once what stays since no manager claims it any more."""
+        """Log once, after a ledger was lost, what stays although no manager claims it."""
         answer = decision.answer
         if before.begun or decision.takes_over or answer.errors or answer.statements.silent:
             return
@@ -180,7 +180,7 @@ class Tracker:
             if names:
                 LOG.warning(
                     "Node %s: provider %s (%s) keeps %s: no driver or provider file reports them, "
-                    "and the ledger that could tell whose they are is missing",
+                    "and the ledger that would name their owner is missing",
                     self.node,
                     provider.name,
                     uuid,
@@ -227,8 +227,9 @@ class Tracker:
         self.competing.note_records(before, self.view.snapshot)
 
     def _was_read(self, api: API, now: float) -> bool:
-        """Whether Placement was read.  One that is away is asked later for what is known of it:
-        nothing is wrong as long as nothing is to be written.
+        """Read Placement if it is time; return whether it was read.
+
+        If it is unreachable and the view is certain, the period goes on with the view.
         """
         try:
             return self.root.refresh(api, now, self.ledger.holders.keys())
@@ -239,20 +240,20 @@ class Tracker:
             return False
 
     def forget(self) -> None:
-        """Keep nothing of this root any more."""
+        """Delete the saved state of this root."""
         self.root.forget_saved_view()
 
     def free_name(self) -> None:
-        """Free the root's name, which another root is to get; it has its own one soon."""
+        """Rename the root to its UUID, so that another root can get its name."""
         plan = Plan((UpdateProvider(self.uuid, self.uuid, None),))
         self.root.send(plan, Counting(self.root.api))
 
     def save_ledger(self) -> bool:
-        """Write the ledger to disk, if it is not there yet.  Return whether it is."""
+        """Save the ledger unless it is saved already; return whether it is on disk."""
         return self.saved is None or self.saved.save_ledger(self.ledger)
 
     def is_alone(self) -> bool:
-        """Whether the root is all that there is, and carries the service tag."""
+        """Return whether the root has no children and no aggregates, but the service tag."""
         root = self.view.snapshot.get(self.uuid)
         alone = root is not None and len(self.view.snapshot) == 1 and not root.aggregates
         return alone and self._root_has(self.service_tag)
@@ -297,22 +298,26 @@ class Tracker:
         return {uuid: now - since for uuid, since in self.outside_since.items()}
 
     def _without_root(self, api: Counting) -> Report:
-        """Its owner has not made it, or has deleted it."""
+        """Report that another service has not created the root, or has deleted it."""
         if self.rules.child_wait is not None:
             self.root.send(delete_orphans(self.view.snapshot, self.uuid), api)
         return Report(self.node, error=root_awaited(self.node))
 
     def _stay_inside(self, outcome: Outcome) -> Outcome:
-        """A Placement that can't take children out of a tree keeps them there, empty."""
+        """Drop the errors of children that can't be taken out of the tree: they stay, empty."""
         inside = refused_as_too_old(outcome.refused, outcome.failed)
         if not inside:
             return outcome
-        LOG.info("Placement is older than 1.37: children that go stay below their root, empty")
+        LOG.info(
+            "Placement is older than microversion 1.37: removed children stay below the root, empty"
+        )
         self.rules = replace(self.rules, remove_child_after=None)
         return replace(
             outcome,
             failed={key: err for key, err in outcome.failed.items() if key not in inside},
-            refused={key: one for key, one in outcome.refused.items() if key not in inside},
+            refused={
+                key: operation for key, operation in outcome.refused.items() if key not in inside
+            },
         )
 
     def _unwritable(self) -> dict[str, str]:
@@ -320,7 +325,7 @@ class Tracker:
         if not problem:
             return {}
         return {
-            "state_path": f"{problem}; nothing new is claimed in Placement until that is mended"
+            "state_path": f"{problem}; nothing new is claimed in Placement until it can be written"
         }
 
     def _report(self, decision: Decision, outcome: Outcome) -> Report:
@@ -335,10 +340,12 @@ class Tracker:
             driver_errors=answer.errors,
             failed=self.root.refusals.causes(outcome.failed),
             draining=self.root.refusals.draining(),
-            degraded={part: why for one in self.drivers for part, why in one.degraded().items()}
+            degraded={
+                part: why for driver in self.drivers for part, why in driver.degraded().items()
+            }
             | self.competing.degraded(self.uuid, self.node)
             | self._unwritable(),
-            took={name: time for one in self.drivers for name, time in one.took().items()},
+            took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=answer.reshape_pending,
             reshape_error=self.root.refusals.reshape(),
             error=fatal or outcome.stopped_by or self.root.unreachable,

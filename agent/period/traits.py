@@ -1,8 +1,7 @@
-"""The traits that the agent itself keeps on providers.  Pure.
+"""The traits that the agent itself sets on roots.  Pure.
 
-Three kinds: what the host is (COMPUTE_NODE, an owner), what its driver can do
-(COMPUTE_*), and whether it is disabled.  Everything else on a provider is the
-driver's or foreign, and stays.
+They say what the host is (COMPUTE_NODE, owner traits), what its drivers can do (COMPUTE_*) and
+whether it is disabled.  All other traits belong to drivers, provider files or other services.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,16 +43,16 @@ CAPABILITY_TRAITS: Mapping[str, str] = {
         f"supports_image_type_{kind}": f"COMPUTE_IMAGE_TYPE_{kind.upper()}" for kind in _IMAGE_TYPES
     },
 }
-"""Traits by the names that Nova's drivers give to their capabilities."""
+"""Traits by the capability names of Nova's drivers."""
 
 
 def identifying_traits(owners: Iterable[str]) -> frozenset[str]:
-    """Which of the owner traits tell that a provider is this agent's; any of them does.
+    """Return the owner traits of which each identifies a provider as this agent's.
 
-    OWNER_* are set for others to find, and others set them as well: they tell only where
-    the operator names no trait of his own.
+    Other services set standard ones such as OWNER_NOVA too, so these identify only if the
+    operator configured no custom trait.
     """
-    return frozenset(one for one in owners if one.startswith("CUSTOM_")) or frozenset(owners)
+    return frozenset(trait for trait in owners if trait.startswith("CUSTOM_")) or frozenset(owners)
 
 
 def agent_statements(  # noqa: PLR0913  each is another source of them
@@ -66,25 +65,25 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
     owners: Iterable[str],
     service_tag: str = "",
 ) -> tuple[Statement, ...]:
-    """Return the agent's own statements: the root and its traits, owner traits on our other roots.
+    """Return the agent's own statements: the root, its traits, and owner traits on other roots.
 
-    The host can do what one of its drivers can.  Capabilities that nobody names, and a
-    status that is unknown (``None``), leave the traits that are there alone.  What is below
-    a root needs no trait of its own; that would cost a call for each.
+    The host has a capability if one of its drivers has it.  The trait of a capability that no
+    driver names stays as it is, and COMPUTE_STATUS_DISABLED does so while the status is unknown
+    (``disabled`` is ``None``).  Children get no owner trait: each would cost a call.
     """
-    can = [item for driver in capabilities for item in driver.items()]
-    told = {CAPABILITY_TRAITS[name] for name, _ in can if name in CAPABILITY_TRAITS}
-    able = {CAPABILITY_TRAITS[name] for name, yes in can if yes and name in CAPABILITY_TRAITS}
+    named = [item for driver in capabilities for item in driver.items()]
+    known = {CAPABILITY_TRAITS[name] for name, _ in named if name in CAPABILITY_TRAITS}
+    able = {CAPABILITY_TRAITS[name] for name, yes in named if yes and name in CAPABILITY_TRAITS}
     owned, before = frozenset(owners), observed.get(host.uuid)
     present = owned | able | ({COMPUTE_NODE, service_tag} - {""})
     others = frozenset[str]()
     if service_tag and before:
         others = tags_of_others(before.traits, service_tag)
-    said = {host.uuid: Assertion(Holding(provider=True, traits=present), host)}
+    assertions = {host.uuid: Assertion(Holding(provider=True, traits=present), host)}
     for provider in _other_roots(host.uuid, observed, drivers, identifying_traits(owned)):
-        said[provider.uuid] = Assertion(Holding(traits=owned), provider)
-    denied = Holding(traits=frozenset(told - able) | others)
-    own = Statement(AGENT, said, denied={host.uuid: denied})
+        assertions[provider.uuid] = Assertion(Holding(traits=owned), provider)
+    denied = Holding(traits=frozenset(known - able) | others)
+    own = Statement(AGENT, assertions, denied={host.uuid: denied})
     if disabled is None:
         return (own,)
     status = frozenset({DISABLED})
@@ -96,12 +95,12 @@ def agent_statements(  # noqa: PLR0913  each is another source of them
 def _other_roots(
     root: str, observed: Snapshot, drivers: Statements, identifying: frozenset[str]
 ) -> Iterator[Provider]:
-    """Those that carry an owner trait, and those that drivers make."""
+    """Yield the other roots with an owner trait, and those that drivers create."""
     for uuid in observed.children(None):
         provider = observed.providers[uuid]
         if uuid != root and identifying & provider.traits:
             yield provider
     for statement in drivers.statements:
-        for uuid, one in statement.assertions.items():
-            if one.provider.parent_uuid is None and uuid != root:
-                yield one.provider
+        for uuid, assertion in statement.assertions.items():
+            if assertion.provider.parent_uuid is None and uuid != root:
+                yield assertion.provider

@@ -228,7 +228,7 @@ class ProviderFiles:
             return
         try:
             if texts:
-                self.saved.keep(
+                self.saved.save_or_warn(
                     {"files": texts}, "after a restart there is no valid copy to fall back to"
                 )
             else:

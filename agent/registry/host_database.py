@@ -122,8 +122,8 @@ class HostDatabase:
         [(version,)] = connection.execute("PRAGMA user_version")
         if version > VERSION:
             raise RegistryUnavailable(
-                f"{self.shown} has version {version}, and this one knows {VERSION}: a later "
-                "compute-agent wrote it; use that one, or move the file away"
+                f"{self.shown} has version {version}, and this compute-agent reads {VERSION}: a "
+                "later compute-agent wrote it; use that one, or move the file away"
             )
         if version < VERSION:
             # Readers do not wait for the writer, nor it for them.

@@ -1,1 +1,1 @@
-"""The one room for what is kept under ``state_path``: how it is written, read and distrusted."""
+"""The agent's files under ``state_path``: how they are written, read and checked."""

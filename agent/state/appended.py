@@ -1,4 +1,4 @@
-"""A file that only grows: what was appended is on disk, or was never there."""
+"""A file that is only appended to: an append is on disk as a whole, or not at all."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
 
 @dataclass(slots=True, weakref_slot=True)
 class AppendOnlyFile:
-    """Open at its end, for as long as somebody holds it.  Everything here raises ``OSError``."""
+    """An open file; it is closed with the object.  All methods raise ``OSError``."""
 
     path: Path
     size: int
@@ -24,11 +24,11 @@ class AppendOnlyFile:
 
     @classmethod
     def open_at(cls, path: Path, good: int) -> "AppendOnlyFile":
-        """Made if there is none; what comes after its ``good`` bytes is cut off."""
+        """Open or create a file, and cut off all after its first ``good`` bytes."""
         path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not path.exists()
         opened = cls(path, good, files.open_file(path, _FLAGS))
-        opened._finalizer = weakref.finalize(opened, _closed, opened._descriptor)
+        opened._finalizer = weakref.finalize(opened, _close_quietly, opened._descriptor)
         try:
             os.ftruncate(opened._descriptor, good)
             if is_new:
@@ -39,37 +39,37 @@ class AppendOnlyFile:
         return opened
 
     def append(self, data: bytes) -> None:
-        """On disk when this returns; else the file is as it was."""
+        """Append ``data`` and sync it to disk; on an error the file is as before."""
         try:
             written = 0
             while written < len(data):
                 written += os.pwrite(self._descriptor, data[written:], self.size + written)
             os.fsync(self._descriptor)
         except OSError:
-            self._take_back()
+            self._undo_append()
             raise
         self.size += len(data)
 
     def is_intact(self) -> bool:
-        """Whether the path still leads to this file, and all that was appended is in it."""
+        """Return whether the path still names this file, and the file has all that was appended."""
         try:
-            there, own = self.path.stat(), os.fstat(self._descriptor)
+            named, opened = self.path.stat(), os.fstat(self._descriptor)
         except OSError:
             return False
-        return not self._broken and (there.st_ino, there.st_size) == (own.st_ino, self.size)
+        return not self._broken and (named.st_ino, named.st_size) == (opened.st_ino, self.size)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         if self._finalizer is not None:
             self._finalizer()
 
-    def _take_back(self) -> None:
+    def _undo_append(self) -> None:
         try:
             os.ftruncate(self._descriptor, self.size)
         except OSError:
             self._broken = True
 
 
-def _closed(descriptor: int) -> None:
+def _close_quietly(descriptor: int) -> None:
     with contextlib.suppress(OSError):
         os.close(descriptor)

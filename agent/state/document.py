@@ -1,4 +1,4 @@
-"""A JSON object on disk that says its version and carries its own checksum."""
+"""A JSON object in a file, with a version and a checksum."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -15,24 +15,24 @@ T = TypeVar("T")
 
 
 class Unusable(Exception):
-    """The file is there and can't be used; the text names it and says why."""
+    """The file exists but can't be used; the text names it and the reason."""
 
 
 class Damaged(Unusable):
-    """The file has another content than what was written."""
+    """The content is not what was written."""
 
 
 class Unreadable(Unusable):
-    """The file can't be read at present."""
+    """The file can't be read now."""
 
 
 class Later(Unusable):
-    """A later version of the agent wrote it: it is left alone."""
+    """A later version of the agent wrote the file: it is not changed."""
 
     def __init__(self, path: Path, version: int, known: int) -> None:
         super().__init__(
-            f"{path} has version {version}, and this one knows {known}: a later compute-agent "
-            "wrote it; use that one, or move the file away"
+            f"{path} has version {version}, and this compute-agent reads {known}: a later "
+            "compute-agent wrote it; use that one, or move the file away"
         )
 
 
@@ -43,9 +43,9 @@ class Document:
     path: Path
     version: int = 1
     writing: bool = True
-    """False: read only."""
+    """False: the document is read-only."""
     problem: str = field(default="", init=False)
-    """Why the last :meth:`keep` failed; empty if it did not."""
+    """Why the last :meth:`save_or_warn` failed; empty if it did not."""
     _on_disk: bytes | None = field(default=None, init=False, repr=False)
     _refused: bool = field(default=False, init=False)
 
@@ -68,7 +68,7 @@ class Document:
         return parsed
 
     def save(self, fields: Mapping[str, Any]) -> None:
-        """Replace the file, unless it says so already or somebody only looks.
+        """Replace the file, unless it has these fields already or the document is read-only.
 
         :raises OSError: it can't be written.
         """
@@ -80,10 +80,11 @@ class Document:
             files.replace(self.path, data)
             self._on_disk = data
 
-    def keep(self, fields: Mapping[str, Any], otherwise: str) -> None:
-        """The same, where a full disk shall stop nobody: told once, tried at each call.
+    def save_or_warn(self, fields: Mapping[str, Any], otherwise: str) -> None:
+        """Save, and log a warning instead of raising if the file can't be written.
 
-        ``otherwise`` says what comes of it.
+        The warning is logged once and ends with its consequence, ``otherwise``.  Each call tries
+        again.
         """
         try:
             self.save(fields)
@@ -97,7 +98,10 @@ class Document:
             self.problem = ""
 
     def remove(self) -> None:
-        """Nothing is kept any more.  :raises OSError:"""
+        """Remove the file.
+
+        :raises OSError: it can't be removed.
+        """
         self._on_disk = None
         if self.writing and not self._refused and self.path.exists():
             files.remove(self.path)

@@ -1,7 +1,7 @@
-"""``driver-calls`` in the state directory: in which calls of drivers the agent is.
+"""``driver-calls`` in the state directory: the driver calls that are under way.
 
-A driver that ends the process (``os._exit``, a crash of the interpreter) leaves no word of it;
-this file tells the next start where it was, and whether it was a stop that did not wait for it.
+A driver that ends the process (``os._exit``, a crash of the interpreter) leaves no log line.  From
+this file the next start logs which call that was, or that a stop did not wait for the call.
 """
 
 import logging
@@ -21,13 +21,13 @@ LOG = logging.getLogger(__name__)
 FILE_NAME = "driver-calls"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _END = b"\0"
-"""Of what holds; what stands behind it in the file is older."""
+"""Ends the valid content; the bytes behind it in the file are old."""
 _LEFT = "left behind at a stop: "
 
 
 @dataclass(slots=True)
 class DriverCalls:
-    """Overwritten in place when a call begins and when it ends; a disk that fails stops none."""
+    """The file, overwritten in place when a call begins or ends; write errors stop no call."""
 
     path: Path
     drivers: Iterable[LoadedDriver]
@@ -38,24 +38,26 @@ class DriverCalls:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def watch(self) -> None:
-        """Say in which calls an earlier run has ended, and note those of this one."""
+        """Log the calls in which the last run ended, and record the calls of this run."""
         with suppress(OSError):
             text, _, _ = files.read(self.path).partition(_END)
             for line in map(plain, text.decode(errors="replace").splitlines()):
                 _warn(line)
-        for one in self.drivers:
-            one.calls.changed = self._note
+        for driver in self.drivers:
+            driver.calls.changed = self._note
         self._note()
 
     def leave(self) -> None:
-        """The process is about to be ended without waiting for the calls that are under way."""
+        """Record that the process ends without waiting for the calls under way."""
         self._stopped = True
         self._note()
 
     def _note(self) -> None:
         with self._lock:
             before = _LEFT if self._stopped else ""
-            calls = [(method, one.name) for one in self.drivers for _, method in one.calls.now]
+            calls = [
+                (method, driver.name) for driver in self.drivers for _, method in driver.calls.now
+            ]
             lines = [f"{before}{method} of driver {name}" for method, name in calls]
             try:
                 if self._file is None:
@@ -77,7 +79,7 @@ def _warn(line: str) -> None:
         LOG.warning("The last stop did not wait for %s", line.removeprefix(_LEFT))
         return
     LOG.warning(
-        "The agent ended inside %s: it was killed, or the driver has ended it"
-        " (os._exit, or a crash of the interpreter)",
+        "The last run of the agent ended inside %s: it was killed, or the driver "
+        "ended the process (os._exit, or a crash of the interpreter)",
         line,
     )

@@ -1,4 +1,4 @@
-"""Documents that drivers keep over a restart: ``driver-NAME.json`` in the state directory."""
+"""Documents that drivers save over restarts: ``driver-NAME.json`` in the state directory."""
 
 import logging
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from agent.state.document import Document, Unusable
 LOG = logging.getLogger(__name__)
 
 _SAVED = "saved"
-"""Apart from the document's own fields, so that a driver may call its fields as it likes."""
+"""The key of the driver's fields, so that their names can't clash with the document's own."""
 
 
 @dataclass(slots=True)
 class DriverStore:
-    """The :class:`drivers.api.Store` of the agent with this state directory."""
+    """The agent's :class:`drivers.api.Store`."""
 
     state_path: Path
     writing: bool = True
-    """False: read only."""
+    """False: the documents are read-only."""
     _documents: dict[str, Document] = field(default_factory=dict)
 
     def load(self, name: str) -> Mapping[str, Any] | None:
@@ -28,16 +28,19 @@ class DriverStore:
         try:
             return self._document(name).load(lambda fields: dict(fields[_SAVED]))
         except Unusable as err:
-            LOG.warning("%s; it is as if nothing had been kept", err)
+            LOG.warning("%s; the driver starts without this saved document", err)
             return None
 
     def save(self, name: str, fields: Mapping[str, Any]) -> None:
         """See :class:`drivers.api.Store`."""
-        self._document(name).keep({_SAVED: dict(fields)}, "it is not known after the next start")
+        self._document(name).save_or_warn(
+            {_SAVED: dict(fields)}, "after a restart the driver starts without it"
+        )
 
     def problems(self) -> list[str]:
-        """Why documents can't be written, of those that can't."""
-        return [one.problem for one in self._documents.values() if one.problem]
+        """Return why documents can't be written; empty if all can."""
+        documents = self._documents.values()
+        return [document.problem for document in documents if document.problem]
 
     def _document(self, name: str) -> Document:
         path = self.state_path / f"driver-{name}.json"

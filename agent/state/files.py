@@ -1,6 +1,6 @@
-"""Whole files of the state directory: replaced at once, durable, and never through a link.
+"""Files of the state directory: replaced atomically, synced to disk, never through a link.
 
-What can't be done is an ``OSError``; what that means is said by who asked.
+All functions raise ``OSError``, which the caller explains to the operator.
 """
 
 import contextlib
@@ -13,34 +13,34 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MODE = 0o644
-"""Less the process's umask."""
+"""The mode of new files, less the umask."""
 _REFUSED = {errno.EACCES, errno.EPERM}
 _FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 def read(path: Path) -> bytes:
-    """Return the content of a file.  A pipe or a device is an error; nothing waits for it."""
+    """Return the content of a regular file; others are an error, so that no read blocks."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "is no regular file", str(path))
+            raise OSError(errno.EINVAL, "is not a regular file", str(path))
         return file.read()
 
 
 def describe_error(err: OSError) -> str:
-    """Return an OSError's reason; for a file of another user also its owner and the next step."""
+    """Return an error's reason; for a file of another user also its owner and the next step."""
     text = err.strerror or str(err)
     if err.errno not in _REFUSED or not isinstance(err.filename, str | os.PathLike):
         return text
     path = Path(err.filename)
-    for there in (path, *path.parents):
+    for existing in (path, *path.parents):
         with contextlib.suppress(OSError):
-            owner, us = there.stat().st_uid, os.geteuid()
+            owner, us = existing.stat().st_uid, os.geteuid()
             if owner == us:
                 return text
             return (
-                f"{text}: {there} belongs to {_user(owner)}, and this process runs as "
-                f"{_user(us)} (run it as {_user(owner)}, or chown -R {_user(us)} {there})"
+                f"{text}: {existing} belongs to {_user(owner)}, and this process runs as "
+                f"{_user(us)} (run it as {_user(owner)}, or chown -R {_user(us)} {existing})"
             )
     return text
 
@@ -53,10 +53,10 @@ def _user(number: int) -> str:
 
 
 def replace(path: Path, data: bytes, *, durable: bool = True, mode: int | None = None) -> None:
-    """Afterwards the file has this, whatever it was; a crash leaves the old or the new one.
+    """Replace a file atomically: after a crash it has the old or the new content.
 
-    Not ``durable`` is for what is written again all the time, and worth nothing after a
-    power cut; ``mode`` is for who reads it whatever the umask.
+    Without ``durable`` it is not synced to disk: for files that are written again all the time.
+    ``mode`` overrides the umask.
     """
     scratch = path.with_name(f".{path.name}")
     with _filled(scratch, data, durable=durable):
@@ -66,9 +66,9 @@ def replace(path: Path, data: bytes, *, durable: bool = True, mode: int | None =
 
 
 def create(path: Path, data: bytes) -> None:
-    """The same where there is no such file yet; of several who try, one succeeds.
+    """Create a file atomically; of several processes that try, one succeeds.
 
-    :raises FileExistsError: somebody else was first.
+    :raises FileExistsError: the file exists.
     """
     scratch = path.with_name(f".{path.name}.{uuid.uuid4()}")
     with _filled(scratch, data, durable=True):
@@ -76,63 +76,62 @@ def create(path: Path, data: bytes) -> None:
 
 
 def open_file(path: Path, flags: int) -> int:
-    """A descriptor of a file that may be made; see :func:`give_to_owner`."""
+    """Open or create a file and return its descriptor; see :func:`give_to_owner`."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, MODE)
     give_to_owner(path)
     return descriptor
 
 
 def give_to_owner(path: Path) -> None:
-    """Give a file that root made to the owner of its directory: commands are often root's, and the
-    agent, which has to write it from then on, is not.
+    """Give a file that root created to the owner of its directory.
+
+    Commands are often run by root, while the agent that writes the file later is not root.
     """
     if os.geteuid() != 0:
         return
     with contextlib.suppress(OSError):
-        owner, there = path.parent.stat(), path.lstat()
-        made = stat.S_ISREG(there.st_mode) and there.st_nlink == 1  # not led to somebody's file
-        if made and there.st_uid == 0 and owner.st_uid != 0:
+        owner, file = path.parent.stat(), path.lstat()
+        is_plain = stat.S_ISREG(file.st_mode) and file.st_nlink == 1  # no link to another file
+        if is_plain and file.st_uid == 0 and owner.st_uid != 0:
             os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 _OURS = (".journal", ".json", ".sqlite", "compute_id", "driver-calls")
-"""How the names of the agent's files in its state directory end."""
+"""Endings of the names of the agent's files."""
 
 
 def unusable_files(directory: Path) -> list[str]:
-    """Say of each of the agent's files that something else is in its place, or that it is another
-    user's, who lets nobody write.
-    """
+    """Return a text for each of the agent's files that is no regular file or can't be written."""
     problems = []
     with contextlib.suppress(OSError):
         for path in sorted(directory.iterdir()):
             if not path.name.endswith(_OURS):
                 continue
             if not stat.S_ISREG(path.lstat().st_mode):
-                problems.append(f"{path} is no regular file")
+                problems.append(f"{path} is not a regular file")
             elif not os.access(path, os.R_OK | os.W_OK):
                 problems.append(f"{path} can't be read and written by {_user(os.geteuid())}")
     return problems
 
 
 def remove(path: Path) -> None:
-    """Afterwards there is no such file."""
+    """Remove a file, if it exists."""
     path.unlink(missing_ok=True)
     sync_directory(path.parent)
 
 
 def set_aside(path: Path) -> str:
-    """Move it out of the way, for somebody to look at; where it is now, to end a clause with."""
+    """Rename a damaged file to ``NAME.damaged``; return what became of it, to end a clause with."""
     try:
-        there = path.replace(path.with_name(f"{path.name}.damaged"))
+        target = path.replace(path.with_name(f"{path.name}.damaged"))
         sync_directory(path.parent)
     except OSError as err:
         return f", and can't be moved away ({err.strerror})"
-    return f", it is now {there}"
+    return f", it is now {target}"
 
 
 def sync_directory(directory: Path) -> None:
-    """A power cut must not take a file's name."""
+    """Sync a directory, so that a power cut does not lose a file's name."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -142,7 +141,7 @@ def sync_directory(directory: Path) -> None:
 
 @contextlib.contextmanager
 def _filled(scratch: Path, data: bytes, *, durable: bool) -> Iterator[None]:
-    """A file that is given its name within, and is gone in any case afterwards."""
+    """Write a scratch file that the caller renames or links; it is removed afterwards."""
     scratch.parent.mkdir(parents=True, exist_ok=True)
     scratch.unlink(missing_ok=True)
     try:

@@ -1,7 +1,7 @@
 """A lock that allows one process for each state directory.
 
-The lock is on the directory itself, so that a full disk keeps nobody from taking it, and
-the kernel lets go of it however the process ends.
+The lock is on the directory itself: it can be taken on a full disk, and the kernel releases it
+however the process ends.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ LOCKS = Path("/proc/locks")
 
 
 class InUse(Exception):
-    """Another process works with this directory; the text names both."""
+    """Another process has the lock; the text names the directory and the process."""
 
     def __init__(self, directory: Path, holder: str) -> None:
         self.what = f"state_path {directory} is in use by another compute-agent{holder}"
@@ -23,11 +23,11 @@ class InUse(Exception):
 
 
 def lock_directory(directory: Path) -> int | None:
-    """The lock, as a descriptor to be closed; ``None`` where there can't be one.
+    """Lock a directory, which is created; return the descriptor that holds the lock.
 
-    What is wrong with a directory that can't be made is said by who writes to it.
+    Return ``None`` if the directory can't be created: later writes to it report why.
 
-    :raises InUse: somebody else has it.
+    :raises InUse: another process has the lock.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -41,12 +41,16 @@ def lock_directory(directory: Path) -> int | None:
         os.close(descriptor)
         raise InUse(directory, holder) from err
     except OSError as err:
-        LOG.warning("%s can't be locked (%s): start no second agent on it", directory, err.strerror)
+        LOG.warning(
+            "%s can't be locked (%s): start no second compute-agent with it",
+            directory,
+            err.strerror,
+        )
     return descriptor
 
 
 def _holder(inode: int) -> str:
-    """The process that has the lock, as far as the kernel says (proc_locks(5))."""
+    """Return the process with the lock, for messages; empty if unknown (see proc_locks(5))."""
     try:
         rows = [line.split() for line in LOCKS.read_text().splitlines()]
     except OSError:

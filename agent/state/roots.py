@@ -96,7 +96,9 @@ class RootStore:
             self._taken.add(root)
             documents = kept.roots.pop(root, None)
             if root in kept.damaged:
-                LOG.warning("What %s has of the root %s is damaged: it is left", self.path, root)
+                LOG.warning(
+                    "The saved state of the root %s in %s is damaged and ignored", root, self.path
+                )
                 return {}
             if documents is not None:
                 self._complete.add(root)
@@ -248,7 +250,10 @@ class RootStore:
         self._lost_all = True
         aside = files.set_aside(path) if self.writing else ""
         LOG.warning(
-            "%s is damaged (%s)%s: what is kept of each root is found out anew", path, err, aside
+            "%s is damaged (%s)%s: the saved state of all roots is lost, Placement is read instead",
+            path,
+            err,
+            aside,
         )
 
     def _note_problem(self, err: Exception) -> None:

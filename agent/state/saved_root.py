@@ -129,7 +129,7 @@ class SavedRoot:
 
     def _ledger_in(self, documents: Mapping[str, Any], removed: Mapping[str, Any]) -> Ledger:
         if not documents:
-            return self._lost("is not there")
+            return self._lost("is missing")
         try:
             return ledger_from(documents, removed)
         except DAMAGE as err:
@@ -138,8 +138,8 @@ class SavedRoot:
 
     def _lost(self, what: str) -> Ledger:
         LOG.warning(
-            "The ledger of the root %s in %s %s: what is asserted anew is this agent's again, "
-            "and nothing else is taken away",
+            "The ledger of the root %s in %s %s: what drivers report again is this agent's, "
+            "and nothing else is removed",
             self.root,
             self.store.path,
             what,

@@ -449,7 +449,7 @@ def test_a_second_root_that_shares_nothing_is_not_made_and_told(any_placement: A
         tree.update_inventory("another", {"DISK_GB": {"total": 100}})
 
     agent = Agent(any_placement, Small(with_another))
-    assert "a second root has to share what it has" in str(agent.period().texts())
+    assert "a second root provider has to be a sharing provider" in str(agent.period().texts())
     assert names(any_placement) == {NODE}
 
 

@@ -124,7 +124,7 @@ def test_beside_nova_only_what_is_hung_below_its_root_is_ours(placement) -> None
     before = nova.provider(ROOT)["generation"]
     said = both(inventory(VCPU=1), child("card", VGPU=4))
     host = Host(placement, {"cards": said}, attached=True)
-    assert "the inventory is the owner's of this root" in host.complaints()
+    assert "another service owns this root and its inventory" in host.complaints()
     assert host.totals("card") == {"VGPU": 4}
     assert (host.totals(), host.traits()) == ({"VCPU": 8}, {"COMPUTE_NODE"})
     assert nova.provider(ROOT)["generation"] == before, "Nova's next write meets no conflict"

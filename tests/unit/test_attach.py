@@ -161,7 +161,7 @@ def test_a_root_that_its_owner_deletes_is_no_older_state_of_placement(owned, cap
 def test_a_provider_of_that_name_which_is_no_root_is_told(placement) -> None:
     parent = placement.stranger.create_provider("rack")
     placement.stranger.create_child(parent, NODE)
-    assert "no root to attach to" in str(Agent(placement, cards(0)).period().texts())
+    assert "compute1 has a parent" in str(Agent(placement, cards(0)).period().texts())
     assert len(placement.writes) == 0
 
 
@@ -177,10 +177,10 @@ def test_what_a_driver_does_to_what_is_not_ours_is_undone_and_told(owned) -> Non
     before = root_of(owned)
     agent = Agent(owned, bully)
     said = " ".join(agent.period().texts())
-    assert "FPGA, VCPU not reported: the inventory is the owner's of this root" in said
-    assert "aggregates not changed: they are the owner's of this root" in said
+    assert "FPGA, VCPU not reported: another service owns this root and its inventory" in said
+    assert "aggregates not changed: another service owns this root" in said
     assert "created by another service" in said
-    assert "root_provider = attach allows no root of its own" in said
+    assert "root_provider = attach allows no other root provider" in said
     assert root_of(owned) == before
     assert names(owned) == {NODE, f"{NODE}_pci", "card0"}
     assert not agent.period().done
@@ -278,7 +278,9 @@ def test_inventory_of_the_owner_is_not_moved_and_nor_are_its_allocations(owned) 
     agent = Agent(owned, moves)
     agent.driver.update_provider_tree = lambda tree, node, given=None: moves(tree, given)
     report = agent.period()
-    assert f"inventory of {NODE} is its owner's, and can't be moved" in str(report.texts())
+    assert f"the driver moved allocations of {NODE}, which another service owns" in str(
+        report.texts()
+    )
     assert report.fatal, "as any reshape that fails at the start"
     assert THEIRS in owned.stranger.allocation(guest)["allocations"]
     assert names(owned) == {NODE, f"{NODE}_pci"}

@@ -463,7 +463,7 @@ def test_two_services_that_both_name_a_node_are_told_of_each_other(placement) ->
     one, two = Service(placement, Rack("a", "b"), ONE), Service(placement, Rack("b", "c"), TWO)
     one.calls(), two.calls()
     said = str([report.texts() for report in one.period(2 * VERIFY)])
-    assert f"reported by the service with compute_id {TWO} as well" in said
+    assert f"reported by the service with compute_id {TWO} too" in said
     two.driver.names = ["c"]
     two.period()
     one.period(2 * VERIFY)

@@ -269,7 +269,7 @@ def test_a_device_below_another_ones_provider_outlives_it_and_both_are_told(plac
     agent.settled()
     agent.named["a"].body = children("cell")
     report = agent.period()
-    assert "kept with its removed parent" in " ".join(report.texts())
+    assert "kept together with its removed parent" in " ".join(report.texts())
     assert agent.names() == {NODE, "cell0", "card"}
     assert agent.totals(own_uuid(ROOT, "cell0")) == {}
     assert agent.totals(own_uuid(ROOT, "card")) == {"FPGA": 1}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TWIN = "degraded twin"
 """What is to be told of a stranger who undoes."""
 ALLOWED = (
-    "kept with its removed parent",
+    "kept together with its removed parent",
     "below it is somebody else's",
     "somebody wrote to its providers meanwhile",
     "not set again: the owner of this root removed it",

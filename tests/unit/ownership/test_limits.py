@@ -130,7 +130,7 @@ def test_inventory_and_aggregates_of_an_attached_root_are_its_owners() -> None:
     said = answers(says(ONE, root(9, B), places=False))
     settled = settle(there(root(8)), kept(), said, ATTACHED)
     assert settled.desired.providers[ROOT].inventory == root(8).inventory
-    assert "VCPU not reported: the inventory is the owner's of this root" in texts(settled)
+    assert "VCPU not reported: another service owns this root and its inventory" in texts(settled)
 
 
 # -- what is the agent's own

@@ -83,10 +83,10 @@ def test_nothing_is_made_below_another_services_provider() -> None:
 
 
 @pytest.mark.parametrize(("rows", "why"), [
-    ((), "kept with its removed parent: created by another service"),
+    ((), "kept together with its removed parent: created by another service"),
     (
         ((TWO, THIRD, holding(provider=True)),),
-        "kept with its removed parent: driver two still reports it",
+        "kept together with its removed parent: driver two still reports it",
     ),
 ])  # fmt: skip
 def test_what_goes_stays_while_something_is_below_it(rows: tuple, why: str) -> None:
@@ -157,7 +157,7 @@ def test_a_driver_that_took_away_what_is_not_ours_is_told_how_to_make_it_ours() 
     done = settled(there(root(), Provider(THIRD, "strange", ROOT)), taken)
     assert THIRD in done.desired
     text = (
-        "not removed, as driver one asked: created by another service "
+        "removal by driver one ignored: created by another service "
         f"(to take it over: computectl adopt {THIRD})"
     )
     assert told(done) == [(THIRD, "strange", text)]

@@ -351,7 +351,7 @@ def test_what_can_not_be_read_is_named_with_all_else(tmp_path: Path) -> None:
         "a.yaml:1: can't be read: Is a directory",
         "b.yaml:1: can't be read: No such file or directory",
         "c.yaml:2: not UTF-8",
-        "d.yaml:1: can't be read: is no regular file",
+        "d.yaml:1: can't be read: is not a regular file",
     ]
 
 

@@ -83,7 +83,7 @@ def test_a_later_versions_file_is_refused_and_never_written_over(tmp_path: Path)
     later.save(FIELDS)
     kept = later.path.read_bytes()
     one = document(tmp_path)
-    with pytest.raises(Later, match="has version 2, and this one knows 1"):
+    with pytest.raises(Later, match="has version 2, and this compute-agent reads 1"):
         one.load(same)
     one.save({"name": "other"})
     one.remove()
@@ -101,7 +101,7 @@ def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
     one = document(tmp_path)
     one.path.parent.mkdir()
     os.mkfifo(one.path)
-    with pytest.raises(Unreadable, match="is no regular file"):
+    with pytest.raises(Unreadable, match="is not a regular file"):
         one.load(same)
 
 
@@ -166,13 +166,13 @@ def test_a_full_disk_is_told_once_tried_again_and_leaves_the_old_file(
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", no_space)
         for _ in range(3):
-            one.keep({"name": "other"}, "it may be lost")
+            one.save_or_warn({"name": "other"}, "it may be lost")
     assert one.path.read_bytes() == kept
     assert os.listdir(one.path.parent) == [one.path.name]
     told = [record.getMessage() for record in caplog.records]
     assert told == [f"{one.path} can't be written (No space left on device): it may be lost"]
     assert one.problem
-    one.keep({"name": "other", "nodes": {}}, "")
+    one.save_or_warn({"name": "other", "nodes": {}}, "")
     assert not one.problem
     assert document(tmp_path).load(same) == {"name": "other", "nodes": {}}
 

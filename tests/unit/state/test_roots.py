@@ -189,7 +189,7 @@ def test_a_damaged_document_costs_one_root_until_it_is_replaced(
     path.write_bytes(path.read_bytes().replace(b'"host"', b'"h0st"'))
     again = RootStore(path)
     assert (again.load(ONE), again.load(TWO)) == ({}, SECOND)
-    assert f"What {path} has of the root {ONE} is damaged" in caplog.text
+    assert f"The saved state of the root {ONE} in {path} is damaged" in caplog.text
     assert not again.save(ONE, {VIEW: 1})
     assert again.replace(ONE, FIRST)
     assert kept(again) == FIRST
