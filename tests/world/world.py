@@ -236,14 +236,14 @@ def _seldom() -> Iterator[None]:
 @contextlib.contextmanager
 def _parsed_once() -> Iterator[None]:
     """The same provider files say the same."""
-    before, files.parsed = files.parsed, _parsed
+    before, files.parse_files = files.parse_files, _parsed
     try:
         yield
     finally:
-        files.parsed = before
+        files.parse_files = before
 
 
-_parsed = cache(files.parsed)
+_parsed = cache(files.parse_files)
 
 
 @contextlib.contextmanager
