@@ -1,4 +1,4 @@
-"""Options of the libvirt driver; those that Nova has keep their names and meaning."""
+"""Options of the libvirt driver; options that Nova has keep their names and meaning."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ PCI_OPTS = [
         default=[],
         deprecated_name="passthrough_whitelist",
         help="PCI devices that guests can have, as JSON objects or lists of them; may be given"
-        " more than once, the first entry that matches a device counts. Keys: vendor_id,"
+        " more than once, the first entry that matches a device is used. The keys vendor_id,"
         " product_id, address (with * for parts, or an object of regular expressions for"
-        " domain, bus, slot and function) or devname choose devices; resource_class, traits"
-        " (with commas between), physical_network, managed, one_time_use, remote_managed,"
-        " live_migratable and trusted say what they are.",
+        " domain, bus, slot and function) and devname select devices; resource_class, traits"
+        " (separated by commas), physical_network, managed, one_time_use, remote_managed,"
+        " live_migratable and trusted describe them.",
     ),
     cfg.BoolOpt(
         "report_in_placement",
         default=False,
-        help="Whether the devices of device_spec are reported: a provider for each device or"
-        " PF. Switched off again, providers go as soon as no guest uses them.",
+        help="Whether the devices of device_spec are reported, with a provider for each device or"
+        " PF. If this is switched off, each provider is removed once no guest uses it.",
     ),
     cfg.BoolOpt(
         "report_physical_networks",
@@ -36,8 +36,9 @@ PCI_OPTS = [
         default=False,
         help="Whether devices of one class with the same traits are one provider (one for each"
         " NUMA cell where cells are reported). Eight or more similar providers make searches"
-        " for candidates slow. Not for Nova, which looks for a provider of each device."
-        " Changing it moves the inventory together with its allocations, at the next start.",
+        " for candidates slow. Do not use it with Nova, which expects a provider for each"
+        " device. Changing it moves the inventory together with its allocations, at the next"
+        " start.",
     ),
 ]
 
@@ -48,7 +49,7 @@ DEVICES_OPTS = [
         deprecated_name="enabled_vgpu_types",
         help="Types of mediated devices (vGPUs) that guests can have, such as nvidia-35. With"
         " several of them, each has a group [mdev_<type>] with device_addresses (the PCI"
-        " addresses of the GPUs that are divided into it, like 0000:84:00.0), and if need be"
+        " addresses of the GPUs that are divided into it, like 0000:84:00.0), and optionally"
         " mdev_class (the resource class: VGPU, or one that starts with CUSTOM_) and"
         " max_instances (on the whole host, at most). A single type without such a group is"
         " for all devices that have it.",
@@ -58,8 +59,8 @@ DEVICES_OPTS = [
         default=False,
         help="Whether all devices of one class are one provider (one for each NUMA cell where"
         " cells are reported). Eight or more similar providers, such as the VFs of a GPU, make"
-        " searches for candidates slow. Not for Nova, which looks for a provider of each"
-        " device. Changing it moves the inventory together with its allocations, at the next"
+        " searches for candidates slow. Do not use it with Nova, which expects a provider for"
+        " each device. Changing it moves the inventory together with its allocations, at the next"
         " start.",
     ),
 ]
@@ -74,15 +75,15 @@ LIBVIRT_OPTS = [
     cfg.StrOpt(
         "connection_uri",
         default="",
-        help="URI of the libvirt to ask. If empty, the usual one of virt_type:"
+        help="URI of libvirt. If empty, the default of virt_type:"
         " qemu:///system, lxc:///system, parallels:///system or test:///default.",
     ),
     cfg.StrOpt(
         "virt_type",
         default="kvm",
         choices=["kvm", "lxc", "qemu", "parallels", "test"],
-        help="What kind of guests this host runs: decides the URI where connection_uri is"
-        " empty, and the CPU that guests get where cpu_mode is not set.",
+        help="Kind of guests that this host runs. It determines the URI if connection_uri is"
+        " empty, and the CPU that guests get if cpu_mode is not set.",
     ),
     cfg.StrOpt(
         "cpu_mode",
@@ -119,25 +120,25 @@ LIBVIRT_OPTS = [
         "report_hugepages",
         default="off",
         choices=[
-            ("off", "not at all: guests on hugepages are not scheduled by them"),
+            ("off", "not reported: guests on hugepages are scheduled without regard to them"),
             ("pages", "by size, in pages: CUSTOM_HUGEPAGES_2M, CUSTOM_HUGEPAGES_1G, ..."),
             ("memory", "as a part of MEMORY_MB, which is what Nova does"),
         ],
-        help="How memory that is set aside as hugepages is reported. Unless it is memory, it is"
-        " kept out of MEMORY_MB, since other guests can't have it.",
+        help="How hugepages are reported. Unless this is memory, hugepages are not counted in"
+        " MEMORY_MB, since guests without hugepages can't use them.",
     ),
     cfg.ListOpt(
         "pmem_namespaces",
         default=[],
         help="Persistent memory namespaces that guests can have, by label: inventory of"
         " CUSTOM_PMEM_NAMESPACE_<LABEL>. LABEL:NAMESPACE[|NAMESPACE][,...], such as"
-        ' "128G:ns0|ns1,SMALL:ns2". Those of one label should be alike.',
+        ' "128G:ns0|ns1,SMALL:ns2". Namespaces of one label should be alike.',
     ),
     cfg.BoolOpt(
         "cpu_power_management",
         default=False,
-        help="Whether the compute service switches dedicated CPUs off while no guest uses them:"
-        " PCPU inventory then has those that are offline too.",
+        help="Whether the compute service switches dedicated CPUs off while no guest uses them."
+        " If so, dedicated CPUs that are offline count as PCPU too.",
     ),
     cfg.IntOpt(
         "num_memory_encrypted_guests",
@@ -156,10 +157,10 @@ LIBVIRT_OPTS = [
         "images_type",
         default="default",
         choices=["raw", "flat", "qcow2", "lvm", "rbd", "zfs", "ploop", "default"],
-        help="How guests' disks are kept. DISK_GB is the size of libvirt's storage pool that is"
-        " this backend: of instances_path for disks in files (where there is no such pool, of"
+        help="How guests' disks are stored. DISK_GB is the size of libvirt's storage pool that is"
+        " this backend: of instances_path for disks in files (without such a pool, the size of"
         " its file system), of images_volume_group for lvm, images_rbd_pool for rbd and"
-        " images_zfs_pool for zfs. While there is none, DISK_GB stays as Placement has it.",
+        " images_zfs_pool for zfs. While there is no such pool, DISK_GB stays as in Placement.",
     ),
     cfg.StrOpt(
         "images_volume_group",
@@ -177,15 +178,15 @@ LIBVIRT_OPTS = [
     cfg.BoolOpt(
         "disk_from_sharing_provider",
         default=False,
-        help="Whether a sharing provider with DISK_GB that shares an aggregate with this host"
-        " stands for its disk: then the host reports no DISK_GB of its own. What guests have"
-        " of the host's own is kept, and no longer given out, until they are gone.",
+        help="Whether a sharing provider with DISK_GB in an aggregate of this host replaces the"
+        " host's own DISK_GB. The host's own inventory is then drained: it is removed once no"
+        " guest uses it.",
     ),
     cfg.BoolOpt(
         "swtpm_enabled",
         default=False,
-        help="Whether guests can have an emulated TPM: its traits are reported where libvirt"
-        " offers one.",
+        help="Whether guests can have an emulated TPM. If so, its traits are reported where"
+        " libvirt supports it.",
     ),
     cfg.ListOpt(
         "supported_tpm_secret_security",
@@ -193,39 +194,40 @@ LIBVIRT_OPTS = [
         default=["user", "host", "deployment"],
         help="Who may keep the secrets of guests' emulated TPMs, as Nova's compute service on this"
         " host is configured: its scheduler asks for one of them (user, unless the flavor or"
-        " image says otherwise) for each guest with a TPM. Of use with swtpm_enabled only.",
+        " image says otherwise) for each guest with a TPM. Only used with swtpm_enabled.",
     ),
     cfg.IntOpt(
         "file_backed_memory",
         default=0,
         min=0,
-        help="MiB of memory in files that guests get instead of the host's own: the MEMORY_MB of"
-        " this host. 0: none. Not with hugepages, nor with ram_allocation_ratio above 1.",
+        help="Memory in MiB that guests have in files instead of the host's memory: the MEMORY_MB"
+        " of this host. 0: off. It excludes hugepages and ram_allocation_ratio above 1.",
     ),
     cfg.FloatOpt(
         "connection_timeout",
         default=10.0,
         min=0.1,
-        help="How long to wait for a connection, in seconds. libvirt itself would wait for ever.",
+        help="Seconds to wait for a connection. libvirt itself would wait for ever.",
     ),
     cfg.FloatOpt(
         "call_timeout",
         default=30.0,
         min=0.1,
-        help="How long to wait for an answer, in seconds. A call that takes longer is left"
-        " behind, and the node is skipped until it has come back.",
+        help="Seconds to wait for the answer to a call. After that the node is skipped until the"
+        " call has returned.",
     ),
     cfg.IntOpt(
         "keepalive_interval",
         default=5,
         min=0,
-        help="After how many silent seconds libvirtd is asked for a sign of life; 0: never.",
+        help="Seconds without data from libvirtd after which a keepalive message is sent;"
+        " 0: never.",
     ),
     cfg.IntOpt(
         "keepalive_count",
         default=3,
         min=1,
-        help="How many signs of life may be missing before the connection is given up.",
+        help="Number of unanswered keepalive messages after which the connection is closed.",
     ),
 ]
 
@@ -234,14 +236,15 @@ DEFAULT_OPTS = [
         "reserved_huge_pages",
         item_type=types.Dict(),
         help="Hugepages that the host keeps for itself, by NUMA cell; may be given more than"
-        " once. The size is in KiB, or like 2MB: node:0,size:2048,count:64. It is told where"
-        " [libvirt] report_hugepages is pages. Of sizes that are not named here, what is"
-        " reserved in Placement stays.",
+        " once. The size is in KiB, or like 2MB: node:0,size:2048,count:64. It is only used"
+        " with [libvirt] report_hugepages = pages. Sizes that are not listed keep what is"
+        " reserved in Placement.",
     ),
     cfg.StrOpt(
         "instances_path",
         sample_default="$state_path/instances",
-        help="Where guests' disks are; its file system is the DISK_GB of this host.",
+        help="Directory of guests' disks. The size of its file system is DISK_GB, unless"
+        " images_type has a storage pool.",
     ),
 ]
 
@@ -258,21 +261,26 @@ IMAGE_CACHE_OPTS = [
     cfg.StrOpt(
         "subdirectory_name",
         default="_base",
-        help="Where below instances_path nova-compute keeps images; as in its configuration.",
+        help="Directory below instances_path with nova-compute's cached images; has to be the same"
+        " as in its configuration.",
     ),
 ]
 
 
 def register_mdev_types(conf: Any) -> None:
-    """The groups of enabled types, and those of types that are switched off: no typing errors."""
+    """Register the groups of all mdev types: the enabled ones, and others in the configuration.
+
+    The groups of types that are switched off are registered too, so that they don't count as
+    misspelt.
+    """
     enabled = (f"mdev_{name}" for name in conf.devices.enabled_mdev_types)
-    there = (name for name in conf.list_all_sections() if name.startswith("mdev_"))
-    for group in sorted({*enabled, *there}):
+    configured = (name for name in conf.list_all_sections() if name.startswith("mdev_"))
+    for group in sorted({*enabled, *configured}):
         conf.register_opts(MDEV_TYPE_OPTS, group=group)
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """``[(group, [options])]``: the libvirt driver's own."""
+    """Return ``[(group, [options])]``: the libvirt driver's own options."""
     return [
         ("libvirt", LIBVIRT_OPTS),
         ("DEFAULT", DEFAULT_OPTS),
@@ -284,5 +292,5 @@ def list_opts() -> list[tuple[str, list[Any]]]:
 
 
 def all_opts() -> list[tuple[str, list[Any]]]:
-    """All that the libvirt driver reads: its own and those of every driver with a root."""
+    """Return all options that the libvirt driver reads, also those that it shares with others."""
     return [*common.list_opts(), ("compute", common.OWNER_OPTS), *list_opts()]

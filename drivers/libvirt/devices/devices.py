@@ -150,7 +150,7 @@ def list_all_guests(host: Host) -> ListedDocuments:
 
 
 def _divided_reasons(bus: PciBus, divided: Mapping[str, str]) -> dict[str, str]:
-    """Return why devices can't be assigned as a whole, by address: they, or VFs of theirs, are
+    """Return by address why devices can't be assigned whole: they, or VFs of theirs, are
     divided.
     """
     of_pfs = {

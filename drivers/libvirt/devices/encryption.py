@@ -94,7 +94,7 @@ class MemoryEncryption:
         return cls(group.virt_type, Limits.from_conf(group), nova_owner_traits(conf))
 
     def query_host(self, sources: Sources) -> EncryptionAnswer:
-        """Return the answer; only KVM guests on x86 have encryption, TDX only with machine type
+        """Return the answer; only KVM guests on x86 can have encryption, TDX only those of type
         q35.
         """
         capabilities = sources.capabilities
@@ -208,9 +208,7 @@ def _can_tdx(answer: EncryptionAnswer) -> bool:
 
 
 def _tdx_problem(answer: EncryptionAnswer, limits: Limits) -> str | None:
-    """Return a note where the operator expects TDX: the CPU is passed through, or a limit is
-    set.
-    """
+    """Return a note if TDX is expected: the CPU is passed through, or a limit is set."""
     if not _can_tdx(answer):
         return _unable(limits.tdx, "this host can't encrypt memory with TDX")
     if not limits.passes_cpu:

@@ -157,9 +157,7 @@ def cpu_models(sources: Sources, arch: str) -> tuple[str, ...]:
 
 
 def effective_mode(choice: CpuChoice, arch: str | None) -> str | None:
-    """Return the CPU mode, by default Nova's; ``None``: guests of this virt_type have no CPU
-    model.
-    """
+    """Return the CPU mode, or Nova's default; ``None``: guests of this virt_type have none."""
     if choice.virt_type not in _WITH_CPU_MODELS:
         return None if choice.mode == "none" else choice.mode
     if choice.mode is None:
@@ -170,9 +168,7 @@ def effective_mode(choice: CpuChoice, arch: str | None) -> str | None:
 def cpus_to_expand(
     cpu: HostCpu, choice: CpuChoice, libvirt_models: Iterable[str] = ()
 ) -> tuple[CpuToExpand, ...]:
-    """Return the CPUs that libvirt has to expand; ``libvirt_models`` give the spelling of
-    models.
-    """
+    """Return the CPUs for libvirt to expand; models are spelt as in ``libvirt_models``."""
     mode = effective_mode(choice, cpu.arch)
     if mode in HOST_MODES:
         # Where libvirt does not know the model (all ARM hosts), all features are listed already.

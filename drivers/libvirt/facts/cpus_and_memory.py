@@ -166,7 +166,7 @@ def _core_warnings(cpus: GuestCpus, capabilities: Element) -> list[str]:
     mixed = split_cores(cpus, cores(capabilities))
     warning = (
         f"{DEDICATED_SET}: CPU {cpu_list(mixed)} shares its core with a CPU of cpu_shared_set:"
-        " guests that want it for themselves will notice the others"
+        " guests with this dedicated CPU share the core with others; put both CPUs into one set"
     )
     return [warning] if mixed else []
 

@@ -86,9 +86,7 @@ class DiskAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """``image_cache``: the directory of cached images, whose size is reserved; ``None``: nothing
-    is.
-    """
+    """``image_cache``: directory of cached images, whose size is reserved; ``None``: none is."""
 
     images: ImageBackend
     instances_path: Path
@@ -108,15 +106,13 @@ class Disk:
         if not path.is_absolute():
             raise ValueError(f"[DEFAULT] instances_path has to be absolute, not {str(path)!r}")
         images = ImageBackend.from_conf(conf.libvirt)
-        counts = conf.workarounds.reserve_disk_resource_for_image_cache and images.in_files
-        cache = path / conf.image_cache.subdirectory_name if counts else None
-        elsewhere = conf.libvirt.disk_from_sharing_provider
-        return cls(images, path, inventory_policy(conf), cache, elsewhere)
+        reserves_cache = conf.workarounds.reserve_disk_resource_for_image_cache and images.in_files
+        cache = path / conf.image_cache.subdirectory_name if reserves_cache else None
+        is_shared = conf.libvirt.disk_from_sharing_provider
+        return cls(images, path, inventory_policy(conf), cache, is_shared)
 
     def query_host(self, sources: Sources) -> DiskAnswer:
-        """Return sizes and kind of the disk: the storage pool's, else for files the file
-        system's.
-        """
+        """Return the size and kind of the disk: of the storage pool, or of the file system."""
         binding = sources.host.binding
         listed = sources.list_documents(
             POOLS, lambda c: list_active_pools(c, binding, pool_document_problem)
@@ -187,7 +183,7 @@ class Disk:
         def rotational(root: Path) -> tuple[bool | None, ...]:
             if self.images.in_files:
                 return (files.file_system_rotational(root, path),)
-            return tuple(files.device_rotational(root, one) for one in devices)
+            return tuple(files.device_rotational(root, device) for device in devices)
 
         return sources.read_files("kind of disk", f"the disk of {path}", rotational, ())
 
@@ -200,9 +196,7 @@ def below(root: Path, path: Path) -> Path:
 def storage_pool(
     documents: Iterable[Element], images: ImageBackend, instances_path: PurePath
 ) -> StoragePool | None:
-    """Return the pool that is the image backend; ``None``: there is none, or its size is
-    missing.
-    """
+    """Return the pool that is the image backend; ``None``: there is none, or it has no size."""
     candidates = (
         document for document in documents if _is_backend(document, images, instances_path)
     )

@@ -125,9 +125,7 @@ def _cells(node: str, inventories: Observed) -> dict[int, ReportedProvider]:
 
 
 def _ratios(node: str, current: Observed) -> dict[str, dict[str, Any]]:
-    """Return the allocation ratio of each class: the root's, else that of the first cell with
-    one.
-    """
+    """Return the allocation ratio of each class: the root's, else the first cell's."""
     order = [*sorted(current.keys() - {node}, reverse=True), node]
     return {
         name: {"allocation_ratio": record.get("allocation_ratio")}

@@ -91,9 +91,7 @@ class Reader:
         return guest_cells(domains, numa_cells(capabilities))
 
     def _capabilities(self) -> Element:
-        """Read the capabilities; reject a document that lacks memory pages which an earlier one
-        had.
-        """
+        """Read the capabilities; reject a document without memory pages after one that had them."""
         document = parse_document(capabilities(self.sources.host))
         known = hugepages_known(numa_cells(document))
         if self._hugepages_known and not known:

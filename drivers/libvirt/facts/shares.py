@@ -94,9 +94,7 @@ def hugepages(
 
 
 def apportion(amount: int, weights: Sequence[int]) -> list[int]:
-    """Divide ``amount`` by ``weights`` (equally if all are 0) into whole units that add up to
-    it.
-    """
+    """Divide ``amount`` by ``weights``, equally if all are 0, into integers that add up to it."""
     if not weights:
         return []
     if not any(weights):
@@ -188,11 +186,11 @@ class Capacity:
             for cell, cell_amounts, policy in zip(self.cells, amounts, policies, strict=True)
         }
 
-    def _amounts(self, cells: Sequence[Cell], among: frozenset[int], kib: int) -> dict[str, int]:
+    def _amounts(self, cells: Sequence[Cell], cpus: frozenset[int], kib: int) -> dict[str, int]:
         huge_kib = sum(cell.huge_kib for cell in cells)
         return {
-            VCPU: len(self.cpus.shared & among),
-            PCPU: len(self.cpus.dedicated & among),
+            VCPU: len(self.cpus.shared & cpus),
+            PCPU: len(self.cpus.dedicated & cpus),
             MEMORY_MB: memory_mb(kib, huge_kib, self.memory.report_hugepages),
         }
 

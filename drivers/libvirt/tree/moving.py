@@ -70,9 +70,7 @@ class Moving:
         return [cell for cell in self.report.cells.values() if cell.name in self.reported]
 
     def _renamed_cells(self) -> Iterator[Move]:
-        """Yield a move of each renamed cell to its new provider; what has no room there to other
-        cells.
-        """
+        """Yield a move of each renamed cell: to its new provider, then to other cells."""
         for cell in self._cells:
             for old in self.gone:
                 if is_renamed_from(self.root.name, cell.name, old.name):

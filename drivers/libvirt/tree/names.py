@@ -75,9 +75,7 @@ def is_renamed_from(node: str, name: str, old_name: str) -> bool:
 def earlier_provider(
     node: str, name: str, providers: Iterable[ProviderData]
 ) -> ProviderData | None:
-    """Return the provider that had this name, but for the host's earlier name; ``None``: no
-    such.
-    """
+    """Return the provider with this name under the host's earlier name, or ``None``."""
     return next(
         (provider for provider in providers if is_renamed_from(node, name, provider.name)), None
     )
