@@ -129,7 +129,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
         *unusable_files(settings.state_path),
     ]
     service.listeners.append(status_file)
-    status.subscribe(status_file.hear)
+    status.subscribe(status_file.on_notice)
     if monitoring is not None:
         monitoring.listen(service, status, loop, lambda: status_file.written)
         stack.callback(monitoring.stop)

@@ -1,1 +1,1 @@
-"""Numbers for Prometheus, and health: loaded only where ``[monitoring]`` switches them on."""
+"""Metrics for Prometheus, and health; loaded only if ``[monitoring]`` enables them."""

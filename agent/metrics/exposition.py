@@ -1,4 +1,4 @@
-"""Where numbers and health go: a port, a unix socket, a file; whoever tells them."""
+"""Serve metrics and health on a port or a unix socket, and write metrics to a file."""
 
 import logging
 import threading
@@ -22,13 +22,13 @@ TEXT = "text/plain; charset=utf-8"
 EVERY = 15.0
 """Seconds between two writes of the textfile."""
 READABLE = 0o644
-"""node_exporter runs as somebody else, whatever our umask."""
+"""Mode of the textfile, whatever the umask: node_exporter runs as another user."""
 SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 LONG = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
-"""Upper bounds of the buckets, in seconds: of a call, and of a period."""
+"""Upper bounds of histogram buckets in seconds: SHORT for calls, LONG for periods."""
 STARTING = "no period was done yet"
 Rows = Iterable[tuple[tuple[str, ...], float | None]]
-"""Values by their labels; ``None``: not known."""
+"""Label values with a number; ``None`` if it is not known."""
 
 
 @dataclass(slots=True)
@@ -42,35 +42,35 @@ class Exposition:
     _ended: bool = False
     _unwritable: bool = False
     _writing: threading.Lock = field(default_factory=threading.Lock)
-    """The textfile is written by its thread, and at the end."""
+    """Held while the textfile is written: by its thread, and at the end by another."""
 
     @property
     @abstractmethod
     def collected(self) -> CollectorRegistry:
-        """All numbers."""
+        """The registry of all metrics."""
 
     @abstractmethod
     def checks(self) -> Sequence[Check]:
-        """How each part is; empty before that can be told."""
+        """Return the health of each part; empty before it is known."""
 
     def stuck(self) -> str | None:
-        """Why it makes no progress; ``None`` where it does."""
+        """Return why the process makes no progress; ``None`` if it does."""
         return None
 
     def healthz(self, _: str = "") -> Answer:
-        """Whether it lives and makes progress; what it needs may be away."""
+        """Answer 200 if the process makes progress, whatever other services do."""
         why = self.stuck()
         return _answer([why or "ok"], well=why is None)
 
     def readyz(self, _: str = "") -> Answer:
-        """Whether all parts are well, each in a line: what ``computectl status`` says."""
+        """Answer 200 if all parts are healthy, with a line for each, as ``computectl status``."""
         checks, why = self.checks(), self.stuck()
         lines = [*filter(None, [why]), *map(str, checks)]
-        well = bool(checks) and why is None and all(one.ok for one in checks)
+        well = bool(checks) and why is None and all(check.ok for check in checks)
         return _answer(lines or [STARTING], well=well)
 
     def start(self) -> None:
-        """Serve, and write; returns at once."""
+        """Start to serve and to write, in threads."""
         pages: Pages = {"/metrics": self.metrics, "/healthz": self.healthz, "/readyz": self.readyz}
         if self.settings.port:
             self._servers.append(over_tcp(self.settings.listen, self.settings.port, pages))
@@ -82,7 +82,7 @@ class Exposition:
             threading.Thread(target=self._write_on, name="textfile", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop serving, and write the file once more: its timestamps then grow old."""
+        """Stop serving, and write the file once more; from then on its timestamps age."""
         self._ended = True
         self._wake.set()
         for server in self._servers:
@@ -90,14 +90,14 @@ class Exposition:
         self.write()
 
     def metrics(self, accept: str) -> Answer:
-        """In the format that the client prefers."""
+        """Answer with the metrics, in the format of the Accept header."""
         encode, kind = exposition.choose_encoder(accept)
         return HTTPStatus.OK, kind, encode(self.collected)
 
     # -- the textfile
 
     def write(self) -> None:
-        """Now; a disk that is full is logged once."""
+        """Write the textfile now; errors are logged once."""
         path = self.settings.textfile
         if path is None:
             return
@@ -115,7 +115,7 @@ class Exposition:
         files.replace(path, generate_latest(self.collected), durable=False, mode=READABLE)
 
     def note(self, _: object) -> None:
-        """There are new numbers: they are written soon."""
+        """Write the textfile soon: there are new numbers."""
         self._wake.set()
 
     def _write_on(self) -> None:
@@ -131,9 +131,9 @@ def _answer(lines: Iterable[str], *, well: bool) -> Answer:
 
 
 def gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> Metric:
-    """Return a gauge of values read just now; ``name`` is its full name."""
-    made = GaugeMetricFamily(name, text, labels=labels)
+    """Return a gauge with these values; ``name`` is its full name."""
+    metric = GaugeMetricFamily(name, text, labels=labels)
     for values, number in rows:
         if number is not None:
-            made.add_metric(values, number)
-    return made
+            metric.add_metric(values, number)
+    return metric

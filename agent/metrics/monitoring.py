@@ -1,4 +1,4 @@
-"""An agent's metrics and health: what is counted, what is read on request, what both come from."""
+"""An agent's metrics and health: counters, gauges read on request, and their sources."""
 
 import re
 import time
@@ -24,8 +24,8 @@ from drivers.loader import LoadedDriver
 from reportclient.errors import PlacementError
 from reportclient.http import API
 
-CallTold = Callable[[str, str, str, float], object]
-"""Hears of each call: method, route, outcome, seconds."""
+CallObserver = Callable[[str, str, str, float], object]
+"""Called after each request: method, route, outcome, seconds."""
 OK, ERROR = "ok", "error"
 _UUID = re.compile(r"/[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?=/|$)")
 _NAMED = re.compile(r"/(traits|resource_classes|inventories)/[^/]+$")
@@ -34,10 +34,10 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The same API; each call is told."""
+    """Placement's API; passes each request to ``observer``."""
 
     api: API
-    told: CallTold
+    observer: CallObserver
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
@@ -51,12 +51,12 @@ class Measured:
             outcome = outcome_of(err)
             raise
         finally:
-            self.told(method, route_of(path), outcome, time.monotonic() - began)
+            self.observer(method, route_of(path), outcome, time.monotonic() - began)
         return answer
 
 
 def route_of(path: str) -> str:
-    """The path with what varies taken out, for a label with few values.
+    """Return the path with placeholders for UUIDs and names, as a label with few values.
 
     >>> route_of("/resource_providers/c0ffee00-0000-4000-8000-000000000001/traits?x=1")
     '/resource_providers/{uuid}/traits'
@@ -65,7 +65,7 @@ def route_of(path: str) -> str:
 
 
 def outcome_of(err: PlacementError) -> str:
-    """The kind of error: ``conflict``, ``unreachable``, ``in_use``, ``rejected`` …"""
+    """Return the kind of error: ``conflict``, ``unreachable``, ``in_use``, ``rejected`` …"""
     return _WORDS.sub("_", type(err).__name__).lower()
 
 
@@ -88,14 +88,14 @@ _OF_NODES: Sequence[tuple[str, str, Callable[[NodeStatus], float | None]]] = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Facts(Collector):
-    """A collector; ``status`` is what ``status.json`` says, ``None`` before the first period."""
+    """Collects gauges; ``status`` returns that of ``status.json``, ``None`` before a period."""
 
     status: Callable[[], AgentStatus | None]
     nodes: Nodes
     loop: Loop
 
     def collect(self) -> Iterator[Metric]:
-        """In the thread of whoever asks."""
+        """Yield the gauges; called in the thread of the request."""
         status = self.status()
         yield from self._service(status)
         yield from self._nodes(status.nodes if status is not None else ())
@@ -124,13 +124,13 @@ class Facts(Collector):
             "check_ok",
             "Whether this part of the agent's health is well, as /readyz says it.",
             ("check",),
-            [((one.name,), float(one.ok)) for one in checks],
+            [((check.name,), float(check.ok)) for check in checks],
         )
 
     def _nodes(self, nodes: Sequence[NodeStatus]) -> Iterator[Metric]:
         for name, text, value in _OF_NODES:
-            yield _gauge(name, text, ("node",), [((one.node,), value(one)) for one in nodes])
-        took = {name: spent for one in nodes for name, spent in (one.took or {}).items()}
+            yield _gauge(name, text, ("node",), [((node.node,), value(node)) for node in nodes])
+        took = {name: spent for node in nodes for name, spent in (node.took or {}).items()}
         text = "How long a driver's source, such as a call of libvirt's, took the last time."
         rows = [((name,), spent) for name, spent in took.items()]
         yield _gauge("source_seconds", text, ("source",), rows)
@@ -141,15 +141,15 @@ class Facts(Collector):
             "providers",
             "Providers of the node's tree, and those that share with it.",
             ("node",),
-            [((one.node,), len(one.view.snapshot)) for one in trackers],
+            [((tracker.node,), len(tracker.view.snapshot)) for tracker in trackers],
         )
-        ago = time.time() - time.monotonic()
-        verified = [((one.node,), one.root.verified_at) for one in trackers]
+        epoch = time.time() - time.monotonic()
+        verified = [((tracker.node,), tracker.root.verified_at) for tracker in trackers]
         yield _gauge(
             "last_verification_timestamp_seconds",
             "When the tree was last compared with what Placement has.",
             ("node",),
-            [(labels, None if at is None else ago + at) for labels, at in verified],
+            [(labels, None if at is None else epoch + at) for labels, at in verified],
         )
 
 
@@ -171,7 +171,7 @@ class Monitoring(Exposition):
         return self.numbers.registry
 
     def measured(self, api: API) -> API:
-        """The same API to Placement; its calls are counted."""
+        """Return Placement's API with its calls counted."""
         return Measured(api, self.numbers.placement_called)
 
     def listen(
@@ -181,10 +181,10 @@ class Monitoring(Exposition):
         loop: Loop,
         status: Callable[[], AgentStatus | None],
     ) -> None:
-        """From now on all of them are heard; ``status`` is what ``status.json`` says."""
+        """Subscribe to service, host and drivers; ``status`` returns that of ``status.json``."""
         self._status = status
         service.listeners.append(self.numbers)
-        host.subscribe(self.numbers.hear)
+        host.subscribe(self.numbers.on_notice)
         self._listen_to_drivers(service.nodes.drivers)
         self.numbers.registry.register(Facts(status, service.nodes, loop))
         ProcessCollector(namespace=PREFIX, registry=self.numbers.registry)
@@ -192,7 +192,7 @@ class Monitoring(Exposition):
             service.listeners.append(self.note)
 
     def checks(self) -> Sequence[Check]:
-        """See :class:`Exposition`; as ``status.json`` says it."""
+        """See :class:`Exposition`; the checks of ``status.json``."""
         status = self._status()
         return status.checks if status is not None else ()
 

@@ -1,6 +1,6 @@
 """Counters and histograms of periods, calls, operations, drivers, heartbeats and RPC.
 
-Any thread may tell; the counters are Prometheus's own, and locked.
+Any thread may call these methods: Prometheus's counters are locked.
 """
 
 import time
@@ -17,7 +17,7 @@ PREFIX = "compute_agent"
 
 
 class Numbers:
-    """A listener of the service, of the host's status, of Placement's door and of drivers."""
+    """Counts reports, notices of the host's status, and calls to Placement and to drivers."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()
@@ -69,19 +69,19 @@ class Numbers:
         )
 
     def __call__(self, reports: Sequence[Report]) -> None:
-        """A listener of the service: a period or a switch is heard once."""
+        """Count the reports of a period or switch, as a listener of the service."""
         for report in reports:
             self.periods.labels(report.occasion.value).observe(report.seconds)
             self.replans.inc(report.tries - 1)
             for operation in report.done:
                 self.operations.labels(type(operation).__name__).inc()
             self._note_refusals(report)
-            if report.occasion is Occasion.PERIOD:  # a switch repeats what the period found
+            if report.occasion is Occasion.PERIOD:  # a switch repeats the conditions of the period
                 for part in report.degraded:
                     self.source_failures.labels(part).inc()
 
-    def hear(self, notice: Notice) -> None:
-        """A listener of the host's status."""
+    def on_notice(self, notice: Notice) -> None:
+        """Count heartbeats and RPC calls, as a subscriber of the host's status."""
         if isinstance(notice, HeartbeatDone):
             self.heartbeats.labels("failed" if notice.error else "ok").inc()
             self.heartbeat_times.observe(notice.seconds)
@@ -92,18 +92,18 @@ class Numbers:
             self.rpc_times.observe(notice.seconds)
 
     def placement_called(self, method: str, route: str, outcome: str, seconds: float) -> None:
-        """Each call to Placement."""
+        """Count a call to Placement."""
         self.requests.labels(method, route, outcome).inc()
         self.request_times.labels(method, route).observe(seconds)
 
     def driver_called(self, driver: str, method: str, seconds: float, failed: bool) -> None:
-        """Each call of a driver's method."""
+        """Count a call of a driver's method."""
         self.driver_times.labels(driver, method).observe(seconds)
         if failed:
             self.driver_failures.labels(driver, method).inc()
 
     def _note_refusals(self, report: Report) -> None:
-        """Count refusals once, not in each report that repeats them."""
+        """Count each refusal once, though later reports repeat it."""
         before = self._failed.get(report.node, {})
         now = {uuid: str(err) for uuid, err in report.failed.items()}
         self.refused.inc(sum(before.get(uuid) != text for uuid, text in now.items()))

@@ -1,4 +1,4 @@
-"""Options of metrics and health, and what is wrong with them."""
+"""Options of metrics and health."""
 
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -9,35 +9,35 @@ from oslo_config import cfg
 
 GROUP = "monitoring"
 SUFFIX = ".prom"
-"""node_exporter reads no other files."""
+"""Suffix of files that node_exporter reads."""
 
 MONITORING: list[cfg.Opt] = [
     cfg.StrOpt(
         "listen",
         default="127.0.0.1",
-        help="Loopback address on which listen_port is served. Whoever reaches it may read: "
-        "for other hosts, put a proxy in front that asks who they are.",
+        help="Loopback address of listen_port. Every user of this machine may read it; for "
+        "other hosts, put a proxy with authentication in front.",
     ),
     cfg.PortOpt(
         "listen_port",
         default=0,
-        help="Port that serves /metrics for Prometheus, and /healthz and /readyz. 0 for none.",
+        help="Port of /metrics for Prometheus, /healthz and /readyz. 0: none.",
     ),
     cfg.StrOpt(
         "listen_socket",
-        help="Path of a unix socket that serves the same. Left out: none.",
+        help="Path of a unix socket with the same pages as listen_port. Left out: none.",
     ),
     cfg.StrOpt(
         "textfile",
-        help="File, ending in .prom, for node_exporter's textfile collector: the same numbers, "
-        "written again every 15 seconds and after each period. Left out: none.",
+        help="File for node_exporter's textfile collector, with a name that ends in .prom. The "
+        "metrics are written to it every 15 seconds and after each period. Left out: none.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class MonitoringSettings:
-    """Where numbers and health go; nowhere by default."""
+    """Where metrics and health are published; nowhere by default."""
 
     listen: str = "127.0.0.1"
     port: int = 0
@@ -46,12 +46,12 @@ class MonitoringSettings:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything of it is wanted."""
+        """Whether they are published anywhere."""
         return bool(self.port or self.socket or self.textfile)
 
 
 def settings(conf: Any) -> MonitoringSettings:
-    """Read every option once.  :raises ValueError: with the option that can't be used."""
+    """Return the settings.  :raises ValueError: an option has an invalid value."""
     group = conf[GROUP]
     textfile = _path(group.textfile, "textfile")
     if textfile is not None and textfile.suffix != SUFFIX:

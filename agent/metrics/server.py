@@ -1,7 +1,7 @@
 """/metrics, /healthz and /readyz, on a loopback port or a unix socket.
 
-A port that another program has, or a directory that is not there, keeps no agent from
-reporting: it is said in the log, and tried again.
+If the port is taken or the directory is missing, that is logged and retried every 10 s; the agent
+reports to Placement meanwhile.
 """
 
 import logging
@@ -21,18 +21,18 @@ from typing import Any
 
 LOG = logging.getLogger(__name__)
 
-AGAIN = 10.0
-"""Seconds until a port or path that could not be had is tried again."""
+RETRY_AFTER = 10.0
+"""Seconds until a port or path that could not be opened is tried again."""
 PATIENCE = 10
-"""Seconds for one request: who connects and says nothing shall keep no thread."""
+"""Seconds until a silent connection is closed."""
 AT_ONCE = 8
-"""Connections at the same time."""
+"""Most connections at the same time."""
 SOCKET_MODE = 0o660
 
 Answer = tuple[HTTPStatus, str, bytes]
 """Status, content type, body."""
 Pages = Mapping[str, Callable[[str], Answer]]
-"""By path; each gets what the client accepts."""
+"""Functions by path; their argument is the request's Accept header."""
 
 
 @dataclass(slots=True)
@@ -40,18 +40,19 @@ class PageServer:
     """Serves pages from threads of its own until :meth:`stop`."""
 
     where: str
+    """URL or path, for the log."""
     option: str
-    """The option that says where."""
+    """Name of the option that sets it."""
     make: Callable[[], BaseServer]
-    again: float = AGAIN
+    retry_after: float = RETRY_AFTER
     ended: threading.Event = field(default_factory=threading.Event)
-    """Set once the server is to stop."""
+    """Set when the server has to stop."""
     _server: BaseServer | None = None
-    """The one that serves, or is about to: no other can be told to end."""
+    """The server that :meth:`stop` has to shut down."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
-        """Return at once."""
+        """Start to serve, in a thread."""
         threading.Thread(target=self._run, name="metrics", daemon=True).start()
 
     def stop(self) -> None:
@@ -64,21 +65,21 @@ class PageServer:
             server.server_close()
 
     def _run(self) -> None:
-        said = ""
+        logged = ""
         while not self.ended.is_set():
             try:
                 server = self.make()
             except OSError as err:
                 why = err.strerror or str(err)
-                if why != said:
+                if why != logged:
                     LOG.warning(
                         "Metrics and health can't be served at %s: %s ([monitoring] %s); retrying",
                         self.where,
                         why,
                         self.option,
                     )
-                said = why
-                self.ended.wait(self.again)
+                logged = why
+                self.ended.wait(self.retry_after)
                 continue
             with self._lock:
                 if self.ended.is_set():
@@ -91,7 +92,7 @@ class PageServer:
 
 
 def over_tcp(address: str, port: int, pages: Pages) -> PageServer:
-    """On a loopback address."""
+    """Return a server on a loopback address."""
 
     def make() -> BaseServer:
         return _Tcp((address, port), _handler(pages))
@@ -101,30 +102,34 @@ def over_tcp(address: str, port: int, pages: Pages) -> PageServer:
 
 
 def over_unix(path: Path, pages: Pages) -> PageServer:
-    """On a unix socket; the one that an agent left there before is replaced."""
+    """Return a server on a unix socket; a socket that an ended agent left is replaced."""
 
     def make() -> BaseServer:
         with suppress(FileNotFoundError):
-            _refuse_others(path)
+            _refuse_in_use(path)
             path.unlink()
         return UnixServer(str(path), _handler(pages))
 
     return PageServer(str(path), "listen_socket", make)
 
 
-def _refuse_others(path: Path) -> None:
-    """:raises OSError: there is no socket of an agent that has ended, but something else."""
+def _refuse_in_use(path: Path) -> None:
+    """Check that the path may be removed.
+
+    :raises OSError: it is no socket, or a process listens on it.
+    """
     if not path.is_socket() and path.exists():
         raise FileExistsError(17, "exists, and is not a socket")
     with socket.socket(socket.AF_UNIX) as probe, suppress(ConnectionRefusedError):
         probe.settimeout(PATIENCE)
         probe.connect(str(path))
-        raise FileExistsError(17, "another process listens there")
+        raise FileExistsError(17, "another process listens on it")
 
 
 class _Threads(BaseServer):
-    """At most ``AT_ONCE`` connections, each with a thread: a further one ends the oldest, so that
-    connections on which nothing is asked keep nobody from asking.
+    """Serves at most ``AT_ONCE`` connections, each in a thread.
+
+    A further one closes the oldest, so that idle connections do not block new ones.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -153,7 +158,7 @@ class _Threads(BaseServer):
             self._free.release()
 
     def handle_error(self, *_: Any) -> None:
-        """Whoever goes away in the middle is no news."""
+        """Log at DEBUG only: mostly a client that disconnected."""
         LOG.debug("A request for metrics failed: %s", sys.exception())
 
 
@@ -167,18 +172,18 @@ class _Tcp(_Threads, TcpServer):
 
 
 class UnixServer(_Threads, UnixStreamServer):
-    """On a socket in the file system, for one group."""
+    """A server on a unix socket that its group may use."""
 
     bound = False
 
     def server_bind(self) -> None:
-        """For who shares the group: an exporter, a proxy."""
+        """Bind, and set the mode: the group is for an exporter or a proxy."""
         super().server_bind()
         self.bound = True
         Path(str(self.server_address)).chmod(SOCKET_MODE)
 
     def server_close(self) -> None:
-        """With its path, where that is this server's: it is closed as well if it had none."""
+        """Close, and remove the path if this server has bound it."""
         if self.bound:
             Path(str(self.server_address)).unlink(missing_ok=True)
         super().server_close()
@@ -199,7 +204,7 @@ def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
                 status, kind, body = page(self.headers.get("Accept", ""))
             except Exception:
                 LOG.exception("%s %s", self.command, self.path.partition("?")[0])
-                self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain="The log has all of it.")
+                self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain="See the log.")
                 return
             self.send_response(status)
             self.send_header("Content-Type", kind)

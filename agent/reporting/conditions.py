@@ -1,4 +1,4 @@
-"""Conditions: what is not as it should be, for log, status file, systemd and commands.  Pure."""
+"""Conditions: problems, as log, status file, systemd and commands show them.  Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,21 +8,21 @@ HOW_TO_RESHAPE = "see it: computectl reshape --plan; do it: computectl reshape"
 
 
 class Severity(Enum):
-    """How urgent a condition is, and for whom."""
+    """How urgent a condition is."""
 
     ERROR = "error"
-    """Somebody: Placement is not what it should be."""
+    """Needs an operator: Placement does not have what it should have."""
     WARNING = "warning"
-    """Nobody at once: it should be known."""
+    """Good to know; needs no operator now."""
     INFO = "info"
-    """Nobody: it ends by itself, such as what waits for the guests that use it."""
+    """Ends by itself, such as draining."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """``subject`` is what it is about, such as a driver or a provider; empty: the whole node.
+    """A problem of ``subject``, such as a driver or a provider; an empty one is the whole node.
 
-    ``next_step`` says what to do where ``text`` does not.
+    ``next_step`` is what an operator should do, if ``text`` does not say it.
     """
 
     text: str
@@ -35,20 +35,20 @@ class Condition:
 
     @property
     def sentence(self) -> str:
-        """With what to do."""
+        """The condition with its next step."""
         return "; ".join(filter(None, (str(self), self.next_step)))
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A part of the agent's health; a text says what is wrong, an empty one that it is well."""
+    """The health of a part of the agent; ``text`` is what is wrong with it, empty if nothing."""
 
     name: str
     text: str = ""
 
     @property
     def ok(self) -> bool:
-        """Whether it is well."""
+        """Whether the part is healthy."""
         return not self.text
 
     def __str__(self) -> str:
@@ -56,5 +56,5 @@ class Check:
 
 
 def errors(conditions: Iterable[Condition]) -> list[Condition]:
-    """Those that somebody has to see to."""
-    return [one for one in conditions if one.severity is Severity.ERROR]
+    """Return the conditions that need an operator."""
+    return [condition for condition in conditions if condition.severity is Severity.ERROR]

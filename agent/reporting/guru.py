@@ -1,7 +1,7 @@
 """SIGUSR2: a Guru Meditation Report on standard error, as OpenStack's services write it.
 
-What runs where just now, for whoever wonders why nothing happens.  oslo.reports is loaded
-only then, and options that are secret are masked by it.
+It shows what each thread does now.  oslo.reports is loaded only when a report is written; it masks
+secret options.
 """
 
 import logging
@@ -18,11 +18,11 @@ LOG = logging.getLogger(__name__)
 
 Section = Mapping[str, Any]
 Sections = Mapping[str, Callable[[], Section]]
-"""By heading; each is asked when a report is written."""
+"""Functions by heading; called when a report is written."""
 
 
 def dump(conf: Any, sections: Sections, frame: FrameType | None) -> None:
-    """Write the report; ``frame`` is where the signal came.  Whatever fails is logged."""
+    """Write the report; ``frame`` is where the signal interrupted.  Errors are logged."""
     try:
         text = _text(conf, sections, frame)
     except Exception:
@@ -33,7 +33,7 @@ def dump(conf: Any, sections: Sections, frame: FrameType | None) -> None:
 
 
 def _text(conf: Any, sections: Sections, frame: FrameType | None) -> str:
-    # 10 MiB that nobody needs before.
+    # 10 MiB, loaded only for a report.
     from oslo_reports import report  # noqa: PLC0415
     from oslo_reports.generators import conf as configuration  # noqa: PLC0415
     from oslo_reports.generators import process  # noqa: PLC0415
@@ -44,13 +44,13 @@ def _text(conf: Any, sections: Sections, frame: FrameType | None) -> str:
     def model(section: Callable[[], Section]) -> Callable[[], Any]:
         return lambda: ModelWithDefaultViews(section(), text_view=KeyValueView())
 
-    made = report.TextReport("Guru Meditation")
+    text = report.TextReport("Guru Meditation")
     for heading, section in {"Package": _package, **sections, "Names of threads": _threads}.items():
-        made.add_section(heading, model(section))
-    made.add_section("Threads", threads.ThreadReportGenerator(frame))
-    made.add_section("Processes", process.ProcessReportGenerator())
-    made.add_section("Configuration", configuration.ConfigReportGenerator(conf))
-    return str(made.run())
+        text.add_section(heading, model(section))
+    text.add_section("Threads", threads.ThreadReportGenerator(frame))
+    text.add_section("Processes", process.ProcessReportGenerator())
+    text.add_section("Configuration", configuration.ConfigReportGenerator(conf))
+    return str(text.run())
 
 
 def _package() -> Section:
@@ -58,5 +58,5 @@ def _package() -> Section:
 
 
 def _threads() -> Section:
-    """The stacks have numbers alone."""
-    return {f"#{one.ident}": one.name for one in threading.enumerate()}
+    """Return the names of threads by number: the section of stacks has only numbers."""
+    return {f"#{thread.ident}": thread.name for thread in threading.enumerate()}

@@ -1,6 +1,6 @@
-"""How each part of the agent is, in the words that status file, commands and probes share.
+"""The health of each part of the agent, for status file, commands and probes.
 
-An empty text is well; any other one says what is not.  Whether a process lives is read in /proc.
+Also whether the agent's process is alive, which is read from /proc.
 """
 
 import os
@@ -14,13 +14,17 @@ from reportclient.errors import PlacementError
 from reportclient.plain_text import error_text
 
 LATE_AFTER = 3
-"""Periods without a word after which an agent counts as stuck."""
+"""Number of intervals without a finished period after which an agent counts as stuck."""
 
 
 def checks(
     reports: Sequence[Report], facts: ServiceFacts, disk: Iterable[str]
 ) -> tuple[Check, ...]:
-    """After these reports; ``disk`` says why files of ``state_path`` can't be written."""
+    """Return the health of each part.
+
+    ``reports`` are those of the last period, ``disk`` the reasons why files of ``state_path`` can't
+    be written.
+    """
     wrong = {
         "placement": (error_text(r.error) for r in reports if isinstance(r.error, PlacementError)),
         "drivers": _of_drivers(reports),
@@ -34,7 +38,7 @@ def checks(
 
 
 def stuck(updated: float, interval: float | None, now: float) -> str | None:
-    """Why what was last said can't be trusted to be of now."""
+    """Return a text if the agent is stuck, else ``None``; times in seconds since the epoch."""
     age = max(0.0, now - updated)
     if interval and age > LATE_AFTER * interval:
         return f"it is stuck: no period was done for {ago(age)}; see its log"
@@ -42,7 +46,7 @@ def stuck(updated: float, interval: float | None, now: float) -> str | None:
 
 
 def ago(seconds: float) -> str:
-    """For people: ``90 s``, ``5 min``, ``3 h``, ``12 d``."""
+    """Format a duration: ``90 s``, ``5 min``, ``3 h``, ``12 d``."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:
@@ -62,21 +66,21 @@ def _some(text: str | None) -> Iterator[str]:
 
 
 def _first(texts: Iterable[str]) -> str:
-    """The first one, and how many more there are; each once."""
-    found = list(dict.fromkeys(" ".join(text.split()) for text in texts))
-    more = f" (and {len(found) - 1} more)" if found[1:] else ""
-    return f"{found[0]}{more}" if found else ""
+    """Return the first text and the number of other distinct ones; empty without texts."""
+    distinct = list(dict.fromkeys(" ".join(text.split()) for text in texts))
+    more = f" (and {len(distinct) - 1} more)" if distinct[1:] else ""
+    return f"{distinct[0]}{more}" if distinct else ""
 
 
 ENDED = -1
-"""In place of a start: nothing that runs has it."""
+"""The start time of a process that has ended."""
 _DEAD = frozenset("ZX")
 
 
 def started_at(pid: int) -> int | None:
-    """When this process began, in clock ticks since boot: with the pid, it is nobody else's.
+    """Return when the process began, in clock ticks since boot; with the pid that identifies it.
 
-    ``None`` if that can't be read, ``ENDED`` if it ended and nobody has taken note yet.
+    ``None`` if that can't be read, ``ENDED`` for a zombie.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -88,7 +92,7 @@ def started_at(pid: int) -> int | None:
 
 
 def lives(pid: int, started: int | None) -> bool:
-    """Whether the process runs, and is the same one: a pid is given away again."""
+    """Return whether the process runs, and began at ``started``: pids are used again."""
     if None not in (now := started_at(pid), started) and now != started:
         return False
     try:

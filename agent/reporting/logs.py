@@ -1,8 +1,8 @@
-"""How the services log: by oslo.log, whose options Nova's operators know.
+"""Logging of the services: oslo.log with its options, as in Nova, and two additions.
 
-Two things are added.  Whatever a message holds of names and reasons from outside makes neither
-a line of its own nor an escape sequence.  And where standard error is systemd's journal, each
-line gets ``<4>`` at its start for its priority (sd-daemon(3)), and by default no second time.
+Line breaks and escape sequences in a message, such as of names and reasons, are escaped.  If
+standard error is systemd's journal, each line begins with its priority, such as ``<4>``
+(sd-daemon(3)), and the default formats have no time.
 """
 
 import copy
@@ -22,22 +22,22 @@ from agent.version import version
 from reportclient.plain_text import plain
 
 CONTINUED = "  "
-"""Before the lines of a traceback in the journal, so that none looks like another message."""
+"""Prefix of a traceback's lines in the journal, so that none looks like another message."""
 _FOR_JOURNAL = {
     "logging_default_format_string": "%(levelname)s %(name)s %(message)s",
     "logging_context_format_string": "%(levelname)s %(name)s [%(global_request_id)s "
     "%(request_id)s %(user_identity)s] %(message)s",
     "logging_exception_prefix": CONTINUED,
 }
-"""The journal knows the time and the process."""
+"""Defaults of options in the journal, which records time and process itself."""
 LONGEST_MESSAGE = 20_000
-"""Characters of one message; the middle of a longer one is left out."""
+"""Most characters of one message; of a longer one the middle is left out."""
 _QUIET = (
     *("alembic", "amqp", "keystoneauth", "keystonemiddleware", "kombu", "oslo.messaging"),
     *("oslo_db", "oslo_messaging", "oslo_metrics", "sqlalchemy", "stevedore", "urllib3"),
     "waitress",
 )
-"""What these libraries say at INFO is for their authors."""
+"""Libraries that log from WARNING on by default."""
 _CHOSEN = ("log_file", "log_dir", "use_stderr", "use_journal", "use_syslog", "log_config_append")
 _PRIORITIES = (
     (logging.CRITICAL, 2),
@@ -53,12 +53,12 @@ class LogsUnusable(Exception):
 
 
 def register(conf: Any) -> None:
-    """oslo.log's options, those of the command line included."""
+    """Register oslo.log's options, those of the command line included."""
     quiet = [f"{name}=WARN" for name in _QUIET]
     oslo_log.set_defaults(default_log_levels=quiet)
     before = list(logging.getLogger().handlers)
     oslo_log.register_options(conf)
-    if not before:  # a handler for what is said before there is one: nothing of ours is
+    if not before:  # oslo.log's handler for messages before the setup; we log none
         logging.getLogger().handlers.clear()
     if is_journal():
         for name, default in _FOR_JOURNAL.items():
@@ -66,19 +66,19 @@ def register(conf: Any) -> None:
 
 
 def start(conf: Any, name: str, *, quiet: bool = False) -> None:
-    """Log as the configuration says from now on; by default to standard error.
+    """Set up logging as configured, by default to standard error.
 
-    ``quiet`` is for terminals on which something else says what happens.
+    ``quiet``: only warnings and errors, unless ``debug`` is set; for --dev, which draws the tree.
 
-    :raises LogsUnusable: it can't be.
+    :raises LogsUnusable: an option of oslo.log can't be used.
     """
     if not any(getattr(conf, option) for option in _CHOSEN):
         conf.set_default("use_stderr", True)  # oslo.log's is standard output
     try:
         oslo_log.setup(conf, name, version(), fix_eventlet=False)
     except (oslo_log.LogConfigError, OSError, RuntimeError, TypeError, ValueError) as err:
-        said = ", ".join((*_CHOSEN, "default_log_levels"))
-        raise LogsUnusable(f"logging can't be set up ({said}): {err}") from err
+        options = ", ".join((*_CHOSEN, "default_log_levels"))
+        raise LogsUnusable(f"logging can't be set up ({options}): {err}") from err
     root = logging.getLogger()
     for handler in root.handlers:
         to_journal = getattr(handler, "stream", None) is sys.stderr and is_journal()
@@ -88,30 +88,30 @@ def start(conf: Any, name: str, *, quiet: bool = False) -> None:
 
 
 def complain(text: str) -> None:
-    """The last words of a service that can't go on; the text may have several lines."""
+    """Write the error that ends a service to standard error; it may have several lines."""
     mark = "<3>" if is_journal() else ""
     lines = [mark + plain(line) for line in text.split("\n")]
     sys.stderr.write("\n".join(lines) + "\n")
 
 
 def is_journal(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether standard error goes straight to systemd's journal (systemd.exec(5))."""
+    """Return whether standard error is systemd's journal (JOURNAL_STREAM, systemd.exec(5))."""
     try:
-        found = os.fstat(2)
+        stderr = os.fstat(2)
     except OSError:
         return False
-    return environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+    return environ.get("JOURNAL_STREAM") == f"{stderr.st_dev}:{stderr.st_ino}"
 
 
 class Lines(logging.Formatter):
-    """A formatter around another one that escapes control characters."""
+    """Wraps another formatter: escapes control characters, and adds the journal's priorities."""
 
     def __init__(self, inner: logging.Formatter, *, journal: bool) -> None:
         super().__init__()
         self._inner, self._journal = inner, journal
 
     def format(self, record: logging.LogRecord) -> str:
-        """The message in one line whatever is in it, a traceback in more."""
+        """Return the message in one line, followed by the lines of a traceback."""
         record = copy.copy(record)
         record.msg, record.args = _bounded(plain(record.getMessage())), None
         record.exc_text = None  # of another formatter
@@ -120,9 +120,9 @@ class Lines(logging.Formatter):
         return "\n".join(mark + plain(line, keep="\t") for line in text.split("\n"))
 
     def _without_summary(self, text: str, record: logging.LogRecord) -> str:
-        """Oslo.log adds the error that is being handled, with its line breaks; our texts say it.
+        """Remove the summary of the current exception that oslo.log appends: our messages have it.
 
-        A format that asks for it gets it, in one line.
+        A format that contains ``%(error_summary)s`` gets it, in one line.
         """
         summary = getattr(record, "error_summary", "")
         if not summary:
@@ -146,21 +146,21 @@ def _priority(level: int) -> int:
 
 
 OUTAGES = "oslo.messaging._drivers.impl_rabbit"
-"""Says every second that the broker is away."""
-SELDOM = 60.0
-"""Seconds between two such lines that are let through, where they give the same reason."""
+"""Logger that writes a line each second while the broker is unreachable."""
+REPEAT_EVERY = 60.0
+"""Seconds between two such lines with the same reason."""
 
 
 def quiet_bus() -> None:
-    """Say seldom what does not change."""
-    logging.getLogger(OUTAGES).addFilter(RepeatFilter(SELDOM))
+    """Log an outage of the broker once a minute instead of each second."""
+    logging.getLogger(OUTAGES).addFilter(RepeatFilter(REPEAT_EVERY))
 
 
 @dataclass(slots=True, eq=False)
 class RepeatFilter(logging.Filter):
-    """Lets a line through, and the next with its reason after so many seconds.
+    """Passes a line, and the next one with the same reason after ``every`` seconds.
 
-    That it is away is one reason, however connections notice.
+    Different errors of connections to a broker that is away count as one reason.
     """
 
     every: float
@@ -168,7 +168,7 @@ class RepeatFilter(logging.Filter):
     _next: dict[str, float] = field(default_factory=dict)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is time."""
+        """Return whether the line is logged."""
         now, reason = self.clock(), _reason(record)
         self._next = {each: at for each, at in self._next.items() if now < at}
         if reason in self._next:
@@ -179,13 +179,16 @@ class RepeatFilter(logging.Filter):
 
 def _reason(record: logging.LogRecord) -> str:
     """Return the reason in a line of oslo.messaging, without connection and delay."""
-    said = record.args if isinstance(record.args, Mapping) else {}
-    err = said.get("err_str")
-    why = "" if _says_only_that_it_is_away(err) else err
-    return f"{record.msg} {said.get('hostname')} {said.get('port')} {why}"
+    args = record.args if isinstance(record.args, Mapping) else {}
+    err = args.get("err_str")
+    why = "" if _is_connection_lost(err) else err
+    return f"{record.msg} {args.get('hostname')} {args.get('port')} {why}"
 
 
-def _says_only_that_it_is_away(err: object) -> bool:
-    """Reset, closed and refused follow each other while a broker ends; amqp's own have a code."""
-    told = isinstance(err, ssl.SSLError | socket.gaierror)
-    return (isinstance(err, OSError) and not told) or getattr(err, "code", None) == 0
+def _is_connection_lost(err: object) -> bool:
+    """Return whether a connection was reset, closed or refused, not for its certificate or name.
+
+    amqp's own errors of that kind have the code 0.
+    """
+    is_specific = isinstance(err, ssl.SSLError | socket.gaierror)
+    return (isinstance(err, OSError) and not is_specific) or getattr(err, "code", None) == 0

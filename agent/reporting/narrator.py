@@ -1,4 +1,4 @@
-"""Turn reports into log lines: what changed, and each condition when it comes, changes and goes."""
+"""Log reports: what was written, and each condition when it begins, changes and ends."""
 
 import logging
 import re
@@ -12,12 +12,12 @@ LOG = logging.getLogger(__name__)
 _PASSING = re.compile(
     r"\(request [^)]*\)|\b\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b|\b(?:GET|PUT|POST|DELETE) /\S*"
 )
-"""What is different in a text each time although nothing has changed: which call met it, too."""
+"""Parts of a text that differ between periods for the same problem: ids, seconds, calls."""
 
 
 @dataclass(slots=True)
 class Narrator:
-    """Remembers which conditions were logged."""
+    """Logs reports; ``logged`` are the texts of present conditions, by node and key."""
 
     logged: dict[tuple[str, str], str] = field(default_factory=dict)
 
@@ -28,7 +28,8 @@ class Narrator:
             _log_changes(report)
             if report.error is not None:
                 now.update(self._logged_of(report.node))
-            now.update({(report.node, key): str(it) for key, it in report.conditions().items()})
+            conditions = report.conditions().items()
+            now.update({(report.node, key): str(condition) for key, condition in conditions})
             self._log_errors(report)
         for key, text in now.items():
             if key not in self.logged or _lasting(text) != _lasting(self.logged[key]):
@@ -38,13 +39,13 @@ class Narrator:
         self.logged = now
 
     def _logged_of(self, node: str) -> dict[tuple[str, str], str]:
-        """A period that broke off has not seen that anything is over, but for another end."""
+        """Return the node's logged conditions; a period with an error can't end them."""
         return {
             key: text for key, text in self.logged.items() if key[0] == node and key[1] != ENDED
         }
 
     def _log_errors(self, report: Report) -> None:
-        """The traceback of a driver's error, once; an operator may not need it, its author does."""
+        """Log the traceback of a driver's error once, at DEBUG."""
         for name, err in report.driver_errors.items():
             if (report.node, f"driver {name}") not in self.logged:
                 LOG.debug("Driver %s", name, exc_info=err)

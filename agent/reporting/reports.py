@@ -1,4 +1,4 @@
-"""Reports of a period or switch of one root; status, log and systemd's line are made of them."""
+"""Reports of a period or a switch of one root, the source of status, log and systemd's line."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from reportclient.plain_text import error_text
 from reportclient.plan import Operation, Plan, Problem
 
 ENDED = "error"
-"""The key of the condition that a period ended early."""
+"""Key of the condition that an error ended the period."""
 
 
 class Occasion(Enum):
@@ -18,17 +18,17 @@ class Occasion(Enum):
 
     PERIOD = "period"
     SWITCH = "switch"
-    """The trait that says whether the host is disabled was written; no driver was asked."""
+    """COMPUTE_STATUS_DISABLED was set or removed; no driver was called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of one period or one switch of a root; it took ``seconds``.
+    """The report of one period or one switch of a root, which took ``seconds``.
 
-    ``error`` ended it; ``driver_errors`` are by driver, ``failed`` by provider; of those in
-    ``draining`` all is as it should be while guests use what is to go.  ``calls`` counts the
-    requests to Placement.  What listeners hear of a switch has besides what the period before
-    it found wrong; ``calls``, ``done`` and ``seconds`` are the switch's own.
+    ``error`` ended it early.  ``driver_errors`` are by driver, ``failed`` by provider; failures of
+    providers in ``draining`` are expected: guests use what is to be removed.  ``calls`` counts the
+    requests to Placement.  Listeners get the report of a switch with the conditions of the period
+    before it; ``calls``, ``done`` and ``seconds`` are the switch's.
     """
 
     node: str
@@ -36,7 +36,7 @@ class Report:
     seconds: float = 0.0
     calls: int = 0
     tries: int = 1
-    """More than one where somebody else wrote in between."""
+    """Number of plans; more than one after conflicts."""
     done: tuple[Operation, ...] = ()
     plan: Plan = field(default_factory=Plan)
     problems: tuple[Problem, ...] = ()
@@ -44,54 +44,55 @@ class Report:
     failed: Mapping[str, Exception] = field(default_factory=dict)
     draining: frozenset[str] = frozenset()
     degraded: Mapping[str, str] = field(default_factory=dict)
-    """What drivers, and others, can't say fully: by part."""
+    """Texts by part, such as a driver's source, that could not be read fully."""
     took: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by source of the drivers, of the last time that each was asked."""
+    """Seconds that each source of the drivers took when it was last read."""
     reshape_pending: tuple[str, ...] = ()
     reshape_error: BaseException | None = None
-    """Why the reshape that is pending was not done; ``None``: none is allowed now."""
+    """Why the pending reshape failed; ``None`` if it was not allowed."""
     error: Exception | None = None
     fatal: bool = False
-    """The service must not go on: somebody has to look."""
+    """Whether the agent has to stop because of ``error``."""
     besides: tuple[Condition, ...] = ()
-    """What is so for the host as a whole."""
+    """Conditions of the whole host."""
 
     @property
     def ok(self) -> bool:
-        """Whether Placement now has all that the drivers said, and they said all; or drains
-        what they don't say any more.
-        """
+        """Whether no condition needs an operator: everything is reported, or is being drained."""
         return not errors(self.conditions().values())
 
     def texts(self, *severities: Severity) -> list[str]:
-        """The conditions, or those of these severities, each as a sentence."""
+        """Return the texts of the conditions of these severities, by default of all."""
         wanted = severities or tuple(Severity)
-        return [str(one) for one in self.conditions().values() if one.severity in wanted]
+        conditions = self.conditions().values()
+        return [str(condition) for condition in conditions if condition.severity in wanted]
 
     def conditions(self) -> dict[str, Condition]:
-        """All there is to tell, by a key that stays the same while it lasts."""
-        found = {
-            f"problem {one}": Condition(one.text, f"provider {one.provider} ({one.uuid})")
-            for one in self.problems
+        """Return the conditions, by a key that stays the same while the problem lasts."""
+        conditions = {
+            f"problem {problem}": Condition(
+                problem.text, f"provider {problem.provider} ({problem.uuid})"
+            )
+            for problem in self.problems
         }
         for name, err in self.driver_errors.items():
-            found[f"driver {name}"] = Condition(error_text(err), f"driver {name}")
+            conditions[f"driver {name}"] = Condition(error_text(err), f"driver {name}")
         for uuid, failure in self.failed.items():
             drains = Severity.INFO if uuid in self.draining else Severity.ERROR
             subject = self.plan.names.get(uuid, uuid)
-            found[f"failed {uuid}"] = Condition(error_text(failure), subject, drains)
+            conditions[f"failed {uuid}"] = Condition(error_text(failure), subject, drains)
         for part, reason in self.degraded.items():
-            found[f"degraded {part}"] = Condition(reason, part)
+            conditions[f"degraded {part}"] = Condition(reason, part)
         for name in self.reshape_pending:
-            found[f"reshape {name}"] = self._pending(name)
-        for one in self.besides:
-            found[f"degraded {one.subject}"] = one
+            conditions[f"reshape {name}"] = self._pending(name)
+        for condition in self.besides:
+            conditions[f"degraded {condition.subject}"] = condition
         if self.error is not None:
-            found[ENDED] = Condition(error_text(self.error))
-        return found
+            conditions[ENDED] = Condition(error_text(self.error))
+        return conditions
 
     def changes(self) -> str:
-        """Counts of what was written: ``2 CreateProvider, 1 SetTraits``."""
+        """Return the numbers of operations: ``2 CreateProvider, 1 SetTraits``."""
         counts = Counter(type(operation).__name__ for operation in self.done)
         return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 

@@ -1,7 +1,7 @@
-"""``status.json`` in the state directory: how the agent is, for ``computectl status``.
+"""``status.json`` in the state directory: the agent's health, for ``computectl status``.
 
-Replaced as a whole after each period and each switch, and when what it says of the service
-changes.  What it says: ``agent/reporting/status_schema.py``.
+The file is replaced after each period and each switch, and when the state of the service changes.
+Its schema is in ``agent/reporting/status_schema.py``.
 """
 
 import json
@@ -29,24 +29,24 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class StatusFile:
-    """A listener of the service; remembers when each node was last well."""
+    """Writes ``status.json``; ``well`` is when each node was last reported fully (epoch)."""
 
     directory: Path
     host: str
     interval: float | None
     clock: Callable[[], float]
     service: Callable[[], ServiceFacts] = ServiceFacts
-    """What is to be said about the service as such."""
+    """Returns the state of the service."""
     well: dict[str, float] = field(default_factory=dict)
     unwritable: bool = False
     written: AgentStatus | None = None
-    """What was said last, also where it can't be written."""
+    """The last status, even if it could not be written."""
     disk: Callable[[], Sequence[str]] = tuple
-    """Why other files of ``state_path`` can't be written."""
+    """Returns why other files of ``state_path`` can't be written."""
     _reports: Sequence[Report] = ()
 
     def __call__(self, reports: Sequence[Report]) -> None:
-        """Write how this period went."""
+        """Write the status after a period or switch."""
         now = self.clock()
         self._reports = reports
         self.well.update({report.node: now for report in reports if report.ok})
@@ -63,13 +63,13 @@ class StatusFile:
             )
         )
 
-    def hear(self, notice: Notice) -> None:
-        """Write what is otherwise with the service as such; the last period stays as it was."""
+    def on_notice(self, notice: Notice) -> None:
+        """Write the changed state of the service; that of the nodes stays as it was."""
         if isinstance(notice, FactsChanged) and self.written is not None:
             self._write(replace(self.written, service=self.service()))
 
     def _write(self, status: AgentStatus) -> None:
-        """A full disk is logged once and stops nothing."""
+        """Write the file; errors are logged once."""
         self.written = self._checked(status, self.disk())
         try:
             data = json.dumps(to_json(self.written), indent=1).encode() + b"\n"

@@ -1,8 +1,8 @@
 """The schema of ``status.json``.
 
-A reader passes over fields that it does not know, and takes the default of one that is not
-there; so a field that is added needs no new version, and ``VERSION`` grows only where one
-changes its meaning or goes.  Times are seconds since the epoch.
+Readers ignore unknown fields and use the defaults of missing ones.  So a new field needs no new
+``VERSION``; that grows only if a field changes its meaning or is removed.  Times are seconds since
+the epoch.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from agent.reporting.conditions import Check, Condition, Severity
 FILE_NAME = "status.json"
 VERSION = 1
 SERVING, NO_RPC = "serving", "none"
-"""How the service's calls over RPC are when all is well."""
+"""Values of ``ServiceFacts.rpc`` that are no problem: calls are answered; there is no bus."""
 
 T = TypeVar("T")
 
@@ -26,12 +26,12 @@ class ServiceFacts:
     disabled: bool | None = None
     reason: str | None = None
     registry: str | None = None
-    """Why the registry does not serve this host."""
+    """Why the registry does not serve this host; ``None`` if it does."""
     rpc: str | None = None
     attached: bool = False
     """Whether the roots belong to another service."""
     hypervisor: str | None = None
-    """Why the connection to the hypervisor is lost."""
+    """Why the connection to the hypervisor is lost; ``None`` if it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +44,23 @@ class NodeStatus:
     occasion: str = "period"
     """``period`` or ``switch``."""
     seconds: float | None = None
-    """How long that took."""
+    """Duration of the period or switch."""
     calls: int = 0
     changes: str = ""
     took: Mapping[str, float] | None = None
-    """Seconds by source of the drivers."""
+    """Seconds that each source of the drivers took when it was last read."""
     conditions: tuple[Condition, ...] = ()
     reshape_pending: tuple[str, ...] = ()
-    """The drivers that wait for one."""
+    """Drivers that wait for a reshape."""
 
     def texts(self, *severities: Severity) -> list[str]:
-        """The conditions of these severities, each as a sentence."""
-        return [str(one) for one in self.conditions if one.severity in severities]
+        """Return the texts of the conditions of these severities."""
+        return [str(each) for each in self.conditions if each.severity in severities]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """All of it.  ``pid`` and ``started`` (in clock ticks since boot) tell the process."""
+    """The file; ``pid`` and ``started`` (clock ticks since boot) identify the process."""
 
     host: str
     pid: int
@@ -71,15 +71,15 @@ class AgentStatus:
     agent_version: str = ""
     service: ServiceFacts | None = None
     checks: tuple[Check, ...] = ()
-    """Each part of its health."""
+    """The health of each part."""
 
 
 class LaterVersion(ValueError):
-    """A later version of the agent wrote it, with fields that mean something else here."""
+    """The file is of a later ``VERSION``, so that its fields may have other meanings."""
 
 
 def to_json(status: AgentStatus) -> dict[str, Any]:
-    """For the file."""
+    """Return the status as JSON data."""
     data = asdict(status)
     for node in data["nodes"]:
         for condition in node["conditions"]:
@@ -88,10 +88,10 @@ def to_json(status: AgentStatus) -> dict[str, Any]:
 
 
 def from_json(data: Any) -> AgentStatus:
-    """Return the status that a file has.
+    """Return the status from JSON data.
 
-    :raises LaterVersion: this one can't know what it says.
-    :raises ValueError: it is no such file; or TypeError, LookupError, AttributeError.
+    :raises LaterVersion: a later agent wrote the file.
+    :raises ValueError: (or TypeError, LookupError, AttributeError) the data is no status.
     """
     version = data["version"]
     if isinstance(version, int) and version > VERSION:
@@ -103,9 +103,9 @@ def from_json(data: Any) -> AgentStatus:
         raise ValueError("pid, updated or interval is not a number")
     facts = data.get("service")
     return replace(
-        _made(AgentStatus, {**data, "nodes": tuple(map(_node, data["nodes"]))}),
-        service=_made(ServiceFacts, facts) if facts else None,
-        checks=tuple(_made(Check, one) for one in data.get("checks") or ()),
+        _record(AgentStatus, {**data, "nodes": tuple(map(_node, data["nodes"]))}),
+        service=_record(ServiceFacts, facts) if facts else None,
+        checks=tuple(_record(Check, check) for check in data.get("checks") or ()),
     )
 
 
@@ -113,13 +113,13 @@ def _node(data: Mapping[str, Any]) -> NodeStatus:
     if not isinstance(data.get("took") or {}, dict):
         raise TypeError("took is no object")
     conditions = tuple(
-        _made(Condition, {**one, "severity": Severity(one["severity"])})
-        for one in data["conditions"]
+        _record(Condition, {**condition, "severity": Severity(condition["severity"])})
+        for condition in data["conditions"]
     )
     pending = tuple(data.get("reshape_pending") or ())
-    return _made(NodeStatus, {**data, "conditions": conditions, "reshape_pending": pending})
+    return _record(NodeStatus, {**data, "conditions": conditions, "reshape_pending": pending})
 
 
-def _made(kind: Callable[..., T], data: Mapping[str, Any]) -> T:
+def _record(kind: Callable[..., T], data: Mapping[str, Any]) -> T:
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in data.items() if name in names})

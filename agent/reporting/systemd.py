@@ -1,4 +1,4 @@
-"""systemd's notify protocol: a datagram to the socket that it named."""
+"""systemd's notify protocol (sd_notify(3)): datagrams to NOTIFY_SOCKET."""
 
 import os
 import socket
@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 STATUS_LENGTH = 500
-"""Characters; what is longer is read in the log."""
+"""Most characters of the status line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Systemd:
-    """Tells systemd how we are; says nothing where there is none."""
+    """Notifies systemd; does nothing if there is no ``address``."""
 
     address: str | None = None
     watchdog: float | None = None
@@ -20,21 +20,21 @@ class Systemd:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> "Systemd":
-        """From NOTIFY_SOCKET and WATCHDOG_USEC, if they are meant for this process."""
+        """Read NOTIFY_SOCKET, and WATCHDOG_USEC if WATCHDOG_PID is unset or this process."""
         for_us = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         usec = environ.get("WATCHDOG_USEC", "") if for_us else ""
         return cls(environ.get("NOTIFY_SOCKET"), _seconds(usec))
 
     def ready(self, status: str) -> None:
-        """The service is up."""
+        """Tell systemd that the service is up."""
         self._send(f"READY=1\nSTATUS={_one_line(status)}")
 
     def status(self, status: str) -> None:
-        """One line for ``systemctl status``."""
+        """Set the line in ``systemctl status``."""
         self._send(f"STATUS={_one_line(status)}")
 
     def feed(self) -> None:
-        """Still alive and making progress."""
+        """Tell the watchdog that the service makes progress."""
         if self.watchdog is not None:
             self._send("WATCHDOG=1")
 
@@ -48,7 +48,7 @@ class Systemd:
         self._send("READY=1")
 
     def stopping(self) -> None:
-        """The service is going down."""
+        """Tell systemd that the service stops."""
         self._send("STOPPING=1\nSTATUS=stopping")
 
     def _send(self, message: str) -> None:
@@ -60,7 +60,7 @@ class Systemd:
             try:
                 sock.sendto(message.encode(errors="replace"), address)
             except OSError:
-                return  # systemd is not there any more; the service goes on without
+                return  # systemd does not listen: the service runs without it
 
 
 def _seconds(usec: str) -> float | None:
@@ -68,5 +68,5 @@ def _seconds(usec: str) -> float | None:
 
 
 def _one_line(status: str) -> str:
-    """A second line, of some driver's error, would be an order of its own."""
+    """Join lines: a second line would be another assignment of the protocol."""
     return " ".join(status.split())[:STATUS_LENGTH]

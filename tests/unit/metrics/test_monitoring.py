@@ -114,13 +114,13 @@ def test_a_period_and_a_switch_are_counted_each_once() -> None:
 
 def test_heartbeats_and_calls_over_rpc_are_counted() -> None:
     numbers = Numbers(clock=lambda: 7.0)
-    numbers.hear(HeartbeatDone(0.1, "away"))
+    numbers.on_notice(HeartbeatDone(0.1, "away"))
     assert value(numbers, "last_heartbeat_timestamp_seconds") == 0
-    numbers.hear(HeartbeatDone(0.1))
+    numbers.on_notice(HeartbeatDone(0.1))
     assert value(numbers, "last_heartbeat_timestamp_seconds") == 7.0
     for outcome in ("ok", "failed"):
         assert value(numbers, "heartbeats_total", outcome=outcome) == 1
-    numbers.hear(Called("set_host_enabled", "refused", 0.1))
+    numbers.on_notice(Called("set_host_enabled", "refused", 0.1))
     said = {"method": "set_host_enabled", "outcome": "refused"}
     assert value(numbers, "rpc_calls_total", **said) == 1
     assert value(numbers, "rpc_call_seconds_sum") == 0.1
@@ -304,7 +304,7 @@ def get_over(path: Path, page: str) -> int:
 
 def test_two_agents_do_not_take_each_others_socket(tmp_path: Path) -> None:
     first = over_unix(tmp_path / "s", {}).make()
-    with first, pytest.raises(OSError, match="another process listens there"):
+    with first, pytest.raises(OSError, match="another process listens on it"):
         over_unix(tmp_path / "s", {}).make()
     (tmp_path / "file").write_text("mine")
     with pytest.raises(OSError, match="not a socket"):
@@ -395,7 +395,7 @@ def test_a_port_that_is_taken_is_told_once_and_had_later(caplog: Any) -> None:
     port = free_port()
     holder = over_tcp("127.0.0.1", port, {}).make()
     server: PageServer = over_tcp("127.0.0.1", port, {})
-    server.again = 0.05
+    server.retry_after = 0.05
     server.start()
     try:
         eventually(lambda: "can't be served at" in caplog.text)
